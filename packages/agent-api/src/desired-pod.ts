@@ -60,6 +60,8 @@ const volumeMount = object({
   readOnly: optional(boolean),
   /** With `readOnly`: what is mounted below the volume's root is only read, too. */
   recursiveReadOnly: optional(boolean),
+  /** What is mounted there later is seen in the container, or on both sides. @default on neither */
+  propagation: optional(oneOf("HostToContainer", "Bidirectional")),
 });
 
 const httpGet = object({

@@ -262,6 +262,8 @@ export function fakeDependencies(
       mountDisk: async () => {},
       unmountDisk: async () => {},
       unmount: async () => {},
+      unmountBelow: async () => {},
+      share: async () => {},
     },
     diskMeter: {
       room: async () => ({ sizeBytes: 1e10, freeBytes: 5e9, inodes: 1e6, freeInodes: 5e5 }),

@@ -53,6 +53,29 @@ describe("containerMounts()", () => {
     );
   });
 
+  it("has mounts propagate where that is wanted, once the cell's own can", async () => {
+    let shared = 0;
+    const mountsOf = async (propagation?: "HostToContainer" | "Bidirectional") =>
+      await containerMounts({
+        container: container("web", {
+          mounts: [{ name: "data", mountPath: "/a", propagation }],
+          terminationMessagePath: "",
+        }),
+        volumes: new Map([["data", "/volume"]]),
+        shiftedVolumes: new Set(),
+        readOnlyVolumes: new Set(),
+        podFiles: new Map(),
+        terminationFile: "",
+        subPaths: "",
+        mounter: { ...fakeDependencies().mounter, share: async () => void shared++ },
+      });
+    assert.equal((await mountsOf())[0]?.options, undefined);
+    assert.equal(shared, 0);
+    assert.deepEqual((await mountsOf("HostToContainer"))[0]?.options, ["rslave"]);
+    assert.deepEqual((await mountsOf("Bidirectional"))[0]?.options, ["rshared"]);
+    assert.equal(shared, 2);
+  });
+
   it("shows images of volumes to be read, with no program in them", async () => {
     const web = container("web", {
       mounts: [{ name: "models", mountPath: "/models" }],

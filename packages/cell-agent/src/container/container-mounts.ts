@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import path from "node:path";
-import { AgentError, type DesiredContainer } from "@kip/agent-api";
+import { AgentError, type DesiredContainer, type DesiredVolumeMount } from "@kip/agent-api";
 import type { ContainerMount, UserNamespace } from "@kip/oci-runtime";
 import type { PodFiles } from "../volumes/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
@@ -38,6 +38,8 @@ const imageOptions = ["noexec", "nosuid", "nodev"];
  */
 export async function containerMounts(input: MountInput): Promise<readonly ContainerMount[]> {
   const { container } = input;
+  if (container.mounts.some(({ propagation }) => propagation !== undefined))
+    await input.mounter.share();
   const mounts: ContainerMount[] = [];
   /** What belongs to users of the machine. */
   const machines = new Set<string>();
@@ -47,7 +49,11 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
     const isImage = input.images?.has(mount.name) === true;
     const readOnly = mount.readOnly === true || isImage || input.readOnlyVolumes.has(mount.name);
     const isRecursive = readOnly && mount.recursiveReadOnly === true;
-    const options = [isImage ? imageOptions : [], isRecursive ? ["rro"] : []].flat();
+    const options = [
+      ...(isImage ? imageOptions : []),
+      ...(isRecursive ? ["rro"] : []),
+      ...propagationOptions(mount),
+    ];
     mounts.push({ source, destination, readOnly, ...(options.length > 0 && { options }) });
     if (!isImage && !input.shiftedVolumes.has(mount.name)) machines.add(source);
   }
@@ -86,6 +92,12 @@ async function mapped(
   }
   await mounter.bindMapped(users.file, [...places]);
   return mounts.map((mount) => ({ ...mount, source: places.get(mount.source) ?? mount.source }));
+}
+
+/** As containerd mounts them; what has none of these is private. */
+function propagationOptions({ propagation }: DesiredVolumeMount): readonly string[] {
+  if (propagation === undefined) return [];
+  return [propagation === "Bidirectional" ? "rshared" : "rslave"];
 }
 
 /** A path as the container has it: absolute, as kubelets make it, and written in one way only. */

@@ -1,6 +1,6 @@
 import { mapOwners, mount, unmount } from "@kip/base";
 import { mountDisk, unmountDisk, type DiskVolume } from "./disk-volume.ts";
-import { isMounted } from "./mount-points.ts";
+import { isMounted, mountsBelow } from "./mount-points.ts";
 
 /** Mounts file systems. */
 export interface Mounter {
@@ -25,6 +25,13 @@ export interface Mounter {
   unmountDisk(directory: string): Promise<void>;
   /** Takes a mount away, if there is one. */
   unmount(directory: string): Promise<void>;
+  /** Takes away what containers have mounted below a directory; not what is mounted at the directory itself. */
+  unmountBelow(directory: string): Promise<void>;
+  /**
+   * From now on containers can see mounts that are made later, and have theirs seen: of those that are there and of those
+   * to come. A container's mounts are private nevertheless unless it wants this of them. Does nothing when done again.
+   */
+  share(): Promise<void>;
 }
 
 /** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
@@ -45,5 +52,11 @@ export const kernelMounter: Mounter = {
   unmountDisk,
   unmount: async (directory) => {
     if (await isMounted(directory)) await unmount(["-l", directory]);
+  },
+  unmountBelow: async (directory) => {
+    for (const place of await mountsBelow(directory)) await unmount(["-l", place]);
+  },
+  share: async () => {
+    await mount(["--make-rshared", "/"]);
   },
 };

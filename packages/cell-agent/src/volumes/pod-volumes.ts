@@ -68,12 +68,15 @@ export async function removeVolumes(
   for (const volume of pod.volumes.filter(isMemory))
     await mounter.unmount(path.join(directories.memoryVolumes, volume.name));
   await mounter.unmount(directories.secretVolumes);
+  // What containers have mounted there is not removed with its content: it may be a folder of the cell, or a disk.
+  await mounter.unmountBelow(directories.diskVolumes);
   const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
   for (const directory of all) await removeTree(directory);
 }
 
 /** Not as other volumes: what is on a disk outlives the pod. */
 async function removeDisk(directory: string, mounter: Mounter): Promise<void> {
+  await mounter.unmountBelow(directory);
   await mounter.unmountDisk(directory);
   try {
     await fs.rmdir(directory);

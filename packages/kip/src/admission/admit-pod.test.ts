@@ -156,15 +156,11 @@ describe("admitPod()", () => {
     assert.equal(message({ hostUsers: false, resourceClaims: [] }), undefined);
     const unmasked = { ...main, securityContext: { procMount: "Unmasked" } };
     assert.equal(message({ hostUsers: false, containers: [unmasked] }), undefined);
-    const of = (mountPropagation: string): Container => ({
-      ...main,
-      volumeMounts: [{ name: "a", mountPath: "/a", mountPropagation }],
-    });
+    const devices = [{ name: "a", devicePath: "/dev/a" }];
     assert.equal(
-      message({ initContainers: [of("Bidirectional")] }),
-      "spec.initContainers[0].volumeMounts[0].mountPropagation: Forbidden",
+      message({ initContainers: [{ ...main, volumeDevices: devices }] }),
+      "spec.initContainers[0].volumeDevices: Forbidden",
     );
-    assert.equal(message({ containers: [of("HostToContainer")] }), undefined);
     assert.equal(
       message({ volumes: [{ name: "a", emptyDir: { medium: "HugePages-2Mi" } }] }),
       "spec.volumes[0].emptyDir.medium: Forbidden",

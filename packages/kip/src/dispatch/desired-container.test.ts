@@ -307,4 +307,14 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.equal(of({ recursiveReadOnly: "Enabled" }), true);
     assert.equal(of({ recursiveReadOnly: "IfPossible" }), true);
   });
+
+  it("passes the propagation of mounts on", () => {
+    const mount = { name: "data", mountPath: "/data" };
+    const of = (more: object): string | undefined =>
+      desired({ volumeMounts: [{ ...mount, ...more }] }).mounts[0]?.propagation;
+    assert.equal(of({}), undefined);
+    assert.equal(of({ mountPropagation: "None" }), undefined);
+    assert.equal(of({ mountPropagation: "HostToContainer" }), "HostToContainer");
+    assert.equal(of({ mountPropagation: "Bidirectional" }), "Bidirectional");
+  });
 });

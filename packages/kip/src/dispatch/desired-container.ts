@@ -16,6 +16,7 @@ import { localhostProfile } from "./seccomp-profiles.ts";
 import { resourceAmounts } from "./resource-amounts.ts";
 
 type AnyContainer = Container | EphemeralContainer;
+type Propagation = DesiredContainer["mounts"][number]["propagation"];
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
 
 /** A container of the pod as the agent runs it: references resolved, defaults applied. */
@@ -45,6 +46,7 @@ export function desiredContainer(
             : expandSubPath(mount.subPathExpr, variables),
         readOnly: mount.readOnly,
         recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
+        propagation: propagation(mount),
       }),
     ),
     command: container.command && expand(container.command),
@@ -102,6 +104,10 @@ export function isRecursiveReadOnly({
   recursiveReadOnly = "Disabled",
 }: VolumeMount): boolean {
   return readOnly === true && recursiveReadOnly !== "Disabled";
+}
+
+function propagation({ mountPropagation: kind }: VolumeMount): Propagation {
+  return kind === "HostToContainer" || kind === "Bidirectional" ? kind : undefined;
 }
 
 function messagePolicy(container: AnyContainer): DesiredContainer["terminationMessagePolicy"] {

@@ -163,9 +163,8 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     mountPath: works(
       "packages/cell-agent/src/container/container-mounts.test.ts: makes paths absolute and writes each in one way",
     ),
-    mountPropagation: refused(
-      "mounts of a container are not seen outside of it; leave it out. HostToContainer is taken: nothing is mounted on a cell after its pod has started",
-      (value) => value === "Bidirectional",
+    mountPropagation: works(
+      "e2e/devices.test.ts: mounts of one container are seen in another that wants to, and in no other",
     ),
     name: works(realCell),
     readOnly: works(realCell),

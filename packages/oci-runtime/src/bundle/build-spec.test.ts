@@ -51,6 +51,26 @@ describe("buildSpec()", () => {
     assert.ok(usual.maskedPaths.includes("/sys/hot"));
   });
 
+  it("connects the container's mounts with the machine's as far as a mount wants that", () => {
+    const of = (...options: readonly string[][]) => {
+      const mounts = options.map((each, index) => ({
+        source: "/data",
+        destination: `/data-${index}`,
+        readOnly: false,
+        options: each,
+      }));
+      const { linux, mounts: made } = buildSpec({ ...plain, mounts }, machine);
+      return [linux.rootfsPropagation, ...made.slice(-options.length).map((one) => one.options)];
+    };
+    assert.deepEqual(of([]), [undefined, ["rbind", "rprivate", "rw"]]);
+    assert.deepEqual(of(["rslave"], []), [
+      "rslave",
+      ["rbind", "rw", "rslave"],
+      ["rbind", "rprivate", "rw"],
+    ]);
+    assert.equal(of(["rslave"], ["rshared"])[0], "rshared");
+  });
+
   it("has the resource limits of containerd, as far as the machine has them", () => {
     const limits = (capabilities: readonly string[]): readonly string[] =>
       buildSpec(plain, { ...machine, capabilities }).process.rlimits.map(

@@ -55,6 +55,7 @@ export function buildSpec(
     mounts: mounts(spec, privileged),
     linux: {
       namespaces: namespaces(spec),
+      ...rootfsPropagation(spec.mounts),
       ...idMappings(sandbox.userNamespace),
       cgroupsPath: containerCgroup(spec),
       resources: {
@@ -110,6 +111,17 @@ function resourceLimits({ capabilities, openFilesLimit }: MachineFacts): OciProc
   // The processes of a pod are limited by its cgroup: the kernel's limit would be for all processes of a user together.
   const unlimited = { soft: noLimit, hard: noLimit };
   return [files, { type: "RLIMIT_NPROC", ...unlimited }, { type: "RLIMIT_CORE", ...unlimited }];
+}
+
+/**
+ * The whole tree of a container's mounts is private unless a mount wants otherwise: what is not connected to the machine's
+ * mounts when the container is made cannot be afterwards. The same that containerd does.
+ */
+function rootfsPropagation(mounts: readonly ContainerMount[]): Pick<OciLinux, "rootfsPropagation"> {
+  const isAny = (kind: string): boolean =>
+    mounts.some(({ options = [] }) => options.includes(kind));
+  if (isAny("rshared")) return { rootfsPropagation: "rshared" };
+  return isAny("rslave") ? { rootfsPropagation: "rslave" } : {};
 }
 
 /** The container's cgroup, seen from the root of the cgroup tree. */

@@ -45,6 +45,8 @@ export interface OciMount {
 
 export interface OciLinux {
   readonly namespaces: readonly { readonly type: string; readonly path?: string }[];
+  /** @default "rprivate" */
+  readonly rootfsPropagation?: "rshared" | "rslave";
   readonly uidMappings?: readonly OciIdMapping[];
   readonly gidMappings?: readonly OciIdMapping[];
   readonly cgroupsPath: string;
