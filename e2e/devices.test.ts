@@ -1,6 +1,7 @@
 // What pods get of their cell's kernel and hardware beside processors, memory and disk, on real machines.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
+import { cluster as own } from "./cluster-number.ts";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const image = "kip.local/demo:latest";
@@ -60,5 +61,47 @@ describe("mounts, huge pages and devices of a cell", () => {
     assert.deepEqual(await seen("apart"), []);
     await kube.ok("exec", "mounts", "-c", "early", "--", "test", "-e", "/data/made/file");
     await kube.ok("delete", "pod", "mounts", "--wait=false");
+  });
+
+  it("reserves huge pages for a pod, and limits what it uses", async () => {
+    const wait = "while :; do sleep 1; done";
+    const pages = { memory: "32Mi", "hugepages-2Mi": "16Mi" };
+    const mount = { volumeMounts: [{ name: "huge", mountPath: "/huge" }] };
+    await kube.apply(
+      shellPod("huge", "", {
+        volumes: [{ name: "huge", emptyDir: { medium: "HugePages-2Mi" } }],
+        containers: [
+          {
+            ...{ name: "user", image, command: ["sh", "-c", wait], ...mount },
+            resources: { limits: pages, requests: pages },
+          },
+          { name: "other", image, command: ["sh", "-c", wait], ...mount },
+        ],
+      }),
+    );
+    await kube.ok("wait", "--for=condition=Ready", "pod/huge", "--timeout=240s");
+    const exec = async (container: string, script: string): Promise<string> => {
+      const args = ["exec", "huge", "-c", container, "--", "sh", "-c", `${script} 2>&1; true`];
+      return (await kube.ok(...args)).trim();
+    };
+    const pool = "awk '/HugePages_Total|HugePages_Free/ { print $2 }' /proc/meminfo";
+    assert.equal(await exec("user", pool), "8\n8");
+    assert.match(await exec("user", "grep ' /huge ' /proc/mounts"), /hugetlbfs .*pagesize=2M/);
+    const limits = "cat /sys/fs/cgroup/hugetlb.2MB.max /sys/fs/cgroup/hugetlb.2MB.rsvd.max";
+    assert.equal(await exec("user", limits), "16777216\n16777216");
+    assert.equal(await exec("other", limits), "0\n0");
+    assert.equal(await exec("user", "fallocate -l 4M /huge/file && echo made"), "made");
+    assert.equal(await exec("user", pool), "8\n6");
+    assert.match(await exec("other", "fallocate -l 2M /huge/other && echo made"), /No space left/);
+    await kube.ok("delete", "pod", "huge", "--wait=false");
+    const gigantic = { memory: "32Mi", "hugepages-1Gi": "1Gi" };
+    const resources = { limits: gigantic, requests: gigantic };
+    await kube.apply(shellPod("gigantic", "true", { nodeName: own.name }, { resources }));
+    await kube.ok("wait", "--for=jsonpath={.status.phase}=Failed", "pod/gigantic", "--timeout=60s");
+    assert.match(
+      await kube.ok("get", "pod", "gigantic", "-o", "jsonpath={.status.reason}: {.status.message}"),
+      /^OutOfhugepages-1Gi: Pod was rejected: Node didn't have enough resource: hugepages-1Gi, requested: 1073741824, used: 0, capacity: 0$/,
+    );
+    await kube.ok("delete", "pod", "gigantic", "--wait=false");
   });
 });

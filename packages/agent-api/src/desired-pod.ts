@@ -36,7 +36,7 @@ const volume = object({
    */
   kind: oneOf("files", "emptyDir", "hostPath", "disk", "image"),
   files: optional(list(keyToFile)),
-  /** emptyDir: "Memory" for a tmpfs, else disk. */
+  /** emptyDir: "Memory" for a tmpfs, "HugePages" or "HugePages-<size>" for huge pages, else disk. */
   medium: optional(string),
   /** emptyDir: the most that it may hold, and how the API writes that; 0 for no limit. */
   sizeLimitBytes: optional(integer),
@@ -101,6 +101,9 @@ const amounts = {
   memoryBytesRequest: optional(integer),
 };
 
+/** Memory in pages of one size; both in bytes, the amount a multiple of the size. */
+const hugePages = object({ pageBytes: integer, bytes: integer });
+
 const restartRule = object({
   action: string,
   exitCodes: optional(object({ operator: string, values: optional(list(integer)) })),
@@ -125,6 +128,8 @@ const container = object({
   /** Of the cell's disk, for what the container writes beside volumes, and its logs. */
   ephemeralStorage: optional(object({ limit: optional(amount), request: optional(amount) })),
   ...amounts,
+  /** How much it may use of each size that the pod has; the others it may not use. @default none */
+  hugePages: optional(list(hugePages)),
   /** What it had on the cell before: it has that again where this cell is too small for the pod. */
   granted: optional(object(amounts)),
   /** The resources of which a change restarts the container. @default none */
@@ -244,6 +249,8 @@ export const decodeDesiredPod = object({
   machine: optional(object({ cpuMilli: integer, memoryBytes: integer })),
   /** The pod as a whole, besides its containers. */
   resources: optional(object(amounts)),
+  /** What the cell reserves for the pod. @default none */
+  hugePages: optional(list(hugePages)),
   /** Added to what the pod as a whole asks for and may use. */
   overhead: optional(object({ cpuMilli: integer, memoryBytes: integer })),
   /** It never changes. @default "Burstable" */
@@ -327,6 +334,7 @@ export type DesiredContainer = Decoded<typeof container>;
 export type DesiredSeccompProfile = Decoded<typeof seccompProfile>;
 /** See the fields of a container of these names. */
 export type ResourceAmounts = Pick<DesiredContainer, keyof typeof amounts>;
+export type DesiredHugePages = Decoded<typeof hugePages>;
 export type DesiredVolume = Decoded<typeof volume>;
 export type DesiredVolumeMount = Decoded<typeof volumeMount>;
 export type DesiredVariable = Decoded<typeof variable>;

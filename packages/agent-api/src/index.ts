@@ -19,6 +19,7 @@ export {
   type DesiredContainer,
   type DesiredHook,
   type DesiredHostPort,
+  type DesiredHugePages,
   type DesiredImageSettings,
   type DesiredLogs,
   type DesiredNetwork,

@@ -265,6 +265,7 @@ export function fakeDependencies(
       unmountBelow: async () => {},
       share: async () => {},
     },
+    reserveHugePages: async () => undefined,
     diskMeter: {
       room: async () => ({ sizeBytes: 1e10, freeBytes: 5e9, inodes: 1e6, freeInodes: 5e5 }),
       usage: async () => new Map(),

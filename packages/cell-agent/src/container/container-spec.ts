@@ -55,7 +55,7 @@ export function containerSpec(input: SpecInput): ContainerSpec {
     logDirectory: input.logDirectory,
     logLimits: input.logLimits,
     oomScoreAdj: input.oomScoreAdj,
-    resources: containerLimits(pod, container),
+    resources: { ...containerLimits(pod, container), hugePages: container.hugePages },
     readOnlyRootfs: container.readOnlyRootFilesystem,
     privileged: container.privileged,
     isProcUnmasked: container.procMount === "Unmasked",

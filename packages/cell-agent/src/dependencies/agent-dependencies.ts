@@ -1,3 +1,4 @@
+import type { DesiredHugePages } from "@kip/agent-api";
 import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
@@ -6,6 +7,7 @@ import type { DiskMeter } from "../disk/disk-meter.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
 import type { PodLink } from "../network/pod-link.ts";
 import type { PodPlace, PodRules, PodRulesOptions } from "../network/pod-rules.ts";
+import type { EndReason } from "../state/pod-state.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 
 /** Dependencies of the agent; tests have their own. */
@@ -16,6 +18,8 @@ export interface AgentDependencies {
   readonly cacheFolder?: CacheFolder;
   readonly mounter: Mounter;
   readonly diskMeter: DiskMeter;
+  /** Has the kernel set huge pages aside. @returns why the pod cannot run on this cell, if it cannot */
+  reserveHugePages(wanted: readonly DesiredHugePages[]): Promise<EndReason | undefined>;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
   /** Makes what a pod's own link has besides its address, once its sandbox is there; absent where a pod has none. */

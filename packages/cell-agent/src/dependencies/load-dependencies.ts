@@ -1,5 +1,6 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
+import { reserveHugePages } from "../admission/huge-pages.ts";
 import { systemDiskMeter } from "../disk/disk-meter.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
 import { linkMaker } from "../network/pod-link.ts";
@@ -48,6 +49,7 @@ export async function loadRealDependencies(
     cacheFolder: cacheFolder({ logger, clock }),
     mounter: kernelMounter,
     diskMeter: systemDiskMeter,
+    reserveHugePages,
     volumesPrepared: volumes,
     prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
     createSandbox: async (wanted) => {

@@ -48,9 +48,13 @@ export function exceededLimit(pod: DesiredPod, usage: PodUsage): string | undefi
   return undefined;
 }
 
-/** A limit of 0 is none. A tmpfs has its limit from the kernel. */
-function isLimited({ kind, medium, sizeLimitBytes = 0 }: DesiredPod["volumes"][number]): boolean {
-  return kind === "emptyDir" && medium !== "Memory" && sizeLimitBytes > 0;
+/** A limit of 0 is none. A volume in memory has its limit from the kernel. */
+function isLimited({
+  kind,
+  medium = "",
+  sizeLimitBytes = 0,
+}: DesiredPod["volumes"][number]): boolean {
+  return kind === "emptyDir" && medium === "" && sizeLimitBytes > 0;
 }
 
 /** What the disk is short of, with the threshold and what is left, as the kubelet writes them. */

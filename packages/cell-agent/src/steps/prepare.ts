@@ -6,10 +6,20 @@ import { writePodFiles } from "../volumes/pod-files.ts";
 import { makeVolumes } from "../volumes/pod-volumes.ts";
 import { present, type Executor } from "./step-tools.ts";
 
-/** Makes namespaces, network and volumes; what an earlier try has made is used. */
+/**
+ * Makes namespaces, network and volumes; what an earlier try has made is used. Ends the pod where the cell turns out not to
+ * have what it asks for, as a kubelet does that does not admit it.
+ */
 export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
-  const { dependencies, directories, events, logger } = tools;
+  const { dependencies, directories, events, clock, logger } = tools;
   const pod = present(context.state().desired);
+  const rejection = await dependencies.reserveHugePages(pod.hugePages ?? []);
+  if (rejection) {
+    const { reason, message } = rejection;
+    events.warning(reason, message);
+    const words = { reason, message: `Pod was rejected: ${message}` };
+    return { kind: "end", graceMs: 0, nowMs: clock.now(), reason: words };
+  }
   try {
     const ownUsers = ownUsersOf(pod);
     if (ownUsers) openToUsers(directories);

@@ -112,7 +112,7 @@ function limitPod(
 ): void {
   const known = state().allocation.podLimits;
   const limits = known ?? podLimits(pod, amounts);
-  dependencies.runtime.limitPod(sandbox, limits);
+  dependencies.runtime.limitPod(sandbox, { ...limits, hugePages: pod.hugePages });
   if (!known) change({ kind: "podLimited", limits, nowMs: clock.now() });
 }
 

@@ -4,11 +4,13 @@ import { isMounted, mountsBelow } from "./mount-points.ts";
 
 /** Mounts file systems. */
 export interface Mounter {
-  /** Mounts a tmpfs at an existing directory; does nothing if something is mounted there. */
+  /** Mounts a tmpfs, or huge pages, at an existing directory; does nothing if something is mounted there. */
   mountTmpfs(
     directory: string,
     options: {
       readonly sizeBytes?: number | undefined;
+      /** The size of huge pages; a hugetlbfs of these. @default a tmpfs */
+      readonly pageBytes?: number | undefined;
       /** Owns it, and all that is made in it. @default root's */
       readonly group?: number | undefined;
       /** The user and the group that 0 of the pod is, by which `group` counts. @default 0 */
@@ -36,13 +38,17 @@ export interface Mounter {
 
 /** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
 export const kernelMounter: Mounter = {
-  mountTmpfs: async (directory, { sizeBytes, group, owner = 0 }) => {
+  mountTmpfs: async (directory, { sizeBytes, pageBytes, group, owner = 0 }) => {
     if (await isMounted(directory)) return;
-    const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
+    const type = pageBytes === undefined ? "tmpfs" : "hugetlbfs";
+    const size = [
+      ...(pageBytes === undefined ? [] : [`pagesize=${pageBytes}`]),
+      ...(sizeBytes === undefined ? [] : [`size=${sizeBytes}`]),
+    ];
     const mode = group === undefined ? "mode=0777" : "mode=02777";
     const owners = [`uid=${owner}`, `gid=${owner + (group ?? 0)}`];
     const options = [mode, ...owners, "nosuid", "nodev", ...size].join(",");
-    await mount(["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+    await mount(["-t", type, "-o", options, type, directory]);
   },
   bind: async (source, target) => {
     await mount(["-o", "bind", source, target]);

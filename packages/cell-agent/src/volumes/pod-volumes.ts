@@ -6,6 +6,7 @@ import { errorText, removeTree, isSystemError } from "@kip/base";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
+import { isHugePages, pageBytesOf } from "./huge-pages.ts";
 import type { Mounter } from "./mounter.ts";
 import { ownUsersOf } from "./own-users.ts";
 
@@ -116,24 +117,25 @@ async function makeVolume(
   }
 }
 
-/** Whether a volume is a tmpfs. */
-export function isMemory(volume: DesiredVolume): boolean {
-  return volume.kind === "emptyDir" && volume.medium === "Memory";
+/** Whether a volume is in memory: a tmpfs, or huge pages. */
+export function isMemory({ kind, medium = "" }: DesiredVolume): boolean {
+  return kind === "emptyDir" && (medium === "Memory" || isHugePages(medium));
 }
 
 /** One that is there stays as it is: its owner and mode may be the pod's choice by now. */
 async function makeEmptyDir(
   volume: DesiredVolume,
-  pod: Pick<DesiredPod, "fsGroup" | "hostUsers">,
+  pod: Pick<DesiredPod, "fsGroup" | "hostUsers" | "hugePages">,
   { directories, mounter }: { readonly directories: AgentDirectories; readonly mounter: Mounter },
 ): Promise<string> {
   const { fsGroup: group } = pod;
   if (isMemory(volume)) {
     const directory = path.join(directories.memoryVolumes, volume.name);
     await fs.mkdir(directory, { recursive: true });
-    const { sizeLimitBytes: sizeBytes } = volume;
+    const { sizeLimitBytes: sizeBytes, medium = "" } = volume;
     await mounter.mountTmpfs(directory, {
       sizeBytes,
+      pageBytes: isHugePages(medium) ? pageBytesOf(medium, pod) : undefined,
       group,
       owner: ownUsersOf(pod)?.firstId,
     });

@@ -161,10 +161,6 @@ describe("admitPod()", () => {
       message({ initContainers: [{ ...main, volumeDevices: devices }] }),
       "spec.initContainers[0].volumeDevices: Forbidden",
     );
-    assert.equal(
-      message({ volumes: [{ name: "a", emptyDir: { medium: "HugePages-2Mi" } }] }),
-      "spec.volumes[0].emptyDir.medium: Forbidden",
-    );
   });
 
   it("names the kubelet's first reason where there are several", () => {

@@ -15,6 +15,7 @@ import type { LateAddresses } from "@kip/virtual-kubelet/environment";
 import { qosClass } from "@kip/virtual-kubelet/status";
 import { desiredContainer, pullPolicy } from "./desired-container.ts";
 import { diskBytes, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
+import { desiredHugePages } from "./huge-pages.ts";
 import { desiredHostPorts } from "./host-ports.ts";
 import { podFields } from "../pod-fields/pod-fields.ts";
 import { etcHosts, kernelHostname } from "./pod-network-files.ts";
@@ -70,6 +71,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     ...podIdentity(pod),
     generation: context.generation,
     ...resourcesOf(pod),
+    hugePages: desiredHugePages(pod),
     machine: context.machine,
     restartPolicy: restartPolicy(pod),
     hostname: kernelHostname(pod, dns.clusterDomain),

@@ -6,7 +6,7 @@ import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import { cellAnnotations, readVolumeSize } from "./cell-annotations.ts";
 import { instanceTypeRequest, readLaunchType } from "./instance-type-request.ts";
-import { podRequests } from "./pod-requests.ts";
+import { hugePageBytes, podRequests } from "./pod-requests.ts";
 
 /** Settings of all cells of an installation. */
 export interface CellDefaults {
@@ -70,7 +70,7 @@ export class CellChooser {
 
   /**
    * What the machine of a pod offers: of this type, or of the one that {@link choose} takes. Undefined if there is no
-   * such type now, which `choose` reports.
+   * such type now, which `choose` reports. Memory is without the pod's huge pages, as with a kubelet.
    */
   async sizeOf(
     pod: Pod,
@@ -84,7 +84,7 @@ export class CellChooser {
       return (
         offer && {
           cpu: `${offer.cpuMilli}m`,
-          memory: formatBytes(offer.memoryBytes),
+          memory: formatBytes(Math.max(0, offer.memoryBytes - hugePageBytes(pod))),
           "ephemeral-storage": formatBytes(this.#diskBytes(pod)),
         }
       );

@@ -17,6 +17,7 @@ describe("nodeResources()", () => {
     assert.deepEqual(nodeResources({}, [offer(1000, 1), offer(2000, 4), offer(1500, 8)], 5 * GiB), {
       cpu: "2",
       memory: "4Gi",
+      "hugepages-2Mi": "4Gi",
       pods: "20",
       "ephemeral-storage": "100Gi",
     });
@@ -39,6 +40,7 @@ describe("nodeResources()", () => {
     assert.deepEqual(nodeResources(configured, [offer(2000, 4)], GiB), {
       ...configured,
       memory: "4Gi",
+      "hugepages-2Mi": "4Gi",
       "ephemeral-storage": "100Gi",
     });
   });

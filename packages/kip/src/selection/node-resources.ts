@@ -1,6 +1,8 @@
 import { formatBytes, formatMilliCpu, parseQuantity } from "@kip/base";
 import type { InstanceTypeOffer } from "@kip/cloud";
 
+const hugePageBytes = 2 * 2 ** 20;
+
 /** The defaults of the original Kip. */
 const original = { cpuMilli: 20_000, memoryBytes: 100 * 2 ** 30, pods: "20" } as const;
 
@@ -9,6 +11,8 @@ const original = { cpuMilli: 20_000, memoryBytes: 100 * 2 ** 30, pods: "20" } as
  *
  * - `cpu` and `memory`: 20 and 100Gi as in the original, but no more than the largest instance type has. The scheduler
  *   treats a node as one machine: it may bind a pod that asks for all that is free, and that pod must fit.
+ * - `hugepages-2Mi`: all memory may be such pages; a cell reserves what its pod asks for. Other sizes are offered where they are
+ *   configured, as not every machine has them.
  * - `pods`: 20.
  * - `ephemeral-storage`: the root disk of a cell for each of the pods, as each has one of its own.
  *
@@ -28,6 +32,7 @@ export function nodeResources(
   return {
     cpu: formatMilliCpu(cpuMilli),
     memory: formatBytes(memoryBytes),
+    "hugepages-2Mi": formatBytes(memoryBytes - (memoryBytes % hugePageBytes)),
     pods,
     "ephemeral-storage": formatBytes(volumeBytes * parseQuantity(pods)),
     ...configured,

@@ -19,6 +19,21 @@ export function podRequests({ spec }: Pod): ResourceAmounts {
   return joined(ofPod, amounts(spec.overhead), sum);
 }
 
+/** Names of resources that are huge pages begin so; their size follows. */
+export const hugePagesPrefix = "hugepages-";
+
+/** The huge pages of a pod, bytes by the name of the resource. Requests and limits are the same, by the API server. */
+export function podHugePages(pod: Pod): ResourceAmounts {
+  const isHugePages = ([name]: readonly [string, number]): boolean =>
+    name.startsWith(hugePagesPrefix);
+  return new Map([...podRequests(pod)].filter(isHugePages));
+}
+
+/** All huge pages of a pod together, bytes: memory that its machine has besides what the pod asks for as memory. */
+export function hugePageBytes(pod: Pod): number {
+  return [...podHugePages(pod).values()].reduce(sum, 0);
+}
+
 /** The requests or limits of a pod's containers together, without those that a container does not have. */
 export function amountsOfContainers(
   spec: Pod["spec"],

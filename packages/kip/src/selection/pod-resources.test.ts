@@ -53,6 +53,18 @@ describe("podResources()", () => {
     assert.deepEqual(podResources(pod), { cpuMilli: 250, memoryBytes: 0, gpus: 2 });
   });
 
+  it("counts huge pages of all sizes as memory, beside what is asked for as memory", () => {
+    const pages = { "hugepages-2Mi": "64Mi", "hugepages-1Gi": "1Gi" };
+    const containers = [
+      container({ memory: "128Mi", ...pages }, { memory: "128Mi", ...pages }),
+      container({ "hugepages-2Mi": "2Mi" }, { "hugepages-2Mi": "2Mi" }),
+    ];
+    assert.equal(podResources(podWith({ spec: { containers } })).memoryBytes, 1218 * Mi);
+    const whole = { limits: { "hugepages-2Mi": "4Mi" }, requests: { "hugepages-2Mi": "4Mi" } };
+    const spec = { containers: [{ name: "c" }], resources: whole };
+    assert.equal(podResources(podWith({ spec })).memoryBytes, 4 * Mi);
+  });
+
   it("takes what the pod as a whole may use before what its containers ask for", () => {
     const containers = [container({ memory: "1Gi" }), container({ memory: "1Gi" }, { cpu: "1" })];
     const of = (resources: object) => {

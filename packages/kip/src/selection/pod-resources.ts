@@ -1,5 +1,6 @@
 import { bytes, milliCpu } from "@kip/base";
 import type { Container, Pod } from "@kip/k8s-types";
+import { hugePageBytes } from "./pod-requests.ts";
 
 /** Resources that a pod needs on its machine. */
 export interface PodResources {
@@ -12,6 +13,7 @@ export interface PodResources {
  * Sum of the resources that a pod's containers may use: per container the limit, else the request. Init containers
  * run one at a time, so they count with the largest of them; sidecars (init containers that restart)
  * run beside everything after them. A limit of the pod as a whole counts in place of the sum, a request only if it is larger.
+ * Huge pages are memory of the machine that nothing else can use.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
  */
@@ -37,7 +39,8 @@ export function podResources(pod: Pod): PodResources {
   const overhead = pod.spec.overhead ?? {};
   const extra = {
     cpuMilli: overhead["cpu"] === undefined ? 0 : milliCpu(overhead["cpu"]),
-    memoryBytes: overhead["memory"] === undefined ? 0 : bytes(overhead["memory"]),
+    memoryBytes:
+      hugePageBytes(pod) + (overhead["memory"] === undefined ? 0 : bytes(overhead["memory"])),
     gpus: 0,
   };
   const sum = combine(starting, running, Math.max);

@@ -5,7 +5,12 @@ import type {
   ContainerSpec,
 } from "../contract/container-spec.ts";
 import type { UserNamespace } from "../contract/pod-sandbox.ts";
-import { cpuPeriodMicroseconds, cpuQuota, cpuWeight } from "../limits/cgroup-limits.ts";
+import {
+  cpuPeriodMicroseconds,
+  cpuQuota,
+  cpuWeight,
+  hugePageFiles,
+} from "../limits/cgroup-limits.ts";
 import { chooseCapabilities } from "./capabilities.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import { runtimeDefaultSeccomp } from "./seccomp-profile.ts";
@@ -264,6 +269,7 @@ function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources
       // it is the machine that has no memory left.
       "memory.oom.group": "1",
       "cpu.weight": cpuMilliRequest === undefined ? undefined : String(cpuWeight(cpuMilliRequest)),
+      ...hugePageFiles(resources),
     }),
   });
 }

@@ -28,6 +28,9 @@ export interface ContainerResources {
   readonly cpuMilliRequest?: number | undefined;
   /** Memory limit in bytes; the whole container is killed when it cannot be kept. */
   readonly memoryBytesLimit?: number | undefined;
+  /** Huge pages by their size, both in bytes. What is not named stays as it is: without a limit at first. */
+  readonly hugePages?:
+    readonly { readonly pageBytes: number; readonly bytes: number }[] | undefined;
 }
 
 /** Everything the runtime must know to run a container. */

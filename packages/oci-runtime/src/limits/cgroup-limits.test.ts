@@ -16,6 +16,28 @@ describe("cgroupFiles()", () => {
       "cpu.weight": "1",
     });
   });
+
+  it("limits the use of huge pages, and their reservation, by the kernel's names of their sizes", () => {
+    const hugePages = [
+      { pageBytes: 64 * 2 ** 10, bytes: 0 },
+      { pageBytes: 2 * 2 ** 20, bytes: 2 ** 25 },
+      { pageBytes: 2 ** 30, bytes: 2 ** 31 },
+    ];
+    const {
+      "memory.max": _memory,
+      "cpu.max": _cpu,
+      "cpu.weight": _weight,
+      ...files
+    } = cgroupFiles({ hugePages });
+    assert.deepEqual(files, {
+      "hugetlb.64KB.max": "0",
+      "hugetlb.64KB.rsvd.max": "0",
+      "hugetlb.2MB.max": "33554432",
+      "hugetlb.2MB.rsvd.max": "33554432",
+      "hugetlb.1GB.max": "2147483648",
+      "hugetlb.1GB.rsvd.max": "2147483648",
+    });
+  });
 });
 
 describe("cpuWeight()", () => {

@@ -31,7 +31,26 @@ export function cgroupFiles(resources: ContainerResources): Readonly<Record<stri
     "memory.max": memoryBytesLimit > 0 ? String(memoryBytesLimit) : "max",
     "cpu.max": `${quota} ${cpuPeriodMicroseconds}`,
     "cpu.weight": String(cpuWeight(cpuMilliRequest)),
+    ...hugePageFiles(resources),
   };
+}
+
+/** Both what is used and what is reserved by a mapping is limited, as runc does it. */
+export function hugePageFiles({
+  hugePages = [],
+}: ContainerResources): Readonly<Record<string, string>> {
+  const files = hugePages.flatMap(({ pageBytes, bytes }) => {
+    const size = `hugetlb.${pageSizeName(pageBytes)}`;
+    return [`${size}.max`, `${size}.rsvd.max`].map((name) => [name, String(bytes)]);
+  });
+  return Object.fromEntries(files);
+}
+
+/** As the kernel names the files of a page size: in the largest unit in which it is 1 or more. */
+function pageSizeName(pageBytes: number): string {
+  const units = ["B", "KB", "MB", "GB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(pageBytes) / 10));
+  return `${pageBytes / 1024 ** power}${units[power]}`;
 }
 
 /**
@@ -60,7 +79,7 @@ export function makeCgroup(cgroup: string, root: string = mountPoint): void {
   const above = [];
   for (let one = path.dirname(cgroup); one !== "/"; one = path.dirname(one)) above.unshift(one);
   for (const one of above)
-    for (const controller of ["cpu", "memory", "pids"]) {
+    for (const controller of ["cpu", "memory", "pids", "hugetlb"]) {
       try {
         write(`${root}${one}/cgroup.subtree_control`, `+${controller}`);
       } catch {
