@@ -30,12 +30,13 @@ describe("mounts, huge pages and devices of a cell", () => {
     await kube.apply(
       shellPod("mounts", "", {
         volumes: [{ name: "data", emptyDir: {} }],
+        // Started first: a container sees what is mounted already, whatever it wants of later mounts.
         initContainers: [
           container("early", wait, { ...mount("HostToContainer"), restartPolicy: "Always" }),
+          container("apart", wait, { ...mount("None"), restartPolicy: "Always" }),
         ],
         containers: [
           container("mounter", `${mounts}; ${wait}`, { ...mount("Bidirectional"), ...privileged }),
-          container("apart", wait, mount("None")),
           container("inner", `mkdir -p /data/inner; mount -t tmpfs tmpfs /data/inner; ${wait}`, {
             ...mount("HostToContainer"),
             ...privileged,
@@ -45,10 +46,8 @@ describe("mounts, huge pages and devices of a cell", () => {
     );
     await kube.ok("wait", "--for=condition=Ready", "pod/mounts", "--timeout=240s");
     const seen = async (name: string): Promise<readonly string[]> => {
-      const { stdout } = await kube.kubectl(
-        ...["exec", "mounts", "-c", name, "--", "awk", '$2 ~ "^/data/" { print $2 }'],
-        "/proc/mounts",
-      );
+      const script = "awk '$2 ~ \"^/data/\" { print $2 }' /proc/mounts";
+      const stdout = await kube.ok("exec", "mounts", "-c", name, "--", "sh", "-c", script);
       return stdout.split("\n").filter((line) => line !== "");
     };
     await eventually("the mount in a container that was there before", async () =>
@@ -66,16 +65,19 @@ describe("mounts, huge pages and devices of a cell", () => {
   it("reserves huge pages for a pod, and limits what it uses", async () => {
     const wait = "while :; do sleep 1; done";
     const pages = { memory: "32Mi", "hugepages-2Mi": "16Mi" };
-    const mount = { volumeMounts: [{ name: "huge", mountPath: "/huge" }] };
+    const container = (name: string, more: object): object => ({
+      name,
+      image,
+      command: ["sh", "-c", wait],
+      volumeMounts: [{ name: "huge", mountPath: "/huge" }],
+      ...more,
+    });
     await kube.apply(
       shellPod("huge", "", {
         volumes: [{ name: "huge", emptyDir: { medium: "HugePages-2Mi" } }],
         containers: [
-          {
-            ...{ name: "user", image, command: ["sh", "-c", wait], ...mount },
-            resources: { limits: pages, requests: pages },
-          },
-          { name: "other", image, command: ["sh", "-c", wait], ...mount },
+          container("user", { resources: { limits: pages, requests: pages } }),
+          container("other", {}),
         ],
       }),
     );
