@@ -83,7 +83,7 @@ describe("mounts, huge pages and devices of a cell", () => {
     );
     await kube.ok("wait", "--for=condition=Ready", "pod/huge", "--timeout=240s");
     const exec = async (container: string, script: string): Promise<string> => {
-      const args = ["exec", "huge", "-c", container, "--", "sh", "-c", `${script} 2>&1; true`];
+      const args = ["exec", "huge", "-c", container, "--", "sh", "-c", `{ ${script}; } 2>&1; true`];
       return (await kube.ok(...args)).trim();
     };
     const pool = "awk '/HugePages_Total|HugePages_Free/ { print $2 }' /proc/meminfo";
@@ -106,4 +106,98 @@ describe("mounts, huge pages and devices of a cell", () => {
     );
     await kube.ok("delete", "pod", "gigantic", "--wait=false");
   });
+
+  it("gives containers the devices that they ask for, on a machine of a type that has them", async () => {
+    const wait = "while :; do sleep 1; done";
+    const container = (name: string, more: object = {}): object => ({
+      name,
+      image,
+      command: ["sh", "-c", wait],
+      ...more,
+    });
+    const cards = (count: string): object => {
+      const amounts = { "example.com/card": count };
+      return { resources: { limits: amounts, requests: amounts } };
+    };
+    await kube.apply(
+      shellPod("cards", "", {
+        ...driver(["hwrng", "kmsg"]),
+        containers: [
+          container("first", cards("1")),
+          container("second", cards("1")),
+          container("none"),
+        ],
+      }),
+      shellPod("lacking", "", {
+        ...driver(["hwrng"]),
+        containers: [container("main", cards("2"))],
+      }),
+    );
+    await kube.ok("wait", "--for=condition=Ready", "pod/cards", "--timeout=240s");
+    const exec = async (name: string, script: string): Promise<string> => {
+      const args = ["exec", "cards", "-c", name, "--", "sh", "-c", `{ ${script}; } 2>&1; true`];
+      return (await kube.ok(...args)).trim();
+    };
+    const look = 'ls /dev | grep card; echo "$CARD $DRIVER"; cat /etc/driver';
+    assert.equal(await exec("first", look), "card-hwrng\nhwrng yes\nmade by a hook");
+    assert.equal(await exec("second", look), "card-kmsg\nkmsg yes\nmade by a hook");
+    assert.match(await exec("none", look), /^\ncat: .*No such file/);
+    assert.equal(await exec("first", "head -c 4 /dev/card-hwrng | wc -c"), "4");
+    // The file lets the second container write, and nothing else; others may not use a device that they make.
+    assert.equal(await exec("second", "echo test >/dev/card-kmsg && echo written"), "written");
+    assert.match(await exec("second", "head -c 1 /dev/card-kmsg"), /not permitted/);
+    assert.match(await exec("none", "mknod /tmp/x c 10 183 && head -c 1 /tmp/x"), /not permitted/);
+    const type = "jsonpath={.items[?(@.spec.podRef.name=='cards')].spec.instanceType}";
+    assert.equal(await kube.ok("get", "cells", "-o", type), "local.small");
+    await kube.ok("wait", "--for=jsonpath={.status.phase}=Failed", "pod/lacking", "--timeout=240s");
+    assert.equal(
+      await kube.ok("get", "pod", "lacking", "-o", "jsonpath={.status.reason}: {.status.message}"),
+      "UnexpectedAdmissionError: Pod was rejected: Allocate failed due to requested number of devices unavailable for example.com/card. Requested: 2, Available: 1, which is unexpected",
+    );
+    await kube.ok("delete", "pod", "cards", "lacking", "--wait=false");
+  });
 });
+
+/** An init container that describes devices of the cell as cards, as a driver that is installed would. */
+function driver(nodes: readonly string[]): object {
+  const devices = nodes.map((name) => ({
+    name,
+    containerEdits: {
+      env: [`CARD=${name}`],
+      deviceNodes: [
+        {
+          path: `/dev/card-${name}`,
+          hostPath: `/dev/${name}`,
+          permissions: name === "kmsg" ? "w" : "rw",
+        },
+      ],
+    },
+  }));
+  const hook = ["sh", "-c", "echo made by a hook >/run/driver"];
+  const file = {
+    cdiVersion: "0.8.0",
+    kind: "example.com/card",
+    devices,
+    containerEdits: {
+      env: ["DRIVER=yes"],
+      mounts: [{ hostPath: "/run/driver", containerPath: "/etc/driver", options: ["ro", "bind"] }],
+      hooks: [{ hookName: "createRuntime", path: "/bin/sh", args: hook }],
+    },
+  };
+  return {
+    volumes: [{ name: "run", hostPath: { path: "/run" } }],
+    initContainers: [
+      {
+        name: "driver",
+        image,
+        command: [
+          "sh",
+          "-c",
+          'mkdir -p /cell/cdi; touch /cell/driver; echo "$FILE" >/cell/cdi/card.json',
+        ],
+        env: [{ name: "FILE", value: JSON.stringify(file) }],
+        volumeMounts: [{ name: "run", mountPath: "/cell" }],
+      },
+    ],
+  };
+}

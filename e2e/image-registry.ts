@@ -26,8 +26,11 @@ interface SettingsFile {
 export async function writeSettings(folder: string): Promise<string> {
   const file = path.join(folder, "settings.yaml");
   const kubelet = { seccompProfileRoot: path.join(folder, "seccomp") };
+  // Of one type alone, so that pods show that it was chosen.
+  const cells = { extendedResources: { "local.small": { "example.com/card": 2 } } };
   const isThere =
-    existsSync(file) && readFileSync(file, "utf8").includes(kubelet.seccompProfileRoot);
+    existsSync(file) &&
+    readFileSync(file, "utf8").includes(JSON.stringify({ cells, kubelet }).slice(1, -1));
   if (isThere) return file;
   const validMs = 10 * 365 * 86_400_000;
   const authority = await CertificateAuthority.create({ commonName: "images", validMs });
@@ -46,7 +49,7 @@ export async function writeSettings(folder: string): Promise<string> {
   // JSON is YAML. The last file, so that what is there is whole.
   writeFileSync(
     `${file}.new`,
-    JSON.stringify({ registries, kubelet } satisfies SettingsFile["settings"]),
+    JSON.stringify({ registries, cells, kubelet } satisfies SettingsFile["settings"]),
   );
   renameSync(`${file}.new`, file);
   return file;

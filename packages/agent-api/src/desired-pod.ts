@@ -104,6 +104,9 @@ const amounts = {
 /** Memory in pages of one size; both in bytes, the amount a multiple of the size. */
 const hugePages = object({ pageBytes: integer, bytes: integer });
 
+/** So many of an extended resource. */
+const extendedResource = object({ resource: string, count: integer });
+
 const restartRule = object({
   action: string,
   exitCodes: optional(object({ operator: string, values: optional(list(integer)) })),
@@ -130,6 +133,8 @@ const container = object({
   ...amounts,
   /** How much it may use of each size that the pod has; the others it may not use. @default none */
   hugePages: optional(list(hugePages)),
+  /** Extended resources that it asks for: it gets the cell's devices of these kinds. @default none */
+  extendedResources: optional(list(extendedResource)),
   /** What it had on the cell before: it has that again where this cell is too small for the pod. */
   granted: optional(object(amounts)),
   /** The resources of which a change restarts the container. @default none */
@@ -249,6 +254,8 @@ export const decodeDesiredPod = object({
   machine: optional(object({ cpuMilli: integer, memoryBytes: integer })),
   /** The pod as a whole, besides its containers. */
   resources: optional(object(amounts)),
+  /** What the cell has of the extended resources that are counted and nothing else, by its type. @default none */
+  extendedResources: optional(list(extendedResource)),
   /** What the cell reserves for the pod. @default none */
   hugePages: optional(list(hugePages)),
   /** Added to what the pod as a whole asks for and may use. */
@@ -334,6 +341,7 @@ export type DesiredContainer = Decoded<typeof container>;
 export type DesiredSeccompProfile = Decoded<typeof seccompProfile>;
 /** See the fields of a container of these names. */
 export type ResourceAmounts = Pick<DesiredContainer, keyof typeof amounts>;
+export type DesiredExtendedResource = Decoded<typeof extendedResource>;
 export type DesiredHugePages = Decoded<typeof hugePages>;
 export type DesiredVolume = Decoded<typeof volume>;
 export type DesiredVolumeMount = Decoded<typeof volumeMount>;

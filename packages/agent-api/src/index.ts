@@ -17,6 +17,7 @@ export {
   decodeDesiredPod,
   decodeImagePull,
   type DesiredContainer,
+  type DesiredExtendedResource,
   type DesiredHook,
   type DesiredHostPort,
   type DesiredHugePages,

@@ -265,6 +265,8 @@ export function fakeDependencies(
       unmountBelow: async () => {},
       share: async () => {},
     },
+    cdiDevices: async () => new Map(),
+    describeDevice: async () => undefined,
     reserveHugePages: async () => undefined,
     diskMeter: {
       room: async () => ({ sizeBytes: 1e10, freeBytes: 5e9, inodes: 1e6, freeInodes: 5e5 }),

@@ -29,7 +29,12 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
       "node.kubernetes.io/exclude-from-external-load-balancers": "true",
       ...config.nodeLabels,
     },
-    capacity: nodeResources(config.capacity, offers, config.defaultVolumeBytes),
+    capacity: nodeResources(
+      config.capacity,
+      offers,
+      config.defaultVolumeBytes,
+      config.extendedResources,
+    ),
     internalIp,
     otherInternalIps,
     features: { supplementalGroupsPolicy: true },

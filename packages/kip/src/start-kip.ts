@@ -207,7 +207,8 @@ function createChooser(
     const { defaultInstanceType, defaultVolumeBytes, privateIPOnly } = settings.current;
     const imageSpec = settings.current.bootImageSpec;
     const sizes = { defaultInstanceType, defaultVolumeBytes };
-    return { nodeName, controllerID, ...sizes, imageSpec, privateIPOnly };
+    const { extendedResources } = settings.current;
+    return { nodeName, controllerID, ...sizes, imageSpec, privateIPOnly, extendedResources };
   });
 }
 

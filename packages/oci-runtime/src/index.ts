@@ -13,6 +13,8 @@ export type {
   ExecResult,
 } from "./contract/container-runtime.ts";
 export type {
+  ContainerDevice,
+  ContainerHook,
   ContainerMount,
   ContainerResources,
   ContainerSpec,
@@ -20,6 +22,7 @@ export type {
 } from "./contract/container-spec.ts";
 export type { PodSandbox, UserNamespace } from "./contract/pod-sandbox.ts";
 export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
+export { describeDevice } from "./bundle/machine-devices.ts";
 export { createRuntime, type RuntimeOptions } from "./runtime/crun-runtime.ts";
 export { logUsageBytes } from "./logs/log-files.ts";
 export { defaultLogLimits, type LogLimits } from "./logs/log-limits.ts";

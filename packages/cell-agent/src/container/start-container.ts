@@ -2,12 +2,14 @@ import { existsSync, mkdirSync } from "node:fs";
 import { constants, totalmem } from "node:os";
 import { AgentError, type DesiredPod, type DesiredContainer } from "@kip/agent-api";
 import { defined, removeTree } from "@kip/base";
-import type { StoredImage } from "@kip/oci-image";
+import type { ResolvedUser, StoredImage } from "@kip/oci-image";
 import type { PodSandbox } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import type { ContainerRun } from "../state/container-record.ts";
 import type { PodResources } from "../state/pod-state.ts";
+import type { CdiDevice } from "../devices/cdi-devices.ts";
+import { withDevices } from "../devices/container-edits.ts";
 import { isMemory } from "../volumes/pod-volumes.ts";
 import { unbindSubPaths } from "../volumes/sub-path.ts";
 import { containerMounts } from "./container-mounts.ts";
@@ -30,6 +32,8 @@ export interface RunInput {
   /** What each container of the pod is to have of the cell; `container` has its own. */
   readonly amounts: AmountsByName;
   readonly resources: PodResources;
+  /** Devices that the container is given. @default none */
+  readonly devices?: readonly CdiDevice[] | undefined;
   /** File of the namespace of processes to be in, in place of the pod's or one of its own. */
   readonly pidNamespace?: string | undefined;
   readonly directories: AgentDirectories;
@@ -91,14 +95,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
   mkdirSync(directory.path, { recursive: true });
   const { userNamespace: users } = resources.sandbox;
   const { rootfs } = await dependencies.images.mountRootfs(image, directory.path, users?.file);
-  const imageUser = await dependencies.resolveUser(
-    rootfs,
-    container.user === undefined ? image.config.user : "0",
-  );
-  const wantedUser =
-    container.user === undefined
-      ? undefined
-      : await dependencies.resolveUser(rootfs, String(container.user));
+  const ofImageAndContainer = await usersOf(input, rootfs);
   const mounts = await containerMounts({
     container,
     volumes: resources.volumes,
@@ -126,8 +123,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
     image: image.config,
     sandbox: { ...sandboxOf(input.pod, resources.sandbox), ...defined({ pidNamespace }) },
     rootfs,
-    imageUser,
-    wantedUser,
+    ...ofImageAndContainer,
     mounts: [...mounts, ...ofImage],
     logDirectory: run.logDirectory,
     logLimits: input.pod.logs,
@@ -136,11 +132,25 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
       memoryBytes: totalmem(),
     }),
   });
-  await dependencies.runtime.create(spec);
-  const { uid, gid, additionalGids } = spec.user;
+  const edited = await withDevices(spec, input.devices ?? [], dependencies.describeDevice);
+  await dependencies.runtime.create(edited);
+  const { uid, gid, additionalGids } = edited.user;
   // As containerd tells it: the first group is among the others.
   const groups = [...new Set([gid, ...additionalGids])].slice(0, maxGroups);
   return { ...run, user: { uid, gid, groups } };
+}
+
+/** Who the image's user is, and the one that the container names. */
+async function usersOf(
+  { container: { user }, image, dependencies }: RunInput,
+  rootfs: string,
+): Promise<{ readonly imageUser: ResolvedUser; readonly wantedUser?: ResolvedUser }> {
+  const imageUser = await dependencies.resolveUser(
+    rootfs,
+    user === undefined ? image.config.user : "0",
+  );
+  if (user === undefined) return { imageUser };
+  return { imageUser, wantedUser: await dependencies.resolveUser(rootfs, String(user)) };
 }
 
 /** Groups of a process that are reported, as many as a report may have. */

@@ -3,6 +3,8 @@ import type { Clock, Logger } from "@kip/base";
 import type { ImageStore, ResolvedUser } from "@kip/oci-image";
 import type { ContainerRuntime, PodSandbox, PodSandboxOptions } from "@kip/oci-runtime";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
+import type { CdiDevices } from "../devices/cdi-devices.ts";
+import type { DescribeDevice } from "../devices/container-edits.ts";
 import type { DiskMeter } from "../disk/disk-meter.ts";
 import type { CacheFolder } from "../image/cache-folder.ts";
 import type { PodLink } from "../network/pod-link.ts";
@@ -18,6 +20,9 @@ export interface AgentDependencies {
   readonly cacheFolder?: CacheFolder;
   readonly mounter: Mounter;
   readonly diskMeter: DiskMeter;
+  /** What the machine has of devices now. */
+  cdiDevices(): Promise<CdiDevices>;
+  describeDevice: DescribeDevice;
   /** Has the kernel set huge pages aside. @returns why the pod cannot run on this cell, if it cannot */
   reserveHugePages(wanted: readonly DesiredHugePages[]): Promise<EndReason | undefined>;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;

@@ -1,6 +1,7 @@
 import { waitingMount } from "@kip/base";
 import type { AgentDependencies, LoadDependenciesOptions } from "./agent-dependencies.ts";
 import { reserveHugePages } from "../admission/huge-pages.ts";
+import { readCdiDevices } from "../devices/cdi-devices.ts";
 import { systemDiskMeter } from "../disk/disk-meter.ts";
 import { cacheFolder } from "../image/cache-folder.ts";
 import { linkMaker } from "../network/pod-link.ts";
@@ -50,6 +51,8 @@ export async function loadRealDependencies(
     mounter: kernelMounter,
     diskMeter: systemDiskMeter,
     reserveHugePages,
+    cdiDevices: async () => await readCdiDevices(logger),
+    describeDevice: oci.describeDevice,
     volumesPrepared: volumes,
     prepared: Promise.all([sandbox, volumes, monitor, rootfsMount]).then(() => {}),
     createSandbox: async (wanted) => {

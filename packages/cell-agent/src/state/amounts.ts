@@ -34,7 +34,10 @@ export function countedContainers(pod: DesiredPod): readonly DesiredContainer[] 
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
  */
-function total(pod: DesiredPod, of: (container: DesiredContainer) => number): number {
+export function total(
+  pod: Pick<DesiredPod, "initContainers" | "containers">,
+  of: (container: DesiredContainer) => number,
+): number {
   let sidecars = 0;
   let starting = 0;
   for (const container of pod.initContainers) {

@@ -1,25 +1,28 @@
-import { AgentError } from "@kip/agent-api";
+import { AgentError, type DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
+import {
+  allocateDevices,
+  hasExtendedResources,
+  mayComeLater,
+} from "../devices/allocate-devices.ts";
 import { podLink } from "../network/pod-link.ts";
+import type { EndReason } from "../state/pod-state.ts";
 import { openToUsers, ownUsersOf } from "../volumes/own-users.ts";
 import { writePodFiles } from "../volumes/pod-files.ts";
 import { makeVolumes } from "../volumes/pod-volumes.ts";
-import { present, type Executor } from "./step-tools.ts";
+import { rejectPod } from "./reject-pod.ts";
+import { present, type Executor, type StepTools } from "./step-tools.ts";
 
 /**
  * Makes namespaces, network and volumes; what an earlier try has made is used. Ends the pod where the cell turns out not to
  * have what it asks for, as a kubelet does that does not admit it.
  */
 export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
-  const { dependencies, directories, events, clock, logger } = tools;
+  const { dependencies, directories, events, logger } = tools;
   const pod = present(context.state().desired);
-  const rejection = await dependencies.reserveHugePages(pod.hugePages ?? []);
-  if (rejection) {
-    const { reason, message } = rejection;
-    events.warning(reason, message);
-    const words = { reason, message: `Pod was rejected: ${message}` };
-    return { kind: "end", graceMs: 0, nowMs: clock.now(), reason: words };
-  }
+  const rejection =
+    (await dependencies.reserveHugePages(pod.hugePages ?? [])) ?? (await lackOfDevices(pod, tools));
+  if (rejection) return rejectPod(rejection, tools);
   try {
     const ownUsers = ownUsersOf(pod);
     if (ownUsers) openToUsers(directories);
@@ -57,3 +60,12 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
     throw error;
   }
 };
+
+/** Which devices the cell lacks for the pod; undefined if it has all, or they may come with a container that starts before. */
+async function lackOfDevices(
+  pod: DesiredPod,
+  { dependencies }: StepTools,
+): Promise<EndReason | undefined> {
+  if (!hasExtendedResources(pod) || mayComeLater(pod)) return undefined;
+  return allocateDevices(pod, await dependencies.cdiDevices()).rejection;
+}

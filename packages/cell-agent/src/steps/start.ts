@@ -11,12 +11,14 @@ import {
   pidNamespaceOf,
   type RunInput,
 } from "../container/start-container.ts";
+import { allocateDevices, type Allocation } from "../devices/allocate-devices.ts";
 import { podLimits } from "../state/amounts.ts";
 import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
 import { runningId } from "../state/lookups.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import { shownId } from "../state/run-id.ts";
 import { postStart } from "./post-start.ts";
+import { rejectPod } from "./reject-pod.ts";
 import {
   discard,
   present,
@@ -31,6 +33,9 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   const record = recordOf(context.state(), container);
   const input = inputOf(record, context, tools);
   if (!input) return undefined;
+  const allocation = await allocate(input, tools);
+  if (allocation?.rejection) return rejectPod(allocation.rejection, tools);
+  const devices = allocation?.devices.get(container) ?? [];
   const run = describeRun(input, preparedId(record, tools));
   context.change({ kind: "runBegun", container, run });
   let isWatched = false;
@@ -40,7 +45,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
     void removeOldestLog(record, tools);
     // Not always: it costs the start of a program, which a first start can do without.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
-    await makeAndStart(run, input, context, tools);
+    await makeAndStart(run, { ...input, devices }, context, tools);
     // Nothing takes the container for started or ready before.
     isWatched = await postStart(run, context, tools, container);
   } catch (error) {
@@ -50,6 +55,15 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   }
   return { kind: "startOver", container, isWatched };
 };
+
+/** The devices of the pod's containers, where this one asks for some. They are looked up now: a container before may have brought them. */
+async function allocate(
+  { pod, container }: RunInput,
+  { dependencies }: StepTools,
+): Promise<Allocation | undefined> {
+  if (container.extendedResources === undefined) return undefined;
+  return allocateDevices(pod, await dependencies.cdiDevices());
+}
 
 /** What the run is made from; undefined if the image it was planned with is no longer the wanted one. */
 function inputOf(

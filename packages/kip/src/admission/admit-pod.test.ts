@@ -81,6 +81,15 @@ describe("admitPod()", () => {
       "Node didn't have enough resource: hugepages-2Mi, requested: 4194304, used: 0, capacity: 0",
     );
     assert.equal(requests({ requests: { "example.com/fpga": "1" } }), undefined);
+    const card = "example.com/card";
+    const pod = podWith({
+      spec: { containers: [{ name: "main", resources: { requests: { [card]: "3" } } }] },
+    });
+    const context = { allocatable: { ...allocatable, [card]: "2" }, otherPods: () => [] };
+    assert.deepEqual(admitPod(pod, context), {
+      reason: `OutOf${card}`,
+      message: `Node didn't have enough resource: ${card}, requested: 3, used: 0, capacity: 2`,
+    });
   });
 
   it("counts the largest init container beside the sidecars before it", () => {

@@ -15,7 +15,6 @@ export function rejectTooLarge(
   { allocatable }: Pick<AdmissionContext, "allocatable">,
 ): Rejection | undefined {
   for (const [name, amount] of podRequests(pod)) {
-    if (name.includes("/")) continue;
     const offered = allocatable[name];
     // Only a node with huge pages names them.
     if (offered === undefined && !name.startsWith("hugepages-")) continue;

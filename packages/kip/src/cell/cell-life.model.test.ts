@@ -108,6 +108,7 @@ class Life {
           restartCounts,
         }),
         sizeOf: async () => undefined,
+        extendedResourcesOf: () => new Map(),
       },
       identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
       archive: { save: () => this.#call(() => {}), remove: async () => {}, pods: async () => [] },

@@ -1,4 +1,5 @@
 import { parseQuantity } from "@kip/base";
+import { isExtendedResource } from "../selection/extended-resources.ts";
 import type { KeyNote, KeyPath } from "./keys/read-keys.ts";
 import type { ProviderDocument } from "./provider-config.ts";
 
@@ -50,6 +51,19 @@ const standbyCells: Check = ({ cells }) =>
     spot === true && dedicated === true
       ? [note(["cells", "standbyCells", index], "spot and dedicated exclude each other")]
       : [],
+  );
+
+const extendedResources: Check = ({ cells }) =>
+  Object.entries(cells?.extendedResources ?? {}).flatMap(([pattern, resources]) =>
+    Object.keys(resources)
+      .filter((name) => !isExtendedResource(name))
+      .map((name) =>
+        note(
+          ["cells", "extendedResources", pattern, name],
+          "an extended resource has a domain in its name, which is not Kubernetes' own",
+          "Write a name such as example.com/card",
+        ),
+      ),
   );
 
 /** The original let the short key win; here a difference is a mistake to be shown. */
@@ -114,6 +128,7 @@ const checks: readonly Check[] = [
   azureNetwork,
   healthcheck,
   standbyCells,
+  extendedResources,
   capacity,
   registries,
   cache,

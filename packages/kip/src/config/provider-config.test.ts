@@ -43,6 +43,7 @@ const samples: Readonly<Record<string, object>> = {
   "cells.defaultInstanceType": { cells: { defaultInstanceType: "t3.nano" } },
   "cells.defaultVolumeSize": { cells: { defaultVolumeSize: "6Gi" } },
   "cells.nametag": { cells: { nametag: "x" } },
+  "cells.extendedResources": { cells: { extendedResources: { "*": { "example.com/x": 1 } } } },
   "cells.privateIPOnly": { cells: { privateIPOnly: true } },
   "cells.healthcheck.status.healthyTimeout": {
     cells: { healthcheck: { status: { healthyTimeout: 1.5 } } },
@@ -117,6 +118,17 @@ describe("decodeProviderConfig()", () => {
     assert.deepEqual(problemsOf({ cloud: { local: {} }, kubelet: other }), [
       "kubelet.pods: it is 30, and kubelet.capacity.pods is 40",
     ]);
+  });
+
+  it("takes extended resources of instance types, and refuses names of other resources", () => {
+    const read = (resources: object) =>
+      decodeProviderConfig({ cloud: { local: {} }, cells: { extendedResources: resources } })
+        .extendedResources;
+    assert.deepEqual(read({ "g5.*": { "example.com/nic": 2 } }), {
+      "g5.*": { "example.com/nic": "2" },
+    });
+    for (const wrong of ["cpu", "nic", "kubernetes.io/batch"])
+      assert.throws(() => read({ "*": { [wrong]: 1 } }), { code: "CONFIG_INVALID" });
   });
 
   it("takes a kubelet's limits of logs, and refuses those that a cell cannot keep", () => {

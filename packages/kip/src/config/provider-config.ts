@@ -1,6 +1,7 @@
 import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/agent-api";
 import { bytes, defined } from "@kip/base";
 import { ProviderError } from "../errors.ts";
+import type { ExtendedResources } from "../selection/extended-resources.ts";
 import { conflicts } from "./conflicts.ts";
 import { imageSettings, registrySettings } from "./image-settings.ts";
 import type { cloudKeys } from "./keys/cloud-keys.ts";
@@ -30,6 +31,8 @@ export interface ProviderConfig {
   /** @default the ID of the installation */
   readonly nametag: string | undefined;
   readonly privateIPOnly: boolean;
+  /** What instance types have beside processors, memory and disk: by a pattern for their names. @default nothing */
+  readonly extendedResources: ExtendedResources;
   /** How long a cell may be out of reach before its pod gets another one, milliseconds. @default 90,000 */
   readonly unreachableLimitMs: number;
   /** The configured part of the virtual node's capacity; for the rest see `nodeResources`. @default none */
@@ -106,6 +109,7 @@ function toConfig(document: ProviderDocument): ProviderConfig {
     defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
     nametag: cells.nametag,
     privateIPOnly: cells.privateIPOnly ?? false,
+    extendedResources: cells.extendedResources ?? {},
     unreachableLimitMs: healthySeconds * 1000,
     ...nodeSettings(kubelet),
     registries: registrySettings(document.registries ?? []),

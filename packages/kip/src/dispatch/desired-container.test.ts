@@ -308,6 +308,13 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.equal(of({ recursiveReadOnly: "IfPossible" }), true);
   });
 
+  it("passes extended resources on, and no others", () => {
+    const limits = { cpu: "1", "example.com/card": "2", "hugepages-2Mi": "2Mi" };
+    const card = [{ resource: "example.com/card", count: 2 }];
+    assert.deepEqual(desired({ resources: { limits } }).extendedResources, card);
+    assert.equal(desired({ resources: { limits: { cpu: "1" } } }).extendedResources, undefined);
+  });
+
   it("passes the propagation of mounts on", () => {
     const mount = { name: "data", mountPath: "/data" };
     const of = (more: object): string | undefined =>

@@ -3,6 +3,7 @@ import type { DesiredContainer, DesiredHook, DesiredProbe, DesiredVariable } fro
 import type { Container, EphemeralContainer, Pod, Probe, VolumeMount } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { ephemeralStorage } from "./ephemeral-storage.ts";
+import { containerExtendedResources } from "./extended-resources.ts";
 import { containerHugePages } from "./huge-pages.ts";
 import {
   bindLateEnv,
@@ -59,6 +60,7 @@ export function desiredContainer(
     tty: container.tty,
     ...resourceAmounts(container.resources),
     hugePages: containerHugePages(resolved.pod, container),
+    extendedResources: containerExtendedResources(container),
     ephemeralStorage: ephemeralStorage(container.resources),
     resizeRestarts: "resizePolicy" in container ? resizeRestarts(container) : undefined,
     ...security(resolved.pod, container),

@@ -47,6 +47,8 @@ export interface DesiredPodContext {
   readonly seccompProfiles?: readonly DesiredSeccompProfile[] | undefined;
   /** What the cell has for its pod; undefined if that is not known. */
   readonly machine?: DesiredPod["machine"];
+  /** What its type has of extended resources. @default nothing */
+  readonly extendedResources?: DesiredPod["extendedResources"];
   /** What the containers had on earlier cells, by name. @default nothing */
   readonly granted?: ReadonlyMap<string, NonNullable<Container["resources"]>>;
   /** See `DesiredPod.generation`. */
@@ -72,6 +74,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     generation: context.generation,
     ...resourcesOf(pod),
     hugePages: desiredHugePages(pod),
+    extendedResources: context.extendedResources,
     machine: context.machine,
     restartPolicy: restartPolicy(pod),
     hostname: kernelHostname(pod, dns.clusterDomain),

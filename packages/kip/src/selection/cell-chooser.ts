@@ -6,7 +6,12 @@ import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import { cellAnnotations, readVolumeSize } from "./cell-annotations.ts";
 import { instanceTypeRequest, readLaunchType } from "./instance-type-request.ts";
-import { hugePageBytes, podRequests } from "./pod-requests.ts";
+import {
+  offersWithResources,
+  resourcesOfType,
+  type ExtendedResources,
+} from "./extended-resources.ts";
+import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
 
 /** Settings of all cells of an installation. */
 export interface CellDefaults {
@@ -17,6 +22,8 @@ export interface CellDefaults {
   readonly defaultVolumeBytes: number;
   readonly imageSpec: Readonly<Record<string, string>>;
   readonly privateIPOnly: boolean;
+  /** What types have besides. @default nothing */
+  readonly extendedResources?: ExtendedResources | undefined;
 }
 
 /** A pod that needs a cell. */
@@ -94,6 +101,11 @@ export class CellChooser {
     }
   }
 
+  /** What an instance type has of extended resources, by configuration. */
+  extendedResourcesOf(instanceType: string): ResourceAmounts {
+    return resourcesOfType(this.#defaults().extendedResources ?? {}, instanceType);
+  }
+
   /** The annotation's size, else the default, which has room for images, and what the pod requests above it. */
   #diskBytes(pod: Pod): number {
     const size = readVolumeSize(pod.metadata.annotations?.[cellAnnotations.volumeSize]);
@@ -103,8 +115,11 @@ export class CellChooser {
   }
 
   async #select(pod: Pod, unavailable: readonly CapacityScope[] = []): Promise<Candidate> {
-    const request = instanceTypeRequest(pod, this.#defaults().defaultInstanceType);
-    const types = await this.#driver.instanceTypes();
+    const { defaultInstanceType, extendedResources = {} } = this.#defaults();
+    const offers = await this.#driver.instanceTypes();
+    const types = offersWithResources(offers, pod, extendedResources);
+    // The default is for pods that ask for nothing.
+    const request = instanceTypeRequest(pod, types === offers ? defaultInstanceType : undefined);
     return selectInstanceType({ types }, { ...request, zones: [this.#driver.zone], unavailable });
   }
 }

@@ -1,5 +1,6 @@
 import { formatBytes, formatMilliCpu, parseQuantity } from "@kip/base";
 import type { InstanceTypeOffer } from "@kip/cloud";
+import { mostResources, type ExtendedResources } from "./extended-resources.ts";
 
 const hugePageBytes = 2 * 2 ** 20;
 
@@ -13,6 +14,7 @@ const original = { cpuMilli: 20_000, memoryBytes: 100 * 2 ** 30, pods: "20" } as
  *   treats a node as one machine: it may bind a pod that asks for all that is free, and that pod must fit.
  * - `hugepages-2Mi`: all memory may be such pages; a cell reserves what its pod asks for. Other sizes are offered where they are
  *   configured, as not every machine has them.
+ * - GPUs and other extended resources: the most that a type has, for the same reason as with `cpu`.
  * - `pods`: 20.
  * - `ephemeral-storage`: the root disk of a cell for each of the pods, as each has one of its own.
  *
@@ -22,6 +24,7 @@ export function nodeResources(
   configured: Readonly<Record<string, string>>,
   offers: readonly InstanceTypeOffer[],
   volumeBytes: number,
+  extendedResources: ExtendedResources = {},
 ): Readonly<Record<string, string>> {
   const [largest] = [...offers].sort(
     (a, b) => b.cpuMilli - a.cpuMilli || b.memoryBytes - a.memoryBytes,
@@ -35,6 +38,7 @@ export function nodeResources(
     "hugepages-2Mi": formatBytes(memoryBytes - (memoryBytes % hugePageBytes)),
     pods,
     "ephemeral-storage": formatBytes(volumeBytes * parseQuantity(pods)),
+    ...mostResources(offers, extendedResources),
     ...configured,
   };
 }

@@ -71,6 +71,39 @@ describe("buildSpec()", () => {
     assert.equal(of(["rslave"], ["rshared"])[0], "rshared");
   });
 
+  it("gives a container devices with a rule for each, and hooks by their kind", () => {
+    const card = { path: "/dev/card", type: "c", major: 10, minor: 200 } as const;
+    const owner = { fileMode: 0o666, uid: 0, gid: 0 };
+    const made = buildSpec(
+      {
+        ...plain,
+        devices: [{ ...card, ...owner, access: "rw" }],
+        hooks: [
+          { kind: "createContainer", path: "/bin/a", args: ["a"] },
+          { kind: "poststop", path: "/bin/b", timeout: 5 },
+          { kind: "createContainer", path: "/bin/c" },
+        ],
+      },
+      machine,
+    );
+    assert.deepEqual(made.linux.devices, [{ ...card, ...owner }]);
+    assert.deepEqual(made.linux.resources.devices, [
+      { allow: false, access: "rwm" },
+      { allow: true, type: "c", major: 10, minor: 200, access: "rw" },
+    ]);
+    assert.deepEqual(made.hooks, {
+      createContainer: [{ path: "/bin/a", args: ["a"] }, { path: "/bin/c" }],
+      poststop: [{ path: "/bin/b", timeout: 5 }],
+    });
+    assert.equal(buildSpec(plain, machine).hooks, undefined);
+    const fuse = [{ ...card, ...owner, path: "/dev/fuse", access: "rw" }];
+    const privileged = buildSpec({ ...plain, privileged: true, devices: fuse }, machine, devices);
+    assert.deepEqual(
+      privileged.linux.devices.map(({ path, minor }) => `${path} ${minor}`),
+      ["/dev/fuse 200"],
+    );
+  });
+
   it("has the resource limits of containerd, as far as the machine has them", () => {
     const limits = (capabilities: readonly string[]): readonly string[] =>
       buildSpec(plain, { ...machine, capabilities }).process.rlimits.map(

@@ -58,22 +58,50 @@ export function buildSpec(
     // crun refuses a host name without a UTS namespace: such a pod has the machine's.
     hostname: sandbox.utsNamespace === undefined ? undefined : sandbox.hostname,
     mounts: mounts(spec, privileged),
+    hooks: hooks(spec),
     linux: {
       namespaces: namespaces(spec),
       ...rootfsPropagation(spec.mounts),
       ...idMappings(sandbox.userNamespace),
       cgroupsPath: containerCgroup(spec),
       resources: {
-        devices: [{ allow: privileged, access: "rwm" }],
+        devices: [{ allow: privileged, access: "rwm" }, ...deviceRules(spec)],
         ...limits(spec.resources ?? {}),
       },
-      devices: privileged ? devices : [],
+      devices: deviceNodes(spec, privileged ? devices : []),
       sysctl: spec.sysctls ?? {},
       maskedPaths: isUnmasked ? [] : [...maskedPaths, ...machine.maskedPaths],
       readonlyPaths: isUnmasked ? [] : readonlyPaths,
       seccomp: privileged ? undefined : seccomp(spec, process),
     },
   };
+}
+
+/** Its own nodes replace those of the machine at their paths. */
+function deviceNodes(
+  { devices = [] }: ContainerSpec,
+  machines: readonly OciDevice[],
+): readonly OciDevice[] {
+  const own = devices.map(({ access: _access, ...node }): OciDevice => node);
+  const paths = new Set(own.map(({ path }) => path));
+  return [...machines.filter(({ path }) => !paths.has(path)), ...own];
+}
+
+function deviceRules({ devices = [] }: ContainerSpec): OciLinux["resources"]["devices"] {
+  return devices.map(({ type, major, minor, access }) => {
+    return { allow: true, type, major, minor, access };
+  });
+}
+
+function hooks({ hooks: all = [] }: ContainerSpec): OciSpec["hooks"] {
+  if (all.length === 0) return undefined;
+  const byKind = Object.groupBy(all, ({ kind }) => kind);
+  return Object.fromEntries(
+    Object.entries(byKind).map(([kind, some]) => [
+      kind,
+      some.map(({ path, args, env, timeout }) => defined({ path, args, env, timeout })),
+    ]),
+  );
 }
 
 function seccomp(spec: ContainerSpec, process: OciProcess): OciLinux["seccomp"] {

@@ -28,13 +28,14 @@ async function collect(root: string, folder: string, found: OciDevice[]): Promis
     if (entry.isDirectory()) {
       if (!skippedFolders.has(name)) await collect(root, name, found);
     } else if (!ownDevices.has(name)) {
-      const device = await describe(path.join(root, name));
+      const device = await describeDevice(path.join(root, name));
       if (device) found.push({ ...device, path: path.join("/dev", name) });
     }
   }
 }
 
-async function describe(file: string): Promise<Omit<OciDevice, "path"> | undefined> {
+/** A device node of the machine; undefined if there is none at this place. No link is followed. */
+export async function describeDevice(file: string): Promise<Omit<OciDevice, "path"> | undefined> {
   const stat = await lstat(file).catch(() => undefined);
   const type = stat?.isCharacterDevice() ? "c" : stat?.isBlockDevice() ? "b" : undefined;
   if (!stat || !type) return undefined;

@@ -8,7 +8,16 @@ export interface OciSpec {
   readonly root: { readonly path: string; readonly readonly: boolean };
   readonly hostname?: string | undefined;
   readonly mounts: readonly OciMount[];
+  readonly hooks?: Readonly<Record<string, readonly OciHook[]>> | undefined;
   readonly linux: OciLinux;
+}
+
+/** A program that the runtime runs at a point of the container's life. */
+export interface OciHook {
+  readonly path: string;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: readonly string[] | undefined;
+  readonly timeout?: number | undefined;
 }
 
 /** A process in a container, the main one or one of `exec`. */
@@ -51,7 +60,13 @@ export interface OciLinux {
   readonly gidMappings?: readonly OciIdMapping[];
   readonly cgroupsPath: string;
   readonly resources: {
-    readonly devices: readonly { readonly allow: boolean; readonly access: string }[];
+    readonly devices: readonly {
+      readonly allow: boolean;
+      readonly type?: "c" | "b";
+      readonly major?: number;
+      readonly minor?: number;
+      readonly access: string;
+    }[];
     readonly memory?: { readonly limit: number };
     readonly cpu?: { readonly quota: number; readonly period: number };
     readonly unified: Readonly<Record<string, string>>;

@@ -33,6 +33,32 @@ export interface ContainerResources {
     readonly { readonly pageBytes: number; readonly bytes: number }[] | undefined;
 }
 
+/** A device node that a container gets. */
+export interface ContainerDevice {
+  /** Absolute, in the container. */
+  readonly path: string;
+  readonly type: "c" | "b";
+  readonly major: number;
+  readonly minor: number;
+  readonly fileMode: number;
+  readonly uid: number;
+  readonly gid: number;
+  /** What the container may do with the device: `r`, `w` and `m` for making nodes of it. */
+  readonly access: string;
+}
+
+/** A program of the machine that is run at a point of a container's life. */
+export interface ContainerHook {
+  /** @see https://github.com/opencontainers/runtime-spec/blob/v1.0.2/config.md#posix-platform-hooks */
+  readonly kind:
+    "prestart" | "createRuntime" | "createContainer" | "startContainer" | "poststart" | "poststop";
+  readonly path: string;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: readonly string[] | undefined;
+  /** Seconds. @default none */
+  readonly timeout?: number | undefined;
+}
+
 /** Everything the runtime must know to run a container. */
 export interface ContainerSpec {
   /** Unique on this machine: letters, digits, `_`, `-` and `.`, at most 64 characters. */
@@ -55,6 +81,10 @@ export interface ContainerSpec {
   /** `closed`: reads end at once; `once`: open until the first attached client is done; `open`: stays open. */
   readonly stdin: "closed" | "once" | "open";
   readonly mounts: readonly ContainerMount[];
+  /** Besides those that every container has. @default none */
+  readonly devices?: readonly ContainerDevice[] | undefined;
+  /** @default none */
+  readonly hooks?: readonly ContainerHook[] | undefined;
   /** @default false */
   readonly readOnlyRootfs?: boolean | undefined;
   /** All capabilities and devices, nothing masked. @default false */

@@ -7,6 +7,8 @@ import { localRegistryHost } from "../cluster/layout.ts";
 export interface UserSettings {
   readonly registries: readonly unknown[];
   readonly images?: unknown;
+  /** What instance types have of extended resources. */
+  readonly cells?: { readonly extendedResources?: unknown } | undefined;
   /** Capacity and labels of the virtual node. */
   readonly kubelet?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -15,6 +17,12 @@ const sections = decode.object(
   {
     registries: decode.optional(decode.list(decode.unknownValue)),
     images: decode.optional(decode.unknownValue),
+    cells: decode.optional(
+      decode.object(
+        { extendedResources: decode.optional(decode.unknownValue) },
+        { unknownKeys: "reject" },
+      ),
+    ),
     kubelet: decode.optional(decode.map(decode.unknownValue)),
   },
   { unknownKeys: "reject" },
@@ -26,7 +34,7 @@ const sections = decode.object(
  * @throws {OptionError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
  */
 export async function readUserSettings(file: string): Promise<UserSettings> {
-  const remedy = "Give a YAML file with the sections registries, images and kubelet";
+  const remedy = "Give a YAML file with the sections registries, images, cells and kubelet";
   const unreadable = (cause: unknown): OptionError =>
     new OptionError("OPTION_INVALID", `Cannot read --settings "${file}"`, { cause, remedy });
   const text = await readFile(file, "utf8").catch((cause: unknown) => {
@@ -35,10 +43,10 @@ export async function readUserSettings(file: string): Promise<UserSettings> {
   const { content, problems } = parseYaml(text);
   for (const { line, message } of problems)
     throw unreadable(new SyntaxError(line === undefined ? message : `line ${line}: ${message}`));
-  const { registries = [], images, kubelet } = sections(content ?? {}, "");
+  const { registries = [], ...others } = sections(content ?? {}, "");
   // Loaded when it is needed: most who start a cluster have no such file.
   const { decodeProviderConfig } = await import("@kip/kip");
   const all = [{ host: localRegistryHost }, ...registries];
-  decodeProviderConfig({ cloud: { local: {} }, registries: all, ...defined({ images, kubelet }) });
-  return { registries, ...defined({ images, kubelet }) };
+  decodeProviderConfig({ cloud: { local: {} }, registries: all, ...defined(others) });
+  return { registries, ...defined(others) };
 }

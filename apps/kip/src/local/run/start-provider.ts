@@ -62,6 +62,7 @@ async function providerConfig(
     cells: {
       bootImageSpec: { id: options.required("image") },
       defaultVolumeSize: String(cellDiskBytes),
+      ...settings.cells,
     },
     kubelet: { ...(givesPods(settings) ? {} : { pods: "100" }), ...settings.kubelet },
     registries: [{ host: localRegistryHost, endpoint }, ...settings.registries],

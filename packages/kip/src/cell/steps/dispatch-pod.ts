@@ -1,6 +1,7 @@
 import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import { extendedResourceList } from "../../dispatch/extended-resources.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -37,6 +38,9 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     seccompProfiles,
     logIns: found?.logIns,
     generation,
+    extendedResources: extendedResourceList(
+      tools.chooser.extendedResourcesOf(cellOf(context).spec.instanceType),
+    ),
     machine: await machineOf(tools, context, resolved.pod),
     granted: grantedResources(state().status ?? resolved.pod.status),
     activeForMs: activeFor(state(), clock.now()),

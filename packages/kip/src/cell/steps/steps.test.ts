@@ -50,7 +50,10 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   const tools = {
     clock,
     settings: () => ({ registries: [], seccompProfileRoot: "/nowhere" }),
-    chooser: { sizeOf: async () => ({ cpu: "1500m", memory: "1Gi" }) },
+    chooser: {
+      sizeOf: async () => ({ cpu: "1500m", memory: "1Gi" }),
+      extendedResourcesOf: () => new Map([["example.com/card", 2]]),
+    },
     dns: async () => ({
       clusterDns: [],
       clusterDomain: "cluster.local",
@@ -146,6 +149,7 @@ describe("dispatch()", () => {
     await send();
     const [document] = sent;
     assert.deepEqual(document?.machine, { cpuMilli: 1500, memoryBytes: 2 ** 30 });
+    assert.deepEqual(document.extendedResources, [{ resource: "example.com/card", count: 2 }]);
     assert.deepEqual(
       document.containers.map(({ granted }) => granted),
       [{ cpuMilliLimit: 500, memoryBytesRequest: 1024 }, undefined],

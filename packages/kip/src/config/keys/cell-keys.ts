@@ -8,6 +8,7 @@ import {
   integer,
   mountOptions,
   nfsShare,
+  quantity,
   seconds,
   sizeFrom,
   text,
@@ -75,6 +76,10 @@ export const cellKeys = section(
     nametag: value(dnsLabel, {
       meaning: "tag `kip-nametag` of instances, for people and bills: a DNS label",
       fallback: "the ID of the installation",
+    }),
+    extendedResources: map(map(value(quantity)), {
+      meaning:
+        "what instance types have beside processors, memory and disk: counts by resource, by a pattern for names of types, see [devices](#gpus-and-other-extended-resources)",
     }),
     privateIPOnly: value(flag, { meaning: "no public addresses", fallback: "`false`" }),
     healthcheck,

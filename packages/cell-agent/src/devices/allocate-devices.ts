@@ -1,0 +1,107 @@
+import type { DesiredContainer, DesiredExtendedResource, DesiredPod } from "@kip/agent-api";
+import type { EndReason } from "../state/pod-state.ts";
+import { total } from "../state/amounts.ts";
+import type { CdiDevice, CdiDevices } from "./cdi-devices.ts";
+
+/** What a pod's containers get of the machine's devices, or why the pod cannot run here. */
+export type Allocation =
+  | { readonly devices: ReadonlyMap<string, readonly CdiDevice[]>; readonly rejection?: undefined }
+  | { readonly rejection: EndReason };
+
+type Pod = Pick<DesiredPod, "initContainers" | "containers" | "extendedResources">;
+
+/** GPUs are devices wherever they are: a container that asks for one cannot do without. */
+const gpus = /(^|[./-])gpu([./-]|$)/;
+
+/**
+ * Shares the devices of the machine among the containers of its pod, by the kubelet's rules: each device is given to one container,
+ * those of init containers that have ended are given again. Pure: the same devices are shared in the same way each time.
+ *
+ * A resource without devices is counted, if the machine's type has it, and is ignored otherwise, as on a node without it.
+ */
+export function allocateDevices(pod: Pod, devices: CdiDevices): Allocation {
+  const containers = [...pod.initContainers, ...pod.containers];
+  const resources = new Set(
+    containers.flatMap((one) => (one.extendedResources ?? []).map(({ resource }) => resource)),
+  );
+  const given = new Map<string, CdiDevice[]>();
+  for (const resource of resources) {
+    const ofKind = devices.get(resource);
+    const isDevice = ofKind !== undefined || (gpus.test(resource) && !isCounted(pod, resource));
+    const rejection = isDevice
+      ? share(pod, { resource, free: ofKind ?? [], given })
+      : exceeded(pod, resource);
+    if (rejection) return { rejection };
+  }
+  return { devices: given };
+}
+
+/** Whether any container asks for an extended resource. */
+export function hasExtendedResources({ initContainers, containers }: Pod): boolean {
+  return [...initContainers, ...containers].some(asks);
+}
+
+/** Whether a container starts before the first that asks for devices: it may bring their driver, and the files that describe them. */
+export function mayComeLater({ initContainers: [first] }: Pod): boolean {
+  return first !== undefined && !asks(first);
+}
+
+function asks({ extendedResources = [] }: DesiredContainer): boolean {
+  return extendedResources.length > 0;
+}
+
+function isCounted({ extendedResources = [] }: Pod, resource: string): boolean {
+  return extendedResources.some((each) => each.resource === resource);
+}
+
+interface Share {
+  readonly resource: string;
+  /** In the order in which they are given. */
+  readonly free: readonly CdiDevice[];
+  /** By container; added to. */
+  readonly given: Map<string, CdiDevice[]>;
+}
+
+function share(pod: Pod, { resource, free, given }: Share): EndReason | undefined {
+  let left = free;
+  const take = (container: DesiredContainer, keeps: boolean): EndReason | undefined => {
+    const count = countOf(container.extendedResources, resource);
+    if (count > left.length) return unavailable(resource, count, left.length);
+    const own = given.get(container.name) ?? [];
+    given.set(container.name, [...own, ...left.slice(0, count)]);
+    if (keeps) left = left.slice(count);
+    return undefined;
+  };
+  for (const container of pod.initContainers) {
+    const rejection = take(container, container.restartPolicy === "Always");
+    if (rejection) return rejection;
+  }
+  for (const container of pod.containers) {
+    const rejection = take(container, true);
+    if (rejection) return rejection;
+  }
+  return undefined;
+}
+
+function unavailable(resource: string, requested: number, available: number): EndReason {
+  const words = `requested number of devices unavailable for ${resource}. Requested: ${requested}, Available: ${available}`;
+  return {
+    reason: "UnexpectedAdmissionError",
+    message: `Allocate failed due to ${words}, which is unexpected`,
+  };
+}
+
+function exceeded(pod: Pod, resource: string): EndReason | undefined {
+  if (!isCounted(pod, resource)) return undefined;
+  const capacity = countOf(pod.extendedResources, resource);
+  const requested = total(pod, (one) => countOf(one.extendedResources, resource));
+  if (requested <= capacity) return undefined;
+  return {
+    reason: `OutOf${resource}`,
+    message: `Node didn't have enough resource: ${resource}, requested: ${requested}, used: 0, capacity: ${capacity}`,
+  };
+}
+
+function countOf(list: readonly DesiredExtendedResource[] = [], resource: string): number {
+  return list.find((each) => each.resource === resource)?.count ?? 0;
+}

@@ -1,0 +1,88 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { isSystemError, type Logger } from "@kip/base";
+import { parseCdiFile, type ContainerEdits } from "./cdi-file.ts";
+
+/** Folders of specifications; what is in a later one counts in place of what is in those before. */
+export const cdiFolders = ["/etc/cdi", "/var/run/cdi"] as const;
+
+/** A device of this machine. */
+export interface CdiDevice {
+  readonly name: string;
+  /** What a container gets with it: the device's own, and those of all devices of its file. */
+  readonly edits: readonly ContainerEdits[];
+}
+
+/** The devices of this machine by their kind, such as `nvidia.com/gpu`; each in the order in which they are handed out. */
+export type CdiDevices = ReadonlyMap<string, readonly CdiDevice[]>;
+
+/** Devices by their names, as they are found; undefined for one that two files of a folder have. */
+type Found = Map<string, CdiDevice | undefined>;
+
+/**
+ * Reads what the machine has of devices. A file that cannot be read has none: its devices are missed by the pod that asks for
+ * them. Names that stand for several devices (`all`), or for a device that has another name, do not count.
+ */
+export async function readCdiDevices(
+  logger: Pick<Logger, "warn">,
+  folders: readonly string[] = cdiFolders,
+): Promise<CdiDevices> {
+  const kinds = new Map<string, Found>();
+  for (const folder of folders) {
+    for (const [kind, found] of await readFolder(folder, logger))
+      kinds.set(kind, new Map([...(kinds.get(kind) ?? []), ...found]));
+  }
+  return new Map([...kinds].map(([kind, found]) => [kind, distinct(found)]));
+}
+
+async function readFolder(
+  folder: string,
+  logger: Pick<Logger, "warn">,
+): Promise<ReadonlyMap<string, Found>> {
+  const kinds = new Map<string, Found>();
+  for (const name of (await names(folder)).filter((each) => /\.(json|yaml)$/.test(each))) {
+    const file = path.join(folder, name);
+    try {
+      const { kind, devices, containerEdits } = parseCdiFile(
+        await readFile(file, "utf8"),
+        name.endsWith(".yaml"),
+      );
+      const found: Found = kinds.get(kind) ?? new Map();
+      for (const device of devices) {
+        const edits = [device.containerEdits, ...(containerEdits ? [containerEdits] : [])];
+        const isTwice = found.has(device.name);
+        if (isTwice) logger.warn("Two files describe the same device", { file });
+        found.set(device.name, isTwice ? undefined : { name: device.name, edits });
+      }
+      kinds.set(kind, found);
+    } catch (error) {
+      logger.warn("Could not read a description of devices", { file, err: error });
+    }
+  }
+  return kinds;
+}
+
+function distinct(found: Found): readonly CdiDevice[] {
+  const byContent = new Map<string, CdiDevice>();
+  const devices = [...found.values()].flatMap((device) => device ?? []);
+  // Files are often written with an index and a UUID for each device.
+  for (const device of devices.toSorted(byName)) {
+    const content = JSON.stringify(device.edits);
+    if (device.name !== "all" && !byContent.has(content)) byContent.set(content, device);
+  }
+  return [...byContent.values()];
+}
+
+/** Numbers as numbers, before names that begin with a letter. */
+function byName(a: CdiDevice, b: CdiDevice): number {
+  return a.name.localeCompare(b.name, "en", { numeric: true });
+}
+
+async function names(folder: string): Promise<readonly string[]> {
+  try {
+    return (await readdir(folder)).toSorted();
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return [];
+    throw error;
+  }
+}
