@@ -21,7 +21,9 @@ describe("allocateDevices()", () => {
   it("gives each container devices of its own", () => {
     const pod = { initContainers: [], containers: [asks("a", 1), container("b"), asks("c", 2)] };
     assert.deepEqual(given(allocateDevices(pod, devices("0", "1", "2", "3"))), {
-      ...{ a: "0", b: "", c: "1,2" },
+      a: "0",
+      b: "",
+      c: "1,2",
     });
   });
 
@@ -30,7 +32,10 @@ describe("allocateDevices()", () => {
     const initContainers = [asks("first", 2), sidecar, asks("second", 1)];
     const pod = { initContainers, containers: [asks("main", 1)] };
     assert.deepEqual(given(allocateDevices(pod, devices("0", "1"))), {
-      ...{ first: "0,1", side: "0", second: "1", main: "1" },
+      first: "0,1",
+      side: "0",
+      second: "1",
+      main: "1",
     });
   });
 

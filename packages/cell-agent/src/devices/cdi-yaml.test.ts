@@ -63,7 +63,13 @@ containerEdits:
 
   it("reads scalars by their kind", () => {
     assert.deepEqual(parseCdiYaml("a: 0660\nb: -1\nc: true\nd: null\ne: ~\nf:\ng: 1.5.0\n"), {
-      ...{ a: 0o660, b: -1, c: true, d: null, e: null, f: null, g: "1.5.0" },
+      a: 0o660,
+      b: -1,
+      c: true,
+      d: null,
+      e: null,
+      f: null,
+      g: "1.5.0",
     });
     assert.deepEqual(parseCdiYaml("- a\n- - b\n  - c\n"), ["a", ["b", "c"]]);
   });
