@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import { AgentError } from "@kip/agent-api";
-import { errorText } from "@kip/base";
+import { defined, errorText } from "@kip/base";
 import { ImageError } from "@kip/oci-image";
 import { RuntimeError } from "@kip/oci-runtime";
 import { startErrorReport } from "../container/exit-report.ts";
@@ -126,7 +126,7 @@ function limitPod(
 ): void {
   const known = state().allocation.podLimits;
   const limits = known ?? podLimits(pod, amounts);
-  dependencies.runtime.limitPod(sandbox, { ...limits, hugePages: pod.hugePages });
+  dependencies.runtime.limitPod(sandbox, { ...limits, ...defined({ hugePages: pod.hugePages }) });
   if (!known) change({ kind: "podLimited", limits, nowMs: clock.now() });
 }
 
