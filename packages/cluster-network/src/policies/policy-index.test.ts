@@ -6,6 +6,29 @@ import { PolicyIndex } from "./policy-index.ts";
 import { readTierPolicy } from "./tier-policy.ts";
 
 describe("PolicyIndex", () => {
+  it("has the name server no longer once its slice is another's", () => {
+    const index = new PolicyIndex();
+    const set = (manager: string): boolean =>
+      index.setSlice({
+        metadata: {
+          namespace: "kube-system",
+          name: "kube-dns",
+          uid: "s",
+          resourceVersion: "1",
+          labels: { "endpointslice.kubernetes.io/managed-by": manager },
+        },
+        addressType: "IPv4",
+        endpoints: [{ addresses: ["10.0.0.10"] }],
+      });
+    const group = index.groups.name({ namespace: "kube-system", podSelector: {} });
+    index.groups.use(group, 1);
+    set("kip.elotl.co");
+    index.groups.settle();
+    assert.deepEqual(index.groups.addresses(group), ["10.0.0.10"]);
+    set("another");
+    assert.deepEqual(index.groups.addresses(group), []);
+  });
+
   it("keeps nothing of a namespace that is gone", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;

@@ -77,12 +77,14 @@ export class PolicyIndex {
   /**
    * Takes a slice: policies select the name server of `kip up` by it, see {@link standInOf}.
    *
-   * @returns whether it is that one
+   * @returns whether it has the name of that one
    */
   setSlice(slice: EndpointSlice, isGone = false): boolean {
-    const standIn = standInOf(slice);
-    if (standIn) this.groups.setPod(standInUid, isGone ? undefined : standIn);
-    return standIn !== undefined;
+    const { namespace, name } = slice.metadata;
+    const isNamed = `${namespace}/${name}` === standInUid;
+    // One of this name that is another's by now is none, too.
+    if (isNamed) this.groups.setPod(standInUid, isGone ? undefined : standInOf(slice));
+    return isNamed;
   }
 
   /** Takes a policy of an administrator; undefined if it is gone. @returns undefined if it is as before */

@@ -451,8 +451,6 @@ describe("NetworkViews", () => {
         ports: [{ name: "dns", port: 53, protocol: "UDP" }],
         endpoints: [{ addresses: ["10.0.0.53"] }],
       };
-      bench.views.setSlice(ofKip);
-      bench.views.setSlice({ ...ofKip, metadata: { ...ofKip.metadata, name: "another" } });
       const others = {
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
       };
@@ -461,6 +459,8 @@ describe("NetworkViews", () => {
         metadata: { ...ofKip.metadata, labels: others },
         endpoints: [{ addresses: ["10.0.0.99"] }],
       });
+      bench.views.setSlice(ofKip);
+      bench.views.setSlice({ ...ofKip, metadata: { ...ofKip.metadata, name: "another" } });
       bench.views.forgetPods();
       bench.views.setNamespace({
         metadata: { ...meta("kube-system"), labels: { name: "system" } },

@@ -6,7 +6,7 @@ import { ManualClock } from "@kip/testing";
 import { ClusterNetwork } from "./cluster-network.ts";
 
 /** An API server that forbids these paths. */
-function start(forbidden: Set<string>, hasTiers = false) {
+function start(forbidden: Set<string>, hasTiers = false, missing = new Set<string>()) {
   const stop = new AbortController();
   const clock = new ManualClock();
   const led: string[] = [];
@@ -18,6 +18,7 @@ function start(forbidden: Set<string>, hasTiers = false) {
     },
     list: async (path: string) => {
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
+      if (missing.has(path)) throw new K8sError("K8S_NOT_FOUND", "no such resource");
       const isRange = path === paths.serviceCidrs();
       const items = isRange ? ranges.map((cidrs) => ({ spec: { cidrs } })) : [];
       return { items, metadata: { resourceVersion: "1" } };
@@ -98,13 +99,30 @@ describe("ClusterNetwork", () => {
     stop.abort();
   });
 
-  it("asks for the ranges of Services again after a minute if they could not be listed", async () => {
+  it("asks for the ranges of Services again after a second if they could not be listed", async () => {
     const failing = new Set([paths.serviceCidrs()]);
     const { network, clock, stop } = start(failing);
     assert.deepEqual((await network.settings())?.serviceRanges, []);
     failing.clear();
-    await clock.advance(60_000);
+    await clock.advance(1000);
+    await new Promise(setImmediate);
     assert.equal((await network.settings())?.serviceRanges.length, 2);
+    stop.abort();
+  });
+
+  it("keeps the ranges of Services while their API is not found, and asks again", async () => {
+    const missing = new Set<string>();
+    const { network, clock, stop, ranges } = start(new Set(), false, missing);
+    await network.settings();
+    missing.add(paths.serviceCidrs());
+    await clock.advance(60_000);
+    await new Promise(setImmediate);
+    assert.equal((await network.settings())?.serviceRanges.length, 2);
+    missing.clear();
+    ranges.push(["10.97.0.0/16"]);
+    await clock.advance(60_000);
+    await new Promise(setImmediate);
+    assert.ok((await network.settings())?.serviceRanges.includes("10.97.0.0/16"));
     stop.abort();
   });
 

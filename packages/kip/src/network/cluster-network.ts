@@ -46,6 +46,9 @@ const grantIntervalMs = 60_000;
 /** How often ranges of Services are listed, milliseconds: ranges may be added, and pods that start then have them. */
 const rangesIntervalMs = 60_000;
 
+/** After how long they are listed again if that failed, milliseconds: twice as long each time, up to the interval. */
+const rangesRetryMs = 1000;
+
 /** After how long the API server's computer is led again if that has ended, milliseconds. */
 const leadIntervalMs = 60_000;
 
@@ -131,7 +134,7 @@ export class ClusterNetwork {
       );
       return false;
     }
-    if (!(await this.#findServiceRanges())) void this.#findServiceRangesLater();
+    void this.#followServiceRanges(await this.#findServiceRanges());
     this.#watch = watchClusterNetwork({ ...this.#options, views: this.#views });
     void this.#leadHost();
     return true;
@@ -169,16 +172,21 @@ export class ClusterNetwork {
     return (await Promise.all(all.map(ask))).flat();
   }
 
-  async #findServiceRangesLater(): Promise<void> {
+  /** @param isFound whether they have been listed just now */
+  async #followServiceRanges(isFound: boolean): Promise<void> {
     const { clock, signal } = this.#options;
-    while (await pause(rangesIntervalMs, clock, signal))
-      if (await this.#findServiceRanges()) return;
+    let waitMs = isFound ? rangesIntervalMs : rangesRetryMs;
+    while (await pause(waitMs, clock, signal))
+      waitMs = (await this.#findServiceRanges())
+        ? rangesIntervalMs
+        : Math.min(2 * waitMs, rangesIntervalMs);
   }
 
   /**
-   * Finds the ranges that the API server has now; clusters before Kubernetes 1.33 do not tell.
+   * Finds the ranges that the API server has now. Clusters before Kubernetes 1.33 do not tell, and one that is updated, or whose API
+   * server is behind another for a while, may tell later.
    *
-   * @returns whether it never tells
+   * @returns whether the API server has answered
    */
   async #findServiceRanges(): Promise<boolean> {
     const { client, logger, signal } = this.#options;
@@ -188,7 +196,7 @@ export class ClusterNetwork {
         { signal },
       );
       this.#serviceRanges = items.flatMap(({ spec }) => spec?.cidrs ?? []);
-      return false;
+      return true;
     } catch (error) {
       if (isNotFound(error)) return true;
       if (!signal.aborted) logger.warn("Could not list the ranges of Services", { err: error });
