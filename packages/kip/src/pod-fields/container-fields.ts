@@ -6,7 +6,15 @@ import {
   works,
   type FieldDecisions,
 } from "./field-decision.ts";
-import { containerMapping, gatedFields, realCell, resolved } from "./tests.ts";
+import {
+  containerMapping,
+  endMessage,
+  gatedFields,
+  grpcProbe,
+  inside,
+  realCell,
+  resolved,
+} from "./tests.ts";
 
 const probes = "packages/cell-agent/src/checks/container-probes.test.ts";
 const tally =
@@ -16,23 +24,20 @@ const lateEnv = "packages/cell-agent/src/container/late-env.test.ts";
 const rules = "packages/cell-agent/test/kubelet-rules.int.test.ts";
 
 const container: FieldDecisions = {
-  args: works(containerMapping.variables),
-  command: works(containerMapping.variables),
-  env: works(`${resolved.environment}: composes values and keeps empty ones (V10)`, "EnvVar"),
-  envFrom: works(
-    `${resolved.environment}: imports whole objects with a prefix, where later ones override earlier ones (V3, V4)`,
-    "EnvFromSource",
-  ),
+  args: works(inside),
+  command: works(inside),
+  env: works(inside, "EnvVar"),
+  envFrom: works(inside, "EnvFromSource"),
   image: works(
     "e2e/images.test.ts: come from a mirror with a private CA, and with a pod's passwords and tokens",
   ),
   imagePullPolicy: works(
     "packages/cell-agent/src/image/obtain-image.test.ts: Never, image absent: ErrImageNeverPull",
   ),
-  lifecycle: works(containerMapping.hooks, "Lifecycle"),
+  lifecycle: works(inside, "Lifecycle"),
   livenessProbe: works(`${probes}: has a container killed when its liveness probe fails`, "Probe"),
   name: works(realCell),
-  ports: works(containerMapping.probes, "ContainerPort"),
+  ports: works(inside, "ContainerPort"),
   readinessProbe: works(`${probes}: tells readiness as it changes`, "Probe"),
   resizePolicy: works(
     "e2e/resources.test.ts: change in place, with restarts where wanted, and not beyond the cell",
@@ -41,21 +46,19 @@ const container: FieldDecisions = {
   resources: works(containerMapping.limits, "ResourceRequirements"),
   restartPolicy: works(containerMapping.restarts),
   restartPolicyRules: works(gatedFields, "ContainerRestartRule"),
-  securityContext: works(containerMapping.security, "SecurityContext"),
+  securityContext: works(inside, "SecurityContext"),
   startupProbe: works(
     `${probes}: waits with readiness until the startup probe has succeeded`,
     "Probe",
   ),
   stdin: works(containerMapping.terminal),
   stdinOnce: works(containerMapping.terminal),
-  terminationMessagePath: works(containerMapping.terminal),
-  terminationMessagePolicy: works(
-    "packages/cell-agent/src/container/termination-message.test.ts: takes the last 80 lines of the log",
-  ),
+  terminationMessagePath: works(endMessage),
+  terminationMessagePolicy: works(endMessage),
   tty: works(containerMapping.terminal),
   volumeDevices: refused("cells do not have block devices of claims; mount a volume"),
   volumeMounts: works(realCell, "VolumeMount"),
-  workingDir: works(containerMapping.terminal),
+  workingDir: works(inside),
 };
 
 /** Fields of containers and of their parts. */
@@ -66,27 +69,15 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     targetContainerName: works(containerMapping.target),
   },
   EnvVar: {
-    name: works(`${resolved.environment}: composes values and keeps empty ones (V10)`),
-    value: works(`${resolved.environment}: composes values and keeps empty ones (V10)`),
-    valueFrom: works(
-      `${resolved.environment}: reads values from ConfigMaps and Secrets by key (V1)`,
-      "EnvVarSource",
-    ),
+    name: works(inside),
+    value: works(inside),
+    valueFrom: works(inside, "EnvVarSource"),
   },
   EnvVarSource: {
-    configMapKeyRef: works(
-      `${resolved.environment}: reads values from ConfigMaps and Secrets by key (V1)`,
-      "ConfigMapKeySelector",
-    ),
-    fieldRef: works(
-      `${resolved.environment}: reads values from fields of the pod (V2)`,
-      "ObjectFieldSelector",
-    ),
+    configMapKeyRef: works(inside, "ConfigMapKeySelector"),
+    fieldRef: works(inside, "ObjectFieldSelector"),
     fileKeyRef: works(gatedFields, "FileKeySelector"),
-    resourceFieldRef: works(
-      "packages/virtual-kubelet/src/environment/resource-reference.test.ts: shows the machine's size in place of a limit that is not set",
-      "ResourceFieldSelector",
-    ),
+    resourceFieldRef: works(inside, "ResourceFieldSelector"),
     secretKeyRef: works(
       `${resolved.environment}: reads values from ConfigMaps and Secrets by key (V1)`,
       "SecretKeySelector",
@@ -122,27 +113,16 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   },
   ObjectFieldSelector: {
     apiVersion: elsewhere("the API server"),
-    fieldPath: works(`${resolved.environment}: reads values from fields of the pod (V2)`),
+    fieldPath: works(inside),
   },
   ResourceFieldSelector: {
-    containerName: works(
-      `${resolved.environment}: computes resources in units of the divisor, rounded up`,
-    ),
-    divisor: works(
-      `${resolved.environment}: computes resources in units of the divisor, rounded up`,
-    ),
-    resource: works(
-      `${resolved.environment}: computes resources in units of the divisor, rounded up`,
-    ),
+    containerName: works(inside),
+    divisor: works(inside),
+    resource: works(inside),
   },
   EnvFromSource: {
-    configMapRef: works(
-      `${resolved.environment}: imports whole objects with a prefix, where later ones override earlier ones (V3, V4)`,
-      "ConfigMapEnvSource",
-    ),
-    prefix: works(
-      `${resolved.environment}: imports whole objects with a prefix, where later ones override earlier ones (V3, V4)`,
-    ),
+    configMapRef: works(inside, "ConfigMapEnvSource"),
+    prefix: works(inside),
     secretRef: works(
       `${resolved.environment}: imports whole objects with a prefix, where later ones override earlier ones (V3, V4)`,
       "SecretEnvSource",
@@ -172,25 +152,22 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
       "packages/cell-agent/src/checks/handlers.test.ts: fails a probe, and no hook",
       "HTTPGetAction",
     ),
-    sleep: works(
-      "packages/cell-agent/src/checks/handlers.test.ts: sleeps until it is cut short, also longer than a timer can",
-      "SleepAction",
-    ),
+    sleep: works(inside, "SleepAction"),
     tcpSocket: refusedAs(
       "FailedPostStartHook, FailedPreStopHook",
       "The hook fails, as on every node.",
     ),
   },
   ExecAction: { command: works(realCell) },
-  SleepAction: { seconds: works(containerMapping.hooks) },
+  SleepAction: { seconds: works(inside) },
   HTTPGetAction: {
     host: works(containerMapping.probes),
     httpHeaders: works(
       "packages/cell-agent/src/checks/handlers.test.ts: sends each header as often as it is there, and an own value in place of a default",
       "HTTPHeader",
     ),
-    path: works(containerMapping.probes),
-    port: works(containerMapping.probes),
+    path: works(inside),
+    port: works(inside),
     scheme: works(containerMapping.probes),
   },
   HTTPHeader: {
@@ -203,33 +180,33 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   },
   TCPSocketAction: {
     host: works(containerMapping.probes),
-    port: works(containerMapping.probes),
+    port: works(inside),
   },
   GRPCAction: {
-    port: works(containerMapping.grpc),
-    service: works("packages/cell-agent/src/checks/handlers.test.ts: names the service"),
+    port: works(grpcProbe),
+    service: works(grpcProbe),
   },
   Probe: {
     exec: works(realCell, "ExecAction"),
     failureThreshold: works(tally),
-    grpc: works(containerMapping.grpc, "GRPCAction"),
-    httpGet: works(containerMapping.probes, "HTTPGetAction"),
+    grpc: works(grpcProbe, "GRPCAction"),
+    httpGet: works(inside, "HTTPGetAction"),
     initialDelaySeconds: works(containerMapping.probes),
     periodSeconds: works(realCell),
     successThreshold: works(tally),
-    tcpSocket: works(containerMapping.probes, "TCPSocketAction"),
+    tcpSocket: works(inside, "TCPSocketAction"),
     terminationGracePeriodSeconds: works(`${rules}: is that of the container which it has killed`),
     timeoutSeconds: works(`${probes}: makes probes whose time limit is longer than a timer can be`),
   },
   ContainerPort: {
-    containerPort: works(containerMapping.probes),
+    containerPort: works(inside),
     hostIP: works(
       "packages/kip/src/dispatch/host-ports.test.ts: answer at the cell's address in place of the virtual node's",
     ),
     hostPort: works(
       "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
     ),
-    name: works(containerMapping.probes),
+    name: works(inside),
     protocol: works(
       "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
     ),
@@ -248,12 +225,12 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     ),
   },
   SecurityContext: {
-    allowPrivilegeEscalation: works(containerMapping.security),
+    allowPrivilegeEscalation: works(inside),
     appArmorProfile: refusedAs(
       "AppArmor",
       "Cannot enforce AppArmor: AppArmor is not enabled on the host. Unconfined is taken.",
     ),
-    capabilities: works(containerMapping.security, "Capabilities"),
+    capabilities: works(inside, "Capabilities"),
     privileged: works(
       "e2e/cell-rights.test.ts: a privileged container has the devices of its cell",
     ),
@@ -272,8 +249,6 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     add: works(
       "packages/oci-runtime/src/bundle/build-spec.test.ts: adds and drops by name and all at once",
     ),
-    drop: works(
-      "packages/oci-runtime/src/bundle/build-spec.test.ts: adds and drops by name and all at once",
-    ),
+    drop: works(inside),
   },
 };

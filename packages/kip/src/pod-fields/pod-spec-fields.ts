@@ -7,11 +7,11 @@ import {
   type FieldDecisions,
 } from "./field-decision.ts";
 import {
+  inside,
   containerMapping,
   gatedFields,
   nodeRules,
   podMapping,
-  resolved,
   volumeMapping,
 } from "./tests.ts";
 
@@ -25,16 +25,14 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     affinity: elsewhere(scheduler),
     automountServiceAccountToken: elsewhere(apiServer),
     containers: works(podMapping, "Container"),
-    dnsConfig: works(`${nodeRules.names}: takes only dnsConfig with policy None`, "PodDNSConfig"),
+    dnsConfig: works(inside, "PodDNSConfig"),
     dnsPolicy: works(`${nodeRules.names}: follows ClusterFirst`),
-    enableServiceLinks: works(
-      "packages/virtual-kubelet/src/environment/service-variables.test.ts: without service links has only the variables of the API server",
-    ),
+    enableServiceLinks: works(inside),
     ephemeralContainers: works(
       "packages/cell-agent/src/state/plan.test.ts: adds a debugging container to a running pod",
       "EphemeralContainer",
     ),
-    hostAliases: works(`${nodeRules.network}: has the pod's names and its aliases`, "HostAlias"),
+    hostAliases: works(inside, "HostAlias"),
     hostIPC: works(
       "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
     ),
@@ -47,7 +45,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     hostUsers: works(
       "e2e/security.test.ts: with hostUsers false is root only for itself, and owns its files, volumes and network",
     ),
-    hostname: works(podMapping),
+    hostname: works(inside),
     hostnameOverride: works(gatedFields),
     imagePullSecrets: works(
       "packages/virtual-kubelet/src/pods/pull-secrets.test.ts: reads a Secret once, however often a pod names it",
@@ -88,15 +86,11 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     schedulingGates: elsewhere(scheduler),
     securityContext: works(containerMapping.security, "PodSecurityContext"),
     serviceAccount: elsewhere(apiServer),
-    serviceAccountName: works(
-      `${resolved.files}: combines several sources in a projected volume, with a token that expires`,
-    ),
+    serviceAccountName: works(inside),
     setHostnameAsFQDN: works(
       `${nodeRules.network}: is the full name of a pod that wants that and has one`,
     ),
-    shareProcessNamespace: works(
-      "packages/oci-runtime/test/runtime.int.test.ts: has containers with a shared process namespace see each other",
-    ),
+    shareProcessNamespace: works(inside),
     subdomain: works(`${nodeRules.network}: is the full name of a pod that wants that and has one`),
     terminationGracePeriodSeconds: works(
       "packages/cell-agent/test/agent.int.test.ts: stops within the grace period, and sooner when asked again",
@@ -106,20 +100,17 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     volumes: works(volumeMapping, "Volume"),
   },
   PodDNSConfig: {
-    nameservers: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
-    options: works(
-      `${nodeRules.names}: takes only dnsConfig with policy None`,
-      "PodDNSConfigOption",
-    ),
-    searches: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
+    nameservers: works(inside),
+    options: works(inside, "PodDNSConfigOption"),
+    searches: works(inside),
   },
   PodDNSConfigOption: {
-    name: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
-    value: works(`${nodeRules.names}: takes only dnsConfig with policy None`),
+    name: works(inside),
+    value: works(inside),
   },
   HostAlias: {
-    hostnames: works(`${nodeRules.network}: has the pod's names and its aliases`),
-    ip: works(`${nodeRules.network}: has the pod's names and its aliases`),
+    hostnames: works(inside),
+    ip: works(inside),
   },
   LocalObjectReference: {
     name: works(
@@ -147,26 +138,21 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     fsGroupChangePolicy: differs(
       "Volumes are new on each cell, and belong to the group from the start: there is nothing to change.",
     ),
-    runAsGroup: works(containerMapping.security),
+    runAsGroup: works(inside),
     runAsNonRoot: works(
       "packages/cell-agent/src/container/container-spec.test.ts: refuses root where the pod forbids it, in the kubelet's words",
     ),
-    runAsUser: works(containerMapping.security),
+    runAsUser: works(inside),
     seLinuxChangePolicy: differs(
       "Cells do not have SELinux: no effect, as on any node without it.",
     ),
     seLinuxOptions: differs("Cells do not have SELinux: no effect, as on any node without it."),
     seccompProfile: works(containerMapping.security, "SeccompProfile"),
-    supplementalGroups: works(
-      "packages/cell-agent/src/container/container-spec.test.ts: adds the groups of the pod to those of the image",
-    ),
+    supplementalGroups: works(inside),
     supplementalGroupsPolicy: works(
       "packages/cell-agent/src/container/container-spec.test.ts: leaves the groups of the image out where the pod wants that",
     ),
-    sysctls: works(
-      `${nodeRules.admission}: refuses sysctls that are not safe, however they are written`,
-      "Sysctl",
-    ),
+    sysctls: works(inside, "Sysctl"),
     windowsOptions: elsewhere("nodes of Windows"),
   },
   SeccompProfile: {
@@ -176,9 +162,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     type: works(containerMapping.seccomp),
   },
   Sysctl: {
-    name: works(
-      `${nodeRules.admission}: refuses sysctls that are not safe, however they are written`,
-    ),
-    value: works(podMapping),
+    name: works(inside),
+    value: works(inside),
   },
 };

@@ -23,6 +23,13 @@ export const containerMapping = {
   restarts: `${agent}/src/state/plan.test.ts: lets a sidecar go first and waits until it has started`,
 } as const;
 export const realCell = `${agent}/test/real-pod.int.test.ts: gives a pod its volumes, identity, hooks, sidecar and probes`;
+/** Many fields of one pod, seen from inside its container on a real cell. */
+export const inside =
+  "e2e/pod-fields.test.ts: hold for environment, volumes, users, kernel, names, probes and hooks";
+export const grpcProbe =
+  "e2e/pod-fields.test.ts: hold for a probe by gRPC, which asks for its service";
+export const endMessage =
+  "e2e/pod-fields.test.ts: hold for the message of a container's end, from its file or the end of its log";
 /** Limits of what a pod takes on the disk. */
 export const diskLimits =
   "e2e/volumes.test.ts: evicts pods that take more of the disk than they may, and from a full disk";

@@ -10,6 +10,7 @@ import {
   containerMapping,
   diskLimits,
   imageVolumes,
+  inside,
   realCell,
   resolved,
   volumeMapping,
@@ -64,49 +65,49 @@ const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
 export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
   Volume: {
     ...otherKinds,
-    configMap: works(files.all, "ConfigMapVolumeSource"),
-    downwardAPI: works(files.downward, "DownwardAPIVolumeSource"),
+    configMap: works(inside, "ConfigMapVolumeSource"),
+    downwardAPI: works(inside, "DownwardAPIVolumeSource"),
     emptyDir: works(volumeMapping, "EmptyDirVolumeSource"),
-    hostPath: works(volumeMapping, "HostPathVolumeSource"),
+    hostPath: works(inside, "HostPathVolumeSource"),
     image: works(imageVolumes, "ImageVolumeSource"),
     name: works(volumeMapping),
-    projected: works(files.projected, "ProjectedVolumeSource"),
-    secret: works(files.chosen, "SecretVolumeSource"),
+    projected: works(inside, "ProjectedVolumeSource"),
+    secret: works(inside, "SecretVolumeSource"),
   },
   ConfigMapVolumeSource: {
-    defaultMode: works(files.all),
+    defaultMode: works(inside),
     items: works(files.chosen, "KeyToPath"),
-    name: works(files.all),
+    name: works(inside),
     optional: works(files.optional),
   },
   SecretVolumeSource: {
-    defaultMode: works(files.all),
-    items: works(files.chosen, "KeyToPath"),
+    defaultMode: works(inside),
+    items: works(inside, "KeyToPath"),
     optional: works(files.optional),
-    secretName: works(files.chosen),
+    secretName: works(inside),
   },
-  KeyToPath: { key: works(files.chosen), mode: works(files.chosen), path: works(files.chosen) },
+  KeyToPath: { key: works(inside), mode: works(inside), path: works(inside) },
   DownwardAPIVolumeSource: {
-    defaultMode: works(files.downward),
-    items: works(files.downward, "DownwardAPIVolumeFile"),
+    defaultMode: works(inside),
+    items: works(inside, "DownwardAPIVolumeFile"),
   },
   DownwardAPIVolumeFile: {
-    fieldRef: works(files.downward, "ObjectFieldSelector"),
-    mode: works(files.downward),
-    path: works(files.downward),
-    resourceFieldRef: works(files.downward, "ResourceFieldSelector"),
+    fieldRef: works(inside, "ObjectFieldSelector"),
+    mode: works(inside),
+    path: works(inside),
+    resourceFieldRef: works(inside, "ResourceFieldSelector"),
   },
   ProjectedVolumeSource: {
-    defaultMode: works(files.projected),
-    sources: works(files.projected, "VolumeProjection"),
+    defaultMode: works(inside),
+    sources: works(inside, "VolumeProjection"),
   },
   VolumeProjection: {
     clusterTrustBundle: works(apiSources, "ClusterTrustBundleProjection"),
-    configMap: works(files.projected, "ConfigMapProjection"),
-    downwardAPI: works(files.projected, "DownwardAPIProjection"),
+    configMap: works(inside, "ConfigMapProjection"),
+    downwardAPI: works(inside, "DownwardAPIProjection"),
     podCertificate: works(apiSources, "PodCertificateProjection"),
-    secret: works(files.projected, "SecretProjection"),
-    serviceAccountToken: works(files.projected, "ServiceAccountTokenProjection"),
+    secret: works(inside, "SecretProjection"),
+    serviceAccountToken: works(inside, "ServiceAccountTokenProjection"),
   },
   ...Object.fromEntries(
     ["ConfigMapProjection", "SecretProjection"].map((type) => [
@@ -135,9 +136,9 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
   },
   DownwardAPIProjection: { items: works(files.downward, "DownwardAPIVolumeFile") },
   ServiceAccountTokenProjection: {
-    audience: works(files.projected),
+    audience: works(inside),
     expirationSeconds: works(files.projected),
-    path: works(files.projected),
+    path: works(inside),
   },
   EmptyDirVolumeSource: {
     medium: works("e2e/devices.test.ts: reserves huge pages for a pod, and limits what it uses"),
@@ -151,9 +152,7 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     path: differs(
       "A path of the pod's own machine: no other pod sees it, and it is gone with the pod.",
     ),
-    type: works(
-      "packages/cell-agent/src/volumes/modes.test.ts: checkHostPath() makes what the kubelet makes",
-    ),
+    type: works(inside),
   },
   VolumeMount: {
     mountPath: works(
@@ -166,6 +165,6 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     readOnly: works(realCell),
     recursiveReadOnly: works(containerMapping.recursive),
     subPath: works(realCell),
-    subPathExpr: works(containerMapping.variables),
+    subPathExpr: works(inside),
   },
 };
