@@ -1,15 +1,21 @@
 // npm run bench: figures of the local cloud, one JSON line each and a table at the end.
 // Options: --runs N, starts of each kind (default 5) · --cells N, cells whose memory is compared (default 10)
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { parseArgs } from "node:util";
-import { silentLogger, systemClock } from "@kip/base";
-import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
+import type { ApiClient } from "@kip/k8s-client";
 import { startPhases } from "@kip/kip";
 import { agentFigures } from "./agent.ts";
 import { bareBoot } from "./bare-boot.ts";
 import { lifeFigures } from "./life.ts";
+import {
+  clusterFlags,
+  folder,
+  kipCommand,
+  machineProcesses,
+  providerProcess,
+  removeCluster,
+  upFlags,
+  useCluster,
+} from "./local-cluster.ts";
 import {
   figure,
   median,
@@ -29,10 +35,6 @@ const { values } = parseArgs({
 });
 const runs = Number(values.runs);
 const cells = Number(values.cells);
-const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
-process.env["KIP_E2E_DIR"] = folder;
-const { kipCommand, machineProcesses, providerProcess, upFlags, clusterFlags } =
-  await import("../e2e/cluster.ts");
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
 /** How the starts of one kind went. */
@@ -60,8 +62,7 @@ try {
   });
   report({ name: "bare boot", answers: bare, ready: [] }, cold, cloned);
 } finally {
-  await kipCommand("down", ...clusterFlags);
-  rmSync(folder, { recursive: true, force: true });
+  await removeCluster();
 }
 
 async function withCluster<T>(flag: string, work: (client: ApiClient) => Promise<T>): Promise<T> {
@@ -71,21 +72,7 @@ async function withCluster<T>(flag: string, work: (client: ApiClient) => Promise
   const up = await kipCommand("up", ...upFlags, flag);
   if (up.status !== 0) throw new Error(up.stderr);
   figure(`kip up ${flag}, everything cached, to node Ready`, [performance.now() - began], "ms");
-  const kubeconfig = (
-    await kipCommand("status", ...clusterFlags, "--show=kubeconfig")
-  ).stdout.trim();
-  const config = await loadKubeConfig({ path: kubeconfig });
-  const client = createApiClient(config, {
-    userAgent: "bench",
-    logger: silentLogger,
-    clock: systemClock,
-  });
-  try {
-    return await work(client);
-  } finally {
-    client.close();
-    await kipCommand("down", ...clusterFlags);
-  }
+  return await useCluster(work);
 }
 
 /** Starts cells one after the other, then many that stay. */

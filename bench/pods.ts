@@ -16,12 +16,17 @@ export interface PodStart {
 export async function startPod(
   client: ApiClient,
   name: string,
-  { containers = ["main"], command = ["sleep", "100000"] }: Partial<IdleContainers> = {},
+  {
+    containers = ["main"],
+    command = ["sleep", "100000"],
+    stdin = false,
+    probes = {},
+  }: Partial<PodContainers> = {},
 ): Promise<PodStart> {
   const began = performance.now();
   const created = await client.create<Pod>(
     paths.pods("default"),
-    idlePod(name, { containers, command }),
+    podOf(name, { containers, command, stdin, probes }),
   );
   await untilPod(client, created, isReady);
   const readyMs = performance.now() - began;
@@ -41,12 +46,16 @@ export async function deletePod(client: ApiClient, start: PodStart): Promise<voi
   }
 }
 
-interface IdleContainers {
+interface PodContainers {
   readonly containers: readonly string[];
   readonly command: readonly string[];
+  /** Whether they have an input. */
+  readonly stdin: boolean;
+  /** Of each container. */
+  readonly probes: object;
 }
 
-function idlePod(name: string, { containers, command }: IdleContainers): object {
+function podOf(name: string, { containers, command, stdin, probes }: PodContainers): object {
   return {
     // A request would claim CPUs of the node, which all of them share.
     metadata: { name, annotations: { "pod.elotl.co/instance-type": "local.small" } },
@@ -56,6 +65,8 @@ function idlePod(name: string, { containers, command }: IdleContainers): object 
         name: container,
         image: "kip.local/demo:latest",
         command,
+        stdin,
+        ...probes,
       })),
     },
   };
