@@ -1,0 +1,67 @@
+// A pod of many containers with probes, and many commands in it at once, over TLS with a runtime in memory.
+import assert from "node:assert/strict";
+import { text } from "node:stream/consumers";
+import { PassThrough } from "node:stream";
+import { setTimeout } from "node:timers/promises";
+import { describe, it } from "node:test";
+import type { AgentClient, PodReport } from "@kip/agent-api";
+import { Cell } from "./cell.ts";
+import { container, desiredPod } from "./desired-pod.ts";
+import { report } from "./test-cell.ts";
+
+const count = 30;
+const execs = 200;
+const atATime = 20;
+const never = new AbortController().signal;
+
+function isAllReady({ containers }: PodReport): boolean {
+  return containers.length === count && containers.every(({ ready }) => ready);
+}
+
+async function runOne(client: AgentClient, index: number): Promise<void> {
+  const stdout = new PassThrough();
+  const printed = text(stdout);
+  const command = ["say", `${index}`];
+  const streams = { tty: false, stdout };
+  const { exitCode } = await client.exec(`c${index % count}`, command, streams, never);
+  assert.deepEqual([exitCode, await printed], [7, `${index}`]);
+}
+
+describe("an agent whose pod has many containers, under a flood of commands", () => {
+  it("answers each, and keeps the pod ready", { timeout: 120_000 }, async () => {
+    await using cell = await Cell.start();
+    let running = 0;
+    let most = 0;
+    cell.runtime.execute = async ({ command: [what, word = ""] }, streams) => {
+      if (what !== "say") return 0;
+      most = Math.max(most, ++running);
+      await setTimeout(10);
+      streams.stdout?.write(word);
+      running--;
+      return 7;
+    };
+    const readinessProbe = { exec: { command: ["check"] }, periodSeconds: 1, timeoutSeconds: 60 };
+    const client = await cell.connect();
+    const containers = Array.from({ length: count }, (_, n) =>
+      container(`c${n}`, { readinessProbe }),
+    );
+    await client.putPod(desiredPod({ containers }));
+    await report(client, isAllReady);
+
+    const stop = new AbortController();
+    const seen: boolean[] = [];
+    const watching = (async () => {
+      for await (const one of client.status(stop.signal)) seen.push(isAllReady(one));
+    })().catch(() => {});
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < execs) await runOne(client, next++);
+    };
+    await Promise.all([...Array.from({ length: atATime }, worker), client.info()]);
+    stop.abort();
+    await watching;
+
+    assert.ok(most > 1 && most <= atATime, `${most} at once`);
+    assert.ok(!seen.includes(false), "ready all the time");
+  });
+});
