@@ -39,6 +39,7 @@ function candidateJson({ type, launchType, pricePerHour, burstPricePerHour }: Ca
     podMemoryBytes: type.memoryBytes,
     gpus: type.gpus,
     ...(type.gpuModel && { gpu: type.gpuModel.name }),
+    ...(type.localDiskBytes !== undefined && { localDiskBytes: type.localDiskBytes }),
     architecture: type.architecture ?? "amd64",
     pricePerHour,
     burstPricePerHour,

@@ -46,6 +46,12 @@ describe("pricePods()", () => {
     assert.equal(pricePods(pod({}), aws, "t3.micro")[0]?.choice.type.name, "t3.micro");
   });
 
+  it("adds what a type that is named costs above its baseline", () => {
+    const named = annotations({ "pod.elotl.co/instance-type": "t3.nano" });
+    const [found] = pricePods(pod({ requests: { cpu: "1100m" } }, named), aws, undefined);
+    assert.equal(found?.choice.pricePerHour.toFixed(4), "0.0552");
+  });
+
   it("takes a small burstable type where the limit is high and the request low", () => {
     const [burst] = pricePods(pod({ requests: { cpu: "100m" }, limits: { cpu: "2" } }), aws, "");
     assert.deepEqual([burst?.choice.type.name, burst?.choice.pricePerHour], ["t3a.nano", 0.0047]);

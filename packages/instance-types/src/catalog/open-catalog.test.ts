@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import * as fc from "fast-check";
 
 import { InstanceTypeError } from "../errors.ts";
+import type { OfferedInstanceType } from "../offered-instance-type.ts";
+import { rankInstanceTypes } from "../selection/rank-instance-types.ts";
 import { selectInstanceType } from "../selection/select-instance-type.ts";
 import type { InstanceTypeRequest } from "../selection/request.ts";
 import { catalogClouds, catalogRegions, openCatalog } from "./open-catalog.ts";
@@ -96,4 +99,71 @@ describe("openCatalog() with selectInstanceType()", () => {
       code: "NO_INSTANCE_TYPE_FITS",
     });
   });
+});
+
+describe("selectInstanceType(), of the built-in list", () => {
+  const kinds = fc.constantFrom([], ["nvidia-tesla-t4"], ["a100"], ["l4"], ["v100-16gb"]);
+  const architectures: fc.Arbitrary<readonly string[] | undefined> = fc.constantFrom(
+    undefined,
+    ["arm64"],
+    ["amd64", "arm64"],
+  );
+  const request = fc.record({
+    cpuMilli: fc.integer({ min: 0, max: 70_000 }),
+    sustainedCpuMilli: fc.integer({ min: 0, max: 4000 }),
+    memoryBytes: fc.integer({ min: 0, max: 300 }).map((gib) => gib * GiB),
+    gpus: fc.constantFrom(0, 0, 0, 1, 2),
+    gpuKinds: kinds,
+    architectures,
+    launchTypes: fc.constantFrom(["on-demand"], ["spot"], ["spot", "on-demand"]),
+  });
+  /** The lowest price of all that fits, by the page docs/instance-selection.md alone; custom sizes have a test of their own. */
+  const lowest = (
+    types: readonly OfferedInstanceType[],
+    asked: typeof request extends fc.Arbitrary<infer T> ? T : never,
+  ) => {
+    const prices = types.flatMap((each) => {
+      const { burst, gpuModel: gpu } = each;
+      const above = burst ? Math.max(0, asked.sustainedCpuMilli - burst.baselineCpuMilli) : 0;
+      const isPlain = asked.gpus === 0 && asked.gpuKinds.length === 0;
+      const names = [gpu?.name, `${gpu?.name}-${(gpu?.memoryBytes ?? 0) / GiB}gb`];
+      const hasGpus =
+        gpu?.manufacturer === "nvidia" &&
+        gpu.isSlice !== true &&
+        each.gpus >= Math.max(1, asked.gpus) &&
+        asked.gpuKinds.every((kind) => names.includes(kind.replace("nvidia-tesla-", "")));
+      const fits =
+        each.onlyIfNamed === undefined &&
+        each.cpuMilli >= asked.cpuMilli &&
+        each.memoryBytes >= asked.memoryBytes &&
+        (asked.architectures ?? ["amd64"]).includes(each.architecture ?? "amd64") &&
+        (isPlain ? each.gpus === 0 : hasGpus) &&
+        (above === 0 || burst?.pricePerCpuHour !== undefined);
+      if (!fits) return [];
+      const extra = (above / 1000) * (burst?.pricePerCpuHour ?? 0);
+      return asked.launchTypes.flatMap((name) => {
+        const price = each.pricePerHour[name];
+        return price === undefined ? [] : [price + extra];
+      });
+    });
+    return prices.length === 0 ? undefined : Math.min(...prices);
+  };
+
+  for (const [cloud, region] of [
+    ["aws", "us-east-1"],
+    ["gce", "us-central1"],
+    ["azure", "eastus"],
+  ] as const)
+    it(`agrees with brute force over all types of ${cloud}`, () => {
+      const { types } = openCatalog(cloud, region);
+      fc.assert(
+        fc.property(request, (asked) => {
+          const [best] = rankInstanceTypes({ types }, asked);
+          const expected = lowest(types, asked);
+          if (expected === undefined) return assert.equal(best, undefined);
+          return assert.ok(Math.abs((best?.pricePerHour ?? NaN) - expected) < 1e-9);
+        }),
+        { numRuns: 200 },
+      );
+    });
 });

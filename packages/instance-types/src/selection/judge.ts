@@ -67,10 +67,11 @@ function judgeGpus(
 }
 
 function judgeCpu(
-  { cpuMilli, burst }: OfferedInstanceType,
+  { name, cpuMilli, burst }: OfferedInstanceType,
   request: InstanceTypeRequest,
 ): "cpu" | "burst" | undefined {
   if (cpuMilli < request.cpuMilli) return "cpu";
+  if (request.typeGlob === name) return undefined;
   const isCapped = burst !== undefined && burst.pricePerCpuHour === undefined;
   return isCapped && burst.baselineCpuMilli < sustained(request) ? "burst" : undefined;
 }

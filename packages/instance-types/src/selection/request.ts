@@ -25,7 +25,7 @@ export interface InstanceTypeRequest {
   readonly architectures?: readonly string[] | undefined;
   /**
    * Only types whose name matches, by `globMatches` of @kip/base. Such types may be of any generation, and GPUs may be
-   * slices or unasked for. @default all
+   * slices or unasked for; one that is named in full need not have the CPU that is needed all the time. @default all
    */
   readonly typeGlob?: string | undefined;
   /** "on-demand", "spot" or "dedicated"; of several the cheapest. */

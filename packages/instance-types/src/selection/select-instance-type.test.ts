@@ -99,6 +99,14 @@ describe("selectInstanceType(), of burstable types", () => {
     assert.equal(nameOf([capped, offer("steady", 2, 4, 0.04)]), "steady");
     assert.equal(nameOf([capped], { sustainedCpuMilli: 200 }), "capped");
   });
+
+  it("takes one that is named, and adds to its price", () => {
+    const named = { cpuMilli: 0, memoryBytes: 0, sustainedCpuMilli: 1200, typeGlob: "burst" };
+    const capped = offer("burst", 2, 1, 0.01, { burst: { baselineCpuMilli: 200 } });
+    assert.equal(nameOf([capped], named), "burst");
+    const { pricePerHour } = select([offer("burst", 2, 1, 0.01, { burst: sold })], named);
+    assert.equal(pricePerHour.toFixed(3), "0.060");
+  });
 });
 
 describe("selectInstanceType(), of GPUs", () => {

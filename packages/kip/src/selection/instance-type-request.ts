@@ -31,7 +31,15 @@ export function instanceTypeRequest(
   const exact = annotation !== undefined && !isGlob ? annotation : undefined;
   const type = exact ?? (asksNothing && !isGlob ? defaultInstanceType : undefined);
   if (type !== undefined)
-    return { cpuMilli: 0, memoryBytes: 0, gpus: 0, typeGlob: type, launchTypes };
+    return {
+      cpuMilli: 0,
+      memoryBytes: 0,
+      gpus: 0,
+      // It may cost more than the type itself.
+      sustainedCpuMilli: sustained,
+      typeGlob: type,
+      launchTypes,
+    };
   return {
     ...asked,
     gpus,
