@@ -51,6 +51,30 @@ export function flagTables(options: readonly Option[]): Readonly<Record<string, 
   };
 }
 
+/** The tables of annotations, by name. */
+export function annotationTables(
+  prefix: string,
+  annotations: Readonly<
+    Record<string, { expected: string; meaning: string; withoutEffect?: string | undefined }>
+  >,
+): Readonly<Record<string, string>> {
+  const rows = Object.entries(annotations);
+  return {
+    annotations: table(
+      ["annotation", "value", "meaning"],
+      rows
+        .filter(([, { withoutEffect }]) => withoutEffect === undefined)
+        .map(([name, { expected, meaning }]) => [`\`${prefix}${name}\``, expected, meaning]),
+    ),
+    "annotations without effect": table(
+      ["annotation", "why"],
+      rows.flatMap(([name, { withoutEffect }]) =>
+        withoutEffect === undefined ? [] : [[`\`${prefix}${name}\``, withoutEffect]],
+      ),
+    ),
+  };
+}
+
 function keyTable(rows: readonly KeyRow[]): string {
   return table(
     ["key", "default", "meaning", "a change takes effect"],

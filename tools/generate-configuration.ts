@@ -4,9 +4,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { format } from "prettier";
+import { annotationPrefix, podAnnotations } from "@kip/kip/annotations";
 import { jsonSchema, keyRows, providerKeys } from "@kip/kip/config";
 import { providerOptions } from "../apps/kip/src/provider/provider-options.ts";
-import { configurationTables, flagTables } from "./configuration-tables.ts";
+import { annotationTables, configurationTables, flagTables } from "./configuration-tables.ts";
 
 const page = "docs/configuration.md";
 const schemaFile = "docs/provider.schema.json";
@@ -30,6 +31,7 @@ function pageText(): string {
   const tables = {
     ...configurationTables(keyRows(providerKeys)),
     ...flagTables(providerOptions),
+    ...annotationTables(annotationPrefix, podAnnotations),
   };
   for (const [name, table] of Object.entries(tables)) {
     const [begin, end] = [`<!-- ${name}: generated -->\n`, `<!-- ${name}: end -->`];

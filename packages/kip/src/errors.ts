@@ -2,7 +2,7 @@ import { CodedError, errorText, isCodedError } from "@kip/base";
 
 /** Codes of {@link ProviderError}; docs/errors.md says what to do about each. */
 export type ProviderErrorCode =
-  /** An annotation of a pod, such as its launch type, has no valid value. */
+  /** An annotation of a pod is misspelt, or has no valid value. */
   | "ANNOTATION_INVALID"
   /** The Cell before this one has finalizers of other clients. */
   | "CELL_BEING_DELETED"
@@ -16,6 +16,8 @@ export type ProviderErrorCode =
   | "IDENTITY_SECRET_INVALID"
   /** There is no place for the logs of finished pods. */
   | "LOG_ARCHIVE_FAILED"
+  /** Every machine that fits a pod costs more than its annotation allows. */
+  | "PRICE_ABOVE_LIMIT"
   /** A pod has volumes of a kind that cells cannot have. */
   | "VOLUME_UNSUPPORTED";
 

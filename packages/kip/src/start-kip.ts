@@ -205,10 +205,11 @@ function createChooser(
 ): CellChooser {
   return new CellChooser(driver, () => {
     const { defaultInstanceType, defaultVolumeBytes, privateIPOnly } = settings.current;
-    const imageSpec = settings.current.bootImageSpec;
+    const { bootImageSpec: imageSpec, bootImages } = settings.current;
     const sizes = { defaultInstanceType, defaultVolumeBytes };
     const { extendedResources } = settings.current;
-    return { nodeName, controllerID, ...sizes, imageSpec, privateIPOnly, extendedResources };
+    const common = { nodeName, controllerID, privateIPOnly, extendedResources };
+    return { ...common, ...sizes, imageSpec, bootImages };
   });
 }
 

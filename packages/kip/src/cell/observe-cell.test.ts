@@ -57,6 +57,29 @@ describe("observeCell(), looks for profiles of system calls", () => {
   });
 });
 
+describe("observeCell(), an agent that is out of reach", () => {
+  const isUnhealthy = (annotations: Readonly<Record<string, string>>, nowMs: number): boolean => {
+    const object = { metadata: { annotations }, spec: {} } as unknown as Pod; // all that is looked at
+    const cell = { status: { phase: "Claimed" } } as const;
+    const agent = { unreachableSince: 0 };
+    return observeCell(cellStateWith({ pod: { object }, cell, agent }), limits, nowMs).isUnhealthy;
+  };
+
+  it("has the installation's time, or that of the pod's annotation", () => {
+    const own = { "pod.elotl.co/healthcheck-healthy-timeout": "5" };
+    assert.deepEqual(
+      [89_999, 90_000].map((now) => isUnhealthy({}, now)),
+      [false, true],
+    );
+    assert.deepEqual(
+      [4999, 5000].map((now) => isUnhealthy(own, now)),
+      [false, true],
+    );
+    const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+    assert.equal(isUnhealthy(never, 1e12), false);
+  });
+});
+
 describe("observeCell(), the time limit for stopping a pod that is not removed", () => {
   it("goes on when the connection to the agent ends", async () => {
     const { cell, clock, client, drain: stop, isOverdue } = start(async () => {});

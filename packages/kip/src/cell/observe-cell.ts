@@ -1,4 +1,5 @@
 import { hasEnded, isInUse, wasClaimed, type CellState } from "../state/cell-state.ts";
+import { unreachableLimitOf } from "../annotations/read-annotations.ts";
 import type { InstanceState, WantedPod } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { lossEnd } from "../status/lost-cell.ts";
@@ -132,14 +133,15 @@ function overdueIn({ pod, agent }: CellState, { drainLeewayMs }: CellLimits, now
 
 /** Until the agent's cell is lost. */
 function unhealthyIn(
-  { agent, cell }: CellState,
+  { agent, cell, pod }: CellState,
   { bootMs, unreachableLimitMs }: CellLimits,
   now: number,
 ): number {
   const { unreachableSince, client, connectedAt = now } = agent;
   if (unreachableSince === undefined) return Infinity;
   if (client && now - connectedAt >= shortestUsefulConnectionMs) return Infinity;
-  const limit = isInUse(cell.status.phase) ? unreachableLimitMs : bootMs;
+  const own = pod.object && unreachableLimitOf(pod.object);
+  const limit = isInUse(cell.status.phase) ? (own ?? unreachableLimitMs) : bootMs;
   // A new connection has time to prove stable.
   const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
   return Math.max(unreachableSince + limit, provenAt) - now;

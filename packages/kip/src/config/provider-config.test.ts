@@ -40,6 +40,7 @@ const samples: Readonly<Record<string, object>> = {
   "cloud.local.templatesDir": local({ templatesDir: "/x" }),
   "cloud.local.faultInjection": local({ faultInjection: true }),
   "cells.bootImageSpec": { cells: { bootImageSpec: { id: "x" } } },
+  "cells.bootImages": { cells: { bootImages: { old: { id: "x" } } } },
   "cells.defaultInstanceType": { cells: { defaultInstanceType: "t3.nano" } },
   "cells.defaultVolumeSize": { cells: { defaultVolumeSize: "6Gi" } },
   "cells.nametag": { cells: { nametag: "x" } },

@@ -25,6 +25,8 @@ export interface ProviderConfig {
   };
   readonly controllerID: string | undefined;
   readonly bootImageSpec: Readonly<Record<string, string>>;
+  /** Image specifications that pods may choose by name. */
+  readonly bootImages: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly defaultInstanceType: string | undefined;
   /** @default 5 GiB */
   readonly defaultVolumeBytes: number;
@@ -105,6 +107,7 @@ function toConfig(document: ProviderDocument): ProviderConfig {
     cloud: theCloud(document.cloud ?? {}),
     controllerID: document.testing?.controllerID,
     bootImageSpec: cells.bootImageSpec ?? {},
+    bootImages: cells.bootImages ?? {},
     defaultInstanceType: cells.defaultInstanceType,
     defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
     nametag: cells.nametag,

@@ -4,7 +4,6 @@ import { isCodedError } from "@kip/base";
 import { growth } from "@kip/base/testing";
 import type { CloudDriver } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
-import { cellAnnotations } from "./cell-annotations.ts";
 import { CellChooser, type CellRequest } from "./cell-chooser.ts";
 
 const driver = {
@@ -14,10 +13,26 @@ const driver = {
       cpuMilli: 1000,
       memoryBytes: 2 ** 30,
       gpus: 0,
-      pricePerHour: { "on-demand": 0 },
+      pricePerHour: { "on-demand": 0.5 },
+    },
+    {
+      name: "local.spot",
+      cpuMilli: 2000,
+      memoryBytes: 2 ** 30,
+      gpus: 0,
+      pricePerHour: { spot: 0.2, dedicated: 9 },
+    },
+    {
+      name: "local.arm",
+      cpuMilli: 1000,
+      memoryBytes: 2 ** 30,
+      gpus: 0,
+      architecture: "arm64",
+      pricePerHour: { "on-demand": 0.1 },
     },
   ],
-  resolveImage: async () => "image",
+  zone: "here",
+  resolveImage: async ({ id = "image" }: Readonly<Record<string, string>>) => id,
 } as unknown as CloudDriver; // all that is asked for
 
 const chooser = new CellChooser(driver, () => ({
@@ -26,6 +41,7 @@ const chooser = new CellChooser(driver, () => ({
   defaultInstanceType: undefined,
   defaultVolumeBytes: 5 * 2 ** 30,
   imageSpec: {},
+  bootImages: { old: { id: "image-1" } },
   privateIPOnly: false,
 }));
 
@@ -44,13 +60,13 @@ async function isRefused(annotations: Record<string, string>, code: string): Pro
 
 describe("CellChooser.sizeOf()", () => {
   it("is what the type of the pod's cell offers, with the disk that the pod wants", async () => {
-    const annotations = { [cellAnnotations.volumeSize]: "7Gi" };
+    const annotations = { "pod.elotl.co/volume-size": "7Gi" };
     const pod = podWith({ metadata: { annotations } });
     const size = { cpu: "1000m", memory: "1Gi", "ephemeral-storage": "7Gi" };
     assert.deepEqual(await chooser.sizeOf(pod), size);
     assert.deepEqual(await chooser.sizeOf(pod, "local.small"), size);
     assert.equal(await chooser.sizeOf(pod, "local.gone"), undefined);
-    const none = podWith({ metadata: { annotations: { [cellAnnotations.instanceType]: "x" } } });
+    const none = podWith({ metadata: { annotations: { "pod.elotl.co/instance-type": "none" } } });
     assert.equal(await chooser.sizeOf(none), undefined);
   });
 });
@@ -58,10 +74,54 @@ describe("CellChooser.sizeOf()", () => {
 describe("CellChooser.choose()", () => {
   it("takes type and disk from the annotations", async () => {
     const { instanceType, rootDiskBytes } = await choose({
-      [cellAnnotations.instanceType]: "local.*",
-      [cellAnnotations.volumeSize]: "7Gi",
+      "pod.elotl.co/instance-type": "local.*",
+      "pod.elotl.co/volume-size": "7Gi",
     });
     assert.deepEqual([instanceType, rootDiskBytes], ["local.small", 7 * 2 ** 30]);
+  });
+
+  it("takes spot machines, and others where there are none, or none left", async () => {
+    const annotations = { "pod.elotl.co/launch-type": "Spot-or-on-demand" };
+    const spot = await choose(annotations);
+    assert.deepEqual([spot.instanceType, spot.launchType], ["local.spot", "spot"]);
+    const pod = { metadata: { annotations }, spec: { containers: [] } };
+    const request = { pod, unavailable: [{ launchType: "spot" }] } as unknown as CellRequest; // all that is looked at
+    const other = await chooser.choose(request);
+    assert.deepEqual([other.instanceType, other.launchType], ["local.small", "on-demand"]);
+  });
+
+  it("pays no more than the annotation allows", async () => {
+    const price = "pod.elotl.co/max-price-per-hour";
+    assert.equal((await choose({ [price]: "0.5" })).pricePerHour, 0.5);
+    await assert.rejects(choose({ [price]: "0.49" }), {
+      code: "PRICE_ABOVE_LIMIT",
+      message:
+        "Cannot start a cell for at most $0.49 an hour: the cheapest that fits, local.small, costs $0.5",
+    });
+  });
+
+  it("takes processor, image and zone from the annotations", async () => {
+    const arm = await choose({ "pod.elotl.co/architecture": "arm64", "pod.elotl.co/zone": "here" });
+    assert.equal(arm.instanceType, "local.arm");
+    const exact = {
+      "pod.elotl.co/architecture": "arm64",
+      "pod.elotl.co/instance-type": "local.arm",
+    };
+    assert.equal((await choose(exact)).instanceType, "local.arm");
+    assert.equal((await choose({ "pod.elotl.co/boot-image": "old" })).image, "image-1");
+    for (const [annotations, message] of [
+      [{ "pod.elotl.co/boot-image": "new" }, /there is no image "new" in cells.bootImages/],
+      [{ "pod.elotl.co/zone": "there" }, /machines are in zone "here", not in "there"/],
+    ] as const)
+      await assert.rejects(choose(annotations), { code: "ANNOTATION_INVALID", message });
+  });
+
+  it("buys Macs on dedicated hosts alone", async () => {
+    const annotations = {
+      "pod.elotl.co/instance-type": "mac1.metal",
+      "pod.elotl.co/launch-type": "spot",
+    };
+    await assert.rejects(choose(annotations), /launch type dedicated/);
   });
 
   it("adds what the pod requests of ephemeral storage to the disk", async () => {
@@ -73,20 +133,19 @@ describe("CellChooser.choose()", () => {
 
   it("refuses an instance type that is too long", async () => {
     for (const letter of ["a", "*"])
-      await isRefused({ [cellAnnotations.instanceType]: letter.repeat(254) }, "ANNOTATION_INVALID");
+      await isRefused({ "pod.elotl.co/instance-type": letter.repeat(254) }, "ANNOTATION_INVALID");
   });
 
   it("refuses a size that no disk has", async () => {
-    for (const size of ["0", "-5Gi", "9E"])
-      await isRefused({ [cellAnnotations.volumeSize]: size }, "ANNOTATION_INVALID");
-    await isRefused({ [cellAnnotations.volumeSize]: "0e999" }, "QUANTITY_INVALID");
+    for (const size of ["0", "-5Gi", "9E", "0e999", "much"])
+      await isRefused({ "pod.elotl.co/volume-size": size }, "ANNOTATION_INVALID");
   });
 
   it("takes linear time for annotations of the largest size, and quotes little of them", async () => {
     for (const [name, text, code] of [
-      [cellAnnotations.instanceType, "*a", "ANNOTATION_INVALID"],
-      [cellAnnotations.launchType, "x", "ANNOTATION_INVALID"],
-      [cellAnnotations.volumeSize, "1", "QUANTITY_INVALID"],
+      ["pod.elotl.co/instance-type", "*a", "ANNOTATION_INVALID"],
+      ["pod.elotl.co/launch-type", "x", "ANNOTATION_INVALID"],
+      ["pod.elotl.co/volume-size", "1", "ANNOTATION_INVALID"],
     ] as const) {
       const read = async (size: number): Promise<void> =>
         await isRefused({ [name]: `${text.repeat(size / text.length)}x` }, code);
@@ -96,7 +155,7 @@ describe("CellChooser.choose()", () => {
 
   it("does not return to an earlier star of a pattern", async () => {
     await isRefused(
-      { [cellAnnotations.instanceType]: `${"*".repeat(60)}z` },
+      { "pod.elotl.co/instance-type": `${"*".repeat(60)}z` },
       "NO_INSTANCE_TYPE_FITS",
     );
   });

@@ -1,16 +1,17 @@
-import type { CapacityScope, CloudDriver } from "@kip/cloud";
-import { selectInstanceType, type Candidate } from "@kip/instance-types";
+import type { CapacityScope, CloudDriver, LaunchType } from "@kip/cloud";
+import { InstanceTypeError, selectInstanceType, type Candidate } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { formatBytes, isCodedError } from "@kip/base";
+import { cellConstraints, type CellConstraints } from "../annotations/read-annotations.ts";
+import { ProviderError } from "../errors.ts";
 import type { CellSpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
-import { cellAnnotations, readVolumeSize } from "./cell-annotations.ts";
-import { instanceTypeRequest, readLaunchType } from "./instance-type-request.ts";
 import {
   offersWithResources,
   resourcesOfType,
   type ExtendedResources,
 } from "./extended-resources.ts";
+import { instanceTypeRequest } from "./instance-type-request.ts";
 import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
 
 /** Settings of all cells of an installation. */
@@ -21,6 +22,8 @@ export interface CellDefaults {
   readonly defaultInstanceType: string | undefined;
   readonly defaultVolumeBytes: number;
   readonly imageSpec: Readonly<Record<string, string>>;
+  /** Images that pods may choose by name. @default none */
+  readonly bootImages?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly privateIPOnly: boolean;
   /** What types have besides. @default nothing */
   readonly extendedResources?: ExtendedResources | undefined;
@@ -49,7 +52,7 @@ export class CellChooser {
     this.#defaults = defaults;
   }
 
-  /** @throws {ProviderError} `ANNOTATION_INVALID`; with `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or what the cloud reports of the image */
+  /** @throws {ProviderError} `ANNOTATION_INVALID`, `PRICE_ABOVE_LIMIT`; with `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or what the cloud reports of the image */
   async choose({
     podRef,
     pod,
@@ -57,18 +60,19 @@ export class CellChooser {
     restartCounts,
     unavailable,
   }: CellRequest): Promise<CellSpec> {
-    const annotations = pod.metadata.annotations ?? {};
-    const chosen = await this.#select(pod, unavailable);
+    const constraints = cellConstraints(pod);
+    const { nodeName, controllerID, privateIPOnly } = this.#defaults();
+    const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
+    checkPrice(chosen, constraints);
     return {
       podRef,
-      nodeName: this.#defaults().nodeName,
-      controllerID: this.#defaults().controllerID,
+      nodeName,
+      controllerID,
       instanceType: chosen.type.name,
-      launchType: readLaunchType(chosen.launchType),
-      image: await this.#driver.resolveImage(this.#defaults().imageSpec),
-      rootDiskBytes: this.#diskBytes(pod),
-      privateIPOnly:
-        this.#defaults().privateIPOnly || annotations[cellAnnotations.privateIpOnly] === "true",
+      launchType,
+      image: await this.#driver.resolveImage(this.#imageSpec(constraints)),
+      rootDiskBytes: this.#diskBytes(pod, constraints),
+      privateIPOnly: privateIPOnly || constraints.privateIpOnly,
       pricePerHour: chosen.pricePerHour,
       attempt,
       restartCounts,
@@ -84,15 +88,16 @@ export class CellChooser {
     instanceType?: string,
   ): Promise<Readonly<Record<string, string>> | undefined> {
     try {
+      const constraints = cellConstraints(pod);
       const offer =
         instanceType === undefined
-          ? (await this.#select(pod)).type
+          ? (await this.#select(pod, constraints)).type
           : (await this.#driver.instanceTypes()).find(({ name }) => name === instanceType);
       return (
         offer && {
           cpu: `${offer.cpuMilli}m`,
           memory: formatBytes(Math.max(0, offer.memoryBytes - hugePageBytes(pod))),
-          "ephemeral-storage": formatBytes(this.#diskBytes(pod)),
+          "ephemeral-storage": formatBytes(this.#diskBytes(pod, constraints)),
         }
       );
     } catch (error) {
@@ -107,19 +112,76 @@ export class CellChooser {
   }
 
   /** The annotation's size, else the default, which has room for images, and what the pod requests above it. */
-  #diskBytes(pod: Pod): number {
-    const size = readVolumeSize(pod.metadata.annotations?.[cellAnnotations.volumeSize]);
-    if (size !== undefined) return size;
+  #diskBytes(pod: Pod, { rootDiskBytes }: CellConstraints): number {
+    if (rootDiskBytes !== undefined) return rootDiskBytes;
     const requested = podRequests(pod).get("ephemeral-storage") ?? 0;
     return this.#defaults().defaultVolumeBytes + Math.ceil(requested);
   }
 
-  async #select(pod: Pod, unavailable: readonly CapacityScope[] = []): Promise<Candidate> {
+  #imageSpec({ bootImage }: CellConstraints): Readonly<Record<string, string>> {
+    const { imageSpec, bootImages = {} } = this.#defaults();
+    if (bootImage === undefined) return imageSpec;
+    const named = Object.hasOwn(bootImages, bootImage) ? bootImages[bootImage] : undefined;
+    if (named) return named;
+    const names = Object.keys(bootImages).sort();
+    throw invalid("boot-image", `there is no image "${bootImage}" in cells.bootImages`, {
+      remedy:
+        names.length === 0
+          ? "Name it there in provider.yaml, or remove the annotation"
+          : `Write one of ${names.join(", ")}`,
+    });
+  }
+
+  /** Of the first launch type that there is a machine of. */
+  async #select(
+    pod: Pod,
+    constraints: CellConstraints,
+    unavailable: readonly CapacityScope[] = [],
+  ): Promise<Candidate & { readonly launchType: LaunchType }> {
+    const { zone } = this.#driver;
+    if (constraints.zone !== undefined && constraints.zone !== zone)
+      throw invalid("zone", `machines are in zone "${zone}", not in "${constraints.zone}"`, {
+        remedy: "Write that zone, or remove the annotation",
+      });
     const { defaultInstanceType, extendedResources = {} } = this.#defaults();
     const offers = await this.#driver.instanceTypes();
     const types = offersWithResources(offers, pod, extendedResources);
     // The default is for pods that ask for nothing.
-    const request = instanceTypeRequest(pod, types === offers ? defaultInstanceType : undefined);
-    return selectInstanceType({ types }, { ...request, zones: [this.#driver.zone], unavailable });
+    const fallback = types === offers ? defaultInstanceType : undefined;
+    const request = instanceTypeRequest(pod, fallback, constraints);
+    const select = (launchType: LaunchType): Candidate & { readonly launchType: LaunchType } => {
+      const limits = { launchTypes: [launchType], zones: [zone], unavailable };
+      return { ...selectInstanceType({ types }, { ...request, ...limits }), launchType };
+    };
+    const [first = "on-demand", ...others] = constraints.launchTypes;
+    try {
+      return select(first);
+    } catch (error) {
+      const [next] = others;
+      if (next === undefined || !InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
+      return select(next);
+    }
   }
+}
+
+/** The cheapest that fits is the one to compare: all others cost more. */
+function checkPrice(
+  { type, pricePerHour }: Pick<Candidate, "type" | "pricePerHour">,
+  { maxPricePerHour }: CellConstraints,
+): void {
+  if (maxPricePerHour === undefined || pricePerHour <= maxPricePerHour) return;
+  throw new ProviderError(
+    "PRICE_ABOVE_LIMIT",
+    `Cannot start a cell for at most $${maxPricePerHour} an hour: the cheapest that fits, ${type.name}, costs $${pricePerHour}`,
+    { remedy: "Raise pod.elotl.co/max-price-per-hour, ask for less, or allow spot" },
+  );
+}
+
+function invalid(
+  name: string,
+  reason: string,
+  options: { readonly remedy: string },
+): ProviderError {
+  const message = `Cannot use annotations of this pod: pod.elotl.co/${name}: ${reason}`;
+  return new ProviderError("ANNOTATION_INVALID", message, options);
 }

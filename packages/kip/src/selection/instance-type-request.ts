@@ -1,8 +1,6 @@
-import { maxGlobLength } from "@kip/base";
-import type { LaunchType } from "@kip/cloud";
 import type { InstanceTypeRequest } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
-import { cellAnnotations, invalidAnnotation, shown } from "./cell-annotations.ts";
+import { cellConstraints, type CellConstraints } from "../annotations/read-annotations.ts";
 import { architectures, gpuKinds } from "./pod-placement.ts";
 import { podRequests } from "./pod-requests.ts";
 import { podResources } from "./pod-resources.ts";
@@ -12,15 +10,16 @@ import { podResources } from "./pod-resources.ts";
  * time is what they request. A pod that names one type, by its annotation, gets that one, whatever it asks for.
  *
  * @param defaultInstanceType type for pods that ask for nothing; undefined: the cheapest
+ * @param constraints what its annotations say
  * @throws {ProviderError} `ANNOTATION_INVALID`; {@link DecodeError} `QUANTITY_INVALID`
  */
 export function instanceTypeRequest(
   pod: Pod,
   defaultInstanceType: string | undefined,
+  constraints: CellConstraints = cellConstraints(pod),
 ): InstanceTypeRequest {
-  const annotations = pod.metadata.annotations ?? {};
-  const annotation = readInstanceType(annotations[cellAnnotations.instanceType]);
-  const launchTypes = [readLaunchType(annotations[cellAnnotations.launchType])];
+  const { instanceType: annotation, launchTypes, architecture } = constraints;
+  const wanted = processors(pod, architecture);
   const asked = podResources(pod);
   const requests = podRequests(pod);
   const sustained = Math.min(asked.cpuMilli, Math.ceil((requests.get("cpu") ?? 0) * 1000 - 1e-6));
@@ -39,6 +38,7 @@ export function instanceTypeRequest(
       sustainedCpuMilli: sustained,
       typeGlob: type,
       launchTypes,
+      architectures: wanted,
     };
   return {
     ...asked,
@@ -46,26 +46,15 @@ export function instanceTypeRequest(
     sustainedCpuMilli: sustained,
     ...(amdGpus > 0 && { gpuManufacturer: "amd" }),
     gpuKinds: gpuKinds(pod),
-    architectures: architectures(pod),
+    architectures: wanted,
     typeGlob: annotation,
     launchTypes,
   };
 }
 
-/** @throws {ProviderError} `ANNOTATION_INVALID` */
-export function readLaunchType(text: string | undefined): LaunchType {
-  const value = text === undefined ? "on-demand" : shown(text).toLowerCase();
-  if (value === "on-demand" || value === "spot" || value === "dedicated") return value;
-  throw invalidAnnotation(cellAnnotations.launchType, `"${shown(text)}" is not a launch type`, {
-    remedy: 'Write "spot" or "dedicated", or leave the annotation out',
-  });
-}
-
-function readInstanceType(text: string | undefined): string | undefined {
-  if (text === undefined || text.length <= maxGlobLength) return text;
-  throw invalidAnnotation(
-    cellAnnotations.instanceType,
-    `"${shown(text)}" has more than ${maxGlobLength} characters`,
-    { remedy: "Write the name of an instance type, or a pattern such as t3.*" },
-  );
+/** By the annotation and by what the pod's node selector says; none if they contradict each other. */
+function processors(pod: Pod, annotation: string | undefined): readonly string[] | undefined {
+  const selected = architectures(pod);
+  if (annotation === undefined) return selected;
+  return selected === undefined || selected.includes(annotation) ? [annotation] : [];
 }

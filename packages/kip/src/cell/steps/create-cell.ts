@@ -2,6 +2,7 @@ import { InstanceTypeError } from "@kip/instance-types";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
+import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellSpec } from "../../state/cell.ts";
@@ -32,6 +33,9 @@ export async function createCell(
   const type = cell.spec.instanceType;
   const message = `Cell "${name}" of type ${type} was created for this pod`;
   onEvent(state().podRef.uid, "CellCreated", message);
+  if (state().history.attempt === 0)
+    for (const sentence of annotationsWithoutEffect(pod))
+      tools.onProblem(state().podRef.uid, "AnnotationIgnored", sentence);
   if (state().cell.object) return undefined;
   throw new ProviderError(
     "CELL_BEING_DELETED",

@@ -65,6 +65,10 @@ export const cellKeys = section(
       meaning: "which image cells boot; local cloud: `id`",
       fallback: "newest image",
     }),
+    bootImages: map(map(value(text)), {
+      meaning:
+        "further images by name, each with the keys of `bootImageSpec`: pods may choose these, and no others, with `pod.elotl.co/boot-image`",
+    }),
     defaultInstanceType: value(instanceType, {
       meaning: "type for pods that ask for nothing, or a pattern",
       fallback: "cheapest",

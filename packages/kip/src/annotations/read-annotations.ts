@@ -1,0 +1,122 @@
+import { nearest } from "@kip/base";
+import type { LaunchType } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
+import { ProviderError } from "../errors.ts";
+import type { Annotation } from "./annotation.ts";
+import { annotationPrefix, podAnnotations } from "./pod-annotations.ts";
+
+/** What a pod wants of its cell by its annotations; what is undefined is not asked for. */
+export interface CellConstraints {
+  /** The name of an instance type, or a pattern. */
+  readonly instanceType: string | undefined;
+  /** At least one, the first that there is a machine of. */
+  readonly launchTypes: readonly LaunchType[];
+  /** US dollars. */
+  readonly maxPricePerHour: number | undefined;
+  readonly architecture: "amd64" | "arm64" | undefined;
+  readonly zone: string | undefined;
+  /** A name from `cells.bootImages`. */
+  readonly bootImage: string | undefined;
+  readonly privateIpOnly: boolean;
+  readonly rootDiskBytes: number | undefined;
+}
+
+/** How many problems a message names; a pod's annotations may have 256 KiB. */
+const maxProblems = 5;
+/** How much of a value is in a message, characters. */
+const maxShown = 64;
+
+/**
+ * What a pod asks for by its annotations.
+ *
+ * @throws {ProviderError} `ANNOTATION_INVALID` that names all annotations of the family that are misspelt or have another value
+ * than they may; it becomes a condition and an event of the pod
+ */
+export function cellConstraints({ metadata }: Pod): CellConstraints {
+  const problems = annotationProblems(metadata.annotations ?? {});
+  if (problems.length > 0) {
+    const more = problems.length > maxProblems ? `, and ${problems.length - maxProblems} more` : "";
+    throw new ProviderError(
+      "ANNOTATION_INVALID",
+      `Cannot use annotations of this pod: ${problems.slice(0, maxProblems).join("; ")}${more}`,
+      { remedy: "Correct them with kubectl annotate --overwrite; the pod starts then" },
+    );
+  }
+  const read = reader(metadata.annotations ?? {});
+  const instanceType = read("instance-type", podAnnotations["instance-type"]);
+  return {
+    instanceType,
+    launchTypes: isMac(instanceType)
+      ? ["dedicated"]
+      : (read("launch-type", podAnnotations["launch-type"]) ?? ["on-demand"]),
+    maxPricePerHour: read("max-price-per-hour", podAnnotations["max-price-per-hour"]),
+    architecture: read("architecture", podAnnotations.architecture),
+    zone: read("zone", podAnnotations.zone),
+    bootImage: read("boot-image", podAnnotations["boot-image"]),
+    privateIpOnly: read("private-ip-only", podAnnotations["private-ip-only"]) ?? false,
+    rootDiskBytes: read("volume-size", podAnnotations["volume-size"]),
+  };
+}
+
+/** AWS sells these on dedicated hosts alone. */
+function isMac(instanceType: string | undefined): boolean {
+  return instanceType !== undefined && /^mac\d/.test(instanceType);
+}
+
+/**
+ * How long the cell of a pod may be out of reach, milliseconds, possibly infinite; undefined: as long as others. An invalid value
+ * that a running pod is given counts as none.
+ */
+export function unreachableLimitOf({ metadata }: Pod): number | undefined {
+  const name = "healthcheck-healthy-timeout";
+  const seconds = reader(metadata.annotations ?? {})(name, podAnnotations[name]);
+  if (seconds === undefined) return undefined;
+  return seconds > 0 ? seconds * 1000 : Infinity;
+}
+
+/** A sentence for each annotation that is valid and has no effect here. */
+export function annotationsWithoutEffect({ metadata }: Pod): readonly string[] {
+  const given = metadata.annotations ?? {};
+  return Object.entries<Annotation<unknown>>(podAnnotations).flatMap(([name, { withoutEffect }]) =>
+    withoutEffect !== undefined && given[annotationPrefix + name] !== undefined
+      ? [`${annotationPrefix}${name} has no effect: ${withoutEffect}`]
+      : [],
+  );
+}
+
+type Annotations = Readonly<Record<string, string>>;
+
+function reader(given: Annotations) {
+  return <T>(name: string, { read }: Annotation<T>): T | undefined => {
+    const text = given[annotationPrefix + name];
+    return text === undefined ? undefined : read(text);
+  };
+}
+
+/** What is wrong with the annotations of the family, and with those that look like it. */
+function annotationProblems(given: Annotations): readonly string[] {
+  const known: Readonly<Record<string, Annotation<unknown>>> = podAnnotations;
+  return Object.entries(given).flatMap(([key, text]) => {
+    const [prefix = "", name = ""] = key.split("/");
+    if (`${prefix}/` !== annotationPrefix)
+      return isMeant(prefix, name) ? [unknownName(key, name)] : [];
+    const found = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (!found) return [unknownName(key, nearest(name, Object.keys(known)))];
+    if (found.read(text) !== undefined) return [];
+    return [`${key}: "${shown(text)}" is not ${found.expected.replaceAll("`", "")}`];
+  });
+}
+
+/** Whether another prefix is a misspelt one of the family: `pods.elotl.co/instance-type`. */
+function isMeant(prefix: string, name: string): boolean {
+  return prefix.includes("elotl") && Object.hasOwn(podAnnotations, name);
+}
+
+function unknownName(key: string, near: string | undefined): string {
+  const hint = near === undefined ? "" : ` (did you mean ${annotationPrefix}${near}?)`;
+  return `${shown(key)}: there is no such annotation${hint}`;
+}
+
+function shown(text: string): string {
+  return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
+}
