@@ -28,7 +28,7 @@ export const cloudErrorCodes = [
 /** @see cloudErrorCodes */
 export type CloudErrorCode = (typeof cloudErrorCodes)[number];
 
-/** What there is no more of. */
+/** What there is no more of; what it leaves out means any. */
 export interface CapacityScope {
   readonly instanceType?: string | undefined;
   readonly zone?: string | undefined;
@@ -44,7 +44,7 @@ const retryableCodes: readonly CloudErrorCode[] = [
 
 /** Options of {@link CloudError}; the code says whether a call is worth repeating. */
 export interface CloudErrorOptions extends Omit<CodedErrorOptions, "retryable"> {
-  /** What there is no more of. @default unknown */
+  /** What there is no more of. @default anything */
   readonly scope?: CapacityScope | undefined;
 }
 

@@ -30,6 +30,9 @@ export type HostFigures = Omit<
   "neededMemoryBytes" | "neededDiskBytes" | "neededCpus"
 >;
 
+/** Room comes and goes with each pod here, milliseconds. */
+export const retryAfterMs = 15_000;
+
 /** What there is for further machines. */
 export function roomIn(figures: HostFigures): Resources {
   return {
@@ -66,6 +69,7 @@ export function checkCapacity(instanceType: string, figures: CapacityFigures): v
       {
         remedy: "Delete pods, lower their requests, or end other programs",
         scope: { instanceType },
+        retryAfterMs,
         facts: { ...figures },
       },
     );
@@ -78,6 +82,7 @@ export function checkCapacity(instanceType: string, figures: CapacityFigures): v
       {
         remedy: "Free disk space below the state folder",
         scope: { zone: "local" },
+        retryAfterMs,
         facts: { ...figures },
       },
     );
@@ -87,7 +92,7 @@ export function checkCapacity(instanceType: string, figures: CapacityFigures): v
     throw new CloudError(
       "CLOUD_NO_CAPACITY",
       `${subject}: it needs ${figures.neededCpus} CPUs and ${Math.max(0, cpusLeft)} of the ${figures.cpuLimit} that all machines may share are left`,
-      { remedy: "Delete pods", scope: { instanceType }, facts: { ...figures } },
+      { remedy: "Delete pods", scope: { instanceType }, retryAfterMs, facts: { ...figures } },
     );
   }
 }

@@ -1,5 +1,6 @@
 import { CloudError, type LaunchWait } from "@kip/cloud";
 import type { Wait } from "./admission-plan.ts";
+import { retryAfterMs } from "./capacity.ts";
 
 /** Reporting every change of place would cost O(n²) API writes, so a place is reported when it has halved. */
 export function isWorthReporting(now: Wait, reported: Wait | undefined): boolean {
@@ -15,7 +16,7 @@ export function refusalBehind({ ahead, lack }: Wait): CloudError {
   return new CloudError(
     "CLOUD_NO_CAPACITY",
     `Cannot start a machine yet: ${others} for ${names[lack]}`,
-    { remedy: "Delete pods, or wait for others to end", scope: { zone: "local" } },
+    { remedy: "Delete pods, or wait for others to end", scope: { zone: "local" }, retryAfterMs },
   );
 }
 

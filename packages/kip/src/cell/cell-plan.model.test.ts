@@ -29,6 +29,7 @@ interface World {
 /** What kip remembers: gone after a kill. */
 interface Memory {
   instance: CellObservation["instance"];
+  isRefused: boolean;
   isAgentConnected: boolean;
   isDispatched: boolean;
   areProfilesDue: boolean;
@@ -42,6 +43,7 @@ interface Memory {
 const cell = { metadata: { uid: "u" }, spec: {} } as unknown as Cell; // the plan looks at its presence alone
 const forgetful = (): Memory => ({
   instance: "unknown",
+  isRefused: false,
   isAgentConnected: false,
   isDispatched: false,
   areProfilesDue: false,
@@ -93,6 +95,7 @@ function observe(
     isLossFinal: policy === "Never" && world.claimed,
     graceSeconds: 30,
     isCellDeleted: false,
+    isRefused: memory.isRefused,
     wasClaimed: world.claimed,
     isDrained: !world.isPodRunning && (memory.drainSent !== undefined || end !== undefined),
     isDrainOverdue: false,

@@ -65,7 +65,8 @@ function planWithoutCell(seen: CellObservation): CellDecision {
 }
 
 function planStart(seen: CellObservation): CellDecision {
-  if (seen.instance === "none") return { kind: "launch" };
+  if (seen.instance === "none")
+    return seen.isRefused ? { kind: "deleteCell", isLost: false } : { kind: "launch" };
   if (seen.instance === "pending") return { kind: "awaitRunning" };
   if (!seen.isAgentConnected) return { kind: "connect" };
   if (!seen.isDispatched) return { kind: "dispatch" };

@@ -33,7 +33,7 @@ export type CellStep<K extends keyof CellStepArgs = keyof CellStepArgs> = StepOf
 /** What a step sees and reports while it runs. */
 export type CellContext = Pick<
   StepContext<CellState, CellChange, CellStep>,
-  "state" | "change" | "signal"
+  "state" | "change" | "signal" | "onReplanned"
 >;
 
 /** What follows an agent sees of the state, and changes. */

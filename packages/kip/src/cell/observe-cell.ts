@@ -19,6 +19,8 @@ export interface CellObservation {
   /** Whether the Cell's deletion was requested. */
   readonly isCellDeleted: boolean;
   readonly instance: InstanceState;
+  /** Whether the cloud has no capacity for the instance. */
+  readonly isRefused: boolean;
   readonly isAgentConnected: boolean;
   /** Whether the agent has the newest desired pod. */
   readonly isDispatched: boolean;
@@ -77,6 +79,7 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
     // An instance that was being ended before a restart of kip is ended.
     isCellDeleted: cell.isDeleted || phase === "Terminating",
     instance: machine.state,
+    isRefused: machine.isRefused === true,
     isAgentConnected: agent.client !== undefined,
     isDispatched: agent.isDispatched && times.renewalIn > 0,
     areProfilesDue: times.profilesIn <= 0,

@@ -75,6 +75,11 @@ const reducers: Reducers = {
   }),
   machine: (state, change) => ({ ...state, machine: { ...state.machine, state: change.state } }),
   machineSeen: (state, { instance }) => machineSeen(state, instance),
+  // The answer may be one that was lost on the way and given again: the cloud is asked before another machine is.
+  refused: (state) => ({
+    ...state,
+    machine: { ...state.machine, state: "unknown", isRefused: true },
+  }),
   launched: (state, { instance, cloudMs }, nowMs) => {
     const startMs = { ...state.cell.startMs, cloud: cloudMs };
     const agent = { ...state.agent, unreachableSince: nowMs };
@@ -256,7 +261,7 @@ function machineSeen(
 ): CellState {
   const { state: seen } = instance;
   const present = seen === "running" || seen === "pending" ? seen : "gone";
-  return { ...state, machine: { ...state.machine, instance, state: present } };
+  return { ...state, machine: { ...state.machine, instance, state: present, isRefused: false } };
 }
 
 /** Forgets everything about the cell; the pod stays known, and takes the facts of its containers to its next cell. */

@@ -1,5 +1,10 @@
 import type { CapacityScope, CloudDriver, LaunchType } from "@kip/cloud";
-import { InstanceTypeError, selectInstanceType, type Candidate } from "@kip/instance-types";
+import {
+  InstanceTypeError,
+  selectInstanceType,
+  type Candidate,
+  type InstanceTypeRequest,
+} from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { formatBytes, isCodedError } from "@kip/base";
 import { cellConstraints, type CellConstraints } from "../annotations/read-annotations.ts";
@@ -13,6 +18,7 @@ import {
 } from "./extended-resources.ts";
 import { instanceTypeRequest } from "./instance-type-request.ts";
 import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
+import type { Placement } from "./shortages.ts";
 
 /** Settings of all cells of an installation. */
 export interface CellDefaults {
@@ -77,6 +83,18 @@ export class CellChooser {
       attempt,
       restartCounts,
     };
+  }
+
+  /**
+   * Where {@link choose} would ask for a machine.
+   *
+   * @throws as `choose`
+   */
+  async placementOf(pod: Pod, unavailable: readonly CapacityScope[]): Promise<Placement> {
+    const constraints = cellConstraints(pod);
+    const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
+    checkPrice(chosen, constraints);
+    return { instanceType: chosen.type.name, zone: this.#driver.zone, launchType };
   }
 
   /**
@@ -149,18 +167,43 @@ export class CellChooser {
     // The default is for pods that ask for nothing.
     const fallback = types === offers ? defaultInstanceType : undefined;
     const request = instanceTypeRequest(pod, fallback, constraints);
-    const select = (launchType: LaunchType): Candidate & { readonly launchType: LaunchType } => {
-      const limits = { launchTypes: [launchType], zones: [zone], unavailable };
-      return { ...selectInstanceType({ types }, { ...request, ...limits }), launchType };
-    };
-    const [first = "on-demand", ...others] = constraints.launchTypes;
-    try {
-      return select(first);
-    } catch (error) {
-      const [next] = others;
-      if (next === undefined || !InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
-      return select(next);
+    const requests = [request];
+    const usual = types.find(({ name }) => name === fallback);
+    const bySize = instanceTypeRequest(pod, undefined, constraints);
+    if (unavailable.length > 0 && usual && request.typeGlob !== bySize.typeGlob) {
+      // Where there is none of the default type, it stands for its size.
+      const { cpuMilli, memoryBytes } = usual;
+      requests.push({ ...bySize, cpuMilli, memoryBytes });
     }
+    let failure: unknown;
+    for (const each of requests) {
+      const asked = { ...each, zones: [zone], unavailable };
+      try {
+        return selectByLaunchType({ types }, asked, constraints.launchTypes);
+      } catch (error) {
+        if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+}
+
+/** The best of the first launch type that there is a machine of. */
+function selectByLaunchType(
+  offers: Parameters<typeof selectInstanceType>[0],
+  request: InstanceTypeRequest,
+  [first = "on-demand", next]: readonly LaunchType[],
+): Candidate & { readonly launchType: LaunchType } {
+  const select = (launchType: LaunchType): Candidate & { readonly launchType: LaunchType } => ({
+    ...selectInstanceType(offers, { ...request, launchTypes: [launchType] }),
+    launchType,
+  });
+  try {
+    return select(first);
+  } catch (error) {
+    if (next === undefined || !InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
+    return select(next);
   }
 }
 

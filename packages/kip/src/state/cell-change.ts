@@ -33,6 +33,8 @@ export interface CellChanges {
   };
   readonly machine: { readonly state: InstanceState };
   readonly machineSeen: { readonly instance: Instance };
+  /** The cloud has no capacity for the instance. */
+  readonly refused: object;
   readonly launched: { readonly instance: Instance; readonly cloudMs: number };
   readonly running: { readonly instance: Instance; readonly cloudMs: number };
   readonly terminated: object;

@@ -51,6 +51,8 @@ export interface CellPart {
 export interface MachinePart {
   readonly state: InstanceState;
   readonly instance?: Instance | undefined;
+  /** The cloud has no capacity for it: the pod gets another Cell, unless the cloud has started it all the same. */
+  readonly isRefused?: boolean | undefined;
   /** The cloud's notice that it takes the instance back; `endsAt` is RFC 3339. */
   readonly interruption?: { readonly instanceId: string; readonly endsAt: string } | undefined;
 }

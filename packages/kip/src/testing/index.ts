@@ -43,6 +43,7 @@ export class StateUnderTest {
       state: () => this.state,
       change: (each) => this.apply(each),
       signal,
+      onReplanned: () => {},
     });
     if (change) this.apply(change);
   }

@@ -1,4 +1,5 @@
 import type { CellSteps } from "../cell-step.ts";
+import { Shortages } from "../../selection/shortages.ts";
 import { KnownImages } from "../../dispatch/launch-images.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import { connect } from "./connect-agent.ts";
@@ -11,12 +12,13 @@ import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
-type OwnTools = "statuses" | "knownImages";
+type OwnTools = "statuses" | "knownImages" | "shortages";
 
 /** The steps of the cells of one kip, which share these tools. */
 export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
   const statuses = new CellStatusWriter(options.store);
-  const tools = { ...options, statuses, knownImages: new KnownImages() };
+  const shortages = new Shortages(options);
+  const tools = { ...options, statuses, shortages, knownImages: new KnownImages() };
   return {
     executors: cellExecutors(tools),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),

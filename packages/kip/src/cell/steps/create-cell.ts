@@ -1,14 +1,11 @@
-import { InstanceTypeError } from "@kip/instance-types";
 import { wireTime } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
-import type { CellSpec } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
-import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
 import type { CellContext } from "../cell-step.ts";
+import { chooseCell } from "./choose-cell.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */
@@ -26,8 +23,9 @@ export async function createCell(
     if (taken.kind === "ended") return taken;
     change(taken);
   }
+  const spec = await chooseCell(tools, context);
   const began = clock.monotonic();
-  const cell = await store.create(await chooseSpec(tools, context));
+  const cell = await store.create(spec);
   change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
   const { name } = cell.metadata;
   const type = cell.spec.instanceType;
@@ -42,22 +40,6 @@ export async function createCell(
     `Cannot create Cell "${name}": the one before it is still being deleted`,
     { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },
   );
-}
-
-async function chooseSpec({ chooser }: CellTools, { state }: CellContext): Promise<CellSpec> {
-  const { podRef, history, containers, status } = state();
-  const { pod } = required(state().pod.resolved, "the pod is not known");
-  const { restartCounts, ended } = containers;
-  const choose = async (wanted: Pod): Promise<CellSpec> =>
-    await chooser.choose({ podRef, pod: wanted, attempt: history.attempt, restartCounts });
-  const spec = await choose(pod).catch(async (error: unknown) => {
-    // A pod that was asked to be larger than every machine goes on with the size that it had.
-    const known = status ?? pod.status;
-    if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS") || grantedResources(known).size === 0)
-      throw error;
-    return await choose(withGrantedResources(pod, known));
-  });
-  return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
 }
 
 /** Takes over the API's status of a pod whose cell was lost while kip was not running; that loss may be the pod's end. */

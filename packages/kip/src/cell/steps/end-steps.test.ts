@@ -63,6 +63,7 @@ function start(pod: Pod, change: CellStateParts = {}) {
     logger: silentLogger,
     onEvent: () => {},
     archive: { save: async () => await saves.shift()?.() },
+    shortages: { inForce: () => [] },
     chooser: {
       choose: async ({ restartCounts }: CellRequest) => ({ instanceType: "t", restartCounts }),
     },

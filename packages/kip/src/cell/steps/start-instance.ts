@@ -1,6 +1,8 @@
 import { defined } from "@kip/base";
 import type { CellIdentity } from "@kip/agent-api";
-import type { Instance, LaunchRequest, LaunchWait } from "@kip/cloud";
+import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
+import { problemOf } from "../../errors.ts";
+import type { Placement } from "../../selection/shortages.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellState } from "../../state/cell-state.ts";
 import type { CellStatus } from "../../state/cell.ts";
@@ -23,19 +25,28 @@ export async function observeInstance(
   return { kind: "machine", state: id === undefined ? "none" : "gone" };
 }
 
-/** Asks the cloud for the instance; repeating it finds the instance that was started. */
+/**
+ * Asks the cloud for the instance; repeating it finds the instance that was started. If the cloud has no capacity for it, that
+ * is remembered for all pods, and the pod gets another Cell.
+ */
 export async function launch(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellChange | undefined> {
-  const { driver, identities, clock, onEvent } = tools;
+  const { driver, identities, clock, onEvent, shortages } = tools;
   const { change, signal } = context;
-  const cell = cellOf(context);
+  const { metadata, spec } = cellOf(context);
   const began = clock.monotonic();
-  const { identity, expires } = await identities.issueForCell(cell.metadata.name);
-  const instance = await orUnknown(context, () =>
-    driver.launch(launchRequest(tools, context, identity), signal),
-  );
+  const { identity, expires } = await identities.issueForCell(metadata.name);
+  let instance: Instance;
+  try {
+    instance = await driver.launch(launchRequest(tools, context, identity), signal);
+  } catch (error) {
+    if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
+    change({ kind: "machine", state: "unknown" });
+    throw error;
+  }
+  shortages.accepted(placementOf(tools, context));
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
   setStatus(tools, context, {
     phase: "Launching",
@@ -43,8 +54,29 @@ export async function launch(
     identityExpires: expires.toISOString(),
   });
   const message = `Instance "${instance.id}" (${instance.instanceType}) was started`;
-  onEvent(cell.spec.podRef.uid, "CellLaunched", message);
+  onEvent(spec.podRef.uid, "CellLaunched", message);
   return undefined;
+}
+
+function refused(tools: CellTools, context: CellContext, error: CloudError): CellChange {
+  const { shortages, onProblem, logger } = tools;
+  const { podRef } = cellOf(context).spec;
+  const placement = placementOf(tools, context);
+  const { scope, retryAfterMs } = error;
+  shortages.refused({ podUid: podRef.uid, placement, scope, retryAfterMs });
+  logger.info("The cloud had no capacity for a machine", {
+    podUid: podRef.uid,
+    ...placement,
+    scope,
+  });
+  const { reason, message } = problemOf(error);
+  onProblem(podRef.uid, reason, message);
+  return { kind: "refused" };
+}
+
+function placementOf({ driver }: CellTools, context: CellContext): Placement {
+  const { instanceType, launchType } = cellOf(context).spec;
+  return { instanceType, zone: driver.zone, launchType };
 }
 
 function launchRequest(
@@ -54,6 +86,7 @@ function launchRequest(
 ): LaunchRequest {
   const { metadata, spec } = cellOf(context);
   const { podRef } = spec;
+  const pod = context.state().pod.object;
   return defined({
     token: metadata.uid,
     name: metadata.name,
@@ -63,7 +96,8 @@ function launchRequest(
     rootDiskBytes: spec.rootDiskBytes,
     userData: userData(identity),
     images: launchImages(tools, context.state()),
-    createdAt: metadata.creationTimestamp,
+    // A pod that the cloud had no capacity for keeps its place although its Cell is new.
+    createdAt: pod?.metadata.creationTimestamp ?? metadata.creationTimestamp,
     onWait: ({ message }: LaunchWait) =>
       context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,

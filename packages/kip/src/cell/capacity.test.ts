@@ -1,0 +1,327 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import * as fc from "fast-check";
+import { silentLogger } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { podWith } from "@kip/k8s-types/testing";
+import { ManualClock } from "@kip/testing";
+import { CellChooser } from "../selection/cell-chooser.ts";
+import { cellName, type Cell, type CellSpec } from "../state/cell.ts";
+import { CellWorker } from "./cell-worker.ts";
+import { createCellSteps } from "./steps/cell-steps.ts";
+import type { CellTools } from "./steps/step-context.ts";
+
+/** Lets pending promises and immediates run. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 60; turn++) await setImmediate();
+}
+
+/** Where a kill may hit: at the so many-th call of the API or the cloud, before or after its effect. */
+interface Death {
+  readonly atCall: number;
+  readonly isBefore: boolean;
+}
+
+/** The API and the simulated cloud, which survive kills of kip. */
+class World {
+  readonly clock = new ManualClock();
+  readonly cloud = createSimulatedCloud({ clock: this.clock });
+  readonly cells = new Map<string, Cell>();
+  /** Of instances that ran at the same time. */
+  most = 0;
+  #uids = 0;
+
+  async count(cloud: CloudDriver): Promise<void> {
+    this.most = Math.max(this.most, (await cloud.list()).length);
+  }
+
+  create(spec: CellSpec): Cell {
+    const name = cellName(spec.podRef.uid, spec.attempt);
+    const metadata = { name, uid: `${name}-${++this.#uids}` };
+    const written = { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", metadata, spec } as const;
+    const cell = this.cells.get(name) ?? written;
+    this.cells.set(name, cell);
+    return cell;
+  }
+}
+
+/** One life of kip: real workers, steps and chooser; its cells have no agents. */
+class Life {
+  readonly #world: World;
+  readonly #death: Death | undefined;
+  readonly #steps: ReturnType<typeof createCellSteps>;
+  readonly events: string[] = [];
+  readonly #workers = new Map<string, CellWorker>();
+  #calls = 0;
+  #isDead = false;
+
+  constructor(world: World, death?: Death) {
+    this.#world = world;
+    this.#death = death;
+    const { cells, clock } = world;
+    const driver = this.#mortal(world.cloud.open({ owner: "kip" }));
+    const tools = {
+      driver,
+      store: {
+        create: (spec: CellSpec) => this.#call(async () => world.create(spec)),
+        writeStatus: async () => {},
+        remove: ({ metadata }: Cell) => this.#call(async () => void cells.delete(metadata.name)),
+      },
+      chooser: new CellChooser(driver, () => ({
+        nodeName: "kip",
+        controllerID: "kip",
+        defaultInstanceType: undefined,
+        defaultVolumeBytes: 2 ** 30,
+        imageSpec: { name: "cell" },
+        privateIPOnly: true,
+      })),
+      identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
+      knownImages: { imagesOf: () => undefined },
+      onEvent: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
+      onProblem: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
+      settings: () => ({ registries: [] }),
+      clock,
+      logger: silentLogger,
+    };
+    const real = createCellSteps(tools as unknown as CellTools); // all that is called
+    const connect = async (): Promise<never> => await new Promise(() => {});
+    this.#steps = { ...real, executors: { ...real.executors, connect } };
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  /** Runs a pod that asks for so many CPUs. */
+  run(uid: string, { cpu = "100m", age = 0, annotations = {} } = {}): CellWorker {
+    const { clock, cells } = this.#world;
+    const worker = new CellWorker({
+      podRef: { namespace: "default", name: uid, uid },
+      nodeIp: "192.0.2.1",
+      steps: this.#steps,
+      limits: { bootMs: 1e9, unreachableLimitMs: 1e9, drainLeewayMs: 1000 },
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+      onReport: () => {},
+      onProblem: (reason) => this.events.push(`${uid} waits: ${reason}`),
+    });
+    this.#workers.set(uid, worker);
+    worker.cellSeen([...cells.values()].find(({ spec }) => spec.podRef.uid === uid));
+    const creationTimestamp = new Date(Date.UTC(2026, 0, 1) - age * 1000).toISOString();
+    const containers = [{ name: "main", resources: { requests: { cpu } } }];
+    const pod = podWith({
+      metadata: { uid, annotations, creationTimestamp },
+      spec: { containers },
+    });
+    const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
+    worker.apply({ pod, ...maps, pullSecrets: [] });
+    return worker;
+  }
+
+  async kill(): Promise<void> {
+    this.#isDead = true;
+    for (const worker of this.#workers.values()) void worker.stop();
+    await settle();
+  }
+
+  /** Types of the instances that each pod has, and how each waits. */
+  async machines(): Promise<readonly string[]> {
+    const instances = await this.#world.cloud.open({ owner: "kip" }).list();
+    return instances
+      .map(({ tags, instanceType }) => `${tags["kip-pod-uid"]} ${instanceType}`)
+      .sort();
+  }
+
+  why(uid: string): string | undefined {
+    return this.#workers.get(uid)?.state.wait.reason?.message;
+  }
+
+  #mortal(driver: CloudDriver): CloudDriver {
+    return new Proxy(driver, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== "function") return value;
+        return (...args: readonly unknown[]) =>
+          this.#call(async () => {
+            try {
+              const result: unknown = await Reflect.apply(value, target, args);
+              return result;
+            } finally {
+              if (name === "launch") await this.#world.count(target);
+            }
+          });
+      },
+    });
+  }
+
+  /** A dead process gets no answer. */
+  async #call<T>(effect: () => Promise<T>): Promise<T> {
+    const isLast = ++this.#calls === this.#death?.atCall;
+    if (isLast && this.#death?.isBefore) this.#isDead = true;
+    if (this.#isDead) return await new Promise(() => {});
+    const outcome = await effect().then(
+      (value) => () => value,
+      (error: unknown) => () => {
+        throw error;
+      },
+    );
+    if (isLast) this.#isDead = true;
+    if (this.#isDead) return await new Promise(() => {});
+    return outcome();
+  }
+}
+
+describe("a cloud without capacity", () => {
+  it("gives a pod the next best type at once, and remembers that for others", async () => {
+    const world = new World();
+    await world.cloud.faults.noCapacity({ instanceType: "sim.1" });
+    const life = new Life(world);
+    life.run("a");
+    await settle();
+    life.run("b");
+    await settle();
+    assert.deepEqual(await life.machines(), ["a sim.2", "b sim.2"]);
+    assert.equal(world.cloud.callCount("launch"), 2, "the refused one did not reach the cloud");
+    assert.deepEqual(
+      life.events.filter((event) => event.includes("Capacity")),
+      ["a CloudNoCapacity"],
+    );
+    await life.kill();
+  });
+
+  it("keeps to the types and launch types that the pod allows, and says what it waits for", async () => {
+    const world = new World();
+    const { faults } = world.cloud;
+    await faults.noCapacity({ instanceType: "sim.2" });
+    await faults.noCapacity({ launchType: "spot" });
+    const life = new Life(world);
+    life.run("only", { annotations: { "pod.elotl.co/instance-type": "sim.2" } });
+    life.run("spot", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    life.run("large", { cpu: "2" });
+    await settle();
+    assert.deepEqual(await life.machines(), ["large sim.4"]);
+    assert.match(life.why("only") ?? "", /no capacity of type sim\.2\. Kip tries again at 20/);
+    assert.match(life.why("spot") ?? "", /no capacity of spot\. /);
+    assert.equal(world.cells.size, 1, "a Cell that cannot be started does not stay");
+    await faults.clear();
+    await world.clock.advance(30_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["large sim.4", "only sim.2", "spot sim.1"]);
+    await life.kill();
+  });
+
+  it("goes from spot to on-demand machines, but not above the price limit of the pod", async () => {
+    const world = new World();
+    const { faults } = world.cloud;
+    await faults.noCapacity({ launchType: "spot" });
+    await faults.noCapacity({ instanceType: "sim.1" });
+    const life = new Life(world);
+    const either = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+    life.run("either", { annotations: either });
+    await settle();
+    life.run("cheap", { annotations: { ...either, "pod.elotl.co/max-price-per-hour": "0.05" } });
+    await settle();
+    assert.deepEqual(await life.machines(), ["either sim.2"]);
+    assert.match(life.why("cheap") ?? "", /no capacity of spot; type sim\.1\. /);
+    await faults.clear();
+    await world.clock.advance(30_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["cheap sim.1", "either sim.2"]);
+    await life.kill();
+  });
+
+  it("asks for the pod that was created first when the time has passed, not for all", async () => {
+    const world = new World();
+    const { faults } = world.cloud;
+    await faults.noCapacity({});
+    const life = new Life(world);
+    for (let age = 0; age < 5; age++) life.run(`p${age}`, { age });
+    await settle();
+    await world.clock.advance(29_000);
+    const created = (): number => life.events.filter((each) => each.endsWith("CellCreated")).length;
+    const before = created();
+    await world.clock.advance(1000);
+    await settle();
+    assert.deepEqual([created() - before, life.events.at(-1)], [1, "p4 waits: CloudNoCapacity"]);
+    await faults.clear();
+    await world.clock.advance(60_000);
+    await settle();
+    assert.equal((await life.machines()).length, 5);
+    await life.kill();
+    assert.equal(world.clock.sleepers, 0);
+  });
+
+  it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
+    const world = new World();
+    await world.cloud.faults.noCapacity({ instanceType: "sim.4" });
+    const life = new Life(world);
+    const worker = life.run("p", { cpu: "4" });
+    const gone = life.run("gone", { cpu: "4" });
+    await settle();
+    assert.deepEqual(await life.machines(), []);
+    gone.remove(0);
+    await gone.settled;
+    const { resolved } = worker.state.pod;
+    assert.ok(resolved);
+    const containers = [{ name: "main", resources: { requests: { cpu: "2" } } }];
+    worker.apply({ ...resolved, pod: { ...resolved.pod, spec: { containers } } });
+    await settle();
+    assert.deepEqual(await life.machines(), ["p sim.2"]);
+    await life.kill();
+    await world.clock.advance(0); // the machine has started
+    assert.equal(world.clock.sleepers, 0);
+  });
+
+  it("uses the machine of a launch that was refused and done all the same", async () => {
+    const world = new World();
+    await world.cloud.faults.fail({
+      operation: "launch",
+      code: "CLOUD_NO_CAPACITY",
+      moment: "after",
+    });
+    const life = new Life(world);
+    life.run("p");
+    await settle();
+    assert.deepEqual([await life.machines(), world.most], [["p sim.1"], 1]);
+    await life.kill();
+  });
+
+  it("starts one machine, whenever kip is killed and whatever answer is lost", async () => {
+    const deaths = fc.array(
+      fc.record({ atCall: fc.integer({ min: 1, max: 14 }), isBefore: fc.boolean() }),
+      { maxLength: 4 },
+    );
+    const lost = fc.array(
+      fc.constantFrom("CLOUD_UNAVAILABLE" as const, "CLOUD_NO_CAPACITY" as const),
+      { maxLength: 3 },
+    );
+    const short = fc.subarray(["sim.1", "sim.2"]);
+    await fc.assert(
+      fc.asyncProperty(deaths, lost, short, async (series, codes, types) => {
+        const world = new World();
+        const { faults } = world.cloud;
+        for (const instanceType of types) await faults.noCapacity({ instanceType });
+        for (const code of codes) await faults.fail({ operation: "launch", code, moment: "after" });
+        for (const death of series) {
+          const life = new Life(world, death);
+          life.run("p");
+          await settle();
+          await life.kill();
+        }
+        const life = new Life(world);
+        life.run("p");
+        for (let turn = 0; turn < 40; turn++) {
+          await settle();
+          await world.clock.advance(10_000);
+        }
+        assert.equal((await life.machines()).length, 1);
+        assert.deepEqual([world.cells.size, world.most], [1, 1]);
+        await life.kill();
+      }),
+      { numRuns: 25 },
+    );
+  });
+});

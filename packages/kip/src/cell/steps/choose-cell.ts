@@ -1,0 +1,119 @@
+import type { CapacityScope } from "@kip/cloud";
+import { InstanceTypeError } from "@kip/instance-types";
+import { wireTime } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { ProviderError } from "../../errors.ts";
+import type { CellSpec } from "../../state/cell.ts";
+import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
+import { covers, describeScope } from "../../selection/shortages.ts";
+import type { CellContext } from "../cell-step.ts";
+import { required, type CellTools } from "./step-context.ts";
+
+/**
+ * The spec of the pod's next Cell: the best machine that the cloud has capacity of, as far as is known. If there is none, the
+ * pod says so and waits; a new version of the pod is looked at at once.
+ *
+ * @throws as `CellChooser.choose`; the signal's reason
+ */
+export async function chooseCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
+  for (;;) {
+    const resolved = required(context.state().pod.resolved, "the pod is not known");
+    const unavailable = tools.shortages.inForce(context.state().podRef.uid);
+    try {
+      return await choose(tools, context, { pod: resolved.pod, unavailable });
+    } catch (error) {
+      if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
+    }
+    await waitForCapacity(tools, context, { resolved, unavailable });
+  }
+}
+
+async function choose(
+  { chooser }: CellTools,
+  { state }: CellContext,
+  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly CapacityScope[] },
+): Promise<CellSpec> {
+  const { podRef, history, containers, status } = state();
+  const { restartCounts, ended } = containers;
+  const { attempt } = history;
+  const take = async (wanted: Pod): Promise<CellSpec> =>
+    await chooser.choose({ podRef, pod: wanted, attempt, restartCounts, unavailable });
+  const spec = await take(pod).catch(async (error: unknown) => {
+    // A pod that was asked to be larger than every machine goes on with the size that it had.
+    const known = status ?? pod.status;
+    if (!isTooSmall(error) || grantedResources(known).size === 0) throw error;
+    return await take(withGrantedResources(pod, known));
+  });
+  return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
+}
+
+/** Says what there is no capacity of, and waits until the pod's turn to try again. @throws if no machine would do anyway */
+async function waitForCapacity(
+  tools: CellTools,
+  context: CellContext,
+  {
+    resolved,
+    unavailable,
+  }: { readonly resolved: ResolvedPod; readonly unavailable: readonly CapacityScope[] },
+): Promise<void> {
+  const { shortages, clock } = tools;
+  const { state, change, signal, onReplanned } = context;
+  const { pod } = resolved;
+  const scopes = await shortagesOf(tools, context, { pod, unavailable });
+  if (scopes.length === 0) return;
+  const at = wireTime(clock.now() + shortages.endsIn(scopes));
+  const what = scopes.slice(0, maxNamed).map(describeScope).join("; ");
+  const others = scopes.length > maxNamed ? `; ${scopes.length - maxNamed} more` : "";
+  change({
+    kind: "waits",
+    reason: "CloudNoCapacity",
+    message: `Cannot start a machine: there is no capacity of ${what}${others}. Kip tries again at ${at}, the oldest of the pods that wait first`,
+  });
+  const hasChanged = new AbortController();
+  onReplanned(() => {
+    if (state().pod.resolved !== resolved) hasChanged.abort();
+  });
+  const { uid: podUid } = pod.metadata;
+  const createdAt = Date.parse(pod.metadata.creationTimestamp ?? "") || clock.now();
+  const ends = AbortSignal.any([signal, hasChanged.signal]);
+  await shortages.untilTurn({ podUid, createdAt, scopes }, ends).catch((error: unknown) => {
+    if (signal.aborted || !hasChanged.signal.aborted) throw error;
+  });
+}
+
+/** How many shortages are named in a message. */
+const maxNamed = 5;
+
+/** The shortages of all machines that would do, those of the best one first. @throws if no machine would do anyway */
+async function shortagesOf(
+  { chooser }: CellTools,
+  { state }: CellContext,
+  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly CapacityScope[] },
+): Promise<readonly CapacityScope[]> {
+  const known = state().status ?? pod.status;
+  const scopes: CapacityScope[] = [];
+  let wanted = pod;
+  for (;;) {
+    try {
+      const placement = await chooser.placementOf(wanted, scopes);
+      const ofIt = unavailable.filter((scope) => covers(scope, placement));
+      if (ofIt.length === 0) return []; // the cloud offers more than a moment ago
+      scopes.push(...ofIt);
+    } catch (error) {
+      if (isNothingLeft(error) && scopes.length > 0) return scopes;
+      if (!isTooSmall(error)) throw error;
+      if (wanted !== pod || grantedResources(known).size === 0) throw error;
+      wanted = withGrantedResources(pod, known);
+    }
+  }
+}
+
+/** Whether no machine is left that the pod may have; those that are too dear for it do not count. */
+function isNothingLeft(error: unknown): boolean {
+  return isTooSmall(error) || ProviderError.is(error, "PRICE_ABOVE_LIMIT");
+}
+
+function isTooSmall(error: unknown): boolean {
+  return InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS");
+}

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import type { CapacityScope } from "@kip/cloud";
+import { ManualClock } from "@kip/testing";
+import { Shortages, type Placement } from "./shortages.ts";
+
+const small: Placement = { instanceType: "small", zone: "z", launchType: "on-demand" };
+const ofSmall: CapacityScope = { instanceType: "small" };
+
+function start(limit?: number) {
+  const clock = new ManualClock();
+  const shortages = new Shortages({ clock, limit });
+  const turns: string[] = [];
+  const abort = new AbortController();
+  const wait = (podUid: string, createdAt: number, scopes = [ofSmall]): void => {
+    shortages.untilTurn({ podUid, createdAt, scopes }, abort.signal).then(
+      () => turns.push(podUid),
+      () => turns.push(`${podUid} left`),
+    );
+  };
+  const refuse = (podUid: string, scope: CapacityScope = ofSmall, retryAfterMs?: number): void =>
+    shortages.refused({ podUid, placement: small, scope, retryAfterMs });
+  return { clock, shortages, turns, wait, refuse, abort };
+}
+
+describe("Shortages", () => {
+  it("remembers a shortage for its time", async () => {
+    const { clock, shortages, refuse } = start();
+    refuse("a");
+    assert.deepEqual(shortages.inForce("b"), [ofSmall]);
+    assert.equal(shortages.endsIn([ofSmall]), 30_000);
+    await clock.advance(29_000);
+    assert.deepEqual(shortages.inForce("b"), [ofSmall]);
+    await clock.advance(1000);
+    assert.deepEqual(shortages.inForce("b"), []);
+    assert.equal(clock.sleepers, 0);
+  });
+
+  it("doubles the time with each refusal in a row, to five minutes, and begins again after a launch", async () => {
+    const { clock, shortages, refuse } = start();
+    const times: number[] = [];
+    for (let turn = 0; turn < 6; turn++) {
+      refuse("a");
+      refuse("b"); // under way at the same time
+      times.push(shortages.endsIn([ofSmall]));
+      await clock.advance(shortages.endsIn([ofSmall]));
+    }
+    assert.deepEqual(times, [30_000, 60_000, 120_000, 240_000, 300_000, 300_000]);
+    shortages.accepted(small);
+    refuse("a");
+    assert.equal(shortages.endsIn([ofSmall]), 30_000);
+  });
+
+  it("keeps to the time that the cloud asked for", () => {
+    const { shortages, refuse } = start();
+    refuse("a", ofSmall, 7000);
+    assert.equal(shortages.endsIn([ofSmall]), 7000);
+    const other = start();
+    other.refuse("a", ofSmall, 0);
+    assert.equal(other.shortages.endsIn([ofSmall]), 1000);
+  });
+
+  it("takes the launch for the scope where the cloud names another one", () => {
+    const { shortages, refuse } = start();
+    refuse("a", { zone: "elsewhere" });
+    assert.deepEqual(shortages.inForce("a"), [{ instanceType: "small", launchType: "on-demand" }]);
+  });
+
+  it("lets the pod that was created first try, and the others when it has succeeded", async () => {
+    const { clock, shortages, turns, wait, refuse } = start();
+    refuse("x");
+    wait("young", 3);
+    wait("old", 1);
+    wait("middle", 2);
+    await clock.advance(30_000);
+    assert.deepEqual(turns, ["old"]);
+    assert.deepEqual([shortages.inForce("old"), shortages.inForce("new")], [[], [ofSmall]]);
+    shortages.accepted(small);
+    await setImmediate();
+    assert.deepEqual(turns, ["old", "middle", "young"]);
+    assert.equal(clock.sleepers, 0);
+  });
+
+  it("keeps the others waiting when the first has been refused, and goes on without one that is gone", async () => {
+    const { clock, turns, wait, refuse } = start();
+    refuse("x");
+    for (const [age, pod] of ["a", "b", "c"].entries()) wait(pod, age);
+    await clock.advance(30_000);
+    refuse("a", { launchType: "on-demand" }); // it was that of the type, too
+    wait("a", 0, [ofSmall, { launchType: "on-demand" }]);
+    await clock.advance(59_000);
+    assert.deepEqual(turns, ["a", "a"]);
+    await clock.advance(1000); // pod a has its turn for the launch type, which it does not use
+    assert.deepEqual(turns, ["a", "a", "b"]);
+    await clock.advance(60_000);
+    assert.deepEqual(turns, ["a", "a", "b", "c"]);
+  });
+
+  it("leaves no timer behind when those who wait have left", async () => {
+    const { clock, turns, wait, refuse, abort } = start();
+    refuse("x");
+    wait("a", 1);
+    await setImmediate();
+    assert.equal(clock.sleepers, 1);
+    abort.abort(new Error("enough"));
+    await setImmediate();
+    assert.deepEqual([turns, clock.sleepers], [["a left"], 0]);
+  });
+
+  it("remembers a bounded number, the newest", () => {
+    const { shortages, refuse } = start(2);
+    for (const launchType of ["on-demand"]) refuse("a", { launchType });
+    refuse("a", { zone: "z" });
+    refuse("a");
+    assert.deepEqual(shortages.inForce("b"), [{ zone: "z" }, ofSmall]);
+  });
+});

@@ -1,0 +1,217 @@
+import { untilAborted, type Clock } from "@kip/base";
+import type { CapacityScope, LaunchType } from "@kip/cloud";
+
+/** Where a machine is asked for. */
+export interface Placement {
+  readonly instanceType: string;
+  readonly zone: string;
+  readonly launchType: LaunchType;
+}
+
+/** A launch that the cloud had no capacity for. */
+export interface RefusedLaunch {
+  readonly podUid: string;
+  readonly placement: Placement;
+  /** What there is none of, as the cloud says; what it leaves out means any. */
+  readonly scope: CapacityScope;
+  /** When the cloud wants to be asked again, milliseconds. @default it did not say */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** A pod for which nothing is left. */
+export interface ShortPod {
+  readonly podUid: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** Shortages of which the end would help it. */
+  readonly scopes: readonly CapacityScope[];
+}
+
+/** Options of {@link Shortages}. */
+export interface ShortagesOptions {
+  readonly clock: Clock;
+  /** How long a first refusal is remembered, milliseconds. @default 30,000 */
+  readonly firstMs?: number | undefined;
+  /** The longest that one is remembered, milliseconds; each refusal in a row doubles the time until then. @default 300,000 */
+  readonly longestMs?: number | undefined;
+  /** How many are remembered; the oldest is forgotten first. @default 256 */
+  readonly limit?: number | undefined;
+}
+
+interface Shortage {
+  readonly scope: CapacityScope;
+  /** Refusals in a row. */
+  refusals: number;
+  /** Monotonic milliseconds. */
+  endsAt: number;
+  /** The pod that tries whether it has ended. */
+  trialBy?: string | undefined;
+}
+
+interface Waiter {
+  readonly podUid: string;
+  readonly createdAt: number;
+  readonly keys: ReadonlySet<string>;
+  readonly wake: () => void;
+}
+
+/** The shortest time that a refusal is remembered, milliseconds, whatever the cloud says. */
+const shortestMs = 1000;
+/** How long one pod has to try whether a shortage has ended before the next one does, milliseconds. */
+const trialMs = 60_000;
+
+/**
+ * What the cloud has no capacity of now, as launches have found out; shared by all pods. It is kept in memory alone: after a
+ * restart of kip one launch finds it out again.
+ *
+ * Invariants:
+ * - When the time of a shortage has passed and pods wait for it, one of them tries, the one that was created first; the others
+ *   wait for its outcome. A launch that is accepted ends the shortage for all.
+ * - Nothing is polled: without waiters there is no timer.
+ */
+export class Shortages {
+  readonly #clock: Clock;
+  readonly #firstMs: number;
+  readonly #longestMs: number;
+  readonly #limit: number;
+  readonly #known = new Map<string, Shortage>();
+  readonly #waiters = new Set<Waiter>();
+  #timer: AbortController | undefined;
+
+  constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 256 }: ShortagesOptions) {
+    this.#clock = clock;
+    this.#firstMs = firstMs;
+    this.#longestMs = longestMs;
+    this.#limit = limit;
+  }
+
+  /** What not to ask for now; without the shortages that this pod is to try. */
+  inForce(podUid: string): readonly CapacityScope[] {
+    const now = this.#clock.monotonic();
+    return [...this.#known.values()]
+      .filter(({ endsAt, trialBy }) => endsAt > now && trialBy !== podUid)
+      .map(({ scope }) => scope);
+  }
+
+  /** Remembers that the cloud refused a launch. Refusals of launches that were under way at the same time count once. */
+  refused({ podUid, placement, scope, retryAfterMs }: RefusedLaunch): void {
+    // A driver that names something else must not have the same launch tried again at once.
+    const { instanceType, launchType } = placement;
+    const named = covers(scope, placement) ? scope : { instanceType, launchType };
+    const key = keyOf(named);
+    this.#renew(
+      podUid,
+      { refusals: 0, endsAt: 0, ...this.#known.get(key), scope: named },
+      retryAfterMs,
+    );
+    for (const shortage of this.#known.values())
+      if (shortage.trialBy === podUid && covers(shortage.scope, placement))
+        this.#renew(podUid, shortage, retryAfterMs);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= this.#limit) break;
+      this.#known.delete(oldest);
+    }
+    this.#look();
+  }
+
+  /** The cloud accepted a launch: whatever covered it is over. */
+  accepted(placement: Placement): void {
+    for (const [key, { scope }] of this.#known)
+      if (covers(scope, placement)) this.#known.delete(key);
+    this.#look();
+  }
+
+  /** When the first of these shortages is looked at again, in milliseconds. */
+  endsIn(scopes: readonly CapacityScope[]): number {
+    const now = this.#clock.monotonic();
+    const ends = scopes.map((scope) => this.#known.get(keyOf(scope))?.endsAt ?? now);
+    return Math.max(0, Math.min(...ends) - now);
+  }
+
+  /**
+   * Resolves when one of the pod's shortages has ended, or the pod is to try whether it has.
+   *
+   * @throws the signal's reason
+   */
+  async untilTurn({ podUid, createdAt, scopes }: ShortPod, signal: AbortSignal): Promise<void> {
+    const turn = Promise.withResolvers<void>();
+    const keys = new Set(scopes.map(keyOf));
+    const waiter: Waiter = { podUid, createdAt, keys, wake: turn.resolve };
+    this.#waiters.add(waiter);
+    this.#look();
+    try {
+      await untilAborted(turn.promise, signal);
+    } finally {
+      this.#waiters.delete(waiter);
+      this.#look();
+    }
+  }
+
+  #renew(podUid: string, shortage: Shortage, retryAfterMs: number | undefined): void {
+    const now = this.#clock.monotonic();
+    if (shortage.endsAt > now && shortage.trialBy !== podUid) return;
+    const refusals = shortage.refusals + 1;
+    const usualMs = Math.min(this.#longestMs, this.#firstMs * 2 ** Math.min(refusals - 1, 32));
+    const endsAt = now + Math.max(shortestMs, retryAfterMs ?? usualMs);
+    const key = keyOf(shortage.scope);
+    this.#known.delete(key); // the newest is last
+    this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
+  }
+
+  /** Wakes the pods whose turn it is, and sets the timer for the next one. */
+  #look(): void {
+    const now = this.#clock.monotonic();
+    const byAge = [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
+    for (const waiter of byAge)
+      if ([...waiter.keys].some((key) => !this.#known.has(key))) this.#wake(waiter);
+    for (const [key, shortage] of this.#known) {
+      if (shortage.endsAt > now) continue;
+      const first = byAge.find((each) => this.#waiters.has(each) && each.keys.has(key));
+      if (!first) continue;
+      shortage.trialBy = first.podUid;
+      shortage.endsAt = now + trialMs;
+      this.#wake(first);
+    }
+    this.#setTimer(now);
+  }
+
+  #wake(waiter: Waiter): void {
+    this.#waiters.delete(waiter);
+    waiter.wake();
+  }
+
+  #setTimer(now: number): void {
+    this.#timer?.abort();
+    const awaited = new Set([...this.#waiters].flatMap(({ keys }) => [...keys]));
+    if (awaited.size === 0) return;
+    const ends = [...awaited].map((key) => this.#known.get(key)?.endsAt ?? now);
+    this.#timer = new AbortController();
+    this.#clock.sleep(Math.max(0, Math.min(...ends) - now), this.#timer.signal).then(
+      () => this.#look(),
+      () => {}, // a newer timer has its place
+    );
+  }
+}
+
+/** Whether a shortage of this is one of that machine. */
+export function covers(scope: CapacityScope, placement: Placement): boolean {
+  return (
+    (scope.instanceType ?? placement.instanceType) === placement.instanceType &&
+    (scope.zone ?? placement.zone) === placement.zone &&
+    (scope.launchType ?? placement.launchType) === placement.launchType
+  );
+}
+
+/** A scope for people: `type local.small, spot`. */
+export function describeScope({ instanceType, zone, launchType }: CapacityScope): string {
+  const parts = [
+    instanceType === undefined ? [] : `type ${instanceType}`,
+    zone === undefined ? [] : `zone ${zone}`,
+    launchType ?? [],
+  ].flat();
+  return parts.length === 0 ? "any machine" : parts.join(", ");
+}
+
+function keyOf({ instanceType, zone, launchType }: CapacityScope): string {
+  return JSON.stringify([instanceType, zone, launchType]);
+}
