@@ -4,7 +4,11 @@ import { setImmediate } from "node:timers/promises";
 import * as fc from "fast-check";
 import { silentLogger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
-import { createSimulatedCloud } from "@kip/cloud/simulated";
+import {
+  createSimulatedCloud,
+  type SimulatedCloud,
+  type SimulatedCloudOptions,
+} from "@kip/cloud/simulated";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { CellChooser } from "../selection/cell-chooser.ts";
@@ -27,11 +31,15 @@ interface Death {
 /** The API and the simulated cloud, which survive kills of kip. */
 class World {
   readonly clock = new ManualClock();
-  readonly cloud = createSimulatedCloud({ clock: this.clock });
+  readonly cloud: SimulatedCloud;
   readonly cells = new Map<string, Cell>();
   /** Of instances that ran at the same time. */
   most = 0;
   #uids = 0;
+
+  constructor(options: SimulatedCloudOptions = {}) {
+    this.cloud = createSimulatedCloud({ ...options, clock: this.clock });
+  }
 
   async count(cloud: CloudDriver): Promise<void> {
     this.most = Math.max(this.most, (await cloud.list()).length);
@@ -173,6 +181,44 @@ class Life {
     return outcome();
   }
 }
+
+describe("a cloud that slows launches down", () => {
+  it("gets one call at a time while it throttles, and all pods start", async () => {
+    const world = new World();
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_THROTTLED", calls: 3 });
+    const life = new Life(world);
+    for (let age = 0; age < 6; age++) life.run(`p${age}`, { age });
+    await settle();
+    assert.match(life.why("p0") ?? "", /Cannot do "launch".*Kip asks again in 1 seconds/);
+    await world.clock.advance(6999); // refused again after 1 and 3 seconds
+    assert.deepEqual(await life.machines(), []);
+    await world.clock.advance(1);
+    await settle();
+    assert.deepEqual(await life.machines(), ["p5 sim.1"], "the oldest comes first");
+    await world.clock.advance(3000);
+    await settle();
+    assert.equal((await life.machines()).length, 6);
+    assert.equal(life.events.filter((event) => event.includes("waits: CloudThrottled")).length, 6);
+    await life.kill();
+  });
+
+  it("starts a pod above the quota when another one's machine has ended", async () => {
+    const world = new World({ maxInstances: 1 });
+    const life = new Life(world);
+    const first = life.run("a");
+    await settle();
+    life.run("b");
+    await settle();
+    assert.match(life.why("b") ?? "", /limit of 1 instances.*Kip asks again in 5 seconds/);
+    first.remove(0);
+    await world.clock.advance(0);
+    await settle();
+    await world.clock.advance(0);
+    await settle();
+    assert.deepEqual(await life.machines(), ["b sim.1"]);
+    await life.kill();
+  });
+});
 
 describe("a cloud without capacity", () => {
   it("gives a pod the next best type at once, and remembers that for others", async () => {

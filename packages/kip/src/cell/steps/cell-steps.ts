@@ -1,4 +1,5 @@
 import type { CellSteps } from "../cell-step.ts";
+import { LaunchPace } from "../../selection/launch-pace.ts";
 import { Shortages } from "../../selection/shortages.ts";
 import { KnownImages } from "../../dispatch/launch-images.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
@@ -12,13 +13,13 @@ import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
-type OwnTools = "statuses" | "knownImages" | "shortages";
+type OwnTools = "statuses" | "knownImages" | "shortages" | "pace";
 
 /** The steps of the cells of one kip, which share these tools. */
 export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
   const statuses = new CellStatusWriter(options.store);
-  const shortages = new Shortages(options);
-  const tools = { ...options, statuses, shortages, knownImages: new KnownImages() };
+  const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
+  const tools = { ...options, ...shared, statuses, knownImages: new KnownImages() };
   return {
     executors: cellExecutors(tools),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),

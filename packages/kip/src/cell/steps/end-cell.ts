@@ -55,7 +55,7 @@ export async function terminate(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellChange | undefined> {
-  const { driver } = tools;
+  const { driver, pace } = tools;
   const { state, change, signal } = context;
   const { id } = required(state().machine.instance, "there is no instance");
   // A pod that gets another cell is no longer ready, and has no address.
@@ -63,6 +63,7 @@ export async function terminate(
     setStatus(tools, context, { phase: "Terminating" });
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
+  pace.freed();
   change({ kind: "terminated" });
   await state().agent.client?.[Symbol.asyncDispose]();
   return undefined;

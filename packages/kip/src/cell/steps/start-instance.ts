@@ -27,25 +27,25 @@ export async function observeInstance(
 
 /**
  * Asks the cloud for the instance; repeating it finds the instance that was started. If the cloud has no capacity for it, that
- * is remembered for all pods, and the pod gets another Cell.
+ * is remembered for all pods, and the pod gets another Cell. If the cloud asks for fewer launches, it waits for its turn.
  */
 export async function launch(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellChange | undefined> {
-  const { driver, identities, clock, onEvent, shortages } = tools;
-  const { change, signal } = context;
-  const { metadata, spec } = cellOf(context);
+  const { onEvent, shortages, clock } = tools;
+  const { change } = context;
+  const { spec } = cellOf(context);
   const began = clock.monotonic();
-  const { identity, expires } = await identities.issueForCell(metadata.name);
-  let instance: Instance;
+  let launched: LaunchedInstance;
   try {
-    instance = await driver.launch(launchRequest(tools, context, identity), signal);
+    launched = await launchInTurn(tools, context);
   } catch (error) {
     if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
     change({ kind: "machine", state: "unknown" });
     throw error;
   }
+  const { instance, expires } = launched;
   shortages.accepted(placementOf(tools, context));
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
   setStatus(tools, context, {
@@ -56,6 +56,37 @@ export async function launch(
   const message = `Instance "${instance.id}" (${instance.instanceType}) was started`;
   onEvent(spec.podRef.uid, "CellLaunched", message);
   return undefined;
+}
+
+interface LaunchedInstance {
+  readonly instance: Instance;
+  /** When its identity ends. */
+  readonly expires: Date;
+}
+
+async function launchInTurn(tools: CellTools, context: CellContext): Promise<LaunchedInstance> {
+  const { driver, identities, pace, clock } = tools;
+  const { change, signal } = context;
+  const { metadata, spec } = cellOf(context);
+  const { instanceType, launchType } = spec;
+  const createdAt = Date.parse(createdAtOf(context) ?? "") || clock.now();
+  const onWait = (error: CloudError, inMs: number): void => {
+    const { reason, message } = problemOf(error);
+    const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
+    change({ kind: "waits", reason, message: `${message}. ${when}` });
+  };
+  return await pace.run({ instanceType, launchType, createdAt, onWait, signal }, async () => {
+    // Issued for each attempt: it does not get old while the launch waits.
+    const { identity, expires } = await identities.issueForCell(metadata.name);
+    const instance = await driver.launch(launchRequest(tools, context, identity), signal);
+    return { instance, expires };
+  });
+}
+
+/** A pod that the cloud had no capacity for keeps its place although its Cell is new. */
+function createdAtOf(context: CellContext): string | undefined {
+  const { object } = context.state().pod;
+  return object?.metadata.creationTimestamp ?? cellOf(context).metadata.creationTimestamp;
 }
 
 function refused(tools: CellTools, context: CellContext, error: CloudError): CellChange {
@@ -86,7 +117,6 @@ function launchRequest(
 ): LaunchRequest {
   const { metadata, spec } = cellOf(context);
   const { podRef } = spec;
-  const pod = context.state().pod.object;
   return defined({
     token: metadata.uid,
     name: metadata.name,
@@ -96,8 +126,7 @@ function launchRequest(
     rootDiskBytes: spec.rootDiskBytes,
     userData: userData(identity),
     images: launchImages(tools, context.state()),
-    // A pod that the cloud had no capacity for keeps its place although its Cell is new.
-    createdAt: pod?.metadata.creationTimestamp ?? metadata.creationTimestamp,
+    createdAt: createdAtOf(context),
     onWait: ({ message }: LaunchWait) =>
       context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,

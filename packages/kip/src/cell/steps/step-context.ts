@@ -7,6 +7,7 @@ import type { DnsSettings } from "../../dispatch/resolv-conf.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
+import type { LaunchPace } from "../../selection/launch-pace.ts";
 import type { Shortages } from "../../selection/shortages.ts";
 import type { ClusterNetwork } from "../../network/cluster-network.ts";
 import type { CellPart } from "../../state/cell-state.ts";
@@ -29,6 +30,8 @@ export interface CellTools {
   readonly chooser: CellChooser;
   /** What the cloud has no capacity of. */
   readonly shortages: Shortages;
+  /** How fast the cloud takes launches. */
+  readonly pace: LaunchPace;
   readonly identities: CellIdentities;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { CloudError, type CloudErrorCode } from "@kip/cloud";
+import { ManualClock } from "@kip/testing";
+import { LaunchPace } from "./launch-pace.ts";
+
+function start() {
+  const clock = new ManualClock();
+  const pace = new LaunchPace({ clock });
+  /** When each launch was made, seconds, and by which pod. */
+  const made: string[] = [];
+  const waits: string[] = [];
+  let refusal: { code: CloudErrorCode; retryAfterMs?: number } | undefined;
+  const abort = new AbortController();
+  const run = async (pod: string, createdAt = 0, instanceType = "small"): Promise<void> => {
+    const launch = async (): Promise<void> => {
+      made.push(`${pod} ${clock.monotonic() / 1000}`);
+      await Promise.resolve();
+      if (refusal) throw new CloudError(refusal.code, "Cannot launch", refusal);
+    };
+    const onWait = (_error: CloudError, inMs: number): void => void waits.push(`${pod} ${inMs}`);
+    const { signal } = abort;
+    await pace.run({ instanceType, launchType: "on-demand", createdAt, onWait, signal }, launch);
+  };
+  return {
+    clock,
+    pace,
+    made,
+    waits,
+    abort,
+    run,
+    refuse: (next: typeof refusal) => void (refusal = next),
+  };
+}
+
+describe("LaunchPace", () => {
+  it("makes launches at once as long as none is refused", async () => {
+    const { made, run } = start();
+    await Promise.all([run("a"), run("b"), run("c")]);
+    assert.deepEqual(made, ["a 0", "b 0", "c 0"]);
+  });
+
+  it("grows one pause for all while the cloud throttles, and lets it fall again, the oldest first", async () => {
+    const { clock, made, run, refuse } = start();
+    refuse({ code: "CLOUD_THROTTLED" });
+    const all = [run("young", 3), run("old", 1), run("middle", 2)];
+    await clock.advance(6999);
+    assert.deepEqual(made, ["young 0", "old 0", "middle 0", "old 1", "old 3"]);
+    refuse(undefined);
+    await clock.advance(60_000);
+    await Promise.all(all);
+    // 4 s became 2, then 1, then none.
+    assert.deepEqual(made.slice(5), ["old 7", "middle 9", "young 10"]);
+    assert.equal(clock.sleepers, 0);
+    await run("later");
+    assert.equal(made.at(-1), "later 66.999");
+  });
+
+  it("keeps to the time that the cloud asks for, and says so", async () => {
+    const { clock, made, waits, run, refuse } = start();
+    refuse({ code: "CLOUD_THROTTLED", retryAfterMs: 20_000 });
+    const launched = run("a");
+    await clock.advance(19_000);
+    assert.deepEqual([made, waits], [["a 0"], ["a 20000"]]);
+    refuse(undefined);
+    await clock.advance(1000);
+    await launched;
+    assert.deepEqual(made, ["a 0", "a 20"]);
+  });
+
+  it("slows down only launches of the same kind above a quota, until a machine ends", async () => {
+    const { clock, pace, made, run, refuse } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    const launched = run("a");
+    await clock.advance(1000);
+    refuse(undefined);
+    await run("b", 0, "large");
+    assert.deepEqual(made, ["a 0", "b 1"]);
+    pace.freed();
+    await launched;
+    assert.deepEqual(made, ["a 0", "b 1", "a 1"]);
+    await run("c");
+    assert.equal(made.at(-1), "c 1");
+  });
+
+  it("throws other errors at once, and lets a launch that is aborted go", async () => {
+    const { clock, run, refuse, abort } = start();
+    refuse({ code: "CLOUD_NO_CAPACITY" });
+    await assert.rejects(run("a"), { code: "CLOUD_NO_CAPACITY" });
+    refuse({ code: "CLOUD_THROTTLED" });
+    const waiting = run("b");
+    await setImmediate();
+    abort.abort(new Error("enough"));
+    await assert.rejects(waiting, /enough/);
+    await setImmediate();
+    assert.equal(clock.sleepers, 0);
+  });
+});

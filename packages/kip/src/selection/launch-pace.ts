@@ -1,0 +1,173 @@
+import { untilAborted, type Clock } from "@kip/base";
+import { CloudError, type LaunchType } from "@kip/cloud";
+
+/** A launch that takes its turn. */
+export interface PacedLaunch {
+  readonly instanceType: string;
+  readonly launchType: LaunchType;
+  /** Milliseconds since the epoch: the oldest launch is the first to be made when launches are slowed down. */
+  readonly createdAt: number;
+  /** It waits: the cloud refused it, or one like it, with this error; it is made in so many milliseconds at the earliest. */
+  readonly onWait: (error: CloudError, inMs: number) => void;
+  readonly signal: AbortSignal;
+}
+
+interface PaceLimits {
+  readonly initialMs: number;
+  readonly maxMs: number;
+}
+
+/** Calls are refused until the rate has fallen: a short pause is enough. */
+const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000 };
+/** A limit of the account is lifted by a person, or when machines end, which is seen. */
+const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000 };
+
+/**
+ * Slows launches down as the cloud asks for, over all pods. `CLOUD_THROTTLED` slows down all of them, `CLOUD_QUOTA` those of the
+ * same instance type and launch type, as quotas are of families and markets. A launch that was refused so is made again when it is
+ * its turn; other errors are the caller's.
+ */
+export class LaunchPace {
+  readonly #clock: Clock;
+  readonly #all: Pace;
+  readonly #ofKind = new Map<string, Pace>();
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+    this.#all = new Pace(clock, throttled);
+  }
+
+  /**
+   * Makes the launch, again and again if need be. It must be safe to repeat.
+   *
+   * @throws what the launch throws but for those two errors; the signal's reason
+   */
+  async run<T>(asked: PacedLaunch, launch: () => Promise<T>): Promise<T> {
+    const key = `${asked.instanceType}/${asked.launchType}`;
+    for (;;) {
+      const kind = this.#ofKind.get(key);
+      await kind?.turn(asked);
+      await this.#all.turn(asked);
+      const startedAt = this.#clock.monotonic();
+      try {
+        const result = await launch();
+        this.#all.accepted(startedAt);
+        kind?.accepted(startedAt);
+        if (kind?.isOpen === true) this.#ofKind.delete(key);
+        return result;
+      } catch (error) {
+        if (CloudError.is(error, "CLOUD_THROTTLED")) this.#all.refused(error, startedAt);
+        else if (CloudError.is(error, "CLOUD_QUOTA")) this.#kind(key).refused(error, startedAt);
+        else throw error;
+      }
+    }
+  }
+
+  /** A machine has ended: a launch that is above a quota may be made now. */
+  freed(): void {
+    for (const pace of this.#ofKind.values()) pace.now();
+  }
+
+  #kind(key: string): Pace {
+    const pace = this.#ofKind.get(key) ?? new Pace(this.#clock, overQuota);
+    this.#ofKind.set(key, pace);
+    return pace;
+  }
+}
+
+interface Waiter {
+  readonly createdAt: number;
+  readonly onWait: PacedLaunch["onWait"];
+  readonly wake: () => void;
+}
+
+/**
+ * Time between two launches: none as long as none is refused. It doubles when one is, and halves when one is accepted, until
+ * there is none again. A time that the cloud asks for counts if it is longer.
+ */
+class Pace {
+  readonly #clock: Clock;
+  readonly #limits: PaceLimits;
+  readonly #waiters = new Set<Waiter>();
+  #delayMs = 0;
+  #openAt = 0;
+  #refusedAt = -1;
+  #reason: CloudError | undefined;
+  #timer: AbortController | undefined;
+
+  constructor(clock: Clock, limits: PaceLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  /** Whether launches are made at once. */
+  get isOpen(): boolean {
+    return this.#delayMs === 0 && this.#waiters.size === 0;
+  }
+
+  /** Resolves when a launch may be made. @throws the signal's reason */
+  async turn({ createdAt, onWait, signal }: PacedLaunch): Promise<void> {
+    if (this.isOpen) return;
+    const turn = Promise.withResolvers<void>();
+    const waiter: Waiter = { createdAt, onWait, wake: turn.resolve };
+    this.#waiters.add(waiter);
+    this.#look();
+    if (this.#waiters.has(waiter)) this.#report(waiter);
+    try {
+      await untilAborted(turn.promise, signal);
+    } finally {
+      this.#waiters.delete(waiter);
+      this.#look();
+    }
+  }
+
+  refused(error: CloudError, startedAt: number): void {
+    const now = this.#clock.monotonic();
+    // Launches that were under way when one was refused say nothing new.
+    if (startedAt > this.#refusedAt || this.#delayMs === 0) {
+      const { initialMs, maxMs } = this.#limits;
+      this.#delayMs = Math.min(maxMs, Math.max(initialMs, this.#delayMs * 2));
+      this.#refusedAt = now;
+    }
+    this.#reason = error;
+    this.#openAt = Math.max(this.#openAt, now + Math.max(this.#delayMs, error.retryAfterMs ?? 0));
+    this.#look();
+    for (const waiter of this.#waiters) this.#report(waiter);
+  }
+
+  accepted(startedAt: number): void {
+    if (this.#delayMs === 0 || startedAt <= this.#refusedAt) return;
+    this.#delayMs = this.#delayMs / 2 < this.#limits.initialMs ? 0 : this.#delayMs / 2;
+    this.#openAt = Math.min(this.#openAt, this.#clock.monotonic() + this.#delayMs);
+    this.#look();
+  }
+
+  /** The next launch need not wait. */
+  now(): void {
+    this.#openAt = Math.min(this.#openAt, this.#clock.monotonic());
+    this.#look();
+  }
+
+  /** Wakes those whose turn it is, the oldest first, and sets the timer for the next one. */
+  #look(): void {
+    const now = this.#clock.monotonic();
+    const byAge = [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
+    for (const waiter of byAge) {
+      if (this.#openAt > now) break;
+      this.#openAt = now + this.#delayMs;
+      this.#waiters.delete(waiter);
+      waiter.wake();
+    }
+    this.#timer?.abort();
+    if (this.#waiters.size === 0) return;
+    this.#timer = new AbortController();
+    this.#clock.sleep(Math.max(0, this.#openAt - now), this.#timer.signal).then(
+      () => this.#look(),
+      () => {}, // a newer timer has its place
+    );
+  }
+
+  #report({ onWait }: Waiter): void {
+    if (this.#reason) onWait(this.#reason, Math.max(0, this.#openAt - this.#clock.monotonic()));
+  }
+}
