@@ -158,4 +158,21 @@ describe("ServiceIndex with more Services than there is room for", () => {
     for (let left = 50; left > 0; left--) index.takeChanges(share);
     assert.equal(index.isChanged, false);
   });
+
+  it("gives back few addresses each of very many Services in parts", () => {
+    const index = new ServiceIndex({ name: "kip" });
+    const externalIPs = numbered(63).map((i) => `192.0.2.${i}`);
+    const all = numbered(1000).map((i) => {
+      const spec = { clusterIP: `10.9.${i >> 8}.${i & 255}`, externalIPs, ports: [{ port: 80 }] };
+      return { metadata: meta(`s${i}`, "a"), spec };
+    });
+    for (const each of all) index.setService(`a/${each.metadata.name}`, each);
+    index.takeChanges();
+    for (const { metadata } of all) index.setService(`a/${metadata.name}`, undefined);
+    // None has rules any longer, at once.
+    assert.equal(index.takeChanges(share).size, 1000);
+    assert.ok(index.changedCount > 500);
+    for (let left = 3; left > 0; left--) index.takeChanges(share);
+    assert.equal(index.isChanged, false);
+  });
 });

@@ -19,10 +19,7 @@ const mostWeight = mostLookedAt / endpointsAsOne;
 /** External addresses, each once for each port, that take as long as a small Service: each is looked for among those of others. */
 const claimsAsOne = 64;
 
-/** A Service that is gone gives back so many of them at once in any case. */
-const fewClaims = 64;
-
-/** Of one that has more, so many that are given back take as long as a small Service. */
+/** So many addresses that a Service without rules gives back take as long as a small Service. */
 const givenBackAsOne = 256;
 
 /** Options of {@link ServiceIndex}. */
@@ -180,9 +177,10 @@ export class ServiceIndex {
       if (view) yield this.#claims.replace(key, claimsOf(key, this.#created(key), view));
       else if (this.#claims.countOf(key) > 0) this.#leaving.add(key);
     }
-    const weightOf = (key: string): number | undefined => {
-      const count = this.#claims.countOf(key);
-      return count > fewClaims ? Math.ceil(count / givenBackAsOne) : undefined;
+    // Very many Services may go at once, so few addresses of each are counted, too.
+    const weightOf = (key: string): number => {
+      const weight = this.#claims.countOf(key) / givenBackAsOne;
+      return weight > 0.25 ? Math.ceil(weight) : weight;
     };
     for (const key of this.#leaving.take(share, weightOf))
       yield this.#claims.replace(key, noClaims);
