@@ -145,6 +145,17 @@ describe("PolicyBudget", () => {
     assert.deepEqual(bench.use(policies[1] ?? assert.fail()), []);
   });
 
+  it("counts long selectors for more: each pod that changes is compared with all of their terms", () => {
+    const bench = new Bench();
+    const long = (name: string, month: number, count: number): NetworkPolicy => {
+      const keys = numbered(count).map((i) => `${name}-${i}`);
+      const matchExpressions = keys.map((key) => ({ key, operator: "DoesNotExist" as const }));
+      const from = [{ podSelector: { matchExpressions } }];
+      return { ...policy(name, month), spec: { podSelector: {}, ingress: [{ from }] } };
+    };
+    assert.deepEqual(bench.use(long("a", 1, 60), long("b", 2, 60), long("c", 3, 40)), ["b"]);
+  });
+
   it("charges what named ports of egress rules need: a group for each number", () => {
     const bench = new Bench();
     bench.groups.setNamespace("a", {});

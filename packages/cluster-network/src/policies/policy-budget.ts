@@ -2,17 +2,21 @@ import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { NamespaceBudget } from "../services/namespace-budget.ts";
 import type { ServiceCost } from "../services/service-cost.ts";
 import type { AddressGroups } from "./address-groups.ts";
+import { termsOf } from "./policy-cost.ts";
 import { selectorsOf } from "./policy-selectors.ts";
 
 /**
  * How much the selectors of the NetworkPolicies of one namespace may take: 250,000 addresses, each once for each selector, where a selector
- * counts as 50 more. Kip keeps about 260 bytes for each. All of them go to a cell in one change together with what policies of
- * administrators choose.
+ * counts as 50 more, or as 10 for each of its labels, expressions and values if that is more. Kip keeps about 260 bytes for each address.
+ * All of them go to a cell in one change together with what policies of administrators choose.
  */
 export const mostOfPolicies: ServiceCost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
 
 /** What a selector takes without any address. */
 const perSelector = 50;
+
+/** A selector takes so much for each of its labels, expressions and values, if that is more: each pod that changes is compared with all. */
+const perTerm = 10;
 
 /** To name a group takes about 10 µs. After so many that are to be filled, other policies are counted when those are. */
 const mostUnfilled = 512;
@@ -159,7 +163,12 @@ export class PolicyBudget {
       isWeighed: false,
       uses: 0,
     };
-    const elements = perSelector * selectorsOf(policy).length;
+    let elements = 0;
+    for (const { namespaceSelector, podSelector } of selectorsOf(policy))
+      elements += Math.max(
+        perSelector,
+        perTerm * (termsOf(namespaceSelector) + termsOf(podSelector)),
+      );
     this.#charges.set(policy, charge);
     this.#newest.set(charge.key, charge);
     this.#selectors.set(charge.key, createdAt(policy), { elements, bytes: 0 });

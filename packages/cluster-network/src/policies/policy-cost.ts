@@ -60,7 +60,8 @@ function costOf(policy: NetworkPolicy, direction: Direction): Cost {
   return cost;
 }
 
-function termsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector = {}): number {
+/** Labels, expressions and values of a selector. */
+export function termsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector = {}): number {
   const values = matchExpressions.reduce(
     (sum, expression) => sum + (expression.values?.length ?? 0),
     0,
