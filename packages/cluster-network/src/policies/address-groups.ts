@@ -3,6 +3,14 @@ import type { LabelSelector } from "@kip/k8s-types/network";
 import { FillQueue } from "./fill-queue.ts";
 import { Numbering, NumberSet } from "./number-set.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
+import {
+  areSameNumbers,
+  mostNumbers,
+  noNumbers,
+  weightiest,
+  weightOfEach,
+  type PortNumbers,
+} from "./port-numbers.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 
 /** Which pods a group has, or which nodes. */
@@ -13,8 +21,9 @@ export interface GroupSelector {
   readonly namespace?: string | undefined;
   readonly namespaceSelector?: LabelSelector | undefined;
   readonly podSelector: LabelSelector;
-  /** Only pods that have this number for the name of a port. */
-  readonly port?: { readonly name: string; readonly protocol: string; readonly number: number };
+  /** Only pods that have this number for the name of a port, or any number but these. */
+  readonly port?: PortName &
+    ({ readonly number: number } | { readonly otherThan: ReadonlySet<number> });
   /** The group has the numbers that pods have for the name of a port, not their addresses. */
   readonly numbersOf?: PortName;
 }
@@ -29,6 +38,8 @@ export interface PortName {
 export interface GroupChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
+  /** Whether it has other addresses, or others of its numbers have rules. */
+  readonly isOther: boolean;
   /** How many bytes all of them take more than before, or less. */
   readonly bytes: number;
 }
@@ -41,11 +52,11 @@ export interface NodeFacts {
 
 /** How much a group has. */
 export interface GroupSize {
-  /** Addresses of its pods, once for each pod; of a group of numbers, once for each number of each pod. */
+  /** Addresses of its pods, once for each pod; of a group of numbers, once for each number of each pod that can have a rule. */
   readonly addresses: number;
   /** Of those addresses, as lines have them. */
   readonly bytes: number;
-  /** How many numbers a group of numbers has; 0 for others. */
+  /** How many numbers of a group of numbers have rules; 0 for others. */
   readonly numbers: number;
 }
 
@@ -58,12 +69,16 @@ interface Group {
   /** As of the last {@link AddressGroups.takeChanges}. */
   bytesBefore: number;
   /**
-   * How many pods give it an address: two, while one has ended and the other has its address already. Or a number.
-   * Undefined for a group that no cell uses: its members are counted only.
+   * How many pods give it an address: two, while one has ended and the other has its address already. Or, how much
+   * they count for a number. Undefined for a group that no cell uses: its members are counted only.
    */
   counts: Map<string, number> | undefined;
   /** Since the last {@link AddressGroups.takeChanges}: whether an address was in the group before. */
   readonly touched: Map<string, boolean>;
+  /** Numbers that have rules; undefined since pods have changed. */
+  chosen: PortNumbers | undefined;
+  /** As of the last {@link AddressGroups.takeChanges}. */
+  chosenBefore: PortNumbers;
   uses: number;
   holds: number;
 }
@@ -72,11 +87,13 @@ interface Group {
 interface Share {
   /** Addresses, or numbers of ports. */
   readonly values: readonly string[];
+  /** How much it counts for each of them. */
+  readonly weight: number;
   readonly addresses: number;
   readonly bytes: number;
 }
 
-const noShare: Share = { values: [], addresses: 0, bytes: 0 };
+const noShare: Share = { values: [], weight: 1, addresses: 0, bytes: 0 };
 
 /** A step of {@link AddressGroups.fill} compares at most so many pods with one group. */
 const podsPerStep = 64;
@@ -269,13 +286,14 @@ export class AddressGroups {
     const group = this.#groups.get(name);
     if (!group) return { addresses: 0, bytes: 0, numbers: 0 };
     const { addresses, bytes, counts, selector } = group;
-    return { addresses, bytes, numbers: selector.numbersOf ? (counts?.size ?? 0) : 0 };
+    const numbers = selector.numbersOf ? Math.min(mostNumbers, counts?.size ?? 0) : 0;
+    return { addresses, bytes, numbers };
   }
 
-  /** Numbers that pods of a selector have for a named port, sorted: what their group has, see {@link numbersName}. */
-  portNumbers(selector: GroupSelector, port: PortName): readonly number[] {
-    const numbers = this.addresses(this.numbersName(selector, port)).map(Number);
-    return numbers.sort((a, b) => a - b);
+  /** Numbers that pods of a selector have for a named port: what their group has, see {@link numbersName}. */
+  portNumbers(selector: GroupSelector, port: PortName): PortNumbers {
+    const group = this.#groups.get(this.numbersName(selector, port));
+    return group ? chosenOf(group) : noNumbers;
   }
 
   /** The name of the group of numbers that pods of a selector have for a named port. */
@@ -297,7 +315,11 @@ export class AddressGroups {
         if (wasIn && !isIn) remove.push(address);
       }
       group.touched.clear();
-      changes.set(name, { add, remove, bytes: group.bytes - group.bytesBefore });
+      const isOther = group.selector.numbersOf
+        ? !areSameNumbers(group.chosenBefore, chosenOf(group))
+        : add.length + remove.length > 0;
+      changes.set(name, { add, remove, isOther, bytes: group.bytes - group.bytesBefore });
+      group.chosenBefore = chosenOf(group);
       group.bytesBefore = group.bytes;
     }
     this.#touched.clear();
@@ -314,6 +336,8 @@ export class AddressGroups {
       // Rules are made from numbers, and each pod has few.
       counts: selector.numbersOf ? new Map() : undefined,
       touched: new Map(),
+      chosen: noNumbers,
+      chosenBefore: noNumbers,
       uses: 0,
       holds: 0,
     };
@@ -340,6 +364,7 @@ export class AddressGroups {
       }
     // What it has at first is not a change of it.
     group.touched.clear();
+    group.chosenBefore = chosenOf(group);
     group.bytesBefore = group.bytes;
   }
 
@@ -384,16 +409,17 @@ export class AddressGroups {
     group.bytes += after.bytes - before.bytes;
     if (after.values.length > 0) group.members.add(number);
     else group.members.delete(number);
-    for (const address of before.values) count(group, address, -1);
-    for (const address of after.values) count(group, address, 1);
+    for (const address of before.values) count(group, address, -before.weight);
+    for (const address of after.values) count(group, address, after.weight);
+    if (group.selector.numbersOf) group.chosen = undefined;
     this.#touched.add(name);
   }
 
   /** What the members of a group give it. */
   #countsOf(group: Group): Map<string, number> {
     const counts = new Map<string, number>();
-    const add = ({ values }: Share): void => {
-      for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+    const add = ({ values, weight }: Share): void => {
+      for (const value of values) counts.set(value, (counts.get(value) ?? 0) + weight);
     };
     for (const number of group.members.values()) {
       const node = this.#nodes.get(this.#nodeNumbers.nameOf(number) ?? "");
@@ -431,13 +457,15 @@ function ofPod({ selector: { numbersOf } }: Group, { addresses, ports }: PodFact
   if (!numbersOf || addresses.length === 0) return plain;
   const named = ports.filter((p) => p.name === numbersOf.name && p.protocol === numbersOf.protocol);
   const values = [...new Set(named.map(({ port }) => String(port)))];
-  const count = values.length;
-  return { values, addresses: count * plain.addresses, bytes: count * plain.bytes };
+  if (values.length === 0) return noShare;
+  const count = Math.min(mostNumbers, values.length);
+  const weight = weightOfEach(values.length);
+  return { values, weight, addresses: count * plain.addresses, bytes: count * plain.bytes };
 }
 
 function ofAddresses(addresses: readonly string[]): Share {
   const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
-  return { values: addresses, addresses: addresses.length, bytes };
+  return { values: addresses, weight: 1, addresses: addresses.length, bytes };
 }
 
 function areSame(a: Share, b: Share): boolean {
@@ -447,12 +475,16 @@ function areSame(a: Share, b: Share): boolean {
 }
 
 function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): boolean {
-  return (
-    port.name === wanted.name && port.protocol === wanted.protocol && port.port === wanted.number
-  );
+  if (port.name !== wanted.name || port.protocol !== wanted.protocol) return false;
+  return "number" in wanted ? port.port === wanted.number : !wanted.otherThan.has(port.port);
 }
 
-function count({ counts, touched }: Group, address: string, change: 1 | -1): void {
+/** Those numbers of a group of numbers that have rules. */
+function chosenOf(group: Group): PortNumbers {
+  return (group.chosen ??= weightiest(group.counts ?? new Map<string, number>()));
+}
+
+function count({ counts, touched }: Group, address: string, change: number): void {
   if (!counts) return;
   const before = counts.get(address) ?? 0;
   if (!touched.has(address)) touched.set(address, before > 0);
@@ -462,7 +494,11 @@ function count({ counts, touched }: Group, address: string, change: 1 | -1): voi
 
 function groupName(selector: GroupSelector): string {
   const { nodes, namespace, namespaceSelector, podSelector, port, numbersOf } = selector;
-  const pods = [namespace, sorted(namespaceSelector), sorted(podSelector), port];
+  const ofPort =
+    port && "otherThan" in port
+      ? { ...port, otherThan: [...port.otherThan].sort((a, b) => a - b) }
+      : port;
+  const pods = [namespace, sorted(namespaceSelector), sorted(podSelector), ofPort];
   const text = JSON.stringify(
     nodes ? ["nodes", sorted(nodes)] : numbersOf ? ["numbers", numbersOf, pods] : pods,
   );

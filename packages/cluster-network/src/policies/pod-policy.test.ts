@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodFacts } from "./pod-facts.ts";
+import { noNumbers } from "./port-numbers.ts";
 import { podPolicy } from "./pod-policy.ts";
 
 const pod: PodFacts = { namespace: "shop", name: "a", labels: {}, addresses: [], ports: [] };
-const groups = { name: () => "group", portNumbers: () => [] };
+const groups = { name: () => "group", portNumbers: () => noNumbers };
 
 /** The blocks that a policy lets in with one exception. */
 function blocksWithout(cidr: string, except: string) {

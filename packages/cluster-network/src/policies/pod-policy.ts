@@ -10,9 +10,10 @@ import {
   type TierView,
 } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
-import type { GroupSelector } from "./address-groups.ts";
+import type { GroupSelector, PortName } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { isAffordable } from "./policy-cost.ts";
+import type { PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 
@@ -21,7 +22,7 @@ export interface GroupNames {
   /** Name of the group of pods that a selector chooses. */
   name(selector: GroupSelector): string;
   /** Numbers that pods of a group have for a named port. */
-  portNumbers(selector: GroupSelector, port: { name: string; protocol: string }): readonly number[];
+  portNumbers(selector: GroupSelector, port: PortName): PortNumbers;
 }
 
 /** Where the rules of one direction come from. */
@@ -200,7 +201,9 @@ function namedRules(
 ): readonly PolicyRule[] {
   const protocol = protocolOf(text);
   const name = String(port);
-  return groups.portNumbers(selector, { name, protocol }).map((number) => ({
+  // What has no rule of those that are too many is not allowed.
+  const { numbers } = groups.portNumbers(selector, { name, protocol });
+  return numbers.map((number) => ({
     groups: [groups.name({ ...selector, port: { name, protocol, number } })],
     ports: [{ protocol, port: number }],
   }));

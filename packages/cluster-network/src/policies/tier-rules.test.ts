@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodFacts } from "./pod-facts.ts";
+import { noNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules } from "./tier-rules.ts";
 
 const pod: PodFacts = { namespace: "shop", name: "a", labels: {}, addresses: [], ports: [] };
-const groups = { name: () => "group", portNumbers: () => [] };
+const groups = { name: () => "group", portNumbers: () => noNumbers };
 
 function policy(title: string, priority: number): TierPolicy {
   const everyPod = { namespaceSelector: {}, podSelector: {} };

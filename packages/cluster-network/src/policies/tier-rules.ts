@@ -1,6 +1,6 @@
 import { defined } from "@kip/base";
-import type { PolicyPort, PolicyRule, TierRule } from "@kip/network-view";
-import type { GroupSelector } from "./address-groups.ts";
+import type { PolicyPort, PolicyRule, Protocol, RuleAction, TierRule } from "@kip/network-view";
+import type { GroupSelector, PortName } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import type { GroupNames } from "./pod-policy.ts";
 import type { RuleMatch, TierPolicy, TierPolicyRule, TierPort } from "./tier-policy.ts";
@@ -27,8 +27,8 @@ export function tierRules(
   );
   const found = ordered.flatMap((policy) =>
     policy[direction].flatMap((rule) =>
-      matchesOf(rule, pod, options.direction, groups).map((match) => ({
-        rule: { ...match, action: rule.action },
+      rulesOf(rule, pod, options.direction, groups).map((made) => ({
+        rule: made,
         title: policy.title,
       })),
     ),
@@ -37,23 +37,22 @@ export function tierRules(
 }
 
 /** A rule with named ports outwards becomes several: a name is another number in each pod. */
-function matchesOf(
-  { match }: TierPolicyRule,
+function rulesOf(
+  { match, action }: TierPolicyRule,
   pod: PodFacts,
   direction: "ingress" | "egress",
   groups: GroupNames,
-): readonly PolicyRule[] {
-  if (!match) return [{}];
+): readonly TierRule[] {
+  if (!match) return [{ action }];
   const { ports } = match;
   const isPlain = (port: TierPort): port is PolicyPort => !("name" in port);
   const plain = ports.filter(isPlain);
   const names = ports.flatMap((port) => ("name" in port ? [port.name] : []));
   const own = direction === "ingress" ? pod.ports.filter(({ name }) => names.includes(name)) : [];
   const known = [...plain, ...own.map(({ protocol, port }) => ({ protocol, port }))];
-  const named =
-    direction === "egress" ? match.pods.flatMap((pods) => namedRules(pods, names, groups)) : [];
-  if (ports.length > 0 && known.length === 0) return named;
-  return [peersRule(match, known, groups), ...named];
+  const isOfPorts = ports.length > 0 && known.length === 0;
+  const peers = isOfPorts ? [] : [{ ...peersRule(match, known, groups), action }];
+  return [...peers, ...(direction === "egress" ? namedRules(match, names, action, groups) : [])];
 }
 
 function peersRule(
@@ -73,16 +72,35 @@ function peersRule(
 }
 
 function namedRules(
-  pods: GroupSelector,
+  match: RuleMatch,
   names: readonly string[],
+  action: RuleAction,
   groups: GroupNames,
-): readonly PolicyRule[] {
-  return names.flatMap((name) =>
-    (["TCP", "UDP", "SCTP"] as const).flatMap((protocol) =>
-      groups.portNumbers(pods, { name, protocol }).map((number) => ({
-        groups: [groups.name({ ...pods, port: { name, protocol, number } })],
-        ports: [{ protocol, port: number }],
-      })),
-    ),
-  );
+): readonly TierRule[] {
+  const rules: TierRule[] = [];
+  const closing: TierRule[] = [];
+  for (const pods of match.pods)
+    for (const port of names.flatMap(ofEachProtocol)) {
+      const { protocol } = port;
+      const { numbers, areAll } = groups.portNumbers(pods, port);
+      for (const number of numbers)
+        rules.push({
+          groups: [groups.name({ ...pods, port: { ...port, number } })],
+          ports: [{ protocol, port: number }],
+          action,
+        });
+      if (areAll || action === "allow") continue;
+      // Without a rule, other numbers could be reached by what comes later: pods that have them are closed.
+      const otherThan = new Set(numbers);
+      closing.push({
+        groups: [groups.name({ ...pods, port: { ...port, otherThan } })],
+        ports: [{ protocol }],
+        action: "deny",
+      });
+    }
+  return [...rules, ...closing];
+}
+
+function ofEachProtocol(name: string): readonly (PortName & { readonly protocol: Protocol })[] {
+  return (["TCP", "UDP", "SCTP"] as const).map((protocol) => ({ name, protocol }));
 }

@@ -124,7 +124,7 @@ export class SharedRules {
 
   /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
   change(name: string, change: GroupChange, version: number): boolean {
-    const isOther = change.add.length + change.remove.length > 0;
+    const { isOther } = change;
     if (isOther) for (const shared of this.#byNumbers.get(name) ?? []) this.#outdate(shared);
     this.#index.budget.noteChange(name);
     for (const shared of this.#byGroup.get(name) ?? []) {

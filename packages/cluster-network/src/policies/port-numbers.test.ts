@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import { AddressGroups } from "./address-groups.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import { mostNumbers } from "./port-numbers.ts";
+import type { TierPolicy } from "./tier-policy.ts";
+import { tierRules } from "./tier-rules.ts";
+
+const everyPod = { namespaceSelector: {}, podSelector: {} };
+const web = { name: "web", protocol: "TCP" } as const;
+const rising = (count: number, first: number): readonly number[] =>
+  Array.from({ length: count }, (_, i) => first + i);
+
+/** A pod whose port has these numbers. */
+function pod(name: string, numbers: readonly number[]): PodFacts {
+  const ports = numbers.map((port) => ({ ...web, port }));
+  return { namespace: "a", name, labels: {}, addresses: [`10.0.0.${name}`], ports };
+}
+
+function start(...pods: readonly PodFacts[]): AddressGroups {
+  const groups = new AddressGroups();
+  groups.setNamespace("a", {});
+  for (const each of pods) groups.setPod(each.name, each);
+  groups.hold(groups.numbersName(everyPod, web), 1);
+  groups.settle();
+  return groups;
+}
+
+describe("numbers of a named port", () => {
+  it("are at most 256: those of ordinary pods before those of a pod that has thousands, then the smaller ones", () => {
+    const groups = start(pod("1", rising(4200, 1000)), pod("2", [9090]), pod("3", [9090, 8080]));
+    assert.deepEqual(groups.portNumbers(everyPod, web), {
+      numbers: [...rising(254, 1000), 8080, 9090],
+      areAll: false,
+    });
+    const name = groups.numbersName(everyPod, web);
+    assert.equal(groups.sizeOf(name).numbers, mostNumbers);
+    assert.equal(groups.sizeOf(name).addresses, mostNumbers + 3);
+  });
+
+  it("depend on the pods that there are, however these came, and change only when rules do", () => {
+    const step = fc.record({
+      name: fc.integer({ min: 1, max: 5 }).map(String),
+      first: fc.integer({ min: 1, max: 40 }),
+      count: fc.integer({ min: 0, max: 300 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+        const groups = start();
+        const pods = new Map<string, PodFacts>();
+        const name = groups.numbersName(everyPod, web);
+        groups.settle();
+        let before = groups.portNumbers(everyPod, web);
+        for (const { name: of, first, count } of steps) {
+          const facts = count > 0 ? pod(of, rising(count, first)) : undefined;
+          if (facts) pods.set(of, facts);
+          else pods.delete(of);
+          groups.setPod(of, facts);
+          const isOther = groups.takeChanges().get(name)?.isOther ?? false;
+          const now = groups.portNumbers(everyPod, web);
+          assert.deepEqual(now, start(...pods.values()).portNumbers(everyPod, web));
+          assert.equal(isOther, JSON.stringify(now) !== JSON.stringify(before));
+          before = now;
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("that have no rule are closed by rules that deny or pass, in pods that have them", () => {
+    const groups = start(pod("1", rising(300, 1000)), pod("2", [9090]));
+    const closingOf = (action: "allow" | "deny" | "pass") => {
+      const match = { pods: [everyPod], nodes: [], networks: [], ports: [{ name: "web" }] };
+      const egress = [{ action, match }];
+      const policy: TierPolicy = {
+        title: "t",
+        name: "t",
+        tier: "admin",
+        priority: 1,
+        subject: everyPod,
+        ingress: [],
+        egress,
+      };
+      const { rules } = tierRules(pod("2", []), [policy], { direction: "egress", groups });
+      groups.settle();
+      assert.ok(rules.slice(0, mostNumbers).every((rule) => rule.action === action));
+      return rules.slice(mostNumbers).map(({ groups: names = [], ...rule }) => ({
+        ...rule,
+        addresses: names.flatMap((name) => groups.addresses(name)),
+      }));
+    };
+    const closed = [{ action: "deny", ports: [{ protocol: "TCP" }], addresses: ["10.0.0.1"] }];
+    assert.deepEqual(closingOf("deny"), closed);
+    assert.deepEqual(closingOf("pass"), closed);
+    assert.deepEqual(closingOf("allow"), []);
+  });
+});
