@@ -29,6 +29,18 @@ describe("PolicyIndex", () => {
     assert.deepEqual(index.groups.addresses(group), []);
   });
 
+  it("has a changed policy concern the pods that it selects, and those that it selected before", () => {
+    const index = new PolicyIndex();
+    const set = (app: string) => {
+      const metadata = { namespace: "a", name: "n", uid: "n", resourceVersion: "1" };
+      const podSelector = { matchLabels: { app } };
+      const change = index.setPolicy({ metadata, spec: { podSelector } });
+      return change?.subjects.map((subject) => subject.podSelector.matchLabels?.["app"]);
+    };
+    assert.deepEqual(set("web"), ["web"]);
+    assert.deepEqual(set("db"), ["web", "db"]);
+  });
+
   it("keeps nothing of a namespace that is gone", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;

@@ -67,9 +67,9 @@ export class PolicyIndex {
     else policies.set(uid, policy);
     if (policies.size > 0) this.#byNamespace.set(namespace, policies);
     else this.#byNamespace.delete(namespace);
-    const selectors = [before, policy].map((each) => each?.spec?.podSelector ?? {});
+    const states = before ? [before, policy] : [policy];
     return {
-      subjects: selectors.map((podSelector) => ({ namespace, podSelector })),
+      subjects: states.map(({ spec }) => ({ namespace, podSelector: spec?.podSelector ?? {} })),
       isEdge: wereSome !== policies.size > 0,
     };
   }
