@@ -31,6 +31,12 @@ function slice(name: string, namespace: string, endpoints: number): EndpointSlic
   };
 }
 
+/** One more slice of a Service of the namespace `a`. */
+function emptySlice(name: string, number: number): EndpointSlice {
+  const of = slice(name, "a", 0);
+  return { ...of, metadata: { ...of.metadata, name: `${name}-${number}` } };
+}
+
 /** How many of the largest Services one namespace may have: each takes 100 elements for its ports, too. */
 const most = Math.floor(mostOfNamespaceCost.elements / 36_100);
 
@@ -173,6 +179,17 @@ describe("ServiceIndex with more Services than there is room for", () => {
     assert.equal(index.takeChanges(share).size, 1000);
     assert.ok(index.changedCount > 500);
     for (let left = 3; left > 0; left--) index.takeChanges(share);
+    assert.equal(index.isChanged, false);
+  });
+
+  it("gives a few Services at a time whose slices have very many ports and no endpoints", () => {
+    const { index, set } = start();
+    for (const i of numbered(20)) {
+      set(`a/s${i}`, { endpoints: 0 });
+      for (const j of numbered(250)) index.setSlice(emptySlice(`s${i}`, j));
+    }
+    assert.ok(index.takeChanges(share).size < 10);
+    for (let left = 20; left > 0; left--) index.takeChanges(share);
     assert.equal(index.isChanged, false);
   });
 });

@@ -237,7 +237,8 @@ export class ServiceIndex {
     if (!service || !isProxied(service)) return undefined;
     let endpoints = 0;
     for (const slice of this.#slices.get(key)?.values() ?? [])
-      endpoints += (slice.endpoints?.length ?? 0) * Math.max(1, slice.ports?.length ?? 0);
+      endpoints +=
+        Math.max(1, slice.endpoints?.length ?? 0) * Math.max(1, slice.ports?.length ?? 0);
     const { ports = [], externalIPs = [] } = service.spec ?? {};
     const external = externalIPs.length + (service.status?.loadBalancer?.ingress?.length ?? 0);
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
