@@ -52,6 +52,11 @@ it("PolicyIndex lets nothing pass of a policy with very many selectors or named 
       view: { ingress: [] },
       computed: 0,
     });
+  const ofLong = { matchExpressions: numbers.map(absent) };
+  assert.deepEqual(viewOf({ podSelector: ofLong, ingress: [{ from: many(2) }] }), {
+    view: { ingress: [] },
+    computed: 0,
+  });
   const few = viewOf({ podSelector, ingress: [{ from: many(512) }, { from: [] }] });
   assert.equal(few.computed, 512);
 });

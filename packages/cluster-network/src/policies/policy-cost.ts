@@ -20,6 +20,22 @@ const most = {
   namedPorts: 64,
 } as const;
 
+const everyPod: LabelSelector = {};
+const subjects = new WeakMap<NetworkPolicy, LabelSelector>();
+
+/**
+ * Which pods of its namespace a policy is for. It is compared with each of them: one with more labels, expressions and values than the
+ * selectors of a direction may have is for all, and not affordable.
+ */
+export function subjectOf(policy: NetworkPolicy): LabelSelector {
+  const known = subjects.get(policy);
+  if (known) return known;
+  const selector = policy.spec?.podSelector ?? everyPod;
+  const subject = termsOf(selector) > most.terms ? everyPod : selector;
+  subjects.set(policy, subject);
+  return subject;
+}
+
 type Direction = "Ingress" | "Egress";
 
 type Cost = Readonly<Record<keyof typeof most, number>>;
@@ -45,7 +61,9 @@ export function isAffordable(policies: readonly NetworkPolicy[], direction: Dire
 }
 
 function costOf(policy: NetworkPolicy, direction: Direction): Cost {
-  const cost = { entries: 0, selectors: 0, terms: 0, namedPorts: 0 };
+  const hasSubject = subjectOf(policy) === (policy.spec?.podSelector ?? everyPod);
+  const terms = hasSubject ? 0 : Number.POSITIVE_INFINITY;
+  const cost = { entries: 0, selectors: 0, terms, namedPorts: 0 };
   for (const { peers, ports } of rulesOf(policy, direction)) {
     const blocks = peers.filter(({ ipBlock }) => ipBlock);
     const exceptions = blocks.reduce((sum, { ipBlock }) => sum + (ipBlock?.except?.length ?? 0), 0);

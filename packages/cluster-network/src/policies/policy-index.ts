@@ -4,6 +4,7 @@ import { portsNamedBy } from "./named-ports.ts";
 import type { ServiceCost } from "../services/service-cost.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
+import { subjectOf } from "./policy-cost.ts";
 import { podPolicy, type GroupNames, type PodPolicy } from "./pod-policy.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
@@ -69,7 +70,7 @@ export class PolicyIndex {
     else this.#byNamespace.delete(namespace);
     const states = before ? [before, policy] : [policy];
     return {
-      subjects: states.map(({ spec }) => ({ namespace, podSelector: spec?.podSelector ?? {} })),
+      subjects: states.map((each) => ({ namespace, podSelector: subjectOf(each) })),
       isEdge: wereSome !== policies.size > 0,
     };
   }
@@ -124,8 +125,8 @@ export class PolicyIndex {
     const isSelected = (tier: TierPolicy): boolean =>
       !selective.has(tier) || matchesLabels(tier.subject.podSelector, pod.labels);
     const tiers = selective.size > 0 ? ofNamespace.policies.filter(isSelected) : undefined;
-    const policies = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])].filter(
-      ({ spec }) => matchesLabels(spec?.podSelector ?? {}, pod.labels),
+    const policies = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])].filter((policy) =>
+      matchesLabels(subjectOf(policy), pod.labels),
     );
     // Ports that rules for what reaches the pod name are the pod's own.
     const named = new Set([...ofNamespace.portNames, ...portsNamedBy(policies)]);
