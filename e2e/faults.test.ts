@@ -38,6 +38,24 @@ describe("kip local", () => {
     assert.match(await local("status"), /No faults are active/);
   });
 
+  it("no-capacity of a type: a pod gets the next best machine at once", async () => {
+    const type = async (name: string): Promise<string> => {
+      const path = `jsonpath={.items[?(@.spec.podRef.name=='${name}')].spec.instanceType}`;
+      return (await kube.ok("get", "cells", "-o", path)).trim();
+    };
+    const small = { resources: { limits: { memory: "100Mi" } } };
+    await kube.apply(shellPod("cheapest", script, {}, small));
+    await kube.ok("wait", "--for=condition=Ready", "pod/cheapest", "--timeout=240s");
+    const cheapest = await type("cheapest");
+    assert.match(await local("no-capacity", "--type", cheapest), /no capacity/);
+    await kube.apply(shellPod("next", script, {}, small));
+    await kube.ok("wait", "--for=condition=Ready", "pod/next", "--timeout=240s");
+    assert.notEqual(await type("next"), cheapest);
+    assert.match(await events("next", "CloudNoCapacity"), new RegExp(cheapest));
+    await local("clear");
+    await kube.ok("delete", "pod", "cheapest", "next", "--timeout=120s");
+  });
+
   it("interrupt: a pod is warned in time, and gets another cell, as after kill", async () => {
     const cell = async (): Promise<string> =>
       (await kube.ok("get", "cells", "-o", "jsonpath={.items[*].metadata.name}")).trim();
