@@ -124,8 +124,9 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
         await using node = await measuredNode(variant);
         await runningPod(cluster, { node: node.name, spec });
         const text = await node.text("metrics/resource");
-        assert.match(text, /^pod_cpu_usage_seconds_total\{pod="web",/m);
-        const counted = /^container_cpu_usage_seconds_total\{container="[abc]",pod="web",/gm;
+        assert.match(text, /^pod_cpu_usage_seconds_total\{namespace="[^"]+",pod="web"\}/m);
+        const counted =
+          /^container_cpu_usage_seconds_total\{container="[abc]",namespace="[^"]+",pod="web"/gm;
         assert.equal(text.match(counted)?.length, 3);
       });
 

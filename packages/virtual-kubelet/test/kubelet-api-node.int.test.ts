@@ -90,7 +90,7 @@ describe("kubelet API: the node", { timeout: 60_000 }, () => {
     assert.equal(answer.status, 200);
     assert.equal(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     assert.equal(answer.text.match(/^container_cpu_usage_seconds_total\{/gm)?.length, 3);
-    assert.match(answer.text, /^pod_cpu_usage_seconds_total\{pod="p",namespace="ns"\} 3 \d+$/m);
+    assert.match(answer.text, /^pod_cpu_usage_seconds_total\{namespace="ns",pod="p"\} 3 \d+$/m);
     provider.failure = new Error("no figures today");
     const failed = await api.ask("/metrics/resource");
     provider.failure = undefined;
