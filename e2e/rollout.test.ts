@@ -106,9 +106,10 @@ describe("a Deployment of nginx behind a Service", () => {
     await registry[Symbol.asyncDispose]();
   });
 
-  /** Requests from the client's pod. */
+  /** Requests from the client's pod: as many as an emulated machine can send on a busy computer. */
   function startPodLoad(): { stop(): Promise<LoadResult> } {
-    const start = `export LOAD_URL=${url}; ${startProgram}`;
+    const load = `LOAD_URL=${url} LOAD_PER_SECOND=3 LOAD_KEPT_PER_SECOND=1`;
+    const start = `export ${load}; ${startProgram}`;
     const flags = ["--kubeconfig", kube.kubeconfig, "--namespace", "rollout"];
     const command = ["exec", "-i", "client", "--", "sh", "-c", start];
     const child = spawn(kube.kubectlPath, [...flags, ...command]);
