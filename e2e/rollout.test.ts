@@ -59,7 +59,7 @@ function deployment(version: string): object {
     command: ["sh", "-c", start],
     ports: [{ name: "http", containerPort: 8080 }],
     readinessProbe: { httpGet: { path: "/", port: "http" }, periodSeconds: 1 },
-    lifecycle: { preStop: { sleep: { seconds: 5 } } },
+    lifecycle: { preStop: { sleep: { seconds: 10 } } },
   };
   return {
     apiVersion: "apps/v1",
