@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempDisposableSync, readFileSync, watch, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 
 describe("run-tests", () => {
@@ -24,14 +25,8 @@ it("hangs", async () => {
   await new Promise((resolve) => setTimeout(resolve, 1_000_000));
 });`,
     );
-    // Without this variable Node takes the inner run for one of its own test files, and skips it.
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
     const watcher = watch(folder.path);
-    const script = path.join(import.meta.dirname, "run-tests.ts");
-    const runner = spawn(process.execPath, [script, "unit", file], {
-      env: { ...env, TMPDIR: folder.path },
-      stdio: "ignore",
-    });
+    const runner = runUnit(file, { TMPDIR: folder.path });
     while (!existsSync(pidFile)) await once(watcher, "change");
     watcher.close();
     const pid = Number(readFileSync(pidFile, "utf8"));
@@ -44,7 +39,32 @@ it("hangs", async () => {
       if (isRunning(pid)) process.kill(pid, "SIGKILL");
     }
   });
+
+  it("ends a file that does not end after its tests", { timeout: 60_000 }, async () => {
+    using folder = mkdtempDisposableSync(path.join(tmpdir(), "run-tests-"));
+    const file = path.join(folder.path, "busy.test.mjs");
+    writeFileSync(
+      file,
+      `import { it } from "node:test";
+it("passes", () => void setInterval(() => {}, 1000));`,
+    );
+    const runner = runUnit(file, { TMPDIR: folder.path, KIP_TEST_GRACE_MS: "1" });
+    const [[status], output] = await Promise.all([once(runner, "exit"), text(runner.stdout)]);
+    assert.equal(status, 1);
+    assert.match(output, /busy\.test\.mjs still runs .* after its tests, by: .*Timeout/);
+    assert.match(output, /\n1 passed, 1 failed, 0 skipped\n$/);
+  });
 });
+
+function runUnit(file: string, variables: Record<string, string>) {
+  // Without this variable Node takes the inner run for one of its own test files, and skips it.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const script = path.join(import.meta.dirname, "run-tests.ts");
+  return spawn(process.execPath, [script, "unit", file], {
+    env: { ...env, ...variables },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+}
 
 function isRunning(pid: number): boolean {
   try {

@@ -134,6 +134,7 @@ async function runFiles(stageName: string, files: readonly string[]): Promise<re
     concurrency: stageName === "e2e" ? 1 : 2,
     signal: interrupted.signal,
     timeout: stageName === "e2e" ? 1_200_000 : 180_000,
+    execArgv: ["--import", path.join(import.meta.dirname, "end-of-file.ts")],
   });
   stream.on("test:pass", ({ name, file = "", skip, todo, details }) => {
     const type = details.type === "suite" ? "suite" : "test";
