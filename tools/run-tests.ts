@@ -115,7 +115,7 @@ async function runStage(name: string): Promise<void> {
   if (files.length === 0) return;
   console.log(`── ${name}: ${files.length} files`);
   const first = await runFiles(name, files);
-  const again = name === "unit" || interrupted.signal.aborted ? [] : filesToRunAgain(first);
+  const again = interrupted.signal.aborted ? [] : filesToRunAgain(first);
   if (again.length > 0) {
     console.log(`── ${name}: ${again.length} files once more, as a test of theirs failed`);
     if (name === "e2e") removeCluster();

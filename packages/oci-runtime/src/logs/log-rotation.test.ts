@@ -78,6 +78,8 @@ describe("LogRotation", { timeout: 60_000 }, () => {
     };
     await later();
     await later();
+    // The second look has come to its end.
+    await eventually(() => clock.sleepers > 0);
     assert.equal(requests, 0);
     fs.appendFileSync(current, "x");
     await later();
