@@ -1,15 +1,19 @@
 import { createHash } from "node:crypto";
 import type { LabelSelector } from "@kip/k8s-types/network";
+import type { Protocol } from "@kip/network-view";
 import { FillQueue } from "./fill-queue.ts";
 import { Numbering, NumberSet } from "./number-set.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
 import {
   areSameNumbers,
+  areSameRanks,
+  firstNumbers,
   mostNumbers,
-  noNumbers,
+  noRankedNumbers,
   weightiest,
   weightOfEach,
   type PortNumbers,
+  type RankedNumbers,
 } from "./port-numbers.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 
@@ -31,7 +35,7 @@ export interface GroupSelector {
 /** A port as policies name it. */
 export interface PortName {
   readonly name: string;
-  readonly protocol: string;
+  readonly protocol: Protocol;
 }
 
 /** Addresses that a group has got and lost. */
@@ -40,6 +44,8 @@ export interface GroupChange {
   readonly remove: readonly string[];
   /** Whether it has other addresses, or others of its numbers have rules. */
   readonly isOther: boolean;
+  /** Whether its numbers rank otherwise: rules may be made from the first ones alone. */
+  readonly isReranked: boolean;
   /** How many bytes all of them take more than before, or less. */
   readonly bytes: number;
 }
@@ -76,9 +82,9 @@ interface Group {
   /** Since the last {@link AddressGroups.takeChanges}: whether an address was in the group before. */
   readonly touched: Map<string, boolean>;
   /** Numbers that have rules; undefined since pods have changed. */
-  chosen: PortNumbers | undefined;
+  chosen: RankedNumbers | undefined;
   /** As of the last {@link AddressGroups.takeChanges}. */
-  chosenBefore: PortNumbers;
+  chosenBefore: RankedNumbers;
   uses: number;
   holds: number;
 }
@@ -291,9 +297,9 @@ export class AddressGroups {
   }
 
   /** Numbers that pods of a selector have for a named port: what their group has, see {@link numbersName}. */
-  portNumbers(selector: GroupSelector, port: PortName): PortNumbers {
+  portNumbers(selector: GroupSelector, port: PortName, most: number = mostNumbers): PortNumbers {
     const group = this.#groups.get(this.numbersName(selector, port));
-    return group ? chosenOf(group) : noNumbers;
+    return firstNumbers(group ? chosenOf(group) : noRankedNumbers, most);
   }
 
   /** The name of the group of numbers that pods of a selector have for a named port. */
@@ -318,7 +324,9 @@ export class AddressGroups {
       const isOther = group.selector.numbersOf
         ? !areSameNumbers(group.chosenBefore, chosenOf(group))
         : add.length + remove.length > 0;
-      changes.set(name, { add, remove, isOther, bytes: group.bytes - group.bytesBefore });
+      const isReranked = !areSameRanks(group.chosenBefore, chosenOf(group));
+      const bytes = group.bytes - group.bytesBefore;
+      changes.set(name, { add, remove, isOther, isReranked, bytes });
       group.chosenBefore = chosenOf(group);
       group.bytesBefore = group.bytes;
     }
@@ -336,8 +344,8 @@ export class AddressGroups {
       // Rules are made from numbers, and each pod has few.
       counts: selector.numbersOf ? new Map() : undefined,
       touched: new Map(),
-      chosen: noNumbers,
-      chosenBefore: noNumbers,
+      chosen: noRankedNumbers,
+      chosenBefore: noRankedNumbers,
       uses: 0,
       holds: 0,
     };
@@ -480,7 +488,7 @@ function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): bo
 }
 
 /** Those numbers of a group of numbers that have rules. */
-function chosenOf(group: Group): PortNumbers {
+function chosenOf(group: Group): RankedNumbers {
   return (group.chosen ??= weightiest(group.counts ?? new Map<string, number>()));
 }
 

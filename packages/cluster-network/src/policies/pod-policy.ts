@@ -13,6 +13,7 @@ import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector, PortName } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { isAffordable } from "./policy-cost.ts";
+import { withNumbers, type NamedRules } from "./named-rules.ts";
 import type { PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
@@ -21,8 +22,12 @@ import { tierRules, type TierRules } from "./tier-rules.ts";
 export interface GroupNames {
   /** Name of the group of pods that a selector chooses. */
   name(selector: GroupSelector): string;
-  /** Numbers that pods of a group have for a named port. */
-  portNumbers(selector: GroupSelector, port: PortName): PortNumbers;
+  /**
+   * Numbers that pods of a group have for a named port.
+   *
+   * @param most how many of them, if not all can have rules; the most common first
+   */
+  portNumbers(selector: GroupSelector, port: PortName, most?: number): PortNumbers;
 }
 
 /** Where the rules of one direction come from. */
@@ -71,10 +76,12 @@ export function podPolicy(
   const ingress = united(policies, "Ingress", {
     isRefused,
     rulesOf: (policy) => ingressRules(policy, pod, groups),
+    groups,
   });
   const egress = united(policies, "Egress", {
     isRefused,
     rulesOf: (policy) => egressRules(policy, groups),
+    groups,
   });
   const admin = tierOf(
     pod,
@@ -127,9 +134,11 @@ function united(
   {
     isRefused,
     rulesOf,
+    groups,
   }: {
     readonly isRefused: (policy: NetworkPolicy) => boolean;
-    readonly rulesOf: (policy: NetworkPolicy) => readonly PolicyRule[];
+    readonly rulesOf: (policy: NetworkPolicy) => readonly (PolicyRule | NamedRules<PolicyRule>)[];
+    readonly groups: GroupNames;
   },
 ): {
   readonly rules: readonly PolicyRule[] | undefined;
@@ -139,16 +148,17 @@ function united(
   const isOverLimits = !isAffordable(restricting, direction);
   const refused = restricting.filter(isRefused);
   const computed = isOverLimits ? [] : restricting.filter((policy) => !refused.includes(policy));
-  const found = computed.flatMap((policy) =>
-    rulesOf(policy).map((rule) => ({ rule, name: policy.metadata.name })),
+  const drafts = computed.flatMap((policy) =>
+    rulesOf(policy).map((rule) => ({ rule, title: policy.metadata.name })),
   );
+  const found = withNumbers(drafts, groups);
   return {
     rules: restricting.length === 0 ? undefined : found.map(({ rule }) => rule),
     origins: {
       restricting: restricting.map(({ metadata }) => metadata.name),
       refused: refused.map(({ metadata }) => metadata.name),
       isOverLimits,
-      ofRules: found.map(({ name }) => name),
+      ofRules: found.map(({ title }) => title),
     },
   };
 }
@@ -174,7 +184,10 @@ function ingressRules(
   });
 }
 
-function egressRules({ metadata, spec }: NetworkPolicy, groups: GroupNames): readonly PolicyRule[] {
+function egressRules(
+  { metadata, spec }: NetworkPolicy,
+  groups: GroupNames,
+): readonly (PolicyRule | NamedRules<PolicyRule>)[] {
   return (spec?.egress ?? []).flatMap(({ to = [], ports = [] }) => {
     const isAll = to.length === 0;
     const { selectors, blocks } = peersOf(to, metadata.namespace);
@@ -188,7 +201,7 @@ function egressRules({ metadata, spec }: NetworkPolicy, groups: GroupNames): rea
     return [
       ...plain,
       ...named.flatMap((port) =>
-        (isAll ? [everyPod] : selectors).flatMap((selector) => namedRules(selector, port, groups)),
+        (isAll ? [everyPod] : selectors).map((selector) => namedRules(selector, port, groups)),
       ),
     ];
   });
@@ -198,15 +211,19 @@ function namedRules(
   selector: GroupSelector,
   { port, protocol: text }: NetworkPolicyPort,
   groups: GroupNames,
-): readonly PolicyRule[] {
+): NamedRules<PolicyRule> {
   const protocol = protocolOf(text);
   const name = String(port);
-  // What has no rule of those that are too many is not allowed.
-  const { numbers } = groups.portNumbers(selector, { name, protocol });
-  return numbers.map((number) => ({
-    groups: [groups.name({ ...selector, port: { name, protocol, number } })],
-    ports: [{ protocol, port: number }],
-  }));
+  const named = { selector, port: { name, protocol } };
+  return {
+    ports: [named],
+    // What has no rule of those that are too many is not allowed.
+    of: (numbersOf) =>
+      numbersOf(named).numbers.map((number) => ({
+        groups: [groups.name({ ...selector, port: { name, protocol, number } })],
+        ports: [{ protocol, port: number }],
+      })),
+  };
 }
 
 /** Pods and blocks that the peers of a rule mean. */

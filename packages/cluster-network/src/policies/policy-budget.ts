@@ -4,6 +4,7 @@ import type { ServiceCost } from "../services/service-cost.ts";
 import type { AddressGroups } from "./address-groups.ts";
 import { termsOf } from "./policy-cost.ts";
 import { selectorsOf } from "./policy-selectors.ts";
+import { fairShare, mostNumbersOfList } from "./port-numbers.ts";
 
 /**
  * How much the selectors of the NetworkPolicies of one namespace may take: 250,000 addresses, each once for each selector, where a selector
@@ -204,12 +205,16 @@ export class PolicyBudget {
     charge.isWeighed = true;
     if (this.#newest.get(charge.key) !== charge) return;
     const cost = { elements: 0, bytes: 0 };
+    const counts: number[] = [];
     for (const name of charge.groups ?? []) {
       const { addresses, bytes, numbers } = this.#groups.sizeOf(name);
-      // Each number of a named port has a group of its own.
-      cost.elements += addresses + perSelector * (1 + numbers);
+      counts.push(numbers);
+      cost.elements += addresses + perSelector;
       cost.bytes += bytes;
     }
+    // Each number of a named port that has rules has a group of its own.
+    const most = fairShare(counts, mostNumbersOfList);
+    for (const count of counts) cost.elements += perSelector * Math.min(count, most);
     this.#addresses.set(charge.key, createdAt(charge.policy), cost);
   }
 }

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { PolicyRule } from "@kip/network-view";
 import * as fc from "fast-check";
 import { AddressGroups } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
-import { mostNumbers } from "./port-numbers.ts";
+import { withNumbers, type NamedRules } from "./named-rules.ts";
+import { fairShare, mostNumbers, mostNumbersOfList } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules } from "./tier-rules.ts";
 
@@ -94,5 +96,77 @@ describe("numbers of a named port", () => {
     assert.deepEqual(closingOf("deny"), closed);
     assert.deepEqual(closingOf("pass"), closed);
     assert.deepEqual(closingOf("allow"), []);
+  });
+
+  it("that only some of have rules are those of the most pods, and a change is noted when these become others", () => {
+    const groups = start(pod("1", [1, 2, 3, 4]), pod("2", [3, 4]), pod("3", [4, 9090]));
+    const first = (most: number) => groups.portNumbers(everyPod, web, most);
+    assert.deepEqual(first(2), { numbers: [3, 4], areAll: false });
+    assert.deepEqual(first(5), { numbers: [1, 2, 3, 4, 9090], areAll: true });
+    const name = groups.numbersName(everyPod, web);
+    groups.takeChanges();
+    groups.setPod("4", pod("4", [9090]));
+    const { isOther, isReranked } = groups.takeChanges().get(name) ?? {};
+    assert.deepEqual({ isOther, isReranked }, { isOther: false, isReranked: true });
+    assert.deepEqual(first(2), { numbers: [4, 9090], areAll: false });
+  });
+
+  it("are shared in one list of rules, which leaves out no plain rule and never becomes too long", () => {
+    const ports = rising(30, 0).map((i) => ({ name: `p${i}`, protocol: "TCP" as const }));
+    const groups = new AddressGroups();
+    groups.setNamespace("a", {});
+    const numbersOf = (i: number) => (i === 7 ? [9090] : rising(300, 1000));
+    const named = ports.flatMap((port, i) =>
+      numbersOf(i).map((number) => ({ ...port, port: number })),
+    );
+    groups.setPod("1", {
+      namespace: "a",
+      name: "1",
+      labels: {},
+      addresses: ["10.0.0.1"],
+      ports: named,
+    });
+    const drafts = ports.map((port) => {
+      const each = { selector: everyPod, port };
+      const of: NamedRules<PolicyRule>["of"] = (found) =>
+        found(each).numbers.map((number) => ({ ports: [{ protocol: "TCP", port: number }] }));
+      return { title: port.name, rule: { ports: [each], of } };
+    });
+    const plain = (count: number) => rising(count, 0).map(() => ({ title: "plain", rule: {} }));
+    withNumbers(drafts, groups);
+    groups.settle();
+    for (const [others, share] of [
+      [0, 70],
+      [2000, 70],
+      [4000, 2],
+      [4096, 0],
+    ] as const) {
+      const rules = withNumbers([...plain(others), ...drafts], groups);
+      const count = (title: string) => rules.filter((each) => each.title === title).length;
+      const counts = ports.map(({ name }) => count(name));
+      assert.deepEqual(
+        counts,
+        ports.map((_, i) => (i === 7 ? Math.min(1, share) : share)),
+      );
+      assert.equal(count("plain"), others);
+      assert.ok(
+        rules.length <= Math.max(others, 4096) &&
+          counts.reduce((a, b) => a + b) <= mostNumbersOfList,
+      );
+    }
+  });
+});
+
+describe("fairShare()", () => {
+  it("takes nothing from who has less than the share, and gives the room to the others", () => {
+    const counts = fc.array(fc.nat({ max: mostNumbers }), { maxLength: 40 });
+    fc.assert(
+      fc.property(counts, fc.integer({ min: -10, max: 4096 }), (all, room) => {
+        const share = fairShare(all, room);
+        const given = (most: number) => all.reduce((sum, count) => sum + Math.min(count, most), 0);
+        assert.ok(given(share) <= Math.max(0, room));
+        if (given(share) < given(mostNumbers)) assert.ok(given(share + 1) > room);
+      }),
+    );
   });
 });

@@ -4,6 +4,12 @@
  */
 export const mostNumbers = 256;
 
+/**
+ * All named ports in one list of a pod's rules have so many numbers with rules together: what is left of 4,096 is for other rules, and the
+ * policies of a namespace, which pay for each number, have room for two such lists.
+ */
+export const mostNumbersOfList = 2048;
+
 /** The numbers of a named port that have rules. */
 export interface PortNumbers {
   /** Rising. */
@@ -12,8 +18,17 @@ export interface PortNumbers {
   readonly areAll: boolean;
 }
 
+/** The same, by how much they count. */
+export interface RankedNumbers {
+  /** What counts most comes first. */
+  readonly ranked: readonly number[];
+  readonly areAll: boolean;
+}
+
 /** No pod has a number. */
 export const noNumbers: PortNumbers = { numbers: [], areAll: true };
+/** The same, ranked. */
+export const noRankedNumbers: RankedNumbers = { ranked: [], areAll: true };
 
 /**
  * How much a pod counts for each of its numbers, if numbers are too many: one with very many of them does not take the place of
@@ -31,19 +46,48 @@ export function weightOfEach(count: number): number {
  *
  * @param weights of numbers
  */
-export function weightiest(weights: ReadonlyMap<string, number>): PortNumbers {
-  const areAll = weights.size <= mostNumbers;
+export function weightiest(weights: ReadonlyMap<string, number>): RankedNumbers {
   const all = [...weights].map(([number, weight]) => ({ number: Number(number), weight }));
-  if (!areAll) all.sort((a, b) => b.weight - a.weight || a.number - b.number);
-  const chosen = all.slice(0, mostNumbers).map(({ number }) => number);
-  return { numbers: chosen.sort((a, b) => a - b), areAll };
+  all.sort((a, b) => b.weight - a.weight || a.number - b.number);
+  const ranked = all.slice(0, mostNumbers).map(({ number }) => number);
+  return { ranked, areAll: weights.size <= mostNumbers };
 }
 
-/** Whether rules that are made from them are the same. */
-export function areSameNumbers(a: PortNumbers, b: PortNumbers): boolean {
+/** The first ones of ranked numbers. */
+export function firstNumbers({ ranked, areAll }: RankedNumbers, most: number): PortNumbers {
+  const numbers = ranked.slice(0, most).sort((a, b) => a - b);
+  return { numbers, areAll: areAll && ranked.length <= most };
+}
+
+/** Whether rules that are made from all of them are the same. */
+export function areSameNumbers(a: RankedNumbers, b: RankedNumbers): boolean {
+  const numbers = new Set(a.ranked);
   return (
     a.areAll === b.areAll &&
-    a.numbers.length === b.numbers.length &&
-    a.numbers.every((number, i) => number === b.numbers[i])
+    a.ranked.length === b.ranked.length &&
+    b.ranked.every((number) => numbers.has(number))
   );
+}
+
+/** Whether rules that are made from the first ones of them are the same, however many those are. */
+export function areSameRanks(a: RankedNumbers, b: RankedNumbers): boolean {
+  return areSameNumbers(a, b) && a.ranked.every((number, i) => number === b.ranked[i]);
+}
+
+/**
+ * How many numbers each of several named ports may have if they share a room: those that have fewer keep all, and the others get the
+ * same share of the rest.
+ *
+ * @param counts how many numbers each has
+ * @param room for numbers of all
+ */
+export function fairShare(counts: readonly number[], room: number): number {
+  let left = Math.max(0, room);
+  let sharing = counts.length;
+  for (const count of counts.toSorted((a, b) => a - b)) {
+    if (count * sharing > left) return Math.floor(left / sharing);
+    left -= count;
+    sharing--;
+  }
+  return mostNumbers;
 }

@@ -1,8 +1,10 @@
 import { defined } from "@kip/base";
-import type { PolicyPort, PolicyRule, Protocol, RuleAction, TierRule } from "@kip/network-view";
+import type { PolicyPort, PolicyRule, RuleAction, TierRule } from "@kip/network-view";
 import type { GroupSelector, PortName } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
+import { withNumbers, type NamedRules, type PodsPort } from "./named-rules.ts";
 import type { GroupNames } from "./pod-policy.ts";
+import type { PortNumbers } from "./port-numbers.ts";
 import type { RuleMatch, TierPolicy, TierPolicyRule, TierPort } from "./tier-policy.ts";
 
 /** The rules of one direction of a tier, and the policy of each. */
@@ -25,14 +27,10 @@ export function tierRules(
   const ordered = [...policies].sort(
     (a, b) => a.priority - b.priority || (a.title < b.title ? -1 : 1),
   );
-  const found = ordered.flatMap((policy) =>
-    policy[direction].flatMap((rule) =>
-      rulesOf(rule, pod, options.direction, groups).map((made) => ({
-        rule: made,
-        title: policy.title,
-      })),
-    ),
+  const drafts = ordered.flatMap(({ title, [direction]: rules }) =>
+    rules.flatMap((each) => rulesOf(each, pod, direction, groups).map((rule) => ({ rule, title }))),
   );
+  const found = withNumbers(drafts, groups);
   return { rules: found.map(({ rule }) => rule), titles: found.map(({ title }) => title) };
 }
 
@@ -42,7 +40,7 @@ function rulesOf(
   pod: PodFacts,
   direction: "ingress" | "egress",
   groups: GroupNames,
-): readonly TierRule[] {
+): readonly (TierRule | NamedRules<TierRule>)[] {
   if (!match) return [{ action }];
   const { ports } = match;
   const isPlain = (port: TierPort): port is PolicyPort => !("name" in port);
@@ -52,7 +50,8 @@ function rulesOf(
   const known = [...plain, ...own.map(({ protocol, port }) => ({ protocol, port }))];
   const isOfPorts = ports.length > 0 && known.length === 0;
   const peers = isOfPorts ? [] : [{ ...peersRule(match, known, groups), action }];
-  return [...peers, ...(direction === "egress" ? namedRules(match, names, action, groups) : [])];
+  const isNamed = direction === "egress" && names.length > 0;
+  return [...peers, ...(isNamed ? [namedRules(match, names, action, groups)] : [])];
 }
 
 function peersRule(
@@ -76,31 +75,48 @@ function namedRules(
   names: readonly string[],
   action: RuleAction,
   groups: GroupNames,
-): readonly TierRule[] {
-  const rules: TierRule[] = [];
-  const closing: TierRule[] = [];
-  for (const pods of match.pods)
-    for (const port of names.flatMap(ofEachProtocol)) {
-      const { protocol } = port;
-      const { numbers, areAll } = groups.portNumbers(pods, port);
-      for (const number of numbers)
-        rules.push({
-          groups: [groups.name({ ...pods, port: { ...port, number } })],
-          ports: [{ protocol, port: number }],
-          action,
-        });
-      if (areAll || action === "allow") continue;
-      // Without a rule, other numbers could be reached by what comes later: pods that have them are closed.
-      const otherThan = new Set(numbers);
-      closing.push({
-        groups: [groups.name({ ...pods, port: { ...port, otherThan } })],
-        ports: [{ protocol }],
-        action: "deny",
-      });
-    }
-  return [...rules, ...closing];
+): NamedRules<TierRule> {
+  const ports = match.pods.flatMap((selector) =>
+    names.flatMap(ofEachProtocol).map((port) => ({ selector, port })),
+  );
+  return {
+    ports,
+    of: (numbersOf) => [
+      ...ports.flatMap((each) => rulesOfNumbers(each, numbersOf(each), action, groups)),
+      // They come behind the rules of all ports.
+      ...ports.flatMap((each) => closingRules(each, numbersOf(each), action, groups)),
+    ],
+  };
 }
 
-function ofEachProtocol(name: string): readonly (PortName & { readonly protocol: Protocol })[] {
+function rulesOfNumbers(
+  { selector, port }: PodsPort,
+  { numbers }: PortNumbers,
+  action: RuleAction,
+  groups: GroupNames,
+): readonly TierRule[] {
+  const { protocol } = port;
+  return numbers.map((number) => ({
+    groups: [groups.name({ ...selector, port: { ...port, number } })],
+    ports: [{ protocol, port: number }],
+    action,
+  }));
+}
+
+/** Without a rule, other numbers could be reached by what comes later: pods that have them are closed. */
+function closingRules(
+  { selector, port }: PodsPort,
+  { numbers, areAll }: PortNumbers,
+  action: RuleAction,
+  groups: GroupNames,
+): readonly TierRule[] {
+  if (areAll || action === "allow") return [];
+  const otherThan = new Set(numbers);
+  const { protocol } = port;
+  const group = groups.name({ ...selector, port: { ...port, otherThan } });
+  return [{ groups: [group], ports: [{ protocol }], action: "deny" }];
+}
+
+function ofEachProtocol(name: string): readonly PortName[] {
   return (["TCP", "UDP", "SCTP"] as const).map((protocol) => ({ name, protocol }));
 }

@@ -38,6 +38,8 @@ interface Shared extends PodRules {
   /** Groups whose addresses the rules name, and those of numbers that they were made from. */
   readonly groups: ReadonlySet<string>;
   readonly numbers: ReadonlySet<string>;
+  /** Groups of numbers of which only the first ones have rules. */
+  readonly cut: ReadonlySet<string>;
   pods: number;
 }
 
@@ -124,8 +126,9 @@ export class SharedRules {
 
   /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
   change(name: string, change: GroupChange, version: number): boolean {
-    const { isOther } = change;
-    if (isOther) for (const shared of this.#byNumbers.get(name) ?? []) this.#outdate(shared);
+    const { isOther, isReranked } = change;
+    for (const shared of isOther || isReranked ? (this.#byNumbers.get(name) ?? []) : [])
+      if (isOther || shared.cut.has(name)) this.#outdate(shared);
     this.#index.budget.noteChange(name);
     for (const shared of this.#byGroup.get(name) ?? []) {
       shared.bytes += change.bytes;
@@ -182,6 +185,7 @@ export class SharedRules {
     this.#settleBudget();
     const named = new Set<string>();
     const numbers = new Set<string>();
+    const cut = new Set<string>();
     const find = () =>
       this.#index.rulesOf(choice, {
         name: (selector) => {
@@ -189,10 +193,11 @@ export class SharedRules {
           named.add(name);
           return name;
         },
-        portNumbers: (selector, port) => {
+        portNumbers: (selector, port, most) => {
           const numbersOf = groups.numbersName(selector, port);
           numbers.add(numbersOf);
-          return groups.portNumbers(selector, port);
+          if (most !== undefined) cut.add(numbersOf);
+          return groups.portNumbers(selector, port, most);
         },
       });
     const { view: wanted, ...directions } = this.#orForget(find, [named, numbers]);
@@ -218,6 +223,7 @@ export class SharedRules {
       plain,
       groups: used,
       numbers,
+      cut,
       pods: 0,
     };
     for (const name of held) groups.hold(name, 1);

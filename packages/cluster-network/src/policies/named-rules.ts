@@ -1,0 +1,52 @@
+import { limits } from "@kip/network-view";
+import type { GroupSelector, PortName } from "./address-groups.ts";
+import type { GroupNames } from "./pod-policy.ts";
+import { fairShare, mostNumbersOfList, type PortNumbers } from "./port-numbers.ts";
+
+/** A named port of the pods that a selector chooses. */
+export interface PodsPort {
+  readonly selector: GroupSelector;
+  readonly port: PortName;
+}
+
+/** Rules for named ports outwards: a name is another number in each pod. */
+export interface NamedRules<Rule> {
+  readonly ports: readonly PodsPort[];
+  /** The rules, if each of the ports has these numbers. */
+  readonly of: (numbersOf: (port: PodsPort) => PortNumbers) => readonly Rule[];
+}
+
+/** A rule, or rules for named ports, and the policy that has them. */
+export interface RuleDraft<Rule> {
+  readonly title: string;
+  readonly rule: Rule | NamedRules<Rule>;
+}
+
+/**
+ * Rules of one list of a pod, with numbers in place of named ports. If those have too many numbers together, the ones that have most get
+ * the same share each, and the others all of theirs: other pods neither close this one nor take what a name means in few pods.
+ */
+export function withNumbers<Rule extends object>(
+  drafts: readonly RuleDraft<Rule>[],
+  groups: GroupNames,
+): readonly { readonly title: string; readonly rule: Rule }[] {
+  const ports = drafts.flatMap(({ rule }) => (isNamed(rule) ? rule.ports : []));
+  const known = new Map(ports.map((each) => [each, groups.portNumbers(each.selector, each.port)]));
+  const counts = [...known.values()].flatMap(({ numbers }) => numbers.length || []);
+  // Each may need one more rule, for numbers that have none.
+  const others = drafts.filter(({ rule }) => !isNamed(rule)).length + counts.length;
+  const most = fairShare(counts, Math.min(mostNumbersOfList, limits.rules - others));
+  const numbersOf = (each: PodsPort): PortNumbers => {
+    const all = known.get(each);
+    const areFew = all !== undefined && all.numbers.length <= most;
+    return areFew ? all : groups.portNumbers(each.selector, each.port, most);
+  };
+  return drafts.flatMap(({ title, rule }) => {
+    const rules = isNamed(rule) ? rule.of(numbersOf) : [rule];
+    return rules.map((made) => ({ title, rule: made }));
+  });
+}
+
+function isNamed<Rule extends object>(rule: Rule | NamedRules<Rule>): rule is NamedRules<Rule> {
+  return "of" in rule;
+}
