@@ -1,16 +1,22 @@
-interface Entry {
+interface Entry<Rank> {
   readonly name: string;
-  readonly rank: string;
+  readonly rank: Rank;
   /** Of several of one rank, the first comes first. */
   readonly number: number;
 }
 
 /** Names by rank, of which the least is known: a change takes a time that grows with the logarithm of their number. */
-export class LeastFirst {
-  readonly #current = new Map<string, Entry>();
+export class LeastFirst<Rank extends string | number | object = string> {
+  readonly #isLess: (a: Rank, b: Rank) => boolean;
+  readonly #current = new Map<string, Entry<Rank>>();
   /** A binary heap; what is no longer current is taken out when it is the least, or when that is most of it. */
-  #heap: Entry[] = [];
+  #heap: Entry<Rank>[] = [];
   #lastNumber = 0;
+
+  /** @param isLess whether a rank comes before another one; default `<` */
+  constructor(isLess: (a: Rank, b: Rank) => boolean = (a, b) => a < b) {
+    this.#isLess = isLess;
+  }
 
   get size(): number {
     return this.#current.size;
@@ -25,8 +31,13 @@ export class LeastFirst {
     return undefined;
   }
 
+  /** The rank of a name. */
+  rankOf(name: string): Rank | undefined {
+    return this.#current.get(name)?.rank;
+  }
+
   /** Sets the rank of a name; undefined removes it. */
-  set(name: string, rank: string | undefined): void {
+  set(name: string, rank: Rank | undefined): void {
     if (this.#current.get(name)?.rank === rank) return;
     if (rank === undefined) {
       this.#current.delete(name);
@@ -35,16 +46,16 @@ export class LeastFirst {
     const entry = { name, rank, number: ++this.#lastNumber };
     this.#current.set(name, entry);
     if (this.#heap.length > 2 * this.#current.size + 8)
-      this.#heap = [...this.#current.values()].sort((a, b) => (isBefore(a, b) ? -1 : 1));
+      this.#heap = [...this.#current.values()].sort((a, b) => (this.#isBefore(a, b) ? -1 : 1));
     else this.#put(entry);
   }
 
-  #put(entry: Entry): void {
+  #put(entry: Entry<Rank>): void {
     const heap = this.#heap;
     let at = heap.length;
     for (; at > 0; at = (at - 1) >> 1) {
       const above = heap[(at - 1) >> 1];
-      if (!above || isBefore(above, entry)) break;
+      if (!above || this.#isBefore(above, entry)) break;
       heap[at] = above;
     }
     heap[at] = entry;
@@ -58,16 +69,17 @@ export class LeastFirst {
     for (;;) {
       const [left, right] = [heap[2 * at + 1], heap[2 * at + 2]];
       if (!left) break;
-      const isRight = right !== undefined && isBefore(right, left);
+      const isRight = right !== undefined && this.#isBefore(right, left);
       const below = isRight ? right : left;
-      if (isBefore(last, below)) break;
+      if (this.#isBefore(last, below)) break;
       heap[at] = below;
       at = 2 * at + (isRight ? 2 : 1);
     }
     heap[at] = last;
   }
-}
 
-function isBefore(a: Entry, b: Entry): boolean {
-  return a.rank === b.rank ? a.number < b.number : a.rank < b.rank;
+  #isBefore(a: Entry<Rank>, b: Entry<Rank>): boolean {
+    if (this.#isLess(a.rank, b.rank)) return true;
+    return !this.#isLess(b.rank, a.rank) && a.number < b.number;
+  }
 }

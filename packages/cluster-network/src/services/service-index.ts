@@ -89,7 +89,7 @@ export class ServiceIndex {
     }
     if (keys.size > 0) this.#byNamespace.set(namespace, keys);
     else this.#byNamespace.delete(namespace);
-    this.#changed.add(key);
+    this.#noteChange(key);
   }
 
   /** Takes a slice. One without the label of a Service is of none; another label takes it from the Service that it was of. */
@@ -103,7 +103,7 @@ export class ServiceIndex {
       const slices = this.#slices.get(before);
       if (owner !== before) slices?.delete(name);
       if (slices?.size === 0) this.#slices.delete(before);
-      this.#changed.add(before);
+      this.#noteChange(before);
     }
     if (owner === undefined) {
       this.#ownerOf.delete(id);
@@ -112,7 +112,7 @@ export class ServiceIndex {
     const slices = this.#slices.get(owner) ?? new Map<string, EndpointSlice>();
     this.#slices.set(owner, slices.set(name, slice));
     this.#ownerOf.set(id, owner);
-    this.#changed.add(owner);
+    this.#noteChange(owner);
   }
 
   /** A Service as it is now; undefined if there is none, nodes do not lead its packets, or there is no room for its rules. */
@@ -156,7 +156,7 @@ export class ServiceIndex {
     const losers = new Set<string>();
     for (const { lost, got } of this.#takeMoves(wanted, share)) {
       for (const other of lost) losers.add(other);
-      for (const other of got) if (!wanted.has(other)) this.#changed.add(other);
+      for (const other of got) if (!wanted.has(other)) this.#noteChange(other);
     }
     for (const [key, view] of wanted) this.#give(views, key, view);
     // To compute them again may take any time: one Service may take addresses of hundreds of large ones.
@@ -215,7 +215,7 @@ export class ServiceIndex {
       wanted.set(key, this.budget.isRefused(key) ? undefined : view);
     }
     for (const key of refused) wanted.set(key, undefined);
-    for (const key of admitted) if (!wanted.has(key)) this.#changed.add(key);
+    for (const key of admitted) if (!wanted.has(key)) this.#noteChange(key);
     this.#reportRefused(refused);
     return wanted;
   }
@@ -231,16 +231,21 @@ export class ServiceIndex {
     return this.#services.get(key)?.metadata.creationTimestamp ?? "";
   }
 
-  /** How long a changed Service takes; undefined if it has no rules. */
-  #weightOf(key: string): number | undefined {
+  /** What has no rules takes no time, and is given in any case. */
+  #noteChange(key: string): void {
     const service = this.#services.get(key);
-    if (!service || !isProxied(service)) return undefined;
+    this.#changed.add(key, !service || !isProxied(service));
+  }
+
+  /** How long a changed Service takes. */
+  #weightOf(key: string): number {
+    const service = this.#services.get(key);
     let endpoints = 0;
     for (const slice of this.#slices.get(key)?.values() ?? [])
       endpoints +=
         Math.max(1, slice.endpoints?.length ?? 0) * Math.max(1, slice.ports?.length ?? 0);
-    const { ports = [], externalIPs = [] } = service.spec ?? {};
-    const external = externalIPs.length + (service.status?.loadBalancer?.ingress?.length ?? 0);
+    const { ports = [], externalIPs = [] } = service?.spec ?? {};
+    const external = externalIPs.length + (service?.status?.loadBalancer?.ingress?.length ?? 0);
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
     const ofEndpoints = Math.min(Math.floor(endpoints / endpointsAsOne), mostWeight);
     return 1 + ofEndpoints + Math.floor(claims / claimsAsOne);
