@@ -1,6 +1,6 @@
 import http2, { type ClientHttp2Session } from "node:http2";
 import net, { type Socket } from "node:net";
-import tls, { type PeerCertificate, type TLSSocket } from "node:tls";
+import tls, { type PeerCertificate, type SecureContext, type TLSSocket } from "node:tls";
 import { AgentError } from "./errors.ts";
 import { cellServerName } from "./routes.ts";
 
@@ -60,10 +60,7 @@ export async function openSession(
   const secure = tls.connect({
     socket,
     servername: name,
-    ca: peer.ca,
-    cert: peer.certificate,
-    key: peer.key,
-    minVersion: "TLSv1.3",
+    secureContext: contextFor(peer),
     ALPNProtocols: ["h2"],
     checkServerIdentity: (_host, certificate) => checkName(name, certificate),
   });
@@ -87,6 +84,18 @@ export async function openSession(
   // Requests carry the failures of the connection; without a listener Node would end the process.
   session.on("error", () => {});
   return session;
+}
+
+let known:
+  (Pick<PeerOptions, "ca" | "certificate" | "key"> & { context: SecureContext }) | undefined;
+
+/** Kip has one pair of its own at a time: all connections share what OpenSSL makes of it, 100 KB and a millisecond each. */
+function contextFor({ ca, certificate, key }: PeerOptions): SecureContext {
+  if (known?.ca !== ca || known.certificate !== certificate || known.key !== key) {
+    const context = tls.createSecureContext({ ca, cert: certificate, key, minVersion: "TLSv1.3" });
+    known = { ca, certificate, key, context };
+  }
+  return known.context;
 }
 
 /** The error for a connection that cannot be made or was lost. */

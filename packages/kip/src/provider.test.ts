@@ -61,6 +61,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       },
       followAgent: async (_client: AgentClient, each: AgentFollower) => void (follower = each),
       noteReport: () => {},
+      flush: async () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
     archive: {

@@ -300,6 +300,7 @@ export class KipProvider implements PodProvider {
     this.#subscriptions.dispose();
     this.#stopped.abort(new DOMException("The provider was stopped", "AbortError"));
     await Promise.all([...this.#workers.values()].map((worker) => worker.stop()));
+    await this.#options.steps.flush();
   }
 
   /** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */

@@ -297,6 +297,7 @@ describe("a cloud without capacity", () => {
     await settle();
     assert.equal((await life.machines()).length, 5);
     await life.kill();
+    await world.clock.advance(1000); // statuses of Cells are written
     assert.equal(world.clock.sleepers, 0);
   });
 
@@ -318,6 +319,7 @@ describe("a cloud without capacity", () => {
     assert.deepEqual(await life.machines(), ["p sim.2"]);
     await life.kill();
     await world.clock.advance(0); // the machine has started
+    await world.clock.advance(1000); // statuses of Cells are written
     assert.equal(world.clock.sleepers, 0);
   });
 

@@ -133,6 +133,7 @@ class Life {
       executors: { ...real.executors, connect: async (_step, context) => this.#connect(context) },
       followAgent: async (client, follower) => await this.#follow(client, follower),
       noteReport: () => {},
+      flush: async () => {},
     };
     const options = { ...parts, steps };
     this.provider = new KipProvider(options as unknown as KipProviderOptions); // all that is called

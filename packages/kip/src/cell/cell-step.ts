@@ -50,4 +50,6 @@ export interface CellSteps {
   followAgent(client: AgentClient, follower: AgentFollower): Promise<void>;
   /** Takes over what the newest report of the agent says beside the pod's status. */
   noteReport(context: Pick<CellContext, "state" | "change">): void;
+  /** Writes what is still to be written of Cells; for the end of kip, when the workers have stopped. */
+  flush(): Promise<void>;
 }

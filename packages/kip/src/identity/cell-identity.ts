@@ -27,7 +27,7 @@ export interface IdentityOptions {
 export class CellIdentities {
   readonly #authority: CertificateAuthority;
   readonly #clock: Clock;
-  #client: { readonly pair: KeyPair; readonly expires: number } | undefined;
+  #client: { readonly pair: Promise<KeyPair>; readonly expires: number } | undefined;
 
   private constructor(authority: CertificateAuthority, clock: Clock) {
     this.#authority = authority;
@@ -63,17 +63,21 @@ export class CellIdentities {
     };
   }
 
-  /** Kip's own client certificate, renewed at half of its lifetime. */
+  /** Kip's own client certificate, the same for all connections, renewed at half of its lifetime. */
   async clientPair(): Promise<KeyPair> {
     const now = this.#clock.now();
-    if (this.#client && this.#client.expires - now > identityValidMs / 2) return this.#client.pair;
-    const pair = await this.#authority.issue({
+    if (this.#client && this.#client.expires - now > identityValidMs / 2)
+      return await this.#client.pair;
+    const pair = this.#authority.issue({
       commonName: "kip",
       usages: ["client"],
       validMs: identityValidMs,
     });
     this.#client = { pair, expires: now + identityValidMs };
-    return pair;
+    pair.catch(() => {
+      if (this.#client?.pair === pair) this.#client = undefined;
+    });
+    return await pair;
   }
 }
 

@@ -138,9 +138,9 @@ function conditions(
   );
 }
 
-/** Those of the cell; of the last one when it is gone. */
-function cellAddresses({ state, pod }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
-  const own = hostAddresses(state).map((ip) => ({ ip }));
+/** Those of the cell, once it has the pod: a write less for each start. Of the last one when it is gone. */
+function cellAddresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
+  const own = report ? hostAddresses(state).map((ip) => ({ ip })) : [];
   const { hostIP = "", hostIPs = [{ ip: hostIP }] } = state.status ?? pod.status ?? {};
   if (own[0]) return { hostIP: own[0].ip, hostIPs: own };
   return hostIP === "" ? {} : { hostIP, hostIPs };

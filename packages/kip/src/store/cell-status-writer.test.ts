@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import { CellStatusWriter } from "./cell-status-writer.ts";
-import type { Cell, CellPhase } from "../state/cell.ts";
+import type { Cell, CellPhase, CellStatus } from "../state/cell.ts";
+
+type WriteStatus = (cell: Cell, status: CellStatus) => Promise<void>;
+
+function start(writeStatus: WriteStatus) {
+  const clock = new ManualClock();
+  const writer = new CellStatusWriter({ store: { writeStatus }, clock, logger: silentLogger });
+  return { clock, writer };
+}
 
 const cell = { metadata: { name: "c", uid: "u" } } as unknown as Cell; // all that is looked at
 
@@ -9,11 +19,9 @@ describe("CellStatusWriter", () => {
   it("writes one after the other, and the newest last", async () => {
     const written: CellPhase[] = [];
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const writer = new CellStatusWriter({
-      writeStatus: async (_cell, { phase }) => {
-        written.push(phase);
-        await gates[written.length - 1]?.promise;
-      },
+    const { writer } = start(async (_cell, { phase }) => {
+      written.push(phase);
+      await gates[written.length - 1]?.promise;
     });
     const phases = ["Launching", "Booting", "Ready", "Claimed"] as const;
     const writes = phases.map((phase) => writer.write(cell, { phase }));
@@ -28,15 +36,35 @@ describe("CellStatusWriter", () => {
 
   it("reports a failure to the caller of that write, and continues", async () => {
     let calls = 0;
-    const writer = new CellStatusWriter({
-      writeStatus: async () => {
-        if (calls++ === 0) throw new Error("no answer");
-      },
+    const { writer } = start(async () => {
+      if (calls++ === 0) throw new Error("no answer");
     });
     const first = writer.write(cell, { phase: "Booting" });
     const second = writer.write(cell, { phase: "Ready" });
     await assert.rejects(first, /no answer/);
     await second;
     assert.equal(calls, 2);
+  });
+
+  it("writes what is noted after a second, the newest alone, and with what is written", async () => {
+    const written: CellPhase[] = [];
+    const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
+    writer.note(cell, { phase: "Launching" });
+    await clock.advance(500);
+    writer.note(cell, { phase: "Booting" });
+    await clock.advance(500);
+    assert.deepEqual(written, ["Booting"]);
+    writer.note(cell, { phase: "Ready" });
+    await writer.write(cell, { phase: "Claimed" });
+    await clock.advance(2000);
+    assert.deepEqual(written, ["Booting", "Claimed"]);
+    writer.note(cell, { phase: "Draining" });
+    await writer.flush();
+    await clock.advance(2000);
+    assert.deepEqual(written, ["Booting", "Claimed", "Draining"]);
+    writer.note(cell, { phase: "Terminating" });
+    writer.forget(cell);
+    await clock.advance(2000);
+    assert.equal(written.length, 3);
   });
 });

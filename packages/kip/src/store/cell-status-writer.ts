@@ -1,3 +1,4 @@
+import type { Clock, Logger } from "@kip/base";
 import type { CellStore } from "./cell-store.ts";
 import type { Cell, CellStatus } from "../state/cell.ts";
 
@@ -6,17 +7,60 @@ interface Pending {
   work: Promise<void>;
 }
 
+interface Note {
+  cell: Cell;
+  status: CellStatus;
+  /** Aborted when it need not be written: a newer status was, or the Cell is gone. */
+  readonly settled: AbortController;
+}
+
+/** What {@link CellStatusWriter} works with. */
+export interface CellStatusWriterOptions {
+  readonly store: Pick<CellStore, "writeStatus">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How long a status that nothing waits for may wait for a newer one, milliseconds: a quick start is one write, not one for each phase. */
+const noteMs = 1000;
+
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
 export class CellStatusWriter {
-  readonly #store: Pick<CellStore, "writeStatus">;
+  readonly #options: CellStatusWriterOptions;
   readonly #pending = new Map<string, Pending>();
+  readonly #notes = new Map<string, Note>();
 
-  constructor(store: Pick<CellStore, "writeStatus">) {
-    this.#store = store;
+  constructor(options: CellStatusWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Has this status, or a newer one, written within a second. A failure is logged. */
+  note(cell: Cell, status: CellStatus): void {
+    const { uid } = cell.metadata;
+    const known = this.#notes.get(uid);
+    if (known) {
+      known.status = status;
+      return;
+    }
+    const note: Note = { cell, status, settled: new AbortController() };
+    this.#notes.set(uid, note);
+    void this.#writeLater(note);
+  }
+
+  /** The Cell is gone: nothing more is written of it. */
+  forget({ metadata: { uid } }: Cell): void {
+    this.#notes.get(uid)?.settled.abort();
+    this.#notes.delete(uid);
+  }
+
+  /** Writes at once what was noted; for the end of kip. Failures are logged. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.#notes.values()].map(async (note) => await this.#writeNote(note)));
   }
 
   /** Resolves when this status, or a newer one, is written. @throws as the write that failed */
   async write(cell: Cell, status: CellStatus): Promise<void> {
+    this.forget(cell);
     const { uid } = cell.metadata;
     const known = this.#pending.get(uid);
     if (known) {
@@ -34,11 +78,28 @@ export class CellStatusWriter {
     await pending.work;
   }
 
+  async #writeLater(note: Note): Promise<void> {
+    try {
+      await this.#options.clock.sleep(noteMs, note.settled.signal);
+    } catch {
+      return; // settled
+    }
+    await this.#writeNote(note);
+  }
+
+  async #writeNote({ cell, status }: Note): Promise<void> {
+    try {
+      await this.write(cell, status);
+    } catch (error) {
+      this.#options.logger.warn("Could not write the status of a cell", { err: error });
+    }
+  }
+
   async #writeNewest(uid: string, pending: Pending): Promise<void> {
     const { newest } = pending;
     pending.newest = undefined;
     try {
-      if (newest) await this.#store.writeStatus(newest.cell, newest.status);
+      if (newest) await this.#options.store.writeStatus(newest.cell, newest.status);
     } finally {
       if (pending.newest === undefined) this.#pending.delete(uid);
     }

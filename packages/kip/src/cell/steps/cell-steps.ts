@@ -17,13 +17,14 @@ type OwnTools = "statuses" | "knownImages" | "shortages" | "pace";
 
 /** The steps of the cells of one kip, which share these tools. */
 export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
-  const statuses = new CellStatusWriter(options.store);
+  const statuses = new CellStatusWriter(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
   const tools = { ...options, ...shared, statuses, knownImages: new KnownImages() };
   return {
     executors: cellExecutors(tools),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),
     noteReport: (context) => noteReport(tools, context),
+    flush: async () => await statuses.flush(),
   };
 }
 

@@ -71,7 +71,7 @@ export async function terminate(
 
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
 export async function deleteCell(
-  { store, onEvent, logger }: CellTools,
+  { store, statuses, onEvent, logger }: CellTools,
   context: CellContext,
   isLost: boolean,
 ): Promise<CellChange | undefined> {
@@ -79,6 +79,7 @@ export async function deleteCell(
   const cell = cellOf(context);
   const { name } = cell.metadata;
   const { uid } = state().podRef;
+  statuses.forget(cell);
   await store.remove(cell);
   logger.info("Deleted a Cell", { cell: name, podUid: uid });
   const { client } = state().agent;

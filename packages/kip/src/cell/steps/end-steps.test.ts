@@ -75,6 +75,8 @@ function start(pod: Pod, change: CellStateParts = {}) {
       },
     },
     statuses: {
+      note: (_cell: Cell, status: CellStatus) => void written.push(status),
+      forget: () => {},
       write: async (_cell: Cell, status: CellStatus) => {
         const refusal = refusals.shift();
         if (refusal) throw refusal;
@@ -116,12 +118,11 @@ describe("recordEnd() beside other writes", () => {
     const { tools, cell } = start(podOf("Never", {}), parts);
     const written: CellStatus[] = [];
     const gate = Promise.withResolvers<void>();
-    const writer = new CellStatusWriter({
-      writeStatus: async (_cell, status) => {
-        written.push(status);
-        await gate.promise;
-      },
-    });
+    const writeStatus = async (_cell: Cell, status: CellStatus): Promise<void> => {
+      written.push(status);
+      await gate.promise;
+    };
+    const writer = new CellStatusWriter({ ...tools, store: { writeStatus } });
     const first = writer.write(object, cell.state.cell.status);
     const recorded = cell.run((context) => recordEnd({ ...tools, statuses: writer }, context));
     const last = writer.write(object, { ...cell.state.cell.status, startMs: { start: 1 } });

@@ -52,18 +52,15 @@ export interface CellTools {
   readonly onProblem: (podUid: string, reason: string, message: string) => void;
 }
 
-/** Changes the Cell's status, and writes it in the background; the newest one wins. */
+/** Changes the Cell's status, which is written within a second unless a newer one is: kip can do without it after a restart. */
 export function setStatus(
-  { statuses, logger }: Pick<CellTools, "statuses" | "logger">,
+  { statuses }: Pick<CellTools, "statuses">,
   { change, state }: Pick<CellContext, "change" | "state">,
   status: Partial<CellStatus>,
 ): void {
   change({ kind: "cellStatus", status });
   const { object, status: newest } = state().cell;
-  if (!object) return;
-  statuses.write(object, newest).catch((error: unknown) => {
-    logger.warn("Could not write the status of a cell", { err: error });
-  });
+  if (object) statuses.note(object, newest);
 }
 
 /** The Cell of a pod that has one. @throws as {@link required} */

@@ -65,6 +65,8 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
     store: { remove: async () => {} },
     logger: silentLogger,
     statuses: {
+      note: (_cell: Cell, status: CellStatus) => void written.push(status),
+      forget: () => {},
       write: async (_cell: Cell, status: CellStatus) => {
         if (failures-- > 0) throw new Error("the API does not answer");
         written.push(status);

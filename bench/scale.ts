@@ -1,0 +1,129 @@
+// npm run bench:scale: kip with thousands of pods on a real API server. Machines and agents are simulated: each agent answers at
+// an address of 127.0.0.0/8 over real connections, and says that its containers run. JSON lines, and a table with the goals.
+//   --pods 5000         created at once
+//   --lost 1000         machines that the cloud takes back while all run
+//   --idle-seconds 60   how long nothing happens
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { cpus, loadavg } from "node:os";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { silentLogger, systemClock } from "@kip/base";
+import { sharedControlPlane } from "@kip/control-plane/testing";
+import { createApiClient, loadKubeConfig, paths } from "@kip/k8s-client";
+import { ScalePods } from "./scale/pods.ts";
+import { writesByResource } from "./scale/api-writes.ts";
+import type { Question, Usage } from "./scale/kip.ts";
+import { Goals } from "./virtual-kubelet/goals.ts";
+
+const { values } = parseArgs({
+  options: {
+    pods: { type: "string", default: "5000" },
+    lost: { type: "string", default: "1000" },
+    "idle-seconds": { type: "string", default: "60" },
+  },
+});
+const count = Number(values.pods);
+const lost = Math.min(Number(values.lost), count);
+const idleSeconds = Number(values["idle-seconds"]);
+const nodeName = "bench-scale";
+
+const goals = new Goals();
+await using plane = await sharedControlPlane();
+const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
+  userAgent: "bench/1",
+  logger: silentLogger,
+  clock: systemClock,
+});
+const program = path.join(import.meta.dirname, "scale/kip.ts");
+const kip = fork(program, [plane.kubeconfigPath, nodeName], {
+  execArgv: ["--max-semi-space-size=4"],
+});
+const ended = once(kip, "exit").then(([status]): never => {
+  throw new Error(`kip has ended with status ${String(status)}`);
+});
+ended.catch(() => {}); // seen by what waits for an answer
+try {
+  await Promise.race([once(kip, "message"), ended]);
+  await measure();
+} finally {
+  kip.kill();
+  await client.delete(paths.nodes(nodeName)).catch(() => {}); // it may not be there yet
+  client.close();
+}
+goals.print();
+
+async function measure(): Promise<void> {
+  goals.figure("processors", cpus().length, "");
+  goals.figure("load before, 1 minute", loadavg()[0] ?? 0, "");
+  goals.figure("kip without pods, resident memory", (await usage()).rssMiB, "MiB");
+  const writesBefore = await writesByResource(client);
+  await using pods = new ScalePods({ client, nodeName, namespace: await plane.createNamespace() });
+
+  const start = await timed(async () => await pods.create(count));
+  goals.figure(`${count} pods, all Running`, start.seconds, "s", count / 50);
+  goals.figure("  pods a second", count / start.seconds, "");
+  report("  ", start);
+
+  if (idleSeconds > 0) {
+    const idle = await timed(async () => await pause(idleSeconds * 1000)); // what is measured is that nothing happens
+    const share = (100 * idle.cpuMs) / (idle.seconds * 1000);
+    goals.figure(`  ${idleSeconds} s idle, processor`, share, "% of a core", 100);
+    report("  idle: ", idle);
+  }
+  if (lost > 0) {
+    const replaced = pods.restarted(lost);
+    const loss = await timed(async () => {
+      await ask({ take: lost });
+      await replaced;
+    });
+    goals.figure(`${lost} machines lost, all replaced`, loss.seconds, "s");
+    report("  ", loss);
+  }
+  const end = await timed(async () => await pods.remove());
+  goals.figure(`${count} pods, all gone`, end.seconds, "s", count / 50);
+  report("  ", end);
+  goals.figure("  instances left", end.instances, "", 0);
+  const writes = await writesByResource(client);
+  // The bench itself has created and deleted each pod.
+  let all = -2 * count;
+  for (const [resource, total] of writes) {
+    const more = total - (writesBefore.get(resource) ?? 0);
+    if (more >= count / 100) goals.figure(`  writes of ${resource}`, more / count, "a pod");
+    all += more;
+  }
+  goals.figure("API writes in a pod's life, without the user's", all / count, "", 4);
+  goals.figure("load after, 1 minute", loadavg()[0] ?? 0, "");
+}
+
+interface Timed extends Usage {
+  readonly seconds: number;
+}
+
+/** What was used meanwhile; memory is the most that it ever was. */
+async function timed(work: () => Promise<unknown>): Promise<Timed> {
+  const before = await usage();
+  const startedAt = performance.now();
+  await work();
+  const seconds = (performance.now() - startedAt) / 1000;
+  const after = await usage();
+  return { ...after, seconds, cpuMs: after.cpuMs - before.cpuMs };
+}
+
+function report(indent: string, { cpuMs, blockedMs, rssMiB, maxRssMiB }: Timed): void {
+  goals.figure(`${indent}kip's processor time`, cpuMs / 1000, "s");
+  goals.figure(`${indent}kip's longest block`, blockedMs, "ms");
+  goals.figure(`${indent}kip's resident memory`, rssMiB, "MiB", 400);
+  goals.figure(`${indent}kip's resident memory at most`, maxRssMiB, "MiB");
+}
+
+async function usage(): Promise<Usage> {
+  return await ask("usage");
+}
+
+async function ask(question: Question): Promise<Usage> {
+  kip.send(question);
+  const [answer] = (await Promise.race([once(kip, "message"), ended])) as [Usage]; // our own child's
+  return answer;
+}

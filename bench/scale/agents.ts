@@ -1,0 +1,24 @@
+// The agents of bench/scale.ts, in a process of their own: their memory is not kip's. Kip's process sends an identity and an
+// address for each machine that boots, and an address for each that has ended.
+import { SimulatedAgent } from "@kip/agent-api/testing";
+import type { CellIdentity } from "@kip/agent-api";
+
+/** A machine boots with an identity, or ends. */
+export interface MachineMessage {
+  readonly host: string;
+  readonly identity?: CellIdentity | undefined;
+}
+
+const agents = new Map<string, Promise<SimulatedAgent>>();
+
+process.on("message", ({ host, identity }: MachineMessage) => {
+  const before = agents.get(host);
+  agents.delete(host);
+  const ended = before?.then(async (agent) => await agent[Symbol.asyncDispose]());
+  if (!identity) return;
+  const start = async (): Promise<SimulatedAgent> => {
+    await ended;
+    return await SimulatedAgent.listen({ identity, host });
+  };
+  agents.set(host, start());
+});

@@ -1,0 +1,117 @@
+import { silentLogger, systemClock } from "@kip/base";
+import { createInformer, isNotFound, paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+
+/** Calls to the API server at a time. */
+const concurrency = 32;
+
+/** What {@link ScalePods} works with. */
+export interface ScalePodsOptions {
+  /** The administrator's. */
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  /** An empty one. */
+  readonly namespace: string;
+}
+
+/** Many pods of a node, and what the API says of them. */
+export class ScalePods implements AsyncDisposable {
+  readonly #options: ScalePodsOptions;
+  readonly #stop = new AbortController();
+  /** Those that run, by UID, with their restarts. */
+  readonly #running = new Map<string, number>();
+  readonly #waiting = new Set<() => void>();
+  #existing = 0;
+  #names: readonly string[] = [];
+
+  constructor(options: ScalePodsOptions) {
+    this.#options = options;
+    createInformer<Pod>({
+      client: options.client,
+      path: paths.pods(options.namespace),
+      onEvent: ({ type, object }) => {
+        if (type !== "updated") this.#existing += type === "added" ? 1 : -1;
+        const status = type === "deleted" ? undefined : object.status;
+        const [container] = status?.containerStatuses ?? [];
+        const uid = object.metadata?.uid ?? "";
+        if (status?.phase === "Running" && container?.ready === true)
+          this.#running.set(uid, container.restartCount);
+        else this.#running.delete(uid);
+        for (const check of this.#waiting) check();
+      },
+      logger: silentLogger,
+      clock: systemClock,
+      signal: this.#stop.signal,
+    });
+  }
+
+  /** Resolves when all are ready. */
+  async create(count: number): Promise<void> {
+    const { client, namespace, nodeName } = this.#options;
+    this.#names = Array.from({ length: count }, (_, index) => `p${index}`);
+    const ready = this.#until(() => this.#running.size === count);
+    await inParallel(this.#names, async (name) => {
+      await client.create(paths.pods(namespace), pod(name, nodeName));
+    });
+    await ready;
+  }
+
+  /** Resolves when so many have been restarted, and all are ready. */
+  async restarted(count: number): Promise<void> {
+    await this.#until(
+      () =>
+        this.#running.size === this.#names.length &&
+        [...this.#running.values()].filter((restarts) => restarts > 0).length >= count,
+    );
+  }
+
+  /** Resolves when all are gone. */
+  async remove(): Promise<void> {
+    const { client, namespace } = this.#options;
+    const gone = this.#until(() => this.#existing === 0);
+    await inParallel(this.#names, async (name) => {
+      await client.delete(paths.pods(namespace, name)).catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      });
+    });
+    await gone;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#options.client.delete(paths.namespaces(this.#options.namespace));
+  }
+
+  async #until(isMet: () => boolean): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const check = (): void => {
+      if (isMet()) resolve();
+    };
+    this.#waiting.add(check);
+    await promise;
+    this.#waiting.delete(check);
+  }
+}
+
+async function inParallel(
+  names: readonly string[],
+  work: (name: string) => Promise<void>,
+): Promise<void> {
+  const left = names.values();
+  const worker = async (): Promise<void> => {
+    for (const name of left) await work(name);
+  };
+  await Promise.all(Array.from({ length: concurrency }, worker));
+}
+
+function pod(name: string, nodeName: string): object {
+  return {
+    metadata: { name, labels: { app: "scale" } },
+    spec: {
+      nodeName,
+      terminationGracePeriodSeconds: 5,
+      tolerations: [{ operator: "Exists" }],
+      containers: [{ name: "main", image: "example.test/web:1" }],
+    },
+  };
+}

@@ -1,0 +1,1 @@
+export { SimulatedAgent, type SimulatedAgentOptions } from "./simulated-agent.ts";
