@@ -30,4 +30,49 @@ describe("NetworkRules", () => {
     await rules.apply({ ...change, buckets });
     assert.match(texts.join(""), /^delete element ip kip_services_b services \{ 10\.96\.0\.1 /m);
   });
+
+  it("puts a policy in force beside that of an earlier process, and removes that one in another transaction", async () => {
+    const texts: string[] = [];
+    let there = "kip_policy";
+    const start = (): NetworkRules =>
+      new NetworkRules({
+        place: {
+          podAddresses: ["10.1.0.2"],
+          cable: "kip-pod",
+          nodeAddresses: [],
+          serviceRanges: [],
+          localEndpoints: "own",
+        },
+        takesOver: true,
+        runNft: async (text) => {
+          if (text.startsWith("list")) return await Promise.resolve(`table ip ${there}\n`);
+          texts.push(text);
+          return "";
+        },
+        forget: async () => await Promise.resolve(),
+        logger: silentLogger,
+      });
+    const change = { number: 1, services: new Map(), buckets: [], groups: [], policy: {} };
+    for (const [old, next] of [
+      ["kip_policy", "kip_policy_b"],
+      ["kip_policy_b", "kip_policy"],
+    ] as const) {
+      there = old;
+      texts.length = 0;
+      const rules = start();
+      await rules.apply(change);
+      const isMade = (text: string): boolean => text.includes(`table ip ${next} {`);
+      const isRemoved = (text: string): boolean => text.includes(`delete table ip ${old}\n`);
+      assert.deepEqual(
+        texts
+          .flatMap((text) => [isMade(text) ? "made" : [], isRemoved(text) ? "removed" : []])
+          .flat(),
+        ["made", "removed"],
+      );
+      assert.ok(texts.every((text) => !isMade(text) || !isRemoved(text)));
+      texts.length = 0;
+      await rules.apply({ ...change, policy: { ingress: [] } });
+      assert.match(texts[0] ?? "", new RegExp(`^flush chain ip ${next} ingress$`, "m"));
+    }
+  });
 });

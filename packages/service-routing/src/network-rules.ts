@@ -7,7 +7,13 @@ import {
 } from "@kip/network-view";
 import { SerialQueue, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
-import { closedPolicyTable, policyRules, policyTable } from "./policy-rules.ts";
+import {
+  closedPolicyTable,
+  otherPolicyTable,
+  policyRules,
+  policyTables,
+  type PolicyTable,
+} from "./policy-rules.ts";
 import {
   isPreparedFor,
   placeElements,
@@ -17,7 +23,7 @@ import {
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { Services, type ServiceChanges, type ServiceTable } from "./services.ts";
-import { tableInForce } from "./table-in-force.ts";
+import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 
 /** Options of {@link NetworkRules}. */
@@ -55,6 +61,10 @@ export class NetworkRules {
   readonly #isKnown = { policy: false, services: false };
   /** The table of Services in force; undefined if the kernel must be asked. */
   #inForce: ServiceTable | "none" | undefined;
+  /** The same for the table of the policy. */
+  #policyInForce: PolicyTable | "none" | undefined;
+  /** The one that changes of the policy go to. */
+  #policyTable: PolicyTable = policyTables[0];
   /** Buckets of Services that have not come, while the rules of an earlier process stay in force. */
   readonly #missing = new Set<number>();
 
@@ -65,6 +75,7 @@ export class NetworkRules {
     this.#services = new Services(place, this.#isPrepared ? preparedCounts : []);
     this.#families = familiesOf(place);
     this.#inForce = takesOver ? undefined : "none";
+    this.#policyInForce = this.#inForce;
     if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
 
@@ -93,6 +104,7 @@ export class NetworkRules {
     if (!isPrepared || !policy) return "";
     this.#policy = {};
     this.#inForce = this.#services.table;
+    this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
     this.#isKnown.services = true;
     return placeElements(this.#options.place);
@@ -100,17 +112,18 @@ export class NetworkRules {
 
   async #apply(change: ViewChange): Promise<void> {
     const first = this.#beginWithPrepared(change);
-    const before = this.#isKnown.policy ? this.#policyRules() : undefined;
+    const known = { ...this.#isKnown };
+    const before = this.#policyRules();
     this.#note(change);
     const { texts, stale } = this.#services.change(this.#withBuckets(change));
     for (const bucket of change.buckets) this.#missing.delete(bucket);
-    const policy = (this.#isKnown.policy ? "" : this.#closedTables()) + this.#policyText(before);
-    const isChange = this.#isKnown.services;
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
-    if (isChange) await this.#runAll([first + policy, ...texts]);
+    const policy = known.policy ? this.#policyText(before) : await this.#replacePolicy();
+    if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
     else await this.#runAll([policy]);
+    this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
     this.#isKnown.services = this.#missing.size === 0;
     if (stale.length > 0 && this.#isKnown.services) await this.#forget(stale);
@@ -129,6 +142,30 @@ export class NetworkRules {
     this.#inForce = undefined;
     for (const batch of this.#services.rebuild(inForce, first)) await this.#options.runNft(batch);
     this.#inForce = this.#services.table;
+  }
+
+  /**
+   * Makes the table of the policy again, beside the one that is in force. The kernel asks the chain of the new one first: were both
+   * exchanged at once, a packet could pass the new one before that, and the old one after it.
+   *
+   * @returns commands for another transaction
+   */
+  async #replacePolicy(): Promise<string> {
+    if (this.#options.place.cable === undefined) return "";
+    const { runNft } = this.#options;
+    const inForce = (this.#policyInForce ??=
+      (await policyTableInForce(this.#families, runNft)) ?? "none");
+    // A command that failed may have done its work.
+    this.#policyInForce = undefined;
+    this.#policyTable = inForce === "none" ? policyTables[0] : otherPolicyTable(inForce);
+    const table = this.#closedTables() + this.#policyText(undefined);
+    const old = otherPolicyTable(this.#policyTable);
+    const removal = this.#families
+      .map(({ ip }) => `add table ${ip} ${old}\ndelete table ${ip} ${old}\n`)
+      .join("");
+    if (inForce === "none") return removal + table;
+    await runNft(table);
+    return removal;
   }
 
   /** The policy goes with the first Services, as each run of nft takes time. */
@@ -178,7 +215,7 @@ export class NetworkRules {
   #policyText(before: readonly RuleSet[] | undefined): string {
     const after = this.#policyRules();
     const texts = this.#families.map((family, index) => {
-      const table = new TableChange(`${family.ip} ${policyTable}`);
+      const table = new TableChange(`${family.ip} ${this.#policyTable}`);
       table.add(before?.[index] ?? emptyRuleSet, after?.[index] ?? emptyRuleSet);
       return table.text();
     });
@@ -189,7 +226,9 @@ export class NetworkRules {
     const { cable, nodeAddresses: nodes } = this.#options.place;
     if (cable === undefined) return "";
     return this.#families
-      .map((family) => closedPolicyTable(`${family.ip} ${policyTable}`, { family, cable, nodes }))
+      .map((family) =>
+        closedPolicyTable(`${family.ip} ${this.#policyTable}`, { family, cable, nodes }),
+      )
       .join("");
   }
 }

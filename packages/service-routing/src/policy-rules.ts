@@ -13,8 +13,16 @@ import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 /** Addresses of each group that a policy names, both families. */
 export type Groups = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** Name of the table of policies. */
-export const policyTable = "kip_policy";
+/** Two tables of policies: a new one is put in force before the other one is removed. */
+export const policyTables = ["kip_policy", "kip_policy_b"] as const;
+
+/** The name of a table of policies. */
+export type PolicyTable = (typeof policyTables)[number];
+
+/** The table that is not the given one. */
+export function otherPolicyTable(name: PolicyTable): PolicyTable {
+  return name === policyTables[0] ? policyTables[1] : policyTables[0];
+}
 
 /** What a pod's policy has in the table of one family. */
 export function policyRules(policy: PolicyView, groups: Groups, family: Family): RuleSet {

@@ -1,5 +1,5 @@
 import { families, familiesOf, ofFamily, type Family } from "./family.ts";
-import { closedPolicyTable, policyRules, policyTable } from "./policy-rules.ts";
+import { closedPolicyTable, policyRules, policyTables } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balanceRules } from "./service-rules.ts";
@@ -63,7 +63,7 @@ export function placeElements(place: RoutingPlace): string {
         textOf(servicesTable(family), setOf("pods", place.podAddresses, family)),
         textOf(servicesTable(family), nodes),
         textOf(servicesTable(family), setOf("service_ranges", place.serviceRanges, family)),
-        textOf(`${family.ip} ${policyTable}`, nodes),
+        textOf(policiesTable(family), nodes),
       ];
     })
     .flat()
@@ -73,11 +73,13 @@ export function placeElements(place: RoutingPlace): string {
 function preparedText(tables: PreparedTables, family: Family): string {
   const { cable } = tables;
   const place = nowhere(tables);
-  const policies = `${family.ip} ${policyTable}`;
+  const policies = policiesTable(family);
   const chains = new RuleSetBuilder();
   for (const count of preparedCounts)
     chains.chains.set(balanceChain(count), balanceRules(count, family));
-  const others = serviceTables.slice(1).map((name) => `${family.ip} ${name}`);
+  const others = [...serviceTables.slice(1), ...policyTables.slice(1)].map(
+    (name) => `${family.ip} ${name}`,
+  );
   return [
     emptyTable(servicesTable(family), family, place),
     textOf(servicesTable(family), chains),
@@ -90,6 +92,10 @@ function preparedText(tables: PreparedTables, family: Family): string {
 
 function servicesTable({ ip }: Family): string {
   return `${ip} ${serviceTables[0]}`;
+}
+
+function policiesTable({ ip }: Family): string {
+  return `${ip} ${policyTables[0]}`;
 }
 
 function setOf(name: string, list: readonly string[], family: Family): RuleSet {

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { families } from "./family.ts";
-import { tableInForce } from "./table-in-force.ts";
+import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 
-/** Asks a kernel that has these tables, and hooks in one of them. */
-async function ask(tables: readonly string[], hooked?: string): Promise<string | undefined> {
+/** Asks a kernel that has these tables, the oldest first, and hooks in some of them. */
+async function ask(
+  tables: readonly string[],
+  ...hooked: readonly string[]
+): Promise<string | undefined> {
   return await tableInForce(families, async (text) => {
     if (text.startsWith("list tables")) return tables.map((name) => `table ip ${name}\n`).join("");
-    if (hooked === undefined || !text.includes(hooked)) throw new Error("No such file");
+    if (!hooked.some((name) => text.includes(name))) throw new Error("No such file");
     return "";
   });
 }
@@ -26,8 +29,27 @@ describe("tableInForce()", () => {
     assert.equal(await ask([a, b]), undefined);
   });
 
+  it("names the newer one, if both have hooks, as the old one was not removed", async () => {
+    assert.equal(await ask([a, b], a, b), b);
+    assert.equal(await ask([b, "kip_policy", a], a, b), a);
+  });
+
   it("fails if it cannot be found out", async () => {
     const refuse = async (): Promise<string> => await Promise.reject(new Error("no memory"));
     await assert.rejects(tableInForce(families, refuse), /no memory/);
+  });
+});
+
+describe("policyTableInForce()", () => {
+  it("names the newer table of policies", async () => {
+    const asked = async (...names: readonly string[]): Promise<string | undefined> =>
+      await policyTableInForce(families, async () =>
+        names.map((name) => `table ip ${name}\n`).join(""),
+      );
+    const [first, second] = ["kip_policy", "kip_policy_b"];
+    assert.equal(await asked("kip_services_a"), undefined);
+    assert.equal(await asked("kip_services_a", first), first);
+    assert.equal(await asked(first, second, "kip_services_a"), second);
+    assert.equal(await asked(second, first), first);
   });
 });

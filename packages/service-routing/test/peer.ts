@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 
 export interface PeerRequest {
   readonly id: number;
-  readonly do: "listen" | "tcp" | "udp" | "hold" | "echo";
+  readonly do: "listen" | "tcp" | "udp" | "flood" | "hold" | "echo";
   readonly host: string;
   readonly port: number;
   readonly protocol?: "tcp" | "udp";
@@ -31,6 +31,8 @@ async function answer(request: PeerRequest): Promise<string> {
       return await talk(request);
     case "udp":
       return await exchange(request);
+    case "flood":
+      return await flood(request);
     case "hold":
       return await hold(request);
     case "echo":
@@ -110,6 +112,21 @@ async function exchange(request: PeerRequest): Promise<string> {
     clearTimeout(timer);
     socket.close();
   });
+}
+
+/** Sends packets without a pause until one is answered: `answered`, or `silent` if none is. */
+async function flood({ host, port, timeoutMs = 1000 }: PeerRequest): Promise<string> {
+  const socket = createSocket("udp4");
+  const answered = new AbortController();
+  socket.on("message", () => answered.abort());
+  socket.on("error", () => {});
+  const endMs = performance.now() + timeoutMs;
+  while (performance.now() < endMs && !answered.signal.aborted) {
+    for (let i = 0; i < 64; i++) socket.send("hello", port, host);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  socket.close();
+  return answered.signal.aborted ? "answered" : "silent";
 }
 
 function codeOf(error: unknown): string {
