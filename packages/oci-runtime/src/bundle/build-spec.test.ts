@@ -261,6 +261,8 @@ describe("chooseCapabilities()", () => {
     assert.deepEqual(choose(["ALL"], []), [...machine.capabilities].sort());
     assert.ok(!choose(["ALL"], ["CAP_SYS_ADMIN"]).includes("CAP_SYS_ADMIN"));
     assert.ok(!choose([], ["net_raw"]).includes("CAP_NET_RAW"));
+    assert.ok(!choose(["SYS_ADMIN"], ["SYS_ADMIN"]).includes("CAP_SYS_ADMIN"));
+    assert.deepEqual(choose(["ALL"], ["ALL"]), []);
     assert.throws(() => choose(["NET_ADMN"], []), {
       code: "CAPABILITY_UNKNOWN",
       remedy: "Did you mean NET_ADMIN?",

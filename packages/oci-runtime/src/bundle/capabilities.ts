@@ -75,18 +75,18 @@ export interface CapabilityChoice {
 }
 
 /**
- * The capabilities of a container, sorted. What is added by name wins over `ALL` in drop; what is
- * dropped by name wins over `ALL` in add, as container runtimes do it.
+ * The capabilities of a container, sorted, as containerd chooses them: `ALL` is added, then `ALL` is dropped, then names are
+ * added, then names are dropped. So what is dropped wins, but for a name that is added where `ALL` is dropped.
  * @throws {RuntimeError} `CAPABILITY_UNKNOWN`
  */
 export function chooseCapabilities(choice: CapabilityChoice): readonly string[] {
   if (choice.privileged) return [...choice.available].sort();
   const add = choice.add.map(capabilityName);
   const drop = choice.drop.map(capabilityName);
-  const chosen = new Set(drop.includes("ALL") ? [] : defaultCapabilities);
-  if (add.includes("ALL")) for (const name of choice.available) chosen.add(name);
-  for (const name of drop) chosen.delete(name);
+  const first = add.includes("ALL") ? choice.available : defaultCapabilities;
+  const chosen = new Set(drop.includes("ALL") ? [] : first);
   for (const name of add) if (name !== "ALL") chosen.add(name);
+  for (const name of drop) chosen.delete(name);
   return [...chosen].sort();
 }
 
