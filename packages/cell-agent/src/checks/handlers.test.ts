@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
-import type { AddressInfo, Server } from "node:net";
+import net, { type AddressInfo, type Server } from "node:net";
 import { describe, it } from "node:test";
 import { runCheck, runHook, type CheckTarget } from "./handlers.ts";
 
@@ -215,6 +215,17 @@ describe("runCheck(), by HTTP as Go does it", () => {
       assert.equal((await runCheck({ httpGet: { path, port } }, target, never)).isSuccess, true);
     server.close();
     assert.deepEqual(asked, ["/a/../b/./c", "/%C3%A9%20%7C?q=%C3%A9", "/%2e%41?", "/100%25%3Fx"]);
+  });
+
+  it("takes lines that end without a carriage return", { timeout: 5000 }, async () => {
+    const server = net.createServer((socket) => {
+      socket.on("error", () => {});
+      socket.once("data", () => socket.end("HTTP/1.1 200 OK\nContent-Length: 2\n\nok"));
+    });
+    const httpGet = { path: "/", port: await listen(server) };
+    const result = await runCheck({ httpGet }, target, never);
+    server.close();
+    assert.deepEqual(result, { isSuccess: true, output: "", status: 200 });
   });
 
   it("takes large headers, and the first 10 KiB of a body without end", async () => {

@@ -115,6 +115,8 @@ async function ask(
     signal,
     agent: false as const,
     maxHeaderSize,
+    // Go takes lines that end without a carriage return, as scripts write them. There is one answer on a connection.
+    insecureHTTPParser: true,
     ...own,
   };
   const request = url.startsWith("https:")
