@@ -38,4 +38,16 @@ describe("describeRun()", () => {
     assert.equal(signal("9"), "SIGKILL");
     assert.equal(signal("SIGQUIT", "SIGUSR1"), "SIGUSR1");
   });
+
+  it("writes the image's stop signal as crun knows it", () => {
+    const names = ["sigquit", "Int", "rtmin+3", "6", "SIGIOT", "iot", "29", "SIGPOLL", "15"];
+    const known = ["QUIT", "INT", "RTMIN+3", "ABRT", "ABRT", "ABRT", "IO", "IO", "TERM"];
+    assert.deepEqual(
+      names.map((name) => signal(name)),
+      known.map((name) => `SIG${name}`),
+    );
+    // The kernel's numbers of those that have no name here.
+    assert.equal(signal("37"), "37");
+    assert.equal(signal("SIGNONE"), "SIGNONE");
+  });
 });

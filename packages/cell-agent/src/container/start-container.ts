@@ -212,11 +212,18 @@ function shiftedVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
   return new Set(shifted.map(({ name }) => name));
 }
 
-/** An image writes its stop signal as a name with or without SIG, or as a number. */
+/**
+ * An image writes its stop signal as a name with or without SIG, in letters of any case, or as a number. crun sends none for a
+ * name that it does not know, such as those that stand for another one's number.
+ */
 function stopSignal(text: string | undefined): string {
   if (text === undefined) return "SIGTERM";
-  if (/^\d+$/.test(text)) return signalNames.get(Number(text)) ?? text;
-  return text.startsWith("SIG") ? text : `SIG${text}`;
+  const upper = text.toUpperCase();
+  const name = upper.startsWith("SIG") ? upper : `SIG${upper}`;
+  const code = /^\d+$/.test(text) ? Number(text) : signals.get(name);
+  return code === undefined ? name : (signalNames.get(code) ?? text);
 }
 
-const signalNames = new Map(Object.entries(constants.signals).map(([name, code]) => [code, name]));
+const signals: ReadonlyMap<string, number> = new Map(Object.entries(constants.signals));
+/** Of two names of a number the first, which is the usual one. */
+const signalNames = new Map([...signals].toReversed().map(([name, code]) => [code, name]));
