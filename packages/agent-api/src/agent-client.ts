@@ -16,6 +16,7 @@ import { decodeAnswer, readError, readText } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { EventLoopBudget } from "./event-loop-budget.ts";
 import { FloodGuard } from "./flood-guard.ts";
+import { limitSeconds } from "./longest-seconds.ts";
 import { LatestLine } from "./latest-line.ts";
 import {
   openSession,
@@ -155,7 +156,7 @@ export class AgentClient implements AsyncDisposable {
    * @throws {AgentError} code `AGENT_NO_POD` when there is none
    */
   async deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void> {
-    await this.#json("DELETE", `pod?graceSeconds=${graceSeconds}`, { signal });
+    await this.#json("DELETE", `pod?graceSeconds=${limitSeconds(graceSeconds)}`, { signal });
   }
 
   /**

@@ -43,6 +43,7 @@ export {
   type Channel,
   type Frame,
 } from "./framing.ts";
+export { limitSeconds } from "./longest-seconds.ts";
 export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
 export {
   decodePodReport,

@@ -1,5 +1,11 @@
 import { defined } from "@kip/base";
-import type { DesiredContainer, DesiredHook, DesiredProbe, DesiredVariable } from "@kip/agent-api";
+import {
+  limitSeconds,
+  type DesiredContainer,
+  type DesiredHook,
+  type DesiredProbe,
+  type DesiredVariable,
+} from "@kip/agent-api";
 import type { Container, EphemeralContainer, Pod, Probe, VolumeMount } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { ephemeralStorage } from "./ephemeral-storage.ts";
@@ -203,7 +209,7 @@ function desiredProbe(container: AnyContainer, probe: Probe | undefined): Desire
     periodSeconds: probe.periodSeconds,
     successThreshold: probe.successThreshold,
     failureThreshold: probe.failureThreshold,
-    terminationGracePeriodSeconds: probe.terminationGracePeriodSeconds,
+    terminationGracePeriodSeconds: seconds(probe.terminationGracePeriodSeconds),
   });
 }
 
@@ -219,7 +225,11 @@ function desiredHook(
   handler: Handler | undefined,
 ): DesiredHook | undefined {
   if (!handler) return undefined;
-  return defined({ ...action(container, handler), sleepSeconds: handler.sleep?.seconds });
+  return defined({ ...action(container, handler), sleepSeconds: seconds(handler.sleep?.seconds) });
+}
+
+function seconds(wanted: number | undefined): number | undefined {
+  return wanted === undefined ? undefined : limitSeconds(wanted);
 }
 
 /** What probes and hooks have in common: run a command, or ask an HTTP server. */

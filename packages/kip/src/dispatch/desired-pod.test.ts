@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { decodeDesiredPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { desiredPod, unsupportedVolumes } from "./desired-pod.ts";
@@ -80,6 +81,24 @@ describe("desiredPod()", () => {
     const plain = desired({ hostNetwork: true });
     assert.deepEqual([plain.restartPolicy, plain.terminationGracePeriodSeconds], ["Always", 30]);
     assert.deepEqual([plain.hostNetwork, plain.podIp], [true, undefined]);
+  });
+
+  it("passes periods on that an agent can read, however long they are", () => {
+    const long = Number("9223372036854775807");
+    const exec = { command: ["true"] };
+    const main = {
+      name: "main",
+      livenessProbe: { exec, terminationGracePeriodSeconds: long },
+      lifecycle: { preStop: { sleep: { seconds: long } } },
+    };
+    const pod = desired({ terminationGracePeriodSeconds: long, containers: [main] });
+    const { terminationGracePeriodSeconds, containers } = decodeDesiredPod(pod, "pod");
+    const seconds = [
+      terminationGracePeriodSeconds,
+      containers[0]?.livenessProbe?.terminationGracePeriodSeconds,
+      containers[0]?.preStop?.sleepSeconds,
+    ];
+    assert.deepEqual(seconds, [2 ** 31 - 1, 2 ** 31 - 1, 2 ** 31 - 1]);
   });
 
   it("leaves containers out that have ended for good, but no init containers", () => {

@@ -1,12 +1,13 @@
 import { defined } from "@kip/base";
-import type {
-  DesiredContainer,
-  DesiredImageSettings,
-  DesiredLogs,
-  DesiredPod,
-  DesiredRegistry,
-  DesiredSeccompProfile,
-  DesiredVolume,
+import {
+  limitSeconds,
+  type DesiredContainer,
+  type DesiredImageSettings,
+  type DesiredLogs,
+  type DesiredPod,
+  type DesiredRegistry,
+  type DesiredSeccompProfile,
+  type DesiredVolume,
 } from "@kip/agent-api";
 import type { InstanceIpv6, RegistryLogIn } from "@kip/cloud";
 import type { Container, Pod, Volume } from "@kip/k8s-types";
@@ -83,7 +84,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     podIp: hostNetwork ? undefined : podIp,
     hostPorts: desiredHostPorts(pod, { cell: addresses.hostIPs[0] ?? "", node: context.nodeIp }),
     ipv6: desiredIpv6(context.ipv6, hostNetwork),
-    terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
+    terminationGracePeriodSeconds: limitSeconds(spec.terminationGracePeriodSeconds ?? 30),
     activeDeadlineSeconds: spec.activeDeadlineSeconds,
     activeForMs: context.activeForMs,
     ephemeralStorageLimit: podStorageLimit(pod),
