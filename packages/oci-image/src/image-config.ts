@@ -37,6 +37,7 @@ export interface ConfigDocument {
 
 const texts = decode.optional(decode.list(decode.string));
 const keys = decode.optional(decode.map(decode.unknownValue));
+const maxVolumes = 1000;
 const optionalText = decode.optional(decode.string);
 
 const diffId: Decoder<string> = (value, path) => {
@@ -92,7 +93,11 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
 
 /** Two texts may mean one path. The root cannot be a volume of itself. */
 function volumesOf(paths: readonly string[]): readonly string[] {
-  return [...new Set(paths.map(rooted))].filter((path) => path !== "/");
+  const volumes = [...new Set(paths.map(rooted))].filter((path) => path !== "/");
+  // Each is a folder and a mount of every container.
+  if (volumes.length > maxVolumes)
+    throw invalidImage(`its configuration has more than ${maxVolumes} volumes`);
+  return volumes;
 }
 
 /** Clean and absolute: `..` cannot climb above the root, as nothing is above it. */

@@ -113,6 +113,19 @@ describe("parseConfig()", () => {
     assert.deepEqual(parseConfig(bytes(document)).config.volumes, ["/data"]);
   });
 
+  it("takes 1,000 volumes of an image, and refuses one with more", () => {
+    const parse = (count: number): readonly string[] => {
+      const names = Array.from({ length: count }, (_, index) => [`/v/${index}`, {}] as const);
+      const config = { Volumes: Object.fromEntries(names) };
+      return parseConfig(bytes({ rootfs: { diff_ids: [] }, config })).config.volumes;
+    };
+    assert.equal(parse(1000).length, 1000);
+    assert.throws(() => parse(1001), {
+      code: "IMAGE_INVALID",
+      message: /more than 1000 volumes/,
+    });
+  });
+
   it("takes an image that says nothing", () => {
     const { config } = parseConfig(bytes({ rootfs: {}, config: { Cmd: null, Labels: null } }));
     assert.deepEqual(config.cmd, []);
