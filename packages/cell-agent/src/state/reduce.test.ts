@@ -111,6 +111,20 @@ describe("reduce()", () => {
     assert.equal(reduce(noted, { kind: "exited", exit }), noted);
   });
 
+  it("lets the exit code of a run count that an earlier agent was stopping, and that still runs", () => {
+    const message = "Container web failed liveness probe, will be restarted";
+    const stopping: PodChange = { kind: "stopBegun", container: "web", message, restarts: true };
+    const state = after(...started(0), stopping);
+    assert.equal(webOf(state).saved.run?.restarts, true);
+    const found = new Map([["web", { kind: "running", startedAtMs: 0 } as const]]);
+    const next = reduce(state, { kind: "takenOver", found });
+    assert.equal(webOf(next).saved.run?.restarts, undefined);
+    const exit = { id: "run-0", exitCode: 0, oomKilled: false, finishedAtMs: 0, lost: false };
+    const ended = new Map([["web", { kind: "exited", exit } as const]]);
+    const stopped = reduce(state, { kind: "takenOver", found: ended });
+    assert.equal(webOf(stopped).saved.run?.restarts, true);
+  });
+
   it("holds back a container that ends again and again, and has its runs removed", () => {
     const state = after(...started(0), ended(0, 1000), ...started(1, 1000), ended(1, 2000));
     const { retryAtMs, waiting, saved, isWatched } = webOf(state);

@@ -112,7 +112,8 @@ function takenOver(state: PodState, found: ReadonlyMap<string, FoundContainer>):
       containers.set(name, { ...record, exited: record.exited ?? one.exit });
     else {
       const startedAtMs = run.startedAtMs ?? one.startedAtMs;
-      const saved = { ...record.saved, run: { ...run, startedAtMs } };
+      // Why an earlier agent was stopping it is forgotten with that agent: how it ends counts.
+      const saved = { ...record.saved, run: { ...run, startedAtMs, restarts: undefined } };
       containers.set(name, { ...record, saved, isWatched: true });
     }
   }
