@@ -1,105 +1,29 @@
-import { createHash } from "node:crypto";
-import type { LabelSelector } from "@kip/k8s-types/network";
-import type { Protocol } from "@kip/network-view";
-import { FillQueue } from "./fill-queue.ts";
-import { Numbering, NumberSet } from "./number-set.ts";
-import type { NamedPort, PodFacts } from "./pod-facts.ts";
-import {
-  areSameNumbers,
-  areSameRanks,
-  firstNumbers,
-  mostNumbers,
-  noRankedNumbers,
-  weightiest,
-  weightOfEach,
-  type PortNumbers,
-  type RankedNumbers,
-} from "./port-numbers.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
-
-/** Which pods a group has, or which nodes. */
-export interface GroupSelector {
-  /** Nodes by their labels; then all else has no effect. */
-  readonly nodes?: LabelSelector | undefined;
-  /** The one namespace; absent if `namespaceSelector` chooses. */
-  readonly namespace?: string | undefined;
-  readonly namespaceSelector?: LabelSelector | undefined;
-  readonly podSelector: LabelSelector;
-  /** Only pods that have this number for the name of a port, or any number but these. */
-  readonly port?: PortName &
-    ({ readonly number: number } | { readonly otherThan: ReadonlySet<number> });
-  /** The group has the numbers that pods have for the name of a port, not their addresses. */
-  readonly numbersOf?: PortName;
-}
-
-/** A port as policies name it. */
-export interface PortName {
-  readonly name: string;
-  readonly protocol: Protocol;
-}
-
-/** Addresses that a group has got and lost. */
-export interface GroupChange {
-  readonly add: readonly string[];
-  readonly remove: readonly string[];
-  /** Whether it has other addresses, or others of its numbers have rules. */
-  readonly isOther: boolean;
-  /** Whether its numbers rank otherwise: rules may be made from the first ones alone. */
-  readonly isReranked: boolean;
-  /** How many bytes all of them take more than before, or less. */
-  readonly bytes: number;
-}
+import { FillQueue } from "./fill-queue.ts";
+import {
+  areSame,
+  chosenOf,
+  count,
+  newGroup,
+  noShare,
+  ofAddresses,
+  ofPod,
+  takeChange,
+  type Group,
+  type GroupChange,
+  type GroupSize,
+  type Share,
+} from "./group.ts";
+import { groupName, type GroupSelector, type PortName } from "./group-selector.ts";
+import { Numbering } from "./number-set.ts";
+import type { NamedPort, PodFacts } from "./pod-facts.ts";
+import { firstNumbers, mostNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
 
 /** What policies need to know of a node. */
 export interface NodeFacts {
   readonly labels: Labels;
   readonly addresses: readonly string[];
 }
-
-/** How much a group has. */
-export interface GroupSize {
-  /** Addresses of its pods, once for each pod; of a group of numbers, once for each number of each pod that can have a rule. */
-  readonly addresses: number;
-  /** Of those addresses, as lines have them. */
-  readonly bytes: number;
-  /** How many numbers of a group of numbers have rules; 0 for others. */
-  readonly numbers: number;
-}
-
-interface Group {
-  readonly selector: GroupSelector;
-  /** Numbers of the pods, or nodes, that give it something. */
-  readonly members: NumberSet;
-  addresses: number;
-  bytes: number;
-  /** As of the last {@link AddressGroups.takeChanges}. */
-  bytesBefore: number;
-  /**
-   * How many pods give it an address: two, while one has ended and the other has its address already. Or, how much
-   * they count for a number. Undefined for a group that no cell uses: its members are counted only.
-   */
-  counts: Map<string, number> | undefined;
-  /** Since the last {@link AddressGroups.takeChanges}: whether an address was in the group before. */
-  readonly touched: Map<string, boolean>;
-  /** Numbers that have rules; undefined since pods have changed. */
-  chosen: RankedNumbers | undefined;
-  /** As of the last {@link AddressGroups.takeChanges}. */
-  chosenBefore: RankedNumbers;
-  uses: number;
-  holds: number;
-}
-
-/** What one pod or node gives a group. */
-interface Share {
-  /** Addresses, or numbers of ports. */
-  readonly values: readonly string[];
-  /** How much it counts for each of them. */
-  readonly weight: number;
-  readonly addresses: number;
-  readonly bytes: number;
-}
-
-const noShare: Share = { values: [], weight: 1, addresses: 0, bytes: 0 };
 
 /** A step of {@link AddressGroups.fill} compares at most so many pods with one group. */
 const podsPerStep = 64;
@@ -312,43 +236,14 @@ export class AddressGroups {
     const changes = new Map<string, GroupChange>();
     for (const name of this.#touched) {
       const group = this.#groups.get(name);
-      if (!group) continue;
-      const add: string[] = [];
-      const remove: string[] = [];
-      for (const [address, wasIn] of group.touched) {
-        const isIn = group.counts?.has(address) ?? false;
-        if (isIn && !wasIn) add.push(address);
-        if (wasIn && !isIn) remove.push(address);
-      }
-      group.touched.clear();
-      const isOther = group.selector.numbersOf
-        ? !areSameNumbers(group.chosenBefore, chosenOf(group))
-        : add.length + remove.length > 0;
-      const isReranked = !areSameRanks(group.chosenBefore, chosenOf(group));
-      const bytes = group.bytes - group.bytesBefore;
-      changes.set(name, { add, remove, isOther, isReranked, bytes });
-      group.chosenBefore = chosenOf(group);
-      group.bytesBefore = group.bytes;
+      if (group) changes.set(name, takeChange(group));
     }
     this.#touched.clear();
     return changes;
   }
 
   #create(name: string, selector: GroupSelector): void {
-    const group: Group = {
-      selector,
-      members: new NumberSet(),
-      addresses: 0,
-      bytes: 0,
-      bytesBefore: 0,
-      // Rules are made from numbers, and each pod has few.
-      counts: selector.numbersOf ? new Map() : undefined,
-      touched: new Map(),
-      chosen: noRankedNumbers,
-      chosenBefore: noRankedNumbers,
-      uses: 0,
-      holds: 0,
-    };
+    const group = newGroup(selector);
     // A selector that cannot be read fails here, not where pods are compared with it.
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
@@ -370,10 +265,7 @@ export class AddressGroups {
         this.#placePod(name, group, { number: this.#podNumbers.of(uid), before, after: pod });
         if (++count % podsPerStep === 0) yield;
       }
-    // What it has at first is not a change of it.
-    group.touched.clear();
-    group.chosenBefore = chosenOf(group);
-    group.bytesBefore = group.bytes;
+    takeChange(group); // What it has at first is not a change of it.
   }
 
   #forgetUnused(name: string, { uses, holds }: Group): void {
@@ -459,66 +351,7 @@ interface Placement<T> {
   readonly after: T | undefined;
 }
 
-/** What a pod that is in a group gives it. */
-function ofPod({ selector: { numbersOf } }: Group, { addresses, ports }: PodFacts): Share {
-  const plain = ofAddresses(addresses);
-  if (!numbersOf || addresses.length === 0) return plain;
-  const named = ports.filter((p) => p.name === numbersOf.name && p.protocol === numbersOf.protocol);
-  const values = [...new Set(named.map(({ port }) => String(port)))];
-  if (values.length === 0) return noShare;
-  const count = Math.min(mostNumbers, values.length);
-  const weight = weightOfEach(values.length);
-  return { values, weight, addresses: count * plain.addresses, bytes: count * plain.bytes };
-}
-
-function ofAddresses(addresses: readonly string[]): Share {
-  const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
-  return { values: addresses, weight: 1, addresses: addresses.length, bytes };
-}
-
-function areSame(a: Share, b: Share): boolean {
-  if (a.addresses !== b.addresses || a.bytes !== b.bytes || a.values.length !== b.values.length)
-    return false;
-  return a.values.every((value, i) => value === b.values[i]);
-}
-
 function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): boolean {
   if (port.name !== wanted.name || port.protocol !== wanted.protocol) return false;
   return "number" in wanted ? port.port === wanted.number : !wanted.otherThan.has(port.port);
-}
-
-/** Those numbers of a group of numbers that have rules. */
-function chosenOf(group: Group): RankedNumbers {
-  return (group.chosen ??= weightiest(group.counts ?? new Map<string, number>()));
-}
-
-function count({ counts, touched }: Group, address: string, change: number): void {
-  if (!counts) return;
-  const before = counts.get(address) ?? 0;
-  if (!touched.has(address)) touched.set(address, before > 0);
-  if (before + change > 0) counts.set(address, before + change);
-  else counts.delete(address);
-}
-
-function groupName(selector: GroupSelector): string {
-  const { nodes, namespace, namespaceSelector, podSelector, port, numbersOf } = selector;
-  const ofPort =
-    port && "otherThan" in port
-      ? { ...port, otherThan: [...port.otherThan].sort((a, b) => a - b) }
-      : port;
-  const pods = [namespace, sorted(namespaceSelector), sorted(podSelector), ofPort];
-  const text = JSON.stringify(
-    nodes ? ["nodes", sorted(nodes)] : numbersOf ? ["numbers", numbersOf, pods] : pods,
-  );
-  return createHash("sha256").update(text).digest("hex").slice(0, 16);
-}
-
-/** The same text for the same selector, in whatever order its keys were written. */
-function sorted(selector: LabelSelector | undefined): unknown {
-  if (!selector) return undefined;
-  const labels = Object.entries(selector.matchLabels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
-  const expressions = (selector.matchExpressions ?? []).map(({ key, operator, values = [] }) =>
-    JSON.stringify([key, operator, [...values].sort()]),
-  );
-  return [labels, expressions.sort()];
 }

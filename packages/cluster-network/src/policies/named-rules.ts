@@ -1,5 +1,5 @@
 import { limits } from "@kip/network-view";
-import type { GroupSelector, PortName } from "./address-groups.ts";
+import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { GroupNames } from "./pod-policy.ts";
 import { fairShare, mostNumbersOfList, type PortNumbers } from "./port-numbers.ts";
 

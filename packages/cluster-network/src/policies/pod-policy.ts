@@ -10,7 +10,7 @@ import {
   type TierView,
 } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
-import type { GroupSelector, PortName } from "./address-groups.ts";
+import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { isAffordable } from "./policy-cost.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";

@@ -1,5 +1,6 @@
 import type { EndpointSlice, LabelSelector, NetworkPolicy } from "@kip/k8s-types/network";
-import { AddressGroups, type GroupSelector } from "./address-groups.ts";
+import { AddressGroups } from "./address-groups.ts";
+import { type GroupSelector } from "./group-selector.ts";
 import { portsNamedBy } from "./named-ports.ts";
 import type { ServiceCost } from "../services/service-cost.ts";
 import type { PodFacts } from "./pod-facts.ts";

@@ -1,6 +1,6 @@
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { protocolOf } from "../services/service-view-of.ts";
-import type { GroupSelector } from "./address-groups.ts";
+import type { GroupSelector } from "./group-selector.ts";
 import { peersOf, restricts } from "./pod-policy.ts";
 import { isAffordable } from "./policy-cost.ts";
 

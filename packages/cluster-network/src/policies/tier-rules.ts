@@ -1,6 +1,6 @@
 import { defined } from "@kip/base";
 import type { PolicyPort, PolicyRule, RuleAction, TierRule } from "@kip/network-view";
-import type { GroupSelector, PortName } from "./address-groups.ts";
+import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { withNumbers, type NamedRules, type PodsPort } from "./named-rules.ts";
 import type { GroupNames } from "./pod-policy.ts";

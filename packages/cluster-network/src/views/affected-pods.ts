@@ -1,4 +1,5 @@
-import type { AddressGroups, GroupSelector } from "../policies/address-groups.ts";
+import type { AddressGroups } from "../policies/address-groups.ts";
+import type { GroupSelector } from "../policies/group-selector.ts";
 import type { PolicyChange } from "../policies/policy-index.ts";
 import type { PodRules } from "./pod-rules.ts";
 

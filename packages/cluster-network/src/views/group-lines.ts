@@ -1,5 +1,5 @@
 import { encodeLine, limits } from "@kip/network-view";
-import type { GroupChange } from "../policies/address-groups.ts";
+import type { GroupChange } from "../policies/group.ts";
 import { VersionedTable } from "./versioned-table.ts";
 
 const nothing = Buffer.alloc(0);
