@@ -14,6 +14,7 @@ export type { Protocol } from "./decoders.ts";
 export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
 export { limits } from "./limits.ts";
 export {
+  groupsOf,
   hasTiers,
   policyVersion,
   type PolicyBlock,

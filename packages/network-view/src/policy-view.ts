@@ -90,3 +90,10 @@ export function hasTiers({ admin, baseline }: PolicyView): boolean {
 
 /** What an agent says it knows of policies: 2 for tiers with actions; agents that say nothing know rules that allow. */
 export const policyVersion = 2;
+
+/** Names of the groups that a policy uses. */
+export function groupsOf(policy: PolicyView): ReadonlySet<string> {
+  const parts = [policy, policy.admin, policy.baseline];
+  const rules = parts.flatMap((part) => [...(part?.ingress ?? []), ...(part?.egress ?? [])]);
+  return new Set(rules.flatMap(({ groups = [] }) => groups));
+}

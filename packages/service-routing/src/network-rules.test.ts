@@ -9,6 +9,13 @@ const view: ServiceView = {
   ports: [{ name: "", protocol: "TCP", port: 80, endpoints: ["10.1.0.9:80"] }],
 };
 
+const change = { number: 1, services: new Map(), buckets: [], groups: [] };
+const options = {
+  place: { podAddresses: [], nodeAddresses: [], serviceRanges: [], localEndpoints: "own" },
+  forget: async () => await Promise.resolve(),
+  logger: silentLogger,
+} as const;
+
 describe("NetworkRules", () => {
   it("leaves a Service as it is that the change of its bucket says is kept, and removes others", async () => {
     const texts: string[] = [];
@@ -21,7 +28,6 @@ describe("NetworkRules", () => {
       forget: async () => await Promise.resolve(),
       logger: silentLogger,
     });
-    const change = { number: 1, services: new Map(), buckets: [], groups: [] };
     await rules.apply({ ...change, services: new Map([["ns/a", view]]) });
     const buckets = [bucketOf("ns/a")];
     texts.length = 0;
@@ -36,23 +42,15 @@ describe("NetworkRules", () => {
     let there = "kip_policy";
     const start = (): NetworkRules =>
       new NetworkRules({
-        place: {
-          podAddresses: ["10.1.0.2"],
-          cable: "kip-pod",
-          nodeAddresses: [],
-          serviceRanges: [],
-          localEndpoints: "own",
-        },
+        ...options,
+        place: { ...options.place, podAddresses: ["10.1.0.2"], cable: "kip-pod" },
         takesOver: true,
         runNft: async (text) => {
           if (text.startsWith("list")) return await Promise.resolve(`table ip ${there}\n`);
           texts.push(text);
           return "";
         },
-        forget: async () => await Promise.resolve(),
-        logger: silentLogger,
       });
-    const change = { number: 1, services: new Map(), buckets: [], groups: [], policy: {} };
     for (const [old, next] of [
       ["kip_policy", "kip_policy_b"],
       ["kip_policy_b", "kip_policy"],
@@ -60,7 +58,7 @@ describe("NetworkRules", () => {
       there = old;
       texts.length = 0;
       const rules = start();
-      await rules.apply(change);
+      await rules.apply({ ...change, policy: {} });
       const isMade = (text: string): boolean => text.includes(`table ip ${next} {`);
       const isRemoved = (text: string): boolean => text.includes(`delete table ip ${old}\n`);
       assert.deepEqual(
@@ -74,5 +72,59 @@ describe("NetworkRules", () => {
       await rules.apply({ ...change, policy: { ingress: [] } });
       assert.match(texts[0] ?? "", new RegExp(`^flush chain ip ${next} ingress$`, "m"));
     }
+  });
+
+  it("takes away very many UDP endpoints behind very many addresses", async () => {
+    const rules = new NetworkRules({ ...options, runNft: async () => await Promise.resolve("") });
+    const endpoints = Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}:53`);
+    const externalIps = Array.from({ length: 40 }, (_, i) => `192.0.2.${i}`);
+    const port = { name: "", protocol: "UDP", port: 53 } as const;
+    const of = (list: readonly string[]): ServiceView => ({
+      ...view,
+      externalIps,
+      ports: [{ ...port, endpoints: list }],
+    });
+    for (const list of [endpoints, []])
+      await rules.apply({ ...change, services: new Map([["ns/a", of(list)]]) });
+  });
+
+  it("writes everything again after a change that could be taken in part only", async () => {
+    const texts: string[] = [];
+    const rules = new NetworkRules({
+      ...options,
+      runNft: async (text) => {
+        texts.push(text);
+        return await Promise.resolve("");
+      },
+    });
+    await rules.apply(change);
+    texts.length = 0;
+    const ports = view.ports.map((port) => ({ ...port, endpoints: [0 as unknown as string] }));
+    const broken = { clusterIps: ["10.96.0.2"], ports };
+    const services = new Map([
+      ["ns/a", view],
+      ["ns/b", broken],
+    ]);
+    await assert.rejects(rules.apply({ ...change, services }));
+    await rules.apply(change);
+    assert.match(texts.join(""), /^add element ip \w+ services \{ 10\.96\.0\.1 /m);
+  });
+
+  it("forgets groups of an earlier connection", async () => {
+    const texts: string[] = [];
+    const rules = new NetworkRules({
+      ...options,
+      place: { ...options.place, podAddresses: ["10.1.0.2"], cable: "cable" },
+      runNft: async (text) => {
+        texts.push(text);
+        return await Promise.resolve("");
+      },
+    });
+    const group = (name: string) =>
+      ({ kind: "group", name, change: "reset", add: ["10.1.0.3"], remove: [] }) as const;
+    const policy = (name: string) => ({ ingress: [{ groups: [name] }] });
+    await rules.apply({ ...change, groups: [group("old")], policy: policy("old") });
+    await rules.apply({ ...change, groups: [group("new")], policy: policy("new") });
+    assert.match(texts.join(""), /^delete set ip kip_policy group\/old$/m);
   });
 });

@@ -1,6 +1,7 @@
 import {
   bucketCount,
   bucketOf,
+  groupsOf,
   unknownSums,
   type PolicyView,
   type ViewChange,
@@ -113,12 +114,13 @@ export class NetworkRules {
   async #apply(change: ViewChange): Promise<void> {
     const first = this.#beginWithPrepared(change);
     const known = { ...this.#isKnown };
+    // Whatever fails from here on, what is known here may not be what the kernel has.
+    this.#isKnown.policy = false;
+    this.#isKnown.services = false;
     const before = this.#policyRules();
     this.#note(change);
     const { texts, stale } = this.#services.change(this.#withBuckets(change));
     for (const bucket of change.buckets) this.#missing.delete(bucket);
-    this.#isKnown.policy = false;
-    this.#isKnown.services = false;
     const policy = known.policy ? this.#policyText(before) : await this.#replacePolicy();
     if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
@@ -194,7 +196,11 @@ export class NetworkRules {
       for (const address of group.remove) addresses.delete(address);
       this.#groups.set(group.name, addresses);
     }
-    if (policy) this.#policy = policy;
+    if (!policy) return;
+    this.#policy = policy;
+    // Of an earlier connection: kip does not know that they are here.
+    const named = groupsOf(policy);
+    for (const name of this.#groups.keys()) if (!named.has(name)) this.#groups.delete(name);
   }
 
   #withBuckets({ services, buckets, kept }: ViewChange): ServiceChanges {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceView } from "@kip/network-view";
+import { ServiceClaims } from "./service-claims.ts";
 import { Services, type ServiceChanges } from "./services.ts";
 
 const place = {
@@ -60,5 +61,16 @@ describe("ServiceClaims", () => {
       assert.deepEqual(new Set(known.keys()), ports);
       assert.deepEqual(nodePorts(services.rebuild(services.table)), known);
     }
+  });
+});
+
+describe("ServiceClaims", () => {
+  it("does not have a Service wait for what it has", () => {
+    const claims = new ServiceClaims();
+    const [none, one] = [new Set<string>(), new Set(["10.96.0.1"])];
+    claims.replace("ns/a", none, one);
+    assert.deepEqual(claims.replace("ns/a", none, one), none); // as after a failure
+    claims.replace("ns/a", one, none);
+    assert.deepEqual(claims.replace("ns/b", none, one), none);
   });
 });

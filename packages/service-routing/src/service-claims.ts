@@ -35,7 +35,7 @@ export class ServiceClaims {
   #take(claim: string, service: string, affected: Set<string>): void {
     const holder = this.#holders.get(claim);
     this.#holders.set(claim, service);
-    if (holder === undefined) return;
+    if (holder === undefined || holder === service) return;
     this.#waiting.set(claim, [...(this.#waiting.get(claim) ?? []), holder]);
     affected.add(holder);
   }

@@ -79,7 +79,8 @@ export class Services {
     for (const [key, next] of this.#inOrder(changes)) {
       const before = this.#known(key);
       const after = { view: next && arranged(before.view, next), lost: this.#lostOf(key, next) };
-      stale.push(...staleFlows(before.view, after.view));
+      // They may be more than a call takes as arguments.
+      for (const flows of staleFlows(before.view, after.view)) stale.push(flows);
       for (const [index, family] of this.#families.entries())
         this.#addChange(batch[index], { family, key, before, after });
       this.#store(key, before.view, after);

@@ -17,9 +17,6 @@ export interface HostServicesOptions {
 /** Delays before rules are written again that were refused, milliseconds. */
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
-/** A change that changes nothing: with it, rules that could not be put in force are written again. */
-const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], groups: [] };
-
 /**
  * Keeps the rules of the namespace up to date that lead the host's packets to endpoints, until the signal aborts. They stay
  * in force afterwards, and go with the namespace. Never throws.
@@ -70,13 +67,11 @@ export async function leadHostServices(
   }
 
   async function apply(to: NetworkRules, change: ViewChange): Promise<void> {
-    let next = change;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
-        return await to.apply(next);
+        return await to.apply(change);
       } catch (err) {
         logger.warn("Could not lead the host's packets to Services", { err });
-        next = nothing; // the rules know the change already
         await clock.sleep(backoffDelay(attempt, backoff), signal);
       }
     }

@@ -17,11 +17,12 @@ export function selectorsOf(policy: NetworkPolicy): readonly GroupSelector[] {
     restricts(policy, direction) && isAffordable([policy], direction);
   const found: GroupSelector[] = [];
   for (const { from = [] } of isComputed("Ingress") ? (spec?.ingress ?? []) : [])
-    found.push(...peersOf(from, metadata.namespace).selectors);
+    for (const selector of peersOf(from, metadata.namespace).selectors) found.push(selector);
   for (const { to = [], ports = [] } of isComputed("Egress") ? (spec?.egress ?? []) : []) {
     const { selectors } = peersOf(to, metadata.namespace);
     const named = ports.filter(({ port }) => typeof port === "string");
-    if (named.length < ports.length || ports.length === 0) found.push(...selectors);
+    if (named.length < ports.length || ports.length === 0)
+      for (const selector of selectors) found.push(selector);
     for (const { port, protocol } of named)
       for (const selector of to.length === 0 ? [everyPod] : selectors)
         found.push({

@@ -1,12 +1,5 @@
-import { encodeLine, type PolicyView } from "@kip/network-view";
+import { encodeLine, groupsOf, type PolicyView } from "@kip/network-view";
 import type { GroupLines } from "./group-lines.ts";
-
-/** Names of the groups that a policy uses. */
-export function groupsOf(policy: PolicyView): ReadonlySet<string> {
-  const parts = [policy, policy.admin, policy.baseline];
-  const rules = parts.flatMap((part) => [...(part?.ingress ?? []), ...(part?.egress ?? [])]);
-  return new Set(rules.flatMap(({ groups = [] }) => groups));
-}
 
 /** Where lines of groups come from. */
 export interface GroupSource {

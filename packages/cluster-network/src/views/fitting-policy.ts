@@ -1,7 +1,6 @@
 import { defined } from "@kip/base";
-import { encodeLine, hasTiers, limits, type PolicyView } from "@kip/network-view";
+import { encodeLine, groupsOf, hasTiers, limits, type PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
-import { groupsOf } from "./cell-policy.ts";
 import { isReadable } from "./is-readable.ts";
 
 /** Of one change: it has the policy, all its groups and some Services. */

@@ -1,8 +1,8 @@
-import { hasTiers, type PolicyView } from "@kip/network-view";
+import { groupsOf, hasTiers, type PolicyView } from "@kip/network-view";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import type { GroupChange } from "../policies/group.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
-import { CellPolicy, groupsOf } from "./cell-policy.ts";
+import { CellPolicy } from "./cell-policy.ts";
 import { fittingPolicy, groupBytesOf, mostGroupBytes } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 
