@@ -24,6 +24,7 @@ const steps: readonly (readonly [name: string, command: string, ...args: string[
   ["generated types", "node", "tools/generate-kubernetes-types.ts", "--check"],
   ["pod fields", "node", "tools/generate-pod-compatibility.ts", "--check"],
   ["configuration", "node", "tools/generate-configuration.ts", "--check"],
+  ["manifests", "node", "tools/generate-manifests.ts", "--check"],
   ["dead code", "knip", "--no-progress", "--no-config-hints"],
 ];
 

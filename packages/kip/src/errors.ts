@@ -12,6 +12,8 @@ export type ProviderErrorCode =
   | "CELL_POD_IGNORED"
   /** `provider.yaml` or an option has no valid value. */
   | "CONFIG_INVALID"
+  /** Kip may not write the Secret of the certificate authority, or make its namespace. */
+  | "IDENTITY_SECRET_FORBIDDEN"
   /** The Secret of the certificate authority has no key pair. */
   | "IDENTITY_SECRET_INVALID"
   /** There is no place for the logs of finished pods. */

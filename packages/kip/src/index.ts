@@ -17,3 +17,4 @@ export {
 export { KipProvider } from "./provider.ts";
 export { findClusterDns, installCells, readControllerID } from "./cluster-facts.ts";
 export { startKip, type RunningKip, type StartKipOptions } from "./start-kip.ts";
+export { cellCrd } from "./store/cell-crd.ts";

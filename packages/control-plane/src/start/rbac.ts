@@ -6,14 +6,15 @@ const own = [...read, "create", "update", "patch", "delete"] as const;
 /** Namespace of what kip itself keeps in the cluster. */
 const kipNamespace = "kip-system";
 
-interface PolicyRule {
+/** One rule of a role, as in the API group `rbac.authorization.k8s.io`. */
+export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
 }
 
-/** What a virtual kubelet and its provider do, cluster-wide. */
-const kipRules: readonly PolicyRule[] = [
+/** What a virtual kubelet and its provider do, cluster-wide. The manifests in `deploy/` are made from it, too. */
+export const kipRules: readonly PolicyRule[] = [
   rule("", ["nodes", "nodes/status"], own),
   rule("", ["pods"], [...read, "update", "patch", "delete"]),
   rule("", ["pods/status"], ["get", "update", "patch"]),
@@ -45,15 +46,16 @@ const kipRules: readonly PolicyRule[] = [
   rule("kip.elotl.co", ["*"], own),
 ];
 
+/** What kip does in its own namespace. */
+export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets", "configmaps"], own)];
+
 /** The objects that a new control plane needs before kip can log in, as one `List`. */
 export function startingObjects(): string {
   const items = [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: kipNamespace } },
     role("ClusterRole", { name: kipUser }, kipRules),
     binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
-    role("Role", { name: kipUser, namespace: kipNamespace }, [
-      rule("", ["secrets", "configmaps"], own),
-    ]),
+    role("Role", { name: kipUser, namespace: kipNamespace }, kipNamespaceRules),
     binding(
       "RoleBinding",
       { name: kipUser, namespace: kipNamespace },

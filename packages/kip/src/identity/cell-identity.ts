@@ -1,6 +1,6 @@
 import { type Clock } from "@kip/base";
 import { cellServerName, type CellIdentity } from "@kip/agent-api";
-import { isNotFound, isAlreadyExists, paths, type ApiClient } from "@kip/k8s-client";
+import { isAlreadyExists, isNotFound, K8sError, paths, type ApiClient } from "@kip/k8s-client";
 import type { Secret } from "@kip/k8s-types";
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { ProviderError } from "../errors.ts";
@@ -102,11 +102,40 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
     data: { "tls.crt": toBase64(pair.certificate), "tls.key": toBase64(pair.key) },
   };
   try {
-    await client.create(paths.secrets(namespace), secret);
+    await createWithNamespace(options, secret);
     return pair;
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
     return await read();
+  }
+}
+
+/** Makes kip's own namespace, too, where it is missing: an administrator's kubeconfig is enough for a first try. */
+async function createWithNamespace(
+  { client, namespace }: IdentityOptions,
+  secret: Secret,
+): Promise<void> {
+  const create = async () => await client.create(paths.secrets(namespace), secret);
+  try {
+    await create().catch(async (error: unknown) => {
+      if (!isNotFound(error)) throw error;
+      const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
+      await client.create(paths.namespaces(), object).catch((refusal: unknown) => {
+        if (!isAlreadyExists(refusal)) throw refusal; // another kip has made it
+      });
+      await create();
+    });
+  } catch (error) {
+    if (!K8sError.is(error, "K8S_FORBIDDEN")) throw error;
+    throw new ProviderError(
+      "IDENTITY_SECRET_FORBIDDEN",
+      `Cannot keep the certificate authority of cells in namespace "${namespace}": ${error.message}`,
+      {
+        cause: error,
+        remedy:
+          "Apply deploy/kustomize/base, which makes the namespace and gives kip what it needs",
+      },
+    );
   }
 }
 

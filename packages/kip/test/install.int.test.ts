@@ -1,0 +1,148 @@
+// The manifests of deploy/ are enough for kip: its account runs a pod on a simulated machine, whose agent answers on loopback.
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { decodeCellIdentity } from "@kip/agent-api";
+import { SimulatedAgent } from "@kip/agent-api/testing";
+import { silentLogger, systemClock } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import { createSimulatedCloud } from "@kip/cloud/simulated";
+import {
+  endSharedControlPlane,
+  sharedControlPlane,
+  type SharedControlPlane,
+} from "@kip/control-plane/testing";
+import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import { temporaryFolder } from "@kip/testing";
+import { startNode } from "@kip/virtual-kubelet";
+import { decodeProviderConfig } from "../src/config/provider-config.ts";
+import { startKip, type RunningKip } from "../src/start-kip.ts";
+
+const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
+const nodeName = "installed";
+const folder = temporaryFolder();
+const directory = path.join(folder.path, "plane");
+const shared = { clock: systemClock, logger: silentLogger };
+const agents = new Set<SimulatedAgent>();
+
+/** Each machine is an address of 127.0.0.0/8. */
+const cloud = createSimulatedCloud({
+  addresses: (slot) => ({ managementIp: `127.44.0.${slot + 1}`, podIp: `10.44.0.${slot + 1}` }),
+  boot: ({ instance, userData }) => {
+    const host = instance.managementIp ?? "";
+    const listening = SimulatedAgent.listen({ identity: identityIn(userData), host });
+    void listening.then((agent) => agents.add(agent));
+    return () => void listening.then((agent) => agent[Symbol.asyncDispose]());
+  },
+});
+
+function identityIn(userData: string) {
+  const document = JSON.parse(userData.slice(userData.indexOf("\n") + 1)) as {
+    readonly write_files: readonly { readonly content: string }[]; // as kip writes it
+  };
+  return decodeCellIdentity(JSON.parse(document.write_files[0]?.content ?? ""), "identity");
+}
+
+describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
+  let plane: SharedControlPlane;
+  let client: ApiClient;
+  let driver: CloudDriver;
+
+  const start = async (namespace?: string): Promise<RunningKip> =>
+    await startKip({
+      ...shared,
+      client,
+      driver,
+      config: decodeProviderConfig({
+        cloud: { local: {} },
+        cells: { bootImageSpec: { name: "cell" }, defaultInstanceType: "sim.1" },
+      }),
+      controllerID: "installed",
+      nodeName,
+      nodeIps: ["127.0.0.1"],
+      namespace,
+      clusterDns: [],
+      logDir: path.join(folder.path, "logs"),
+    });
+
+  before(
+    async () => {
+      // Its own: the roles of the shared one's users have the same names.
+      plane = await sharedControlPlane({ directory });
+      await plane.kubectl(["apply", "-k", manifests]);
+      const token = await plane.kubectl(["create", "token", "kip", "-n", "kip-system"]);
+      const kubeconfig = path.join(folder.path, "kubeconfig");
+      await writeFile(kubeconfig, kubeconfigOf(plane, token.trim()));
+      const config = await loadKubeConfig({ path: kubeconfig });
+      client = createApiClient(config, { ...shared, userAgent: "kip/test" });
+      driver = cloud.open({ owner: "installed" });
+    },
+    { timeout: 900_000 },
+  );
+
+  after(async () => {
+    client?.close();
+    await driver?.[Symbol.asyncDispose]();
+    for (const agent of agents) await agent[Symbol.asyncDispose]();
+    await plane?.[Symbol.asyncDispose]();
+    await endSharedControlPlane(directory);
+    folder.remove();
+  });
+
+  it("gives kip what it needs to run a pod, and to remove it", async () => {
+    const namespace = await plane.createNamespace("install");
+    const kubectl = async (...args: readonly string[]): Promise<string> =>
+      await plane.kubectl(["-n", namespace, ...args]);
+    await using kip = await start();
+    await using _node = await startNode({ ...shared, client, nodeName, provider: kip.provider });
+    const toleration = [{ operator: "Exists" }];
+    const overrides = { spec: { nodeName, tolerations: toleration } };
+    await kubectl(
+      "run",
+      "web",
+      "--image=example.test/web:1",
+      `--overrides=${JSON.stringify(overrides)}`,
+    );
+    await kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s");
+    assert.match(await kubectl("get", "cells"), /^cell-\S+ +web +install\S* +installed/m);
+    assert.equal((await driver.list()).length, 1);
+    await kubectl("delete", "pod", "web", "--timeout=60s");
+    assert.deepEqual(await driver.list(), []);
+    assert.equal(await kubectl("get", "cells", "-o", "name"), "");
+    const events = await kubectl("get", "events", "-o", "jsonpath={.items[*].reason}");
+    assert.match(events, /CellCreated.*CellLaunched/);
+  });
+
+  it("is named where kip may not keep its certificate authority", async () => {
+    await assert.rejects(start("elsewhere"), {
+      code: "IDENTITY_SECRET_FORBIDDEN",
+      remedy: /deploy\/kustomize\/base/,
+    });
+  });
+
+  it("is not needed by an administrator: kip makes its namespace", async () => {
+    const account = client;
+    const config = await loadKubeConfig({ path: plane.kubeconfigPath });
+    client = createApiClient(config, { ...shared, userAgent: "kip/test" });
+    try {
+      await (await start("elsewhere"))[Symbol.asyncDispose]();
+      assert.ok(await client.get(paths.secrets("elsewhere", "kip-cell-ca")));
+    } finally {
+      client.close();
+      client = account;
+    }
+  });
+});
+
+function kubeconfigOf({ server, ca }: SharedControlPlane, token: string): string {
+  const authority = Buffer.from(ca).toString("base64");
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "c", cluster: { server, "certificate-authority-data": authority } }],
+    users: [{ name: "u", user: { token } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  });
+}

@@ -1,0 +1,33 @@
+// Makes the manifests in deploy/ that follow from the code: the Cell resource and kip's roles.
+//   node tools/generate-manifests.ts            writes them
+//   node tools/generate-manifests.ts --check    fails if they differ from what is committed
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { kipNamespaceRules, kipRules, type PolicyRule } from "@kip/control-plane";
+import { cellCrd } from "@kip/kip";
+import { stringify } from "yaml";
+
+const folder = "deploy/kustomize/base";
+const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
+
+const outputs: Readonly<Record<string, readonly object[]>> = {
+  "crd.yaml": [cellCrd],
+  "roles.yaml": [
+    role("ClusterRole", { name: "kip" }, kipRules),
+    role("Role", { name: "kip", namespace: "kip-system" }, kipNamespaceRules),
+  ],
+};
+for (const [name, objects] of Object.entries(outputs)) {
+  const file = `${folder}/${name}`;
+  const documents = objects.map((object) => stringify(object, { aliasDuplicateObjects: false }));
+  const text = `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
+  if (!values.check) writeFileSync(file, text);
+  else if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
+    console.error(`${file} is not up to date: run node tools/generate-manifests.ts`);
+    process.exitCode = 1;
+  }
+}
+
+function role(kind: "ClusterRole" | "Role", metadata: object, rules: readonly PolicyRule[]) {
+  return { apiVersion: "rbac.authorization.k8s.io/v1", kind, metadata, rules };
+}
