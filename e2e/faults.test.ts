@@ -12,6 +12,29 @@ import {
 
 const script = "trap 'exit 0' TERM; while :; do sleep 1; done";
 
+/** What is read of a pod. */
+interface ListedPod {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+  };
+  readonly status: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly containerStatuses?: readonly { readonly state: { readonly running?: object } }[];
+  };
+}
+
+function isReady({ status }: ListedPod): boolean {
+  return (
+    status.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false
+  );
+}
+
+function isRunning({ status }: ListedPod): boolean {
+  return status.containerStatuses?.every(({ state }) => state.running) ?? false;
+}
+
 describe("kip local", () => {
   let kube: Cluster;
   before(async () => {
@@ -81,6 +104,47 @@ describe("kip local", () => {
     await eventually("a third cell", async () => ![first, second, ""].includes(await cell()));
     await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");
     assert.equal(machineProcesses().length, 1);
+  });
+
+  it("interrupt: a Deployment's pod runs until its replacement is ready", async () => {
+    const main = {
+      name: "main",
+      image: "kip.local/demo:latest",
+      // Time to see it stop after its replacement got ready.
+      command: ["sh", "-c", "trap 'sleep 8; exit 0' TERM; while :; do sleep 1; done"],
+    };
+    const labels = { app: "served" };
+    const template = { metadata: { labels }, spec: { containers: [main] } };
+    await kube.apply({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "served" },
+      spec: { replicas: 1, selector: { matchLabels: labels }, template },
+    });
+    await kube.ok("rollout", "status", "deployment/served", "--timeout=240s");
+    const list = async (): Promise<readonly ListedPod[]> =>
+      JSON.parse(await kube.ok("get", "pods", "-l", "app=served", "-o", "json")).items;
+    const [old] = await list();
+    assert.ok(old);
+    await local("interrupt", `faults/${old.metadata.name}`, "--notice=240s");
+    await eventually(
+      "both to be ready, the old one while it is being deleted",
+      async () => {
+        const pods = await list();
+        const leaving = pods.find(({ metadata }) => metadata.uid === old.metadata.uid);
+        assert.ok(leaving, "the pod is there until its replacement is ready");
+        assert.ok(isRunning(leaving), "its container runs until its replacement is ready");
+        const next = pods.find(({ metadata }) => metadata.uid !== old.metadata.uid);
+        if (!next || !isReady(next)) return false;
+        assert.ok(isReady(leaving) && leaving.metadata.deletionTimestamp !== undefined);
+        return true;
+      },
+      240_000,
+    );
+    await kube.ok("wait", "--for=delete", `pod/${old.metadata.name}`, "--timeout=60s");
+    assert.match(await events(old.metadata.name, "StopDelayed"), /ReplicaSet/);
+    await kube.ok("delete", "deployment", "served", "--timeout=60s");
+    await kube.ok("wait", "--for=delete", "pod", "-l", "app=served", "--timeout=120s");
   });
 
   it("kill: a pod of restartPolicy OnFailure goes on with what it has behind it", async () => {

@@ -11,6 +11,7 @@ import type { NodeFacts } from "@kip/virtual-kubelet";
 import { handlersInApi } from "./admission/runtime-class.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import { createCellSteps } from "./cell/steps/cell-steps.ts";
+import { PodReplacement } from "./store/pod-replacement.ts";
 import { CellStore } from "./store/cell-store.ts";
 import type { CellTools } from "./cell/steps/step-context.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
@@ -218,11 +219,12 @@ function createSteps(
   { store, identities, settings }: OpenedParts,
   own: Pick<CellTools, "archive" | "chooser" | "network" | "dns" | "onEvent" | "onProblem">,
 ): CellSteps {
-  const { driver, config, clock, logger } = options;
+  const { client, driver, config, clock, logger } = options;
   const { dockerConfig } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
+    replacement: new PodReplacement({ client, clock, logger }),
     driver,
     identities,
     settings: () => settings.current,

@@ -94,6 +94,7 @@ function observe(
     isEndInApi: end === undefined || memory.isEndInApi,
     isLossFinal: policy === "Never" && world.claimed,
     graceSeconds: 30,
+    isStopHeld: false,
     isCellDeleted: false,
     isRefused: memory.isRefused,
     wasClaimed: world.claimed,

@@ -30,6 +30,7 @@ const fresh: CellObservation = {
   isEndInApi: true,
   isLossFinal: false,
   graceSeconds: 30,
+  isStopHeld: false,
   cell: undefined,
   isCellDeleted: false,
   instance: "unknown",
@@ -95,6 +96,17 @@ describe("planCell()", () => {
     ["drains a claimed cell before it ends it", removing, "drain"],
     ["waits while the pod stops", { ...removing, drainSent: 30 }, "wait"],
     ["insists when the grace period shrinks", { ...removing, drainSent: 60 }, "drain"],
+    ["lets an evicted pod go on", { ...removing, isStopHeld: true }, "wait"],
+    [
+      "reaches the agent of an evicted pod",
+      { ...removing, isStopHeld: true, isAgentConnected: false },
+      "connect",
+    ],
+    [
+      "saves the logs of an evicted pod that has ended",
+      { ...removing, isStopHeld: true, isDrained: true },
+      "saveLogs",
+    ],
     [
       "saves logs once all containers ended",
       { ...removing, drainSent: 30, isDrained: true },

@@ -1,11 +1,12 @@
 import type { Plan } from "@kip/reconcile";
 import type { CellState } from "../state/cell-state.ts";
 import type { CellStep, CellStepArgs } from "./cell-step.ts";
+import { mustEvict } from "./interruption.ts";
 import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
 /** What is to be done for a cell: a step, or nothing until something changes, or nothing more. */
 export type CellDecision =
-  | CellStep<Exclude<keyof CellStepArgs, "expire">>
+  | CellStep<Exclude<keyof CellStepArgs, "expire" | "evict" | "awaitReplacement">>
   /** Wait for an event. */
   | { readonly kind: "wait" }
   /** Pod and cell are settled. */
@@ -16,17 +17,27 @@ export function cellPlan(limits: CellLimits): (state: CellState, nowMs: number) 
   return (state, nowMs) => {
     const times = cellTimes(state, limits, nowMs);
     if (times.deadlineIn <= 0) return { steps: [{ kind: "expire" }] };
-    const next = planCell(observeCell(state, limits, nowMs));
+    const seen = observeCell(state, limits, nowMs);
+    const next = planCell(seen);
     if (next.kind === "done") return { steps: [] };
     const pausedMs = pauseBefore(next, state, nowMs);
     const limitsMs = Object.values(times).filter((ms) => ms > 0);
     const wakeInMs = Math.min(...limitsMs, pausedMs > 0 ? pausedMs : Infinity);
     return {
-      steps: next.kind === "wait" || pausedMs > 0 ? [] : [next],
+      steps: [
+        ...(next.kind === "wait" || pausedMs > 0 ? [] : [next]),
+        ...planReplacement(state, seen),
+      ],
       wakeAtMs: nowMs + wakeInMs,
       isWaiting: true,
     };
   };
+}
+
+/** The steps that have a pod replaced whose instance the cloud takes back; they go on beside the others. */
+function planReplacement(state: CellState, { isStopHeld }: CellObservation): readonly CellStep[] {
+  if (isStopHeld) return [{ kind: "awaitReplacement" }];
+  return mustEvict(state) ? [{ kind: "evict" }] : [];
 }
 
 /** Pause before a step that follows from a cell that was lost, or a connection that soon ended, milliseconds. */
@@ -80,12 +91,12 @@ function planEnd(seen: CellObservation): CellDecision {
   if (seen.isDrainOverdue) return { kind: "terminate" };
   if (seen.isDrained && seen.areLogsSaved) return { kind: "terminate" };
   if (!seen.isAgentConnected) return { kind: "connect" };
-  return seen.isDrained ? { kind: "saveLogs" } : planDrain(seen);
+  if (seen.isDrained) return { kind: "saveLogs" };
+  return seen.isStopHeld ? { kind: "wait" } : planDrain(seen);
 }
 
 function planDrain(seen: CellObservation): CellDecision {
-  const { wanted } = seen;
-  const graceSeconds = wanted.kind === "remove" ? wanted.graceSeconds : seen.graceSeconds;
+  const { graceSeconds } = seen;
   const hasChanged = seen.drainSent === undefined || graceSeconds < seen.drainSent;
   return hasChanged ? { kind: "drain", graceSeconds } : { kind: "wait" };
 }

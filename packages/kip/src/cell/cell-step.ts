@@ -15,6 +15,10 @@ export interface CellStepArgs {
   readonly dispatch: NoArguments;
   /** Look again for the profiles of system calls that were missing when the pod was sent. */
   readonly lookForProfiles: NoArguments;
+  /** Have the pod's owner make a replacement: the cloud takes the instance back. */
+  readonly evict: NoArguments;
+  /** Wait until the evicted pod's replacement is ready, while the containers go on. */
+  readonly awaitReplacement: NoArguments;
   readonly drain: { readonly graceSeconds: number };
   /** The pod's last cell is gone, and the pod has ended with it. */
   readonly endPod: NoArguments;

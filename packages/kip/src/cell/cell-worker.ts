@@ -31,6 +31,14 @@ export interface CellWorkerOptions {
   readonly onProblem: (reason: string, message: string) => void;
 }
 
+/** Steps that do not wait for another one. */
+const lanes: { readonly [K in CellStep["kind"]]?: string } = {
+  // The end of a pod's time does not wait for the step that it aborts.
+  expire: "deadline",
+  evict: "replacement",
+  awaitReplacement: "replacement",
+};
+
 /**
  * The worker of one pod and its cell: it tells a {@link Reconciler} what the API, the cloud and the agent report, and follows
  * the agent that the state is connected to. Workers of different pods never wait for each other.
@@ -50,8 +58,7 @@ export class CellWorker {
       plan: cellPlan(limits),
       reduce: reduceCell,
       executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
-      // The end of a pod's time does not wait for the step that it aborts.
-      lane: ({ kind }) => (kind === "expire" ? "deadline" : "cell"),
+      lane: ({ kind }) => lanes[kind] ?? "cell",
       backoff: { initialMs: 500, maxMs: 300_000 },
       // The launch that failed is still ahead.
       isProgress: ({ kind }) => kind !== "observeInstance",
@@ -114,7 +121,9 @@ export class CellWorker {
     if (machine.interruption?.endsAt === endsAt) return;
     const notice = { instanceId: instance.id, endsAt };
     this.#options.onProblem("CellInterrupted", interruptionMessage(notice));
-    this.#reconciler.apply({ kind: "interrupted", notice });
+    const leftMs = Date.parse(endsAt) - this.#options.clock.now();
+    // Without a time that can be read the pod moves at once.
+    this.#reconciler.apply({ kind: "interrupted", notice, leftMs: Math.max(0, leftMs || 0) });
   }
 
   /** The agent sent a report. */

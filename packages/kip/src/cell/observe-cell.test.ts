@@ -38,6 +38,14 @@ function start(deletePod: AgentClient["deletePod"]) {
   };
 }
 
+describe("observeCell(), a restart of kip", () => {
+  it("goes on with the end of a cell whose pod was being stopped", () => {
+    const seen = (phase: "Claimed" | "Draining"): boolean =>
+      observeCell(cellStateWith({ cell: { status: { phase } } }), limits, 0).isCellDeleted;
+    assert.deepEqual([seen("Claimed"), seen("Draining")], [false, true]);
+  });
+});
+
 describe("observeCell(), looks for profiles of system calls", () => {
   const profiles = [{ name: "late.json", error: "no such file" }];
   const seen = (main: object, nowMs: number): boolean => {

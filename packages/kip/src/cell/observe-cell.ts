@@ -3,6 +3,7 @@ import { unreachableLimitOf } from "../annotations/read-annotations.ts";
 import type { InstanceState, WantedPod } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { lossEnd } from "../status/lost-cell.ts";
+import { heldIn, interruptionStopIn, mustLeave, stopGraceSeconds } from "./interruption.ts";
 
 /** The state of a pod and its cell at one moment; input of `planCell()`. */
 export interface CellObservation {
@@ -28,8 +29,10 @@ export interface CellObservation {
   readonly areProfilesDue: boolean;
   /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
   readonly drainSent: number | undefined;
-  /** Seconds that a pod has to stop if it is not removed. */
+  /** Seconds that the containers have to stop. */
   readonly graceSeconds: number;
+  /** Whether the containers of a pod that is removed go on until its replacement is ready. */
+  readonly isStopHeld: boolean;
   /** Whether the agent reported that every container has ended. */
   readonly isDrained: boolean;
   /** Whether the containers' logs have been saved, as far as possible, or the time limit for that has passed. */
@@ -59,8 +62,6 @@ export interface CellLimits {
 export const shortestUsefulConnectionMs = 10_000;
 /** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
 const saveLogsMs = 120_000;
-/** The API's default, seconds. */
-const defaultGraceSeconds = 30;
 
 /** Makes the observation that the plan for a cell follows from. */
 export function observeCell(state: CellState, limits: CellLimits, nowMs: number): CellObservation {
@@ -76,15 +77,17 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
     isEndInApi: end.podEnd === undefined || end.isInApi,
     isLossFinal: isGone && lossEnd(state, { message: "", finishedAt: "" }) !== undefined,
     cell: cell.object,
-    // An instance that was being ended before a restart of kip is ended.
-    isCellDeleted: cell.isDeleted || phase === "Terminating",
+    // An instance that was being ended, or a pod that was being stopped, before a restart of kip is ended.
+    isCellDeleted:
+      cell.isDeleted || phase === "Terminating" || phase === "Draining" || mustLeave(state, nowMs),
     instance: machine.state,
     isRefused: machine.isRefused === true,
     isAgentConnected: agent.client !== undefined,
     isDispatched: agent.isDispatched && times.renewalIn > 0,
     areProfilesDue: times.profilesIn <= 0,
     drainSent: agent.drain?.graceSeconds,
-    graceSeconds: graceOf(pod),
+    graceSeconds: stopGraceSeconds(state),
+    isStopHeld: times.heldIn > 0,
     isDrained,
     areLogsSaved: agent.areLogsSaved || times.logsOverdueIn <= 0,
     wasClaimed: isInUse(phase),
@@ -108,6 +111,10 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
     overdueIn: overdueIn(state, limits, nowMs),
     unhealthyIn: unhealthyIn(state, limits, nowMs),
     deadlineIn: deadlineIn(state, nowMs),
+    /** The cloud takes the instance back: the containers have to begin to stop. */
+    interruptionIn: interruptionStopIn(state, nowMs),
+    /** The containers of an evicted pod do not wait for its replacement any longer. */
+    heldIn: heldIn(state, nowMs),
   };
 }
 
@@ -118,19 +125,14 @@ function profilesIn({ agent: { missingProfiles, report } }: CellState, nowMs: nu
   return all.some(({ waiting }) => waiting) ? missingProfiles.lookAt - nowMs : Infinity;
 }
 
-/** Seconds that a pod has to stop if it is not removed. */
-function graceOf({ object }: CellState["pod"]): number {
-  return object?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds;
-}
-
 /** Until the time limit for stopping. */
-function overdueIn({ pod, agent }: CellState, { drainLeewayMs }: CellLimits, now: number): number {
-  const { wanted, removeSince } = pod;
+function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number): number {
+  const { wanted, removeSince } = state.pod;
   const isRemoved = wanted.kind === "remove";
   // An agent that does not answer, or connects again and again, has no more time than another.
-  const since = isRemoved ? removeSince : agent.stopSince;
+  const since = isRemoved ? removeSince : state.agent.stopSince;
   if (since === undefined) return Infinity;
-  const graceSeconds = isRemoved ? wanted.graceSeconds : graceOf(pod);
+  const graceSeconds = isRemoved ? wanted.graceSeconds : stopGraceSeconds(state);
   return since + graceSeconds * 1000 + drainLeewayMs - now;
 }
 

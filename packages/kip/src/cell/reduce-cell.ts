@@ -4,7 +4,7 @@ import { listsAfterLoss } from "../status/lost-cell.ts";
 import { isAbandoned, podStatus } from "../status/pod-status.ts";
 import { restrictReportToPod } from "../status/restrict-report.ts";
 import type { CellChange, CellChanges } from "../state/cell-change.ts";
-import { wasClaimed, withoutCell, type CellState } from "../state/cell-state.ts";
+import { wasClaimed, withoutCell, type CellState, type Interruption } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
 
@@ -50,10 +50,11 @@ const reducers: Reducers = {
     isPresent(state, uid) ? { ...state, cell: { ...state.cell, isDeleted: true } } : state,
   instanceEnded: (state, { token }) =>
     isPresent(state, token) ? { ...state, machine: { ...state.machine, state: "gone" } } : state,
-  interrupted: (state, { notice }) => ({
-    ...state,
-    machine: { ...state.machine, interruption: notice },
-  }),
+  interrupted: (state, { notice, leftMs }, nowMs) => {
+    const times = { noticeMs: leftMs, endsAtMs: nowMs + leftMs };
+    const interruption = { ...state.machine.interruption, ...notice, ...times };
+    return { ...state, machine: { ...state.machine, interruption } };
+  },
   reported,
   agentLost,
   cellCreated: (state, { cell, apiMs }) => {
@@ -136,6 +137,8 @@ const reducers: Reducers = {
     const isDispatched = agent.isDispatched && isSame;
     return { ...state, agent: { ...agent, missingProfiles, isDispatched } };
   },
+  evicted: (state) => withInterruption(state, { isEvicted: true }),
+  replaced: (state) => withInterruption(state, { isReplaced: true }),
   draining: (state, _change, nowMs) => {
     if (state.agent.stopSince !== undefined) return state;
     return { ...state, agent: { ...state.agent, stopSince: nowMs } };
@@ -216,6 +219,15 @@ function retried(state: CellState): CellState {
     agent: { ...state.agent, dialAt: undefined },
     history: { ...state.history, createAt: undefined },
   });
+}
+
+function withInterruption(state: CellState, change: Partial<Interruption>): CellState {
+  const { machine } = state;
+  if (!machine.interruption) return state;
+  return {
+    ...state,
+    machine: { ...machine, interruption: { ...machine.interruption, ...change } },
+  };
 }
 
 function forgetReported(state: CellState): CellState {

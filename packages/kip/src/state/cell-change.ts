@@ -2,7 +2,7 @@ import type { AgentClient, DesiredPod, DesiredSeccompProfile, PodReport } from "
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
-import type { InstanceState, MachinePart } from "./cell-state.ts";
+import type { InstanceState, Interruption } from "./cell-state.ts";
 import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
 
 /** What changes the state of a pod and its cell, by kind. */
@@ -20,7 +20,11 @@ export interface CellChanges {
 
   // Reported by the cloud and the agent.
   readonly instanceEnded: { readonly token: string };
-  readonly interrupted: { readonly notice: NonNullable<MachinePart["interruption"]> };
+  /** `leftMs` is the time until the instance ends, milliseconds. */
+  readonly interrupted: {
+    readonly notice: Pick<Interruption, "instanceId" | "endsAt">;
+    readonly leftMs: number;
+  };
   readonly reported: { readonly report: PodReport };
   readonly agentLost: object;
 
@@ -66,6 +70,10 @@ export interface CellChanges {
   };
   /** The profiles that are missing or wrong now. */
   readonly profilesLooked: { readonly missing: readonly DesiredSeccompProfile[] };
+  /** The API has taken the eviction of the pod. */
+  readonly evicted: object;
+  /** The evicted pod's owner has a ready pod in its place. */
+  readonly replaced: object;
   readonly draining: object;
   readonly drained: { readonly graceSeconds: number; readonly isEmpty: boolean };
   readonly ended: { readonly podEnd: PodEnd };

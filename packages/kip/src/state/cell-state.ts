@@ -53,8 +53,22 @@ export interface MachinePart {
   readonly instance?: Instance | undefined;
   /** The cloud has no capacity for it: the pod gets another Cell, unless the cloud has started it all the same. */
   readonly isRefused?: boolean | undefined;
-  /** The cloud's notice that it takes the instance back; `endsAt` is RFC 3339. */
-  readonly interruption?: { readonly instanceId: string; readonly endsAt: string } | undefined;
+  readonly interruption?: Interruption | undefined;
+}
+
+/** The cloud's notice that it takes the instance back. */
+export interface Interruption {
+  readonly instanceId: string;
+  /** RFC 3339. */
+  readonly endsAt: string;
+  /** The same in monotonic milliseconds, as of when the notice was seen: the wall clock may be set afterwards. */
+  readonly endsAtMs: number;
+  /** What was left when the notice was seen, milliseconds. */
+  readonly noticeMs: number;
+  /** The API has taken the eviction of the pod. */
+  readonly isEvicted?: boolean | undefined;
+  /** The pod's owner has as many ready pods as it wants, without this one. */
+  readonly isReplaced?: boolean | undefined;
 }
 
 /** The agent of the present cell: the connection to it, and what it was sent and has reported. */

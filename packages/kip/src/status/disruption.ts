@@ -1,7 +1,7 @@
 import type { PodReport } from "@kip/agent-api";
 import type { PodCondition } from "@kip/k8s-types";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
-import type { CellState, MachinePart } from "../state/cell-state.ts";
+import type { CellState, Interruption } from "../state/cell-state.ts";
 
 /** Kubernetes' condition and reason for a pod that its node is about to end. */
 const type = "DisruptionTarget";
@@ -11,7 +11,7 @@ const reason = "TerminationByKubelet";
 export function interruptionMessage({
   instanceId,
   endsAt,
-}: NonNullable<MachinePart["interruption"]>): string {
+}: Pick<Interruption, "instanceId" | "endsAt">): string {
   return `The cloud takes instance "${instanceId}" of this pod back at ${endsAt}`;
 }
 

@@ -107,7 +107,7 @@ describe("podStatus()", () => {
     const endsAt = "2026-01-01T01:02:00Z";
     const taken = cellStateWith({
       agent: { report: report("Running") },
-      machine: { interruption: { instanceId: "i-1", endsAt } },
+      machine: { interruption: { instanceId: "i-1", endsAt, endsAtMs: 0, noticeMs: 0 } },
     });
     const published = disruption(taken);
     assert.ok(published);

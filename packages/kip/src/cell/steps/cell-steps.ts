@@ -9,6 +9,7 @@ import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, noteReport } from "./follow-agent.ts";
+import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
 
@@ -39,6 +40,8 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
     connect: (_step, context) => connect(tools, context),
     dispatch: (_step, context) => dispatch(tools, context),
     lookForProfiles: (_step, context) => lookForProfiles(tools, context),
+    evict: (_step, context) => evict(tools, context),
+    awaitReplacement: (_step, context) => awaitReplacement(tools, context),
     drain: ({ graceSeconds }, context) => drain(tools, context, graceSeconds),
     endPod: (_step, context) => endPod(tools, context),
     recordEnd: (_step, context) => recordEnd(tools, context),

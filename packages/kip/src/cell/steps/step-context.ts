@@ -13,6 +13,7 @@ import type { ClusterNetwork } from "../../network/cluster-network.ts";
 import type { CellPart } from "../../state/cell-state.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
 import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
+import type { PodReplacement } from "../../store/pod-replacement.ts";
 import type { CellStore } from "../../store/cell-store.ts";
 import type { CellContext } from "../cell-step.ts";
 
@@ -32,6 +33,7 @@ export interface CellTools {
   readonly shortages: Shortages;
   /** How fast the cloud takes launches. */
   readonly pace: LaunchPace;
+  readonly replacement: Pick<PodReplacement, "evict" | "ready">;
   readonly identities: CellIdentities;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
