@@ -1,4 +1,4 @@
-import type { OfferedInstanceType } from "@kip/instance-types";
+import type { CustomFamily, OfferedInstanceType } from "@kip/instance-types";
 
 /** What a cloud calls on-demand, spot or dedicated capacity. */
 export type LaunchType = "on-demand" | "spot" | "dedicated";
@@ -14,6 +14,8 @@ export interface LaunchRequest {
   readonly name: string;
   readonly instanceType: string;
   readonly launchType: LaunchType;
+  /** One of the driver's {@link CloudDriver.zones}. @default the driver's own */
+  readonly zone?: string | undefined;
   /** Image ID as {@link CloudDriver.resolveImage} gave it. */
   readonly image: string;
   /** Size of the root disk, bytes; never smaller than the image's. */
@@ -189,10 +191,14 @@ export interface CloudDriver extends AsyncDisposable {
   readonly name: string;
   /** For the label `topology.kubernetes.io/zone`. */
   readonly zone: string;
+  /** Where instances may be launched, the preferred one first. @default `zone` alone */
+  readonly zones?: readonly string[] | undefined;
   /** For the label `topology.kubernetes.io/region`. @default the zone */
   readonly region?: string | undefined;
   /** The types on offer here, with what an instance really gives a pod. */
   instanceTypes(): Promise<readonly InstanceTypeOffer[]>;
+  /** Types of any size between limits, where the cloud sells such. @default none */
+  customFamilies?(): Promise<readonly CustomFamily[]>;
   /** Turns the configured image specification into an image ID; fails with `CLOUD_NOT_FOUND`. */
   resolveImage(spec: Readonly<Record<string, string>>): Promise<string>;
   /**

@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { createSimulatedCloud, type SimulatedCloudOptions } from "@kip/cloud/simulated";
 import { decodeProviderConfig } from "./config/provider-config.ts";
 import { readNodeFacts } from "./node-facts.ts";
 
 const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-async function labelsWith(labels: Readonly<Record<string, string>>) {
+async function labelsWith(
+  labels: Readonly<Record<string, string>>,
+  cloud: SimulatedCloudOptions = {},
+) {
   const config = decodeProviderConfig({ cloud: { local: {} }, kubelet: { labels } });
-  const driver = createSimulatedCloud().open({ owner: "owner" });
+  const driver = createSimulatedCloud(cloud).open({ owner: "owner" });
   const facts = await readNodeFacts({
     driver,
     config,
@@ -25,6 +28,23 @@ describe("readNodeFacts()", () => {
     assert.equal(labels["topology.kubernetes.io/zone"], "simulated-1");
     assert.equal(labels["node.kubernetes.io/instance-type"], "mine");
     assert.equal((await labelsWith({}))["node.kubernetes.io/instance-type"], "kip");
+  });
+
+  it("has a label for each kind of processors, and says which the usual label names", async () => {
+    const type = { cpuMilli: 1000, memoryBytes: 2 ** 30, gpus: 0, pricePerHour: {} };
+    const types = [
+      { ...type, name: "intel" },
+      { ...type, name: "arm", architecture: "arm64" },
+    ] as const;
+    const labels = await labelsWith({}, { types });
+    const own = Object.keys(labels).filter((key) => key.startsWith("node.elotl.co/arch-"));
+    assert.deepEqual(own, ["node.elotl.co/arch-amd64", "node.elotl.co/arch-arm64"]);
+    assert.ok(!Object.keys(await labelsWith({})).some((key) => key.includes("arch")));
+    const arm = await labelsWith({ "kubernetes.io/arch": "arm64" });
+    assert.deepEqual(
+      [arm["kubernetes.io/arch"], arm["beta.kubernetes.io/arch"]],
+      ["arm64", "arm64"],
+    );
   });
 
   it("keeps the node from load balancers, and lets labels of the configuration win", async () => {

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { CloudDriver } from "@kip/cloud";
+import type { CloudDriver, InstanceTypeOffer } from "@kip/cloud";
 import type { NodeFacts } from "@kip/virtual-kubelet";
 import type { ProviderConfig } from "./config/provider-config.ts";
+import { architectureLabel, architectureLabelPrefix } from "./selection/pod-placement.ts";
 import { nodeResources } from "./selection/node-resources.ts";
 
 /** Options of {@link readNodeFacts}. */
@@ -21,10 +22,12 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
   return {
     labels: {
       "topology.kubernetes.io/region": driver.region ?? driver.zone,
-      "topology.kubernetes.io/zone": driver.zone,
+      // A node of several zones is in none of them.
+      ...((driver.zones?.length ?? 1) === 1 && { "topology.kubernetes.io/zone": driver.zone }),
       // Each pod's instance has a type of its own; tools that group nodes need one of the node.
       "node.kubernetes.io/instance-type": "kip",
       "kip.elotl.co/cloud": driver.name,
+      ...architectureLabels(offers, config.nodeLabels),
       // No load balancer can have it as a backend: it is not an instance of the cloud.
       "node.kubernetes.io/exclude-from-external-load-balancers": "true",
       ...config.nodeLabels,
@@ -41,8 +44,29 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     runtimeHandlers: [
       { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: false } },
     ],
-    nodeInfo: nodeInfo(controllerID),
+    nodeInfo: { ...nodeInfo(controllerID), ...architectureInfo(config.nodeLabels) },
   };
+}
+
+/** A label for each kind of processors, if there are others than amd64: the usual label can name one alone. */
+function architectureLabels(
+  offers: readonly InstanceTypeOffer[],
+  labels: ProviderConfig["nodeLabels"],
+): Readonly<Record<string, string>> {
+  const onOffer = new Set(offers.map(({ architecture = "amd64" }) => architecture));
+  const named = labels[architectureLabel];
+  return {
+    ...(named !== undefined && { [`beta.${architectureLabel}`]: named }),
+    ...([...onOffer].some((each) => each !== "amd64") &&
+      Object.fromEntries([...onOffer].map((each) => [architectureLabelPrefix + each, ""]))),
+  };
+}
+
+/** What the node says of itself is what its label says. */
+function architectureInfo({
+  [architectureLabel]: architecture,
+}: ProviderConfig["nodeLabels"]): Partial<NonNullable<NodeFacts["nodeInfo"]>> {
+  return architecture === undefined ? {} : { architecture };
 }
 
 /**

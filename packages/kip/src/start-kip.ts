@@ -27,6 +27,7 @@ import { ClusterNetwork } from "./network/cluster-network.ts";
 import { KnownNetworkFacts } from "./network/network-facts.ts";
 import { KipProvider } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
+import { architectureLabel } from "./selection/pod-placement.ts";
 import { nodeLabel, type Cell } from "./state/cell.ts";
 
 /** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
@@ -209,7 +210,8 @@ function createChooser(
     const { bootImageSpec: imageSpec, bootImages } = settings.current;
     const sizes = { defaultInstanceType, defaultVolumeBytes };
     const { extendedResources } = settings.current;
-    const common = { nodeName, controllerID, privateIPOnly, extendedResources };
+    const architecture = settings.current.nodeLabels[architectureLabel];
+    const common = { nodeName, controllerID, privateIPOnly, extendedResources, architecture };
     return { ...common, ...sizes, imageSpec, bootImages };
   });
 }

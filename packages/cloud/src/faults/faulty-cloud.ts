@@ -70,7 +70,7 @@ async function reach(
   const isNew = asked && !(await driver.list()).some(({ token }) => token === asked.token);
   const facts = {
     operation,
-    zone: driver.zone,
+    zone: asked?.zone ?? driver.zone,
     now: clock.now(),
     launch: isNew === true ? asked : undefined,
   };

@@ -55,8 +55,10 @@ function judgeGpus(
   request: InstanceTypeRequest,
 ): "gpu" | "unasked-gpu" | undefined {
   const { gpus, gpuManufacturer = "nvidia", gpuKinds = [], typeGlob } = request;
-  if (gpus === 0 && gpuKinds.length === 0)
-    return type.gpus > 0 && typeGlob === undefined ? "unasked-gpu" : undefined;
+  if (gpus === 0 && gpuKinds.length === 0) {
+    const isAllowed = typeGlob !== undefined || request.allowsOtherGpus === true;
+    return type.gpus > 0 && !isAllowed ? "unasked-gpu" : undefined;
+  }
   // A kind without a number is one of it.
   if (type.gpus < Math.max(1, gpus)) return "gpu";
   const { gpuModel: model } = type;

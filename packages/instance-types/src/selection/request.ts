@@ -19,6 +19,8 @@ export interface InstanceTypeRequest {
   readonly gpus: number;
   /** @default "nvidia" */
   readonly gpuManufacturer?: GpuModel["manufacturer"] | undefined;
+  /** Types with GPUs that were not asked for fit, too. @default false */
+  readonly allowsOtherGpus?: boolean | undefined;
   /** Names of a kind of GPU, all of which its GPUs must have, see `isGpuKind`. @default any kind */
   readonly gpuKinds?: readonly string[] | undefined;
   /** Any of these, as Kubernetes names them. @default amd64 alone */

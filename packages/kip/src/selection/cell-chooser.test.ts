@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isCodedError } from "@kip/base";
 import { growth } from "@kip/base/testing";
-import type { CloudDriver } from "@kip/cloud";
+import type { CapacityScope, CloudDriver } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
-import { CellChooser, type CellRequest } from "./cell-chooser.ts";
+import { CellChooser, type CellDefaults, type CellRequest } from "./cell-chooser.ts";
 
 const driver = {
   instanceTypes: async () => [
@@ -35,7 +35,7 @@ const driver = {
   resolveImage: async ({ id = "image" }: Readonly<Record<string, string>>) => id,
 } as unknown as CloudDriver; // all that is asked for
 
-const chooser = new CellChooser(driver, () => ({
+const defaults: CellDefaults = {
   nodeName: "node",
   controllerID: "controller",
   defaultInstanceType: undefined,
@@ -43,7 +43,8 @@ const chooser = new CellChooser(driver, () => ({
   imageSpec: {},
   bootImages: { old: { id: "image-1" } },
   privateIPOnly: false,
-}));
+};
+const chooser = new CellChooser(driver, () => defaults);
 
 /** What is chosen for a pod with these annotations. */
 async function choose(annotations: Record<string, string>) {
@@ -68,6 +69,54 @@ describe("CellChooser.sizeOf()", () => {
     assert.equal(await chooser.sizeOf(pod, "local.gone"), undefined);
     const none = podWith({ metadata: { annotations: { "pod.elotl.co/instance-type": "none" } } });
     assert.equal(await chooser.sizeOf(none), undefined);
+  });
+});
+
+describe("CellChooser, with a cloud of several zones", () => {
+  const zones = ["a", "b", "c"];
+  const several = new CellChooser(
+    {
+      ...driver,
+      zone: "a",
+      zones,
+      instanceTypes: async () => [
+        { ...(await driver.instanceTypes())[0], zones: ["b", "c"] },
+        {
+          ...(await driver.instanceTypes())[0],
+          name: "local.dear",
+          pricePerHour: { "on-demand": 1 },
+        },
+      ],
+    } as unknown as CloudDriver, // all that is asked for
+    () => defaults,
+  );
+  const choice = async (
+    annotations: Readonly<Record<string, string>>,
+    unavailable: readonly CapacityScope[] = [],
+  ) => {
+    const request = { pod: podWith({ metadata: { annotations } }), unavailable };
+    const spec = await several.choose(request as unknown as CellRequest); // all that is looked at
+    const placement = await several.placementOf(request.pod, unavailable);
+    assert.deepEqual([placement.instanceType, placement.zone], [spec.instanceType, spec.zone]);
+    return [spec.instanceType, spec.zone];
+  };
+
+  it("takes the first zone that the cheapest type is in, or that of the annotation", async () => {
+    assert.deepEqual(await choice({}), ["local.small", "b"]);
+    assert.deepEqual(await choice({ "pod.elotl.co/zone": "c" }), ["local.small", "c"]);
+    assert.deepEqual(await choice({ "pod.elotl.co/zone": "a" }), ["local.dear", "a"]);
+    await assert.rejects(choice({ "pod.elotl.co/zone": "d" }), {
+      code: "ANNOTATION_INVALID",
+      message: /machines are in zones "a", "b", "c", not in "d"/,
+    });
+  });
+
+  it("moves to another zone, then to another type, where there is no capacity", async () => {
+    const small = { instanceType: "local.small" };
+    assert.deepEqual(await choice({}, [{ zone: "b" }]), ["local.small", "c"]);
+    assert.deepEqual(await choice({}, [{ ...small, zone: "b" }]), ["local.small", "c"]);
+    assert.deepEqual(await choice({}, [small]), ["local.dear", "a"]);
+    assert.deepEqual(await choice({}, [{ zone: "b" }, { zone: "c" }]), ["local.dear", "a"]);
   });
 });
 
@@ -114,6 +163,53 @@ describe("CellChooser.choose()", () => {
       [{ "pod.elotl.co/zone": "there" }, /machines are in zone "here", not in "there"/],
     ] as const)
       await assert.rejects(choose(annotations), { code: "ANNOTATION_INVALID", message });
+  });
+
+  it("takes the processors that the node's label names, if the pod names none", async () => {
+    const arm = new CellChooser(driver, () => ({ ...defaults, architecture: "arm64" }));
+    const chosen = async (nodeSelector: Readonly<Record<string, string>>): Promise<string> => {
+      const pod = podWith({ spec: { nodeSelector, containers: [] } });
+      return (await arm.choose({ pod } as unknown as CellRequest)).instanceType; // all that is looked at
+    };
+    assert.equal(await chosen({}), "local.arm");
+    assert.equal(await chosen({ "node.elotl.co/arch-amd64": "" }), "local.small");
+  });
+
+  it("takes a type with GPUs for another resource that no other type has", async () => {
+    const [small] = await driver.instanceTypes();
+    const types = [small, { ...small, name: "local.gpu", gpus: 1 }];
+    const gpus = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // all that is asked for
+    const extendedResources = { "local.gpu": { "example.com/nic": "1" } };
+    const limits = { "example.com/nic": "1" };
+    const resources = { limits, requests: limits };
+    const pod = podWith({ spec: { containers: [{ name: "main", resources }] } });
+    const { instanceType } = await new CellChooser(gpus, () => ({
+      ...defaults,
+      extendedResources,
+    })).choose({ pod } as unknown as CellRequest); // all that is looked at
+    assert.equal(instanceType, "local.gpu");
+  });
+
+  it("makes sizes in between, where the cloud sells them", async () => {
+    const price = { perCpu: 0.01, perGiB: 0.01 };
+    const family = {
+      name: "n2",
+      namePrefix: "n2-custom",
+      cpus: [2, 4],
+      minMemoryPerCpu: 2 ** 29,
+      maxMemoryPerCpu: 2 ** 33,
+      memoryStep: 2 ** 28,
+      architecture: "amd64",
+      pricePerHour: { "on-demand": price },
+    } as const;
+    const sold = { ...driver, customFamilies: async () => [family] } as unknown as CloudDriver; // all that is asked for
+    const custom = new CellChooser(sold, () => defaults);
+    const limits = { cpu: "2", memory: "3Gi" };
+    const pod = podWith({ spec: { containers: [{ name: "main", resources: { limits } }] } });
+    const { instanceType } = await custom.choose({ pod } as unknown as CellRequest); // all that is looked at
+    assert.match(instanceType, /^n2-custom-2-\d+$/);
+    const size = await custom.sizeOf(pod, instanceType);
+    assert.equal(size?.["cpu"], "2000m");
   });
 
   it("buys Macs on dedicated hosts alone", async () => {

@@ -1,9 +1,11 @@
 import type { CapacityScope, CloudDriver, LaunchType } from "@kip/cloud";
 import {
   InstanceTypeError,
+  rankInstanceTypes,
   selectInstanceType,
   type Candidate,
   type InstanceTypeRequest,
+  type OfferedInstanceType,
 } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { formatBytes, isCodedError } from "@kip/base";
@@ -31,6 +33,8 @@ export interface CellDefaults {
   /** Images that pods may choose by name. @default none */
   readonly bootImages?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly privateIPOnly: boolean;
+  /** Processors of pods that do not say which. @default amd64 */
+  readonly architecture?: string | undefined;
   /** What types have besides. @default nothing */
   readonly extendedResources?: ExtendedResources | undefined;
 }
@@ -70,12 +74,14 @@ export class CellChooser {
     const { nodeName, controllerID, privateIPOnly } = this.#defaults();
     const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
     checkPrice(chosen, constraints);
+    const [zone] = chosen.zones ?? [];
     return {
       podRef,
       nodeName,
       controllerID,
       instanceType: chosen.type.name,
       launchType,
+      ...(this.#driver.zones && zone !== undefined && { zone }),
       image: await this.#driver.resolveImage(this.#imageSpec(constraints)),
       rootDiskBytes: this.#diskBytes(pod, constraints),
       privateIPOnly: privateIPOnly || constraints.privateIpOnly,
@@ -94,7 +100,8 @@ export class CellChooser {
     const constraints = cellConstraints(pod);
     const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
     checkPrice(chosen, constraints);
-    return { instanceType: chosen.type.name, zone: this.#driver.zone, launchType };
+    const [zone = this.#driver.zone] = chosen.zones ?? [];
+    return { instanceType: chosen.type.name, zone, launchType };
   }
 
   /**
@@ -110,7 +117,7 @@ export class CellChooser {
       const offer =
         instanceType === undefined
           ? (await this.#select(pod, constraints)).type
-          : (await this.#driver.instanceTypes()).find(({ name }) => name === instanceType);
+          : await this.#typeNamed(instanceType);
       return (
         offer && {
           cpu: `${offer.cpuMilli}m`,
@@ -127,6 +134,24 @@ export class CellChooser {
   /** What an instance type has of extended resources, by configuration. */
   extendedResourcesOf(instanceType: string): ResourceAmounts {
     return resourcesOfType(this.#defaults().extendedResources ?? {}, instanceType);
+  }
+
+  async #typeNamed(name: string): Promise<OfferedInstanceType | undefined> {
+    const found = (await this.#driver.instanceTypes()).find((each) => each.name === name);
+    const families = (await this.#driver.customFamilies?.()) ?? [];
+    const any = { cpuMilli: 0, memoryBytes: 0, gpus: 0, architectures: ["amd64", "arm64"] };
+    const request = { ...any, typeGlob: name, launchTypes: ["on-demand", "spot", "dedicated"] };
+    return found ?? rankInstanceTypes({ types: [], families }, request).next().value?.type;
+  }
+
+  #zones({ zone }: CellConstraints): readonly string[] {
+    const zones = this.#driver.zones ?? [this.#driver.zone];
+    if (zone === undefined) return zones;
+    if (zones.includes(zone)) return [zone];
+    const where = `zone${zones.length > 1 ? "s" : ""} ${zones.map((each) => `"${each}"`).join(", ")}`;
+    throw invalid("zone", `machines are in ${where}, not in "${zone}"`, {
+      remedy: `Write ${zones.length > 1 ? "one of these zones" : "that zone"}, or remove the annotation`,
+    });
   }
 
   /** The annotation's size, else the default, which has room for images, and what the pod requests above it. */
@@ -156,16 +181,16 @@ export class CellChooser {
     constraints: CellConstraints,
     unavailable: readonly CapacityScope[] = [],
   ): Promise<Candidate & { readonly launchType: LaunchType }> {
-    const { zone } = this.#driver;
-    if (constraints.zone !== undefined && constraints.zone !== zone)
-      throw invalid("zone", `machines are in zone "${zone}", not in "${constraints.zone}"`, {
-        remedy: "Write that zone, or remove the annotation",
-      });
-    const { defaultInstanceType, extendedResources = {} } = this.#defaults();
+    const zones = this.#zones(constraints);
+    const { defaultInstanceType, extendedResources = {}, architecture } = this.#defaults();
+    const processors = architecture === undefined ? undefined : [architecture];
     const offers = await this.#driver.instanceTypes();
     const types = offersWithResources(offers, pod, extendedResources);
+    const isAnyType = types === offers;
+    // What sizes in between have of other resources is not known.
+    const families = isAnyType ? await this.#driver.customFamilies?.() : undefined;
     // The default is for pods that ask for nothing.
-    const fallback = types === offers ? defaultInstanceType : undefined;
+    const fallback = isAnyType ? defaultInstanceType : undefined;
     const request = instanceTypeRequest(pod, fallback, constraints);
     const requests = [request];
     const usual = types.find(({ name }) => name === fallback);
@@ -177,9 +202,15 @@ export class CellChooser {
     }
     let failure: unknown;
     for (const each of requests) {
-      const asked = { ...each, zones: [zone], unavailable };
+      const asked = {
+        ...each,
+        architectures: each.architectures ?? processors,
+        allowsOtherGpus: !isAnyType,
+        zones,
+        unavailable,
+      };
       try {
-        return selectByLaunchType({ types }, asked, constraints.launchTypes);
+        return selectByLaunchType({ types, families }, asked, constraints.launchTypes);
       } catch (error) {
         if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
         failure = error;

@@ -1,6 +1,11 @@
 import type { Pod } from "@kip/k8s-types";
 
-const archLabels: readonly string[] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
+/** The usual label of a node's processors. A node has one value of it. */
+export const architectureLabel = "kubernetes.io/arch";
+const archLabels: readonly string[] = [architectureLabel, `beta.${architectureLabel}`];
+
+/** What follows is the processor, so that one node can have the labels of several. */
+export const architectureLabelPrefix = "node.elotl.co/arch-";
 
 /** Keys of a node selector whose value is a kind of GPU: GKE's, that of EKS, Karpenter's. */
 const gpuLabels: readonly string[] = [
@@ -25,9 +30,12 @@ export function gpuKinds({ spec }: Pod): readonly string[] {
 
 /**
  * Processors that a pod may have by its node selector and by the `In` of its required node affinity. Undefined if it says
- * nothing: such a pod is for amd64.
+ * nothing. The label of kip's own goes before the usual one, which says what other pods of the node get.
  */
 export function architectures({ spec }: Pod): readonly string[] | undefined {
+  const keys = Object.keys(spec.nodeSelector ?? {});
+  const own = keys.filter((key) => key.startsWith(architectureLabelPrefix));
+  if (own.length > 0) return own.map((key) => key.slice(architectureLabelPrefix.length));
   const selected = Object.entries(spec.nodeSelector ?? {}).find(([key]) =>
     archLabels.includes(key),
   );

@@ -40,6 +40,8 @@ export interface CellSpec {
   readonly controllerID: string;
   readonly instanceType: string;
   readonly launchType: LaunchType;
+  /** Where the instance is; undefined: the cloud has one zone for cells. */
+  readonly zone?: string;
   readonly image: string;
   readonly rootDiskBytes: number;
   readonly privateIPOnly: boolean;

@@ -121,6 +121,7 @@ export const cellCrd = {
                   controllerID: text,
                   instanceType: text,
                   launchType: { type: "string", enum: ["on-demand", "spot", "dedicated"] },
+                  zone: text,
                   image: text,
                   rootDiskBytes: integer,
                   privateIPOnly: { type: "boolean" },

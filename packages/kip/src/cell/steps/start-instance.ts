@@ -106,8 +106,8 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
 }
 
 function placementOf({ driver }: CellTools, context: CellContext): Placement {
-  const { instanceType, launchType } = cellOf(context).spec;
-  return { instanceType, zone: driver.zone, launchType };
+  const { instanceType, launchType, zone = driver.zone } = cellOf(context).spec;
+  return { instanceType, zone, launchType };
 }
 
 function launchRequest(
@@ -122,6 +122,7 @@ function launchRequest(
     name: metadata.name,
     instanceType: spec.instanceType,
     launchType: spec.launchType,
+    zone: spec.zone,
     image: spec.image,
     rootDiskBytes: spec.rootDiskBytes,
     userData: userData(identity),
