@@ -86,9 +86,13 @@ export async function copyOutput(
   source.on("error", () => resolve());
   const onExit = (): void => {
     const check = (): void => {
-      // The pipe is silent because the client is slow: wait on.
-      if (source.isPaused()) quiet?.refresh();
-      else resolve();
+      const before = source.bytesRead;
+      // Timers come before the pipe: a busy process may not have read it since the end. By then it has.
+      setImmediate(() => {
+        // The pipe is silent because the client is slow: wait on.
+        if (source.isPaused() || source.bytesRead !== before) quiet?.refresh();
+        else resolve();
+      });
     };
     quiet = setTimeout(check, silenceMs);
   };
