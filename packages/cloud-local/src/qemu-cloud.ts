@@ -4,6 +4,7 @@ import {
   type InstanceTypeOffer,
   type LaunchRequest,
   type NetworkFacts,
+  type PrepareImagesRequest,
   type ServiceSource,
   type Volume,
   type VolumeRequest,
@@ -17,6 +18,7 @@ import type { LocalCloudParts } from "./local-cloud-parts.ts";
 import type { ClusterDnsPlace, LocalCloud, PrepareTemplateOptions } from "./local-cloud.ts";
 import { leadHostServices } from "./network/host-services.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
+import type { MachineShape } from "./template/template-shape.ts";
 
 /**
  * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
@@ -194,12 +196,24 @@ export class QemuCloud implements LocalCloud {
     { signal, images }: PrepareTemplateOptions = {},
   ): Promise<void> {
     signal?.throwIfAborted();
-    const image = await readImage(this.#parts.options.imagesDir, imageId);
-    const offer = findOffer(this.#parts.offers, instanceType);
-    const size = machineSize(offer, rootDiskBytes, image);
-    const accelerator = await this.#parts.accelerator.get();
-    const shape = await this.#parts.starter.shape(size, image, accelerator);
+    const shape = await this.#shape(instanceType, imageId, rootDiskBytes);
     await this.#parts.templates.prepare({ ...shape, images }, signal);
+  }
+
+  prepareImages({ instanceType, image, rootDiskBytes, images }: PrepareImagesRequest): void {
+    const { templates, options } = this.#parts;
+    this.#shape(instanceType, image, rootDiskBytes).then(
+      (shape) => templates.want({ ...shape, images }),
+      (err: unknown) => options.logger.debug("Could not prepare images for machines", { err }),
+    );
+  }
+
+  /** What machines of this type, image and disk size have in common. */
+  async #shape(type: string, imageId: string, rootDiskBytes: number): Promise<MachineShape> {
+    const { options, offers, accelerator, starter } = this.#parts;
+    const image = await readImage(options.imagesDir, imageId);
+    const size = machineSize(findOffer(offers, type), rootDiskBytes, image);
+    return await starter.shape(size, image, await accelerator.get());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

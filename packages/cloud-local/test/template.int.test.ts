@@ -222,6 +222,21 @@ describe("Templates", { timeout: 600_000 }, () => {
     for (const { id } of await cloud.list()) await cloud.terminate(id);
   });
 
+  it("have images that are to be prepared, before a machine is to have them", async () => {
+    const { cloud, warnings } = await openCloud();
+    await using _cloud = cloud;
+    const images = imagesNamed("later");
+    const known = new Set(await readdir(templates));
+    cloud.prepareImages?.({ instanceType: type, image: "good", rootDiskBytes: 0, images });
+    await eventually(templates, async () =>
+      (await readdir(templates)).find((name) => !name.startsWith(".") && !known.has(name)),
+    );
+    const machine = await cloud.launch({ ...request("good"), images });
+    assert.equal(machine.startedFrom, "image-template");
+    assert.deepEqual(warnings, []);
+    await cloud.terminate(machine.id);
+  });
+
   it("are copied without images that cannot be had, which is said once", async () => {
     const { cloud, warnings } = await openCloud();
     await using _cloud = cloud;

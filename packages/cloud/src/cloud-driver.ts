@@ -48,6 +48,12 @@ export interface LaunchImages {
   readonly pull: string;
 }
 
+/** What {@link CloudDriver.prepareImages} is asked for. */
+export type PrepareImagesRequest = Pick<
+  LaunchRequest,
+  "instanceType" | "image" | "rootDiskBytes"
+> & { readonly images: LaunchImages };
+
 /** What a launch waits for. */
 export interface LaunchWait {
   /** One sentence for people, with figures and a remedy if there is one. */
@@ -206,6 +212,11 @@ export interface CloudDriver extends AsyncDisposable {
    * cloud has accepted; safe to repeat after any failure.
    */
   launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance>;
+  /**
+   * Says that later instances of this type, image and disk size may run these images: a driver whose instances can have images
+   * already may get them ready in the background. Returns at once; what goes wrong is the driver's to log.
+   */
+  prepareImages?(request: PrepareImagesRequest): void;
   /** Resolves, by event, once the instance is running with its addresses; fails with `CLOUD_NOT_FOUND` or `CLOUD_UNAVAILABLE` if it ends first. */
   waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance>;
   /** Resolves, by event, once the instance is gone; at once if it is unknown. */

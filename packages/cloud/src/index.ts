@@ -10,6 +10,7 @@ export type {
   LaunchImages,
   LaunchWait,
   NetworkFacts,
+  PrepareImagesRequest,
   ServiceSource,
   ServiceSubscription,
   Volume,

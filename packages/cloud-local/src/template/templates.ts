@@ -24,6 +24,8 @@ import { TemplateStore } from "./template-store.ts";
 const buildLimitMs = 300_000;
 /** Disk that a build leaves free, bytes: machines that run may need it meanwhile. */
 const diskReserveBytes = 256 * 2 ** 20;
+/** Templates that are being made, or wait for their turn. What is wanted beyond these has to be wanted again. */
+const buildsAtMost = 4;
 /** How often copies of one template may fail before no other is made in its place. */
 const failureLimit = 2;
 
@@ -96,11 +98,11 @@ export class Templates {
     return { key, created: record.created, files };
   }
 
-  /** Makes a template for this shape in the background, if there is none. */
+  /** Makes a template for this shape in the background, if there is none; does nothing while several others are to be made. */
   want(shape: MachineShape): void {
     if (!this.#isWanted(shape)) return;
     // Failures are said where they happen.
-    this.#buildOnce(shape).catch(() => {});
+    this.#buildOnce(shape, buildsAtMost).catch(() => {});
   }
 
   /**
@@ -198,12 +200,14 @@ export class Templates {
     this.#checks.set(key, work);
   }
 
-  async #buildOnce(shape: MachineShape): Promise<void> {
+  /** @param most does nothing while as many others are being made */
+  async #buildOnce(shape: MachineShape, most = Infinity): Promise<void> {
     const facts = await templateFacts(shape);
     const key = templateKey(facts);
     if (this.#checks.has(key)) return;
     let build = this.#builds.get(key);
     if (!build) {
+      if (this.#builds.size >= most) return;
       build = this.#build(key, facts, shape).finally(() => this.#builds.delete(key));
       build.catch(() => {}); // who waits for it sees it
       this.#builds.set(key, build);

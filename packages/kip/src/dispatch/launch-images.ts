@@ -16,12 +16,18 @@ export class KnownImages {
   /** Image name as pods have it → name with digest. */
   readonly #digests = new Map<string, string>();
 
-  /** Learns the digests of the pod's own images from its cell; ignores other images and other repositories. */
-  learn(report: PodReport | undefined, pod: Pod | undefined): void {
-    if (!report || !pod) return;
+  /**
+   * Learns the digests of the pod's own images from its cell; ignores other images and other repositories.
+   *
+   * @returns whether a name has another digest than before
+   */
+  learn(report: PodReport | undefined, pod: Pod | undefined): boolean {
+    if (!report || !pod) return false;
+    let isNew = false;
     const own = new Set(imagesOf(pod));
     for (const { image, imageId } of [...report.initContainers, ...report.containers]) {
       if (imageId === undefined || !own.has(image) || !isOf(imageId, image)) continue;
+      isNew ||= this.#digests.get(image) !== imageId;
       this.#digests.delete(image); // the newest are last
       this.#digests.set(image, imageId);
     }
@@ -29,6 +35,7 @@ export class KnownImages {
       if (this.#digests.size <= maxNames) break;
       this.#digests.delete(image);
     }
+    return isNew;
   }
 
   /**

@@ -1,8 +1,10 @@
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { keepIdentity } from "../../identity/keep-identity.ts";
+import type { CellPart } from "../../state/cell-state.ts";
 import { startPhases } from "../../state/cell.ts";
 import type { AgentFollower, CellContext } from "../cell-step.ts";
 import { followNetwork } from "./follow-network.ts";
+import { prepareImages } from "./start-instance.ts";
 import { cellOf, rounded, setStatus, type CellTools } from "./step-context.ts";
 
 /** Follows the reports of an agent, sends it the cluster's network and renews its identity until the connection ends. */
@@ -60,17 +62,30 @@ export async function firstReport(
   return undefined;
 }
 
-/** Learns image digests from the agent's report, and completes the times of the start once. */
+/**
+ * Learns image digests from the agent's report, and completes the times of the start once. The cloud may prepare the images when
+ * the pod has started: sooner, that would take processor time from the start itself.
+ */
 export function noteReport(tools: CellTools, context: Pick<CellContext, "state" | "change">): void {
-  const { agent, cell, pod, podRef } = context.state();
-  tools.knownImages.learn(agent.report, pod.resolved?.pod);
-  const known = cell.status.startMs;
+  const { agent, cell, pod } = context.state();
+  const isNew = tools.knownImages.learn(agent.report, pod.resolved?.pod);
   const { pull = 0, unpack = 0, start } = agent.report?.timingsMs ?? {};
-  if (start === undefined || !known || known.start !== undefined) return;
-  const startMs = rounded({ ...known, pull, unpack, start });
+  if (start === undefined) return;
+  const known = cell.status.startMs;
+  const isFirst = known !== undefined && known.start === undefined;
+  if (isFirst) noteStart(tools, context, rounded({ ...known, pull, unpack, start }));
+  if (isFirst || isNew) prepareImages(tools, context);
+}
+
+function noteStart(
+  tools: CellTools,
+  context: Pick<CellContext, "state" | "change">,
+  startMs: CellPart["startMs"],
+): void {
   setStatus(tools, context, { startMs });
   const phases = startPhases.map(
     (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
   );
-  tools.onEvent(podRef.uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
+  const { uid } = context.state().podRef;
+  tools.onEvent(uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
 }

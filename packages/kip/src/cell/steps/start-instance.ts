@@ -140,6 +140,13 @@ function launchRequest(
   });
 }
 
+/** Says to the cloud which images the pod of this cell runs: pods like it may follow. */
+export function prepareImages(tools: CellTools, context: Pick<CellContext, "state">): void {
+  const { instanceType, image, rootDiskBytes } = cellOf(context).spec;
+  const images = launchImages(tools, context.state());
+  if (images) tools.driver.prepareImages?.({ instanceType, image, rootDiskBytes, images });
+}
+
 /** The images that a cell for this pod may have ready. */
 function launchImages(
   { knownImages, settings }: CellTools,
