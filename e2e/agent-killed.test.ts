@@ -11,8 +11,10 @@ const kills = Number(process.env["KIP_E2E_KILLS"] ?? "100");
 const image = "kip.local/demo:latest";
 
 /**
- * Kills the agent so often: twice at a random moment within 4 s after it has begun to listen, then within 2 s after its start, so that kip does not
- * take the cell for lost. Busybox' random numbers end at 32767; 1915 is the agent's port, 0A a socket that listens.
+ * Kills the agent so often. Of five lives three end at a random moment within 4 s after the agent has begun to listen, one within 2 s
+ * after its start, and one 16 to 20 s after it has begun to listen: kip takes a cell for lost when no connection to its agent has
+ * lasted 10 s within 90 s, and makes pauses between connections that soon end. Busybox' random numbers end at 32767; 1915 is the
+ * agent's port, 0A a socket that listens.
  */
 const killer = `
 n=0; last=
@@ -23,8 +25,9 @@ while [ $n -lt ${kills} ]; do
     case "$line" in /usr/lib/kip/node*itzo.js*) pid=\${each#/proc/};; esac
   done
   if [ -z "$pid" ] || [ "$pid" = "$last" ]; then usleep 100000; continue; fi
-  if [ $((n % 3)) = 2 ]; then usleep $((RANDOM * 61)); else
+  if [ $((n % 5)) = 2 ]; then usleep $((RANDOM * 61)); else
     until grep -q ':1915 .* 0A ' /proc/$pid/net/tcp /proc/$pid/net/tcp6 || [ ! -e /proc/$pid ]; do usleep 100000; done
+    [ $((n % 5)) = 4 ] && sleep 16
     usleep $((RANDOM * 122))
   fi
   kill -KILL $pid && n=$((n + 1)) && last=$pid && echo killed $n
@@ -40,6 +43,9 @@ while :; do
   done
   usleep 500000
 done`;
+
+/** Runs of the readiness probe. */
+const countProbes = ["sh", "-c", "wc -l < /data/probes"];
 
 describe("a cell's agent that is killed again and again", { skip }, () => {
   let kube: Cluster;
@@ -89,7 +95,13 @@ describe("a cell's agent that is killed again and again", { skip }, () => {
         const { status } = await kube.kubectl("exec", "busy", "-c", "probed", "--", "true");
         return status === 0;
       });
-      context.diagnostic(JSON.stringify({ kills, execs, changes: watch.lines.length }));
+      const probes = Number(await kube.ok("exec", "busy", "-c", "probed", "--", ...countProbes));
+      const changes = watch.lines.length;
+      context.diagnostic(JSON.stringify({ kills, execs, probes, changes }));
+      // Kip and the probes have had their chances to see something wrong.
+      const longLives = Math.floor(kills / 5);
+      assert.ok(execs.done >= longLives && probes >= longLives * 5);
+      assert.ok(changes > 1 || longLives === 0);
 
       for (const line of watch.lines) {
         assert.match(line, /probed=true\/0 /, "ready all the time");

@@ -29,6 +29,9 @@ const patterns: Record<string, readonly string[]> = {
 };
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
+/** The slow ones have time limits of their own. */
+const e2eFileLimitMs = process.env["KIP_E2E_ALL"] === "1" ? 3_600_000 : 1_200_000;
+
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
 const [stage = "all", ...chosen] = process.argv.slice(2);
@@ -133,7 +136,7 @@ async function runFiles(stageName: string, files: readonly string[]): Promise<re
     files,
     concurrency: stageName === "e2e" ? 1 : 2,
     signal: interrupted.signal,
-    timeout: stageName === "e2e" ? 1_200_000 : 180_000,
+    timeout: stageName === "e2e" ? e2eFileLimitMs : 180_000,
     execArgv: ["--import", path.join(import.meta.dirname, "end-of-file.ts")],
   });
   stream.on("test:pass", ({ name, file = "", skip, todo, details }) => {
