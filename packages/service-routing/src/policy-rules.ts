@@ -1,6 +1,4 @@
 import {
-  outermost,
-  parseCidr,
   type PolicyBlock,
   type PolicyPort,
   type PolicyRule,
@@ -8,6 +6,7 @@ import {
   type TierRule,
 } from "@kip/network-view";
 import { ofFamily, type Family } from "./family.ts";
+import { rangeSet } from "./range-set.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
 /** Addresses of each group that a policy names, both families. */
@@ -148,12 +147,6 @@ function peerMatches(rule: PolicyRule, { field, family, groups }: Direction): re
 
 function exceptMatch(match: string, { cidr, except = [] }: PolicyBlock): readonly string[] {
   return [`${match} ${cidr} ${match} != ${rangeSet(except)} `];
-}
-
-/** nftables takes no ranges that overlap. */
-function rangeSet(cidrs: readonly string[]): string {
-  const ranges = outermost(cidrs.flatMap((text) => parseCidr(text) ?? []));
-  return `{ ${ranges.map(({ text }) => text).join(", ")} }`;
 }
 
 /** One expression per protocol; an empty one matches all. */

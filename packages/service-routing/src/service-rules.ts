@@ -6,6 +6,7 @@ import {
   type ServiceView,
 } from "@kip/network-view";
 import { ofFamily, type Family } from "./family.ts";
+import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
@@ -42,8 +43,8 @@ type Target =
  *
  * Most Services have only elements, in maps that all share: the address and port of a Service lead to the shared chain
  * for its number of endpoints, and that chain picks one of them by the same key and a random number. So a change takes
- * the same time in a table of any size. NodePorts, session affinity and `externalTrafficPolicy: Local` have chains of
- * their own.
+ * the same time in a table of any size. NodePorts, several external addresses, session affinity and
+ * `externalTrafficPolicy: Local` have chains of their own.
  *
  * What is refused, dropped and balanced follows kube-proxy.
  */
@@ -62,8 +63,8 @@ export function serviceRules(options: ServiceRulesOptions): RuleSet {
     const context = { ...options, port, id, protocol, anywhere, local, rules };
     addClusterIps(context, onNode);
     addExternal(context);
-    addFirewall(context);
   }
+  addFirewall(rules, options);
   return rules;
 }
 
@@ -122,7 +123,10 @@ function addExternal(context: PortContext): void {
   const addresses = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
   const vips = ofFamily([...new Set(addresses)], family);
   if (vips.length === 0 && port.nodePort === undefined) return;
-  const target = view.isExternalLocal ? externalLocalTarget(context) : clusterTarget(context);
+  const found = view.isExternalLocal ? externalLocalTarget(context) : clusterTarget(context);
+  // Otherwise each address would have an element for each endpoint.
+  const hasChain = found.kind === "balance" && vips.length > 1;
+  const target: Target = hasChain ? { kind: "chain", chain: ownChain(context, found) } : found;
   for (const address of vips) addVip(context, address, target);
   if (port.nodePort === undefined) return;
   const key = `${protocol} . ${port.nodePort}`;
@@ -232,18 +236,18 @@ function addAffinity(context: PortContext, chain: string, endpoints: readonly En
   }
 }
 
-/** A load balancer's address is closed to clients outside its source ranges. */
-function addFirewall(context: PortContext): void {
-  const { view, family, rules, protocol, port, id } = context;
-  if (view.sourceRanges === undefined) return;
+/** A load balancer's addresses are closed to clients outside its source ranges: one rule for all of its ports. */
+function addFirewall(rules: RuleSetBuilder, { key, view, family }: ServiceRulesOptions): void {
   const vips = ofFamily(view.loadBalancerIps ?? [], family);
-  const ranges = ofFamily(view.sourceRanges, family);
+  const ranges = ofFamily(view.sourceRanges ?? [], family);
   if (vips.length === 0 || ranges.length === 0) return;
-  const chain = `sources/${id}`;
-  const allowed = ranges.map((range) => `${family.ip} saddr ${range} return`);
-  rules.chains.set(chain, [...allowed, "drop"]);
-  for (const address of vips)
-    rules.element("firewall", `${address} . ${protocol} . ${port.port}`, `goto ${chain}`);
+  const chain = `sources/${shortened(key)}`;
+  rules.chains.set(chain, [`${family.ip} saddr != ${rangeSet(ranges)} drop`]);
+  for (const { protocol, port } of view.ports)
+    for (const address of vips) {
+      const to = `${address} . ${protocol.toLowerCase()} . ${port}`;
+      rules.element("firewall", to, `goto ${chain}`);
+    }
 }
 
 function dataOf({ address, port }: Endpoint): string {

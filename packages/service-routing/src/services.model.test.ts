@@ -112,9 +112,9 @@ function serviceArbitrary(n: number): fc.Arbitrary<ServiceView | undefined> {
   });
   const view = fc.record({
     clusterIps: fc.constant([`10.96.0.${n}`]),
-    externalIps: fc.option(fc.constant([`192.0.2.${n}`]), { nil: undefined }),
+    externalIps: fc.subarray([`192.0.2.${n}`, `203.0.113.${n}`]),
     loadBalancerIps: fc.option(fc.constant([`198.51.100.${n}`]), { nil: undefined }),
-    sourceRanges: fc.option(fc.constant(["10.0.0.0/8"]), { nil: undefined }),
+    sourceRanges: fc.subarray(["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24"]),
     affinitySeconds: fc.option(fc.constantFrom(10, 20), { nil: undefined }),
     isInternalLocal: maybe,
     isExternalLocal: maybe,

@@ -55,6 +55,23 @@ describe("Services", () => {
     assert.deepEqual(services.change(new Map([["ns/s1", same]])).texts, []);
   });
 
+  it("has endpoints once for all external addresses of a Service, and source ranges once for all ports", () => {
+    const endpoints = Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}:80`);
+    const addresses = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
+    const textOf = (more: Partial<ServiceView>): string =>
+      new Services(place)
+        .change(new Map([["ns/s", { ...view(endpoints), ...more }]]))
+        .texts.join("");
+    const http = { protocol: "TCP", endpoints: [] } as const;
+    const countOf = (text: string, part: string): number => text.split(part).length - 1;
+    assert.equal(countOf(textOf({ externalIps: addresses }), "10.1.3.1 . 80"), 2);
+    const ports = addresses.map((name, i) => ({ ...http, name, port: i + 1 }));
+    const sourceRanges = ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24"];
+    const text = textOf({ ports, loadBalancerIps: ["198.51.100.1"], sourceRanges });
+    assert.match(text, / sources\/ns\/s ip saddr != \{ 10\.0\.0\.0\/8, 192\.0\.2\.0\/24 \} drop$/m);
+    assert.equal(countOf(text, "192.0.2.0/24"), 1);
+  });
+
   it("has the sums of the lines that were sent, whatever order it keeps", () => {
     const services = many(0);
     services.change(new Map([["ns/a", view(["10.1.0.1:80", "10.1.0.9:80"])]]));

@@ -127,11 +127,24 @@ describe("costOf()", () => {
     assert.ok(10_000 * bytes <= mostOfNamespaceCost.bytes);
   });
 
-  it("grows with the product of addresses and endpoints, as the elements on cells do", () => {
+  it("counts endpoints once for all external addresses, which cells have one chain for", () => {
     const endpoints = list(1000, v4);
     const externalIps = list(255, (i) => `192.0.2.${i}`);
     const view = { clusterIps: ["10.96.0.1"], externalIps, ports: [{ ...port, endpoints }] };
-    assert.equal(costOf("a/b", view).elements, 256 * 1001);
+    assert.equal(costOf("a/b", view).elements, 1001 + 255 + 1000);
+    assert.equal(costOf("a/b", { ...view, externalIps: ["192.0.2.1"] }).elements, 1001 + 1001);
+  });
+
+  it("counts source ranges once for all ports", () => {
+    const ports = list(100, String).map((name, i) => ({
+      ...port,
+      name,
+      port: i + 1,
+      endpoints: [],
+    }));
+    const sourceRanges = list(255, (i) => `10.${i}.0.0/16`);
+    const view = { clusterIps: [], loadBalancerIps: ["192.0.2.1"], sourceRanges, ports };
+    assert.equal(costOf("a/b", view).elements, 100 + 255 + 100);
   });
 
   it("counts the bytes of the line as it is sent", () => {

@@ -17,7 +17,10 @@ export const mostOfNamespaceCost: ServiceCost = { elements: 250_000, bytes: 16 *
 /** An endpoint of a Service with session affinity has a chain and a set, which nft needs about 20 KB for. */
 const affinityElements = 20;
 
-/** What one Service takes, whatever addresses it loses to others. Grows with addresses x ports x endpoints, as its rules do. */
+/**
+ * What one Service takes, whatever addresses it loses to others. Cells have one element for each address and port, and one for each
+ * endpoint of a port: each cluster IP has its own, several external addresses share one chain.
+ */
 export function costOf(key: string, view: ServiceView): ServiceCost {
   let elements = 0;
   for (const isWanted of [isIPv4, isIPv6]) elements += elementsOf(view, isWanted);
@@ -56,19 +59,22 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
   const { affinitySeconds, isExternalLocal = false, isInternalLocal = false } = view;
   const hasAffinity = affinitySeconds !== undefined;
   const cluster = count(view.clusterIps);
-  const balancers = count(view.loadBalancerIps);
-  const external = count(view.externalIps) + balancers;
-  const ranges = balancers === 0 ? 0 : count(view.sourceRanges);
+  const { externalIps = [], loadBalancerIps = [] } = view;
+  const external = count([...new Set([...externalIps, ...loadBalancerIps])]);
+  const isLookedUp = !hasAffinity && !isExternalLocal && external < 2;
+  const behind = (endpoints: number): number => 1 + (hasAffinity ? 0 : endpoints);
   const ofPort = (port: ServicePortView): number => {
     const anywhere = count(port.endpoints);
     const local = count(port.localEndpoints);
-    const hasChain = hasAffinity || isExternalLocal || port.nodePort !== undefined;
+    const hasChain = !isLookedUp || port.nodePort !== undefined;
     const chain = hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0;
-    const behind = (endpoints: number): number => 1 + (hasAffinity ? 0 : endpoints);
-    const vips = cluster * behind(isInternalLocal ? local : anywhere) + external * behind(anywhere);
-    return vips + chain + ranges;
+    const inside = cluster * behind(isInternalLocal ? local : anywhere);
+    return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
   };
-  return view.ports.reduce((sum, port) => sum + ofPort(port), 0);
+  const balancers = count(view.loadBalancerIps);
+  const ranges = balancers === 0 ? 0 : count(view.sourceRanges);
+  const firewall = ranges === 0 ? 0 : ranges + balancers * view.ports.length;
+  return view.ports.reduce((sum, port) => sum + ofPort(port), firewall);
 }
 
 function isIPv6(text: string): boolean {

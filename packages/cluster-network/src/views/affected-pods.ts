@@ -1,5 +1,6 @@
 import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupSelector } from "../policies/group-selector.ts";
+import { termsOf } from "../policies/policy-cost.ts";
 import type { PolicyChange } from "../policies/policy-index.ts";
 import type { PodRules } from "./pod-rules.ts";
 
@@ -12,6 +13,9 @@ interface KnownPod {
 
 /** Each pod is compared with so many subjects of changed policies; where more have changed, each pod counts as affected. */
 const mostSubjects = 16;
+
+/** The same for labels, expressions and values of all these subjects: pods are compared with them in one block. */
+const mostTerms = 64;
 
 /** Pods whose policies may be others than before. */
 export class AffectedPods {
@@ -26,7 +30,9 @@ export class AffectedPods {
     if (!change) return;
     const subjects = this.#subjects.get(namespace) ?? [];
     subjects.push(...change.subjects);
-    if (change.isEdge || subjects.length > mostSubjects) this.noteNamespace(namespace);
+    const terms = subjects.reduce((sum, subject) => sum + termsOfSubject(subject), 0);
+    const isMuch = subjects.length > mostSubjects || terms > mostTerms;
+    if (change.isEdge || isMuch) this.noteNamespace(namespace);
     else if (!this.#namespaces.has(namespace)) this.#subjects.set(namespace, subjects);
   }
 
@@ -74,4 +80,8 @@ function isSelected(ask: () => boolean): boolean {
   } catch {
     return true;
   }
+}
+
+function termsOfSubject({ namespaceSelector, podSelector }: GroupSelector): number {
+  return termsOf(namespaceSelector) + termsOf(podSelector);
 }
