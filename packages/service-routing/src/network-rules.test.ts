@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import { bucketOf, type ServiceView } from "@kip/network-view";
+import { bucketCount, bucketOf, type ServiceView } from "@kip/network-view";
+import type { StaleFlows } from "./connections/stale-flows.ts";
 import { NetworkRules } from "./network-rules.ts";
 
 const view: ServiceView = {
@@ -86,6 +87,67 @@ describe("NetworkRules", () => {
     });
     for (const list of [endpoints, []])
       await rules.apply({ ...change, services: new Map([["ns/a", of(list)]]) });
+  });
+
+  it("has flows forgotten once rules are in force, however often that fails, and tries to forget them again", async () => {
+    const forgotten: (readonly string[])[] = [];
+    const fails = { nft: false, forget: false };
+    const rules = new NetworkRules({
+      ...options,
+      runNft: async () => {
+        if (fails.nft) throw new Error("no memory");
+        return await Promise.resolve("");
+      },
+      forget: async (flows) => {
+        forgotten.push(flows.map(({ address = "", serving }) => [address, ...serving].join(" ")));
+        if (fails.forget) throw new Error("no socat");
+        await Promise.resolve();
+      },
+    });
+    const of = (host: number): Map<string, ServiceView> => {
+      const port = { name: "", protocol: "UDP", port: 53 } as const;
+      const ports = [{ ...port, endpoints: [`10.1.0.${host}:53`] }];
+      return new Map([["ns/a", { ...view, ports }]]);
+    };
+    await rules.apply({ ...change, services: of(1) });
+    fails.nft = true;
+    await assert.rejects(rules.apply({ ...change, services: of(2) }));
+    fails.nft = false;
+    forgotten.length = 0;
+    await rules.apply(change);
+    assert.deepEqual(forgotten, [["10.96.0.1 10.1.0.2:53"]]);
+    fails.forget = true;
+    await rules.apply({ ...change, services: of(3) });
+    fails.forget = false;
+    for (let i = 0; i < 2; i++) await rules.apply(change);
+    assert.deepEqual(forgotten.slice(1), [["10.96.0.1 10.1.0.3:53"], ["10.96.0.1 10.1.0.3:53"]]);
+  });
+
+  it("has flows forgotten that an earlier process has led to endpoints which are gone", async () => {
+    const forgotten: StaleFlows[] = [];
+    const rules = new NetworkRules({
+      ...options,
+      takesOver: true,
+      runNft: async (text) =>
+        await Promise.resolve(text.startsWith("list") ? "table ip kip_services_b\n" : ""),
+      forget: async (flows) => {
+        forgotten.push(...flows);
+        await Promise.resolve();
+      },
+    });
+    const ports = [{ name: "", protocol: "UDP", port: 53, endpoints: ["10.1.0.9:53"] }] as const;
+    const services = new Map([["ns/a", { ...view, ports }]]);
+    await rules.apply({ ...change, services });
+    assert.deepEqual(forgotten, []); // rules of before are in force
+    await rules.apply({
+      ...change,
+      buckets: Array.from({ length: bucketCount }, (_, i) => i),
+      kept: new Set(["ns/a"]),
+    });
+    const serving = new Set(["10.1.0.9:53"]);
+    assert.deepEqual(forgotten, [
+      { address: "10.96.0.1", port: 53, serving, isUntranslatedStale: true },
+    ]);
   });
 
   it("writes everything again after a change that could be taken in part only", async () => {

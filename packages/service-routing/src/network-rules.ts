@@ -26,6 +26,10 @@ import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { Services, type ServiceChanges, type ServiceTable } from "./services.ts";
 import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
+import { StaleList } from "./connections/stale-list.ts";
+
+/** Forgetting may take seconds to fail, and a change waits for it: so often it is tried before something else becomes stale. */
+const mostFailures = 3;
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {
@@ -39,7 +43,7 @@ export interface NetworkRulesOptions {
   readonly takesOver?: boolean | undefined;
   /** Tables that are in force already, and that the first change is added to if they suit the place. @default none */
   readonly prepared?: PreparedTables | undefined;
-  /** Has the kernel forget connections. A failure is logged and has no other effect. */
+  /** Has the kernel forget connections. A failure is logged, and later changes try again. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
 }
@@ -68,6 +72,10 @@ export class NetworkRules {
   #policyTable: PolicyTable = policyTables[0];
   /** Buckets of Services that have not come, while the rules of an earlier process stay in force. */
   readonly #missing = new Set<number>();
+  /** Until rules are in force that lead no flow there, and the kernel has forgotten it. */
+  readonly #stale = new StaleList();
+  /** How often forgetting has failed since a flow became stale. */
+  #failures = 0;
 
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
@@ -120,6 +128,7 @@ export class NetworkRules {
     const before = this.#policyRules();
     this.#note(change);
     const { texts, stale } = this.#services.change(this.#withBuckets(change));
+    this.#stale.add(stale);
     for (const bucket of change.buckets) this.#missing.delete(bucket);
     const policy = known.policy ? this.#policyText(before) : await this.#replacePolicy();
     if (known.services) await this.#runAll([first + policy, ...texts]);
@@ -128,7 +137,8 @@ export class NetworkRules {
     this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
     this.#isKnown.services = this.#missing.size === 0;
-    if (stale.length > 0 && this.#isKnown.services) await this.#forget(stale);
+    if (stale.length > 0) this.#failures = 0;
+    if (this.#isKnown.services) await this.#forget();
   }
 
   /** Whether all Services are known, or there are no rules in force that would be better. */
@@ -176,10 +186,13 @@ export class NetworkRules {
       if (text !== "") await this.#options.runNft(text);
   }
 
-  async #forget(stale: readonly StaleFlows[]): Promise<void> {
+  async #forget(): Promise<void> {
+    if (this.#stale.size === 0 || this.#failures >= mostFailures) return;
     try {
-      await this.#options.forget(stale);
+      await this.#options.forget(this.#stale.all);
+      this.#stale.clear();
     } catch (err) {
+      this.#failures += 1;
       this.#options.logger.warn("Could not end connections to endpoints that are gone", { err });
     }
   }

@@ -4,7 +4,6 @@ import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
-import { staleFlows } from "./connections/stale-flows.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.2"],
@@ -141,31 +140,5 @@ describe("arrange()", () => {
     assert.deepEqual(arrange(["a", "b", "c"], ["c", "d", "a"]), ["a", "d", "c"]);
     assert.deepEqual(arrange(["a", "b", "c"], ["c"]), ["c"]);
     assert.deepEqual(arrange([], ["b", "a"]), ["b", "a"]);
-  });
-});
-
-describe("staleFlows()", () => {
-  it("names UDP endpoints that are gone, and Services that had none", () => {
-    const [none, one] = [view([], "UDP"), view(["10.1.0.1:53"], "UDP")];
-    const gone = { address: "10.96.0.1", port: 80, endpoint: { address: "10.1.0.1", port: 53 } };
-    assert.deepEqual(staleFlows(one, none), [gone]);
-    assert.deepEqual(staleFlows(one, undefined), [gone]);
-    assert.deepEqual(staleFlows(none, one), [{ address: "10.96.0.1", port: 80 }]);
-    assert.deepEqual(staleFlows(one, one), []);
-  });
-
-  it("names endpoints of NodePorts at whatever address", () => {
-    const one = view(["10.1.0.1:53"], "UDP");
-    const ports = one.ports.map((port) => ({ ...port, nodePort: 30_053 }));
-    const flows = staleFlows({ ...one, ports }, undefined);
-    const endpoint = { address: "10.1.0.1", port: 53 };
-    assert.deepEqual(flows, [
-      { address: undefined, port: 30_053, endpoint },
-      { address: "10.96.0.1", port: 80, endpoint },
-    ]);
-  });
-
-  it("does not name TCP connections, which end by themselves", () => {
-    assert.deepEqual(staleFlows(view(["10.1.0.1:80"]), view([])), []);
   });
 });

@@ -6,16 +6,10 @@ import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-
 import { claimOf, claimsOf, ServiceClaims } from "./service-claims.ts";
 import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
-import { staleFlows, type StaleFlows } from "./connections/stale-flows.ts";
+import { staleFlows, type ClaimedService, type StaleFlows } from "./connections/stale-flows.ts";
 
 /** Services that have changed; undefined for those that are gone. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
-
-/** What is known of one Service, and what it does not have because another Service has it. */
-interface Known {
-  readonly view: ServiceView | undefined;
-  readonly lost: ReadonlySet<string>;
-}
 
 /** Two tables: a new one is filled while the other one is in use. */
 export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
@@ -79,8 +73,7 @@ export class Services {
     for (const [key, next] of this.#inOrder(changes)) {
       const before = this.#known(key);
       const after = { view: next && arranged(before.view, next), lost: this.#lostOf(key, next) };
-      // They may be more than a call takes as arguments.
-      for (const flows of staleFlows(before.view, after.view)) stale.push(flows);
+      for (const flows of staleFlows(before, after)) stale.push(flows);
       for (const [index, family] of this.#families.entries())
         this.#addChange(batch[index], { family, key, before, after });
       this.#store(key, before.view, after);
@@ -174,13 +167,13 @@ export class Services {
     change: {
       readonly family: Family;
       readonly key: string;
-      readonly before: Known;
-      readonly after: Known;
+      readonly before: ClaimedService;
+      readonly after: ClaimedService;
     },
   ): void {
     const { family, key } = change;
     const place = this.#place;
-    const rules = ({ view, lost }: Known): RuleSet =>
+    const rules = ({ view, lost }: ClaimedService): RuleSet =>
       view ? without(serviceRules({ key, view, family, place }), lost) : emptyRuleSet;
     const after = rules(change.after);
     table?.add(emptyRuleSet, this.#missingChains(after, family));
@@ -207,7 +200,7 @@ export class Services {
     return text === undefined ? undefined : (JSON.parse(text) as ServiceView);
   }
 
-  #known(key: string): Known {
+  #known(key: string): ClaimedService {
     return { view: this.#view(key), lost: this.#lost.get(key) ?? nothing.lost };
   }
 
@@ -215,7 +208,7 @@ export class Services {
     return this.#claims.lost(key, claimsOf(view));
   }
 
-  #store(key: string, before: ServiceView | undefined, { view, lost }: Known): void {
+  #store(key: string, before: ServiceView | undefined, { view, lost }: ClaimedService): void {
     this.#digest.change(key, lineOf(key, before), lineOf(key, view));
     if (view) this.#views.set(key, JSON.stringify(view));
     else this.#views.delete(key);
@@ -224,7 +217,7 @@ export class Services {
   }
 }
 
-const nothing: Known = { view: undefined, lost: new Set() };
+const nothing: ClaimedService = { view: undefined, lost: new Set() };
 
 /** The rules without elements that another Service has. */
 function without(rules: RuleSet, lost: ReadonlySet<string>): RuleSet {

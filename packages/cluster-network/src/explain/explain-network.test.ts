@@ -137,16 +137,33 @@ describe("explainNetwork()", () => {
   });
 
   it("says which Services have no rules as those of the namespace are too large together", () => {
-    const externalIPs = Array.from({ length: 255 }, (_, i) => `192.0.2.${i}`);
     const addresses = Array.from({ length: 1000 }, (_, i) => `10.7.${i >> 8}.${i & 255}`);
+    const numbers = Array.from({ length: 36 }, (_, i) => i + 80);
+    const names = ["bulky", "heavy", "large"]; // the third has no room beside the others
     const large = {
       ...cluster,
-      services: [...cluster.services, service("large", "10.96.0.9", { externalIPs })],
-      slices: [...cluster.slices, slice("large", "10.0.0.2", ...addresses)],
+      services: [
+        ...cluster.services,
+        ...names.map((name, i) => {
+          const ports = numbers.map((port) => ({
+            name: `p${port}`,
+            port,
+            nodePort: 30_000 + port,
+          }));
+          return service(name, `10.96.0.${i + 7}`, { ports, externalIPs: [`192.0.2.${i}`] });
+        }),
+      ],
+      slices: [
+        ...cluster.slices,
+        ...names.map((name) => {
+          const ports = numbers.map((port) => ({ name: `p${port}`, port: 8080, protocol: "TCP" }));
+          return { ...slice(name, "10.0.0.2", ...addresses), ports } as const;
+        }),
+      ],
     };
     const without =
       /^dropped: .*Service shop\/large has no rules on cells: .*namespace shop .*one of 1 that/;
-    assert.match(ask("service/large", {}, large), without);
+    assert.match(ask("service/large:80", {}, large), without);
     assert.match(ask("10.96.0.9:80", {}, large), without);
     assert.match(ask("service/shop", {}, large), /^passes/);
     assert.match(
@@ -154,7 +171,7 @@ describe("explainNetwork()", () => {
       /Service shop\/large selects .* no rules on cells/,
     );
     assert.match(
-      ask("service/large", {}, { ...large, serviceRanges: [] }),
+      ask("service/large:80", {}, { ...large, serviceRanges: [] }),
       /^unknown: .*leave the cell/,
     );
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { deleteRequest, isStale, listRequest, readAnswers } from "./conntrack-messages.ts";
+import { deleteRequest, listRequest, readAnswers } from "./conntrack-messages.ts";
 
 /** A UDP connection from 10.166.0.1:40000 to 10.96.0.1:53 that was translated to 127.0.0.1:5353, and the list's end. */
 const listed = Buffer.from(
@@ -47,17 +47,5 @@ describe("deleteRequest()", () => {
     assert.equal(request.readUInt32LE(0), request.length);
     assert.deepEqual(request.subarray(20), answer.flow.tuple);
     assert.equal(listRequest(6)[16], 10);
-  });
-});
-
-describe("isStale()", () => {
-  it("compares the client's destination and the endpoint", () => {
-    const [answer] = readAnswers(listed).answers;
-    assert.ok(answer?.kind === "flow");
-    const endpoint = { address: "127.0.0.1", port: 5353 };
-    assert.equal(isStale(answer.flow, { address: "10.96.0.1", port: 53, endpoint }), true);
-    assert.equal(isStale(answer.flow, { port: 53, endpoint }), true);
-    assert.equal(isStale(answer.flow, { address: "10.96.0.2", port: 53, endpoint }), false);
-    assert.equal(isStale(answer.flow, { address: "10.96.0.1", port: 53 }), false);
   });
 });

@@ -1,5 +1,4 @@
 import { canonicalAddress, type IpFamily } from "@kip/network-view";
-import type { StaleFlows } from "./stale-flows.ts";
 
 /**
  * Messages of the kernel's connection table, as nf_conntrack_netlink(7) has them: numbers of the machine's byte order in
@@ -15,7 +14,6 @@ const protocolFields = { number: 1, sourcePort: 2, destinationPort: 3 } as const
 
 const headerBytes = 16;
 const familyBytes = 4;
-const udp = 17;
 
 /** A connection of the table. */
 export interface Flow {
@@ -46,14 +44,6 @@ export function listRequest(family: IpFamily): Buffer {
 /** Asks for the end of one connection; the kernel answers with a result. */
 export function deleteRequest({ family, tuple }: Flow): Buffer {
   return request(types.delete, flags.acknowledge, { family, attribute: tuple });
-}
-
-/** Whether a connection is one of those that the kernel must forget. */
-export function isStale(flow: Flow, stale: StaleFlows): boolean {
-  if (flow.protocol !== udp || flow.port !== stale.port) return false;
-  if (stale.address !== undefined && flow.destination !== stale.address) return false;
-  if (!stale.endpoint) return flow.answerer === flow.destination;
-  return flow.answerer === stale.endpoint.address && flow.answererPort === stale.endpoint.port;
 }
 
 /**

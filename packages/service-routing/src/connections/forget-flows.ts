@@ -3,13 +3,13 @@ import { CommandError } from "@kip/base";
 import type { IpFamily } from "@kip/network-view";
 import {
   deleteRequest,
-  isStale,
   listRequest,
   readAnswers,
   type Answer,
   type Flow,
 } from "./conntrack-messages.ts";
 import type { StaleFlows } from "./stale-flows.ts";
+import { StaleList } from "./stale-list.ts";
 
 /** A pipe hands on this many bytes as one piece, and a piece is one datagram: no message is cut. */
 const pieceBytes = 4096;
@@ -46,11 +46,12 @@ export async function forgetFlows(
   try {
     const answers = answersOf(child.stdout);
     const flows: Flow[] = [];
+    const list = new StaleList();
+    list.add(stale);
     for (const family of familiesOf(stale)) {
       child.stdin.write(listRequest(family));
       for (let answer = await answers(); answer.kind !== "done"; answer = await answers())
-        if (answer.kind === "flow" && stale.some((one) => isStale(answer.flow, one)))
-          flows.push(answer.flow);
+        if (answer.kind === "flow" && list.has(answer.flow)) flows.push(answer.flow);
     }
     for (const piece of pieces(flows.map(deleteRequest))) {
       child.stdin.write(piece.bytes);

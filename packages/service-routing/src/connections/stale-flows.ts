@@ -1,76 +1,91 @@
-import { parseEndpoint, type ServiceView } from "@kip/network-view";
+import type { ServiceView } from "@kip/network-view";
 
 /**
- * Connections that the kernel must forget: UDP has no end, so it would go on sending them where no endpoint is, and a
- * client that had met a Service without endpoints would go on missing those it has now. As with kube-proxy, a flow to an
+ * Flows of UDP to one destination that the kernel must forget. They have no end: it would go on sending them where no endpoint is,
+ * and a client that had met a Service without endpoints would go on missing those it has now. As with kube-proxy, a flow to an
  * endpoint that still serves stays, whatever leads new clients elsewhere.
  */
 export interface StaleFlows {
-  /** The destination that clients use; absent for NodePorts, which have several. */
+  /** The destination that clients use; absent for a NodePort, which has several. */
   readonly address?: string | undefined;
   /** Port of the Service or of nodes. */
   readonly port: number;
-  /** The endpoint that is gone; absent for connections that were not translated. */
-  readonly endpoint?: { readonly address: string; readonly port: number } | undefined;
+  /** Endpoints whose flows stay, see `endpointText`. The same object for all addresses of a port: users may name very many. */
+  readonly serving: ReadonlySet<string>;
+  /** Whether flows that are not translated are stale, too. */
+  readonly isUntranslatedStale: boolean;
+}
+
+/** A Service, and which of its claims another Service has; see `claimsOf`. */
+export interface ClaimedService {
+  readonly view: ServiceView | undefined;
+  readonly lost: ReadonlySet<string>;
 }
 
 const none: ReadonlySet<string> = new Set();
 
-/** What is stale when a Service changes; undefined stands for a Service that is not there. */
-export function staleFlows(
-  before: ServiceView | undefined,
-  after: ServiceView | undefined,
-): readonly StaleFlows[] {
-  const old = udpTargets(before);
-  const now = udpTargets(after);
+/**
+ * What is stale when a Service changes. Of a destination that was not known before: whatever none of its endpoints answers, as an
+ * earlier process may have led it elsewhere.
+ */
+export function staleFlows(before: ClaimedService, after: ClaimedService): readonly StaleFlows[] {
+  const [old, now] = [udpTargets(before), udpTargets(after)];
   const result: StaleFlows[] = [];
-  for (const [key, { address, port }] of new Map([...old, ...now])) {
-    const was = old.get(key)?.endpoints ?? none;
-    const is = now.get(key)?.endpoints ?? none;
-    for (const text of was) {
-      const endpoint = is.has(text) ? undefined : parseEndpoint(text);
-      if (endpoint)
-        result.push({
-          address,
-          port,
-          endpoint: { address: endpoint.address, port: endpoint.port },
-        });
+  for (const key of new Set([...old.keys(), ...now.keys()])) {
+    const [was, is] = [old.get(key) ?? noTarget, now.get(key) ?? noTarget];
+    const isOther = hasLost(was.serving, is.serving);
+    for (const address of new Set([...was.addresses, ...is.addresses])) {
+      const [wasIn, isIn] = [was, is].map(({ addresses }) => addresses.has(address));
+      if (wasIn && isIn && !isOther) continue;
+      const serving = isIn ? is.serving : none;
+      const isFirst = !wasIn || was.serving.size === 0;
+      // Other machines have ports of the same numbers: flows to them are of no Service.
+      const isUntranslatedStale = serving.size > 0 && (address !== undefined || isFirst);
+      result.push({ address, port: is.port || was.port, serving, isUntranslatedStale });
     }
-    if (was.size === 0 && is.size > 0) result.push({ address, port });
   }
   return result;
 }
 
-interface UdpTarget {
-  readonly address?: string;
-  readonly port: number;
-  readonly endpoints: ReadonlySet<string>;
+/** Whether flows that were right are stale: an endpoint is gone, or the first ones have come. */
+function hasLost(was: ReadonlySet<string>, is: ReadonlySet<string>): boolean {
+  if (was.size === 0) return is.size > 0;
+  for (const endpoint of was) if (!is.has(endpoint)) return true;
+  return false;
 }
 
-function udpTargets(view: ServiceView | undefined): ReadonlyMap<string, UdpTarget> {
+/** One port, at the addresses of one family, or as a NodePort at those of nodes. */
+interface UdpTarget {
+  readonly addresses: ReadonlySet<string | undefined>;
+  readonly port: number;
+  readonly serving: ReadonlySet<string>;
+}
+
+const noTarget: UdpTarget = { addresses: new Set(), port: 0, serving: none };
+
+function udpTargets({ view, lost }: ClaimedService): ReadonlyMap<string, UdpTarget> {
   const result = new Map<string, UdpTarget>();
   if (!view) return result;
-  const addresses = [
-    ...view.clusterIps,
-    ...(view.externalIps ?? []),
-    ...(view.loadBalancerIps ?? []),
-  ];
-  for (const {
-    protocol,
-    port,
-    nodePort,
-    endpoints,
-    localEndpoints,
-    servingEndpoints,
-  } of view.ports) {
+  const { clusterIps, externalIps = [], loadBalancerIps = [] } = view;
+  const addresses = [...clusterIps, ...externalIps, ...loadBalancerIps];
+  for (const { protocol, port, nodePort, ...lists } of view.ports) {
     if (protocol !== "UDP") continue;
-    const all = new Set([...endpoints, ...(localEndpoints ?? []), ...(servingEndpoints ?? [])]);
-    if (nodePort !== undefined) result.set(`/${nodePort}`, { port: nodePort, endpoints: all });
-    for (const address of addresses) {
-      const isIpv6 = address.includes(":");
-      const usable = [...all].filter((endpoint) => endpoint.startsWith("[") === isIpv6);
-      result.set(`${address}/${port}`, { address, port, endpoints: new Set(usable) });
+    const { endpoints, localEndpoints = [], servingEndpoints = [] } = lists;
+    const all = [...endpoints, ...localEndpoints, ...servingEndpoints];
+    for (const isIpv6 of [false, true]) {
+      const own = addresses.filter(
+        (each) => each.includes(":") === isIpv6 && !lost.has(`${each} . udp . ${port}`),
+      );
+      const serving = new Set(all.filter((endpoint) => endpoint.startsWith("[") === isIpv6));
+      if (own.length > 0)
+        result.set(`${port} ${isIpv6}`, { addresses: new Set(own), port, serving });
     }
+    if (nodePort !== undefined && !lost.has(`udp . ${nodePort}`))
+      result.set(`/${nodePort}`, {
+        addresses: new Set([undefined]),
+        port: nodePort,
+        serving: new Set(all),
+      });
   }
   return result;
 }

@@ -1,0 +1,55 @@
+import { endpointText } from "@kip/network-view";
+import type { Flow } from "./conntrack-messages.ts";
+import type { StaleFlows } from "./stale-flows.ts";
+
+const udp = 17;
+
+/** Destinations whose flows are kept. Beyond it, what has waited longest is given up: forgetting fails for a long time already. */
+const mostDestinations = 65_536;
+
+/** What the kernel must forget and has not yet, by destination: a later entry replaces an earlier one of the same. */
+export class StaleList {
+  readonly #byDestination = new Map<string, StaleFlows>();
+
+  get size(): number {
+    return this.#byDestination.size;
+  }
+
+  /** All entries, each destination once. */
+  get all(): readonly StaleFlows[] {
+    return [...this.#byDestination.values()];
+  }
+
+  add(list: readonly StaleFlows[]): void {
+    for (const flows of list) {
+      const key = keyOf(flows);
+      const before = this.#byDestination.get(key)?.isUntranslatedStale ?? false;
+      const isUntranslatedStale = flows.isUntranslatedStale || before;
+      this.#byDestination.delete(key);
+      this.#byDestination.set(key, { ...flows, isUntranslatedStale });
+    }
+    for (const key of this.#byDestination.keys()) {
+      if (this.#byDestination.size <= mostDestinations) return;
+      this.#byDestination.delete(key);
+    }
+  }
+
+  clear(): void {
+    this.#byDestination.clear();
+  }
+
+  /** Whether the kernel must forget a flow. It is looked up: users decide how many entries and flows there are. */
+  has({ protocol, destination, port, answerer, answererPort }: Flow): boolean {
+    if (protocol !== udp) return false;
+    const flows =
+      this.#byDestination.get(keyOf({ address: destination, port })) ??
+      this.#byDestination.get(keyOf({ port }));
+    if (!flows || flows.serving.has(endpointText(answerer, answererPort))) return false;
+    const isTranslated = answerer !== destination || answererPort !== port;
+    return isTranslated || flows.isUntranslatedStale;
+  }
+}
+
+function keyOf({ address = "", port }: Pick<StaleFlows, "address" | "port">): string {
+  return `${address} ${port}`;
+}
