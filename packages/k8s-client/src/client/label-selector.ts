@@ -1,4 +1,4 @@
-import type { LabelSelector, LabelSelectorRequirement } from "@kip/k8s-types/network";
+import type { LabelSelector } from "@kip/k8s-types/network";
 
 /** Labels of an object. */
 export type Labels = Readonly<Record<string, string>>;
@@ -6,46 +6,87 @@ export type Labels = Readonly<Record<string, string>>;
 /**
  * Whether labels match a selector; an empty one matches everything. An operator that the API does not have matches nothing:
  * a policy that is not understood must not open anything.
+ *
+ * Users write selectors with thousands of terms, and each is compared with each pod of the cluster: it takes as long as there are
+ * labels, or terms if those are fewer.
  */
 export function matchesLabels(selector: LabelSelector, labels: Labels): boolean {
-  let terms = prepared.get(selector);
-  if (!terms) {
-    terms = termsOf(selector);
-    prepared.set(selector, terms);
+  let wanted = prepared.get(selector);
+  if (!wanted) {
+    wanted = readTerms(selector);
+    prepared.set(selector, wanted);
   }
-  return terms.every((isMet) => isMet(labels));
+  const { required, forbidden, isImpossible } = wanted;
+  return !isImpossible && hasRequired(required, labels) && hasNoForbidden(forbidden, labels);
 }
 
-type Term = (labels: Labels) => boolean;
+/** Values of a label by its key; undefined stands for all. */
+type Terms = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
-/** Each selector is compared with each pod of the cluster. */
-const prepared = new WeakMap<LabelSelector, readonly Term[]>();
-
-function termsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector): readonly Term[] {
-  return [
-    ...Object.entries(matchLabels).map(
-      ([key, value]): Term =>
-        (labels) =>
-          labelOf(labels, key) === value,
-    ),
-    ...matchExpressions.map(termOf),
-  ];
+interface Wanted {
+  readonly required: Terms;
+  readonly forbidden: Terms;
+  /** Labels cannot match it. */
+  readonly isImpossible: boolean;
 }
 
-function termOf({ key, operator, values = [] }: LabelSelectorRequirement): Term {
-  const listed = new Set<string | undefined>(values);
-  switch (operator) {
-    case "In":
-      return (labels) => listed.has(labelOf(labels, key));
-    case "NotIn":
-      return (labels) => !listed.has(labelOf(labels, key));
-    case "Exists":
-      return (labels) => labelOf(labels, key) !== undefined;
-    case "DoesNotExist":
-      return (labels) => labelOf(labels, key) === undefined;
-    default:
-      return () => false;
+const prepared = new WeakMap<LabelSelector, Wanted>();
+
+/** With more terms than these it is worth to look at labels first. */
+const fewTerms = 8;
+
+function hasRequired(required: Terms, labels: Labels): boolean {
+  if (required.size > fewTerms && required.size > Object.keys(labels).length) return false;
+  for (const [key, values] of required) {
+    const value = labelOf(labels, key);
+    if (value === undefined || values?.has(value) === false) return false;
   }
+  return true;
+}
+
+function hasNoForbidden(forbidden: Terms, labels: Labels): boolean {
+  const keys = forbidden.size > fewTerms ? Object.keys(labels) : forbidden.keys();
+  for (const key of keys) {
+    const value = labelOf(labels, key);
+    if (value === undefined || !forbidden.has(key)) continue;
+    if (forbidden.get(key)?.has(value) !== false) return false;
+  }
+  return true;
+}
+
+function readTerms({ matchLabels = {}, matchExpressions = [] }: LabelSelector): Wanted {
+  const required = new Map<string, ReadonlySet<string> | undefined>();
+  const forbidden = new Map<string, Set<string> | undefined>();
+  const wanted = { required, forbidden, isImpossible: false };
+  const require = (key: string, values?: readonly string[]): void => {
+    const before = required.get(key);
+    const both = before ? values?.filter((value) => before.has(value)) : values;
+    required.set(key, both ? new Set(both) : before);
+  };
+  const forbid = (key: string, values?: readonly string[]): void => {
+    const before = forbidden.has(key) ? forbidden.get(key) : new Set<string>();
+    for (const value of values ?? []) before?.add(value);
+    forbidden.set(key, values && before);
+  };
+  for (const [key, value] of Object.entries(matchLabels)) require(key, [value]);
+  for (const { key, operator, values = [] } of matchExpressions)
+    switch (operator) {
+      case "In":
+        require(key, values);
+        break;
+      case "NotIn":
+        forbid(key, values);
+        break;
+      case "Exists":
+        require(key);
+        break;
+      case "DoesNotExist":
+        forbid(key);
+        break;
+      default:
+        wanted.isImpossible = true;
+    }
+  return wanted;
 }
 
 /** Each object has `constructor` and the like, which are keys of labels, too. */
