@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { silentLogger, type Clock } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import type { ApiClient, Query } from "../client/api-client.ts";
@@ -24,7 +25,7 @@ function hastyClock(): Clock & { readonly pauses: number[] } {
     async sleep(ms, signal) {
       if (ms >= 60_000) return await untilAborted(signal);
       this.pauses.push(ms);
-      await new Promise((resolve) => setImmediate(resolve));
+      await setImmediate();
     },
   };
 }
@@ -90,6 +91,30 @@ describe("createInformer()", () => {
     assert.equal(fake.watches[2]?.["resourceVersion"], "150");
     assert.equal(fake.lists.length, 1);
     assert.deepEqual(seen, ["added a", "added b"]);
+  });
+
+  it("gives no event once its signal has aborted, also none that it has received", async () => {
+    const fake = new FakeCollection();
+    fake.pages.push([item("a", "1"), item("b", "2")]);
+    const abort = new AbortController();
+    const seen: string[] = [];
+    const { synced } = createInformer<Item>({
+      client: fake.client,
+      path: "/items",
+      clock: hastyClock(),
+      logger: silentLogger,
+      signal: abort.signal,
+      onEvent: ({ object }) => {
+        seen.push(object.metadata.name);
+        if (object.metadata.name === "c") abort.abort();
+      },
+    });
+    await synced;
+    const body = await fake.watch();
+    body.write(line("ADDED", item("c", "101")) + line("ADDED", item("d", "102")));
+    body.end();
+    await setImmediate();
+    assert.deepEqual(seen, ["a", "b", "c"]);
   });
 
   it("lists again when the version is gone, and tells what it missed", async (context) => {

@@ -37,7 +37,7 @@ export interface InformerOptions<T> {
   readonly pageSize?: number;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Stops the informer. */
+  /** Stops the informer: once it has aborted, there are no more events. */
   readonly signal: AbortSignal;
 }
 
@@ -237,6 +237,8 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   }
 
   #emit(event: InformerEvent<T>): void {
+    // What was sent before it aborted may be read later.
+    if (this.#options.signal.aborted) return;
     try {
       this.#options.onEvent?.(event);
     } catch (err) {
