@@ -7,7 +7,6 @@ import type {
 } from "@kip/k8s-types/network";
 import { canonicalAddress } from "@kip/network-view";
 import { podFacts } from "../policies/pod-facts.ts";
-import { nodeFacts } from "../policies/node-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { ServiceIndex } from "../services/service-index.ts";
@@ -72,9 +71,11 @@ export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCl
   const policies = new PolicyIndex();
   for (const { metadata } of objects.namespaces)
     policies.groups.setNamespace(metadata.name, metadata.labels ?? {});
-  for (const pod of objects.pods) policies.groups.setPod(pod.metadata.uid, podFacts(pod));
-  for (const node of objects.nodes)
-    policies.groups.setNode(node.metadata?.name ?? "", nodeFacts(node));
+  for (const pod of objects.pods) {
+    policies.groups.setPod(pod.metadata.uid, podFacts(pod));
+    policies.nodes.setPod(pod.metadata.uid, pod);
+  }
+  for (const node of objects.nodes) policies.nodes.setNode(node.metadata?.name ?? "", node);
   for (const policy of objects.policies) policies.setPolicy(policy);
   for (const slice of objects.slices) policies.setSlice(slice);
   for (const [kind, object] of objects.tiers) {

@@ -139,11 +139,6 @@ export class AddressGroups {
     if (!node) this.#nodeNumbers.release(name);
   }
 
-  /** Names of all nodes. */
-  nodes(): Iterable<string> {
-    return this.#nodes.keys();
-  }
-
   /** Whether the labels of a namespace are known. */
   knowsNamespace(name: string): boolean {
     return this.#namespaces.has(name);

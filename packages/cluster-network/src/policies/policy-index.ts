@@ -2,6 +2,7 @@ import type { EndpointSlice, LabelSelector, NetworkPolicy } from "@kip/k8s-types
 import { AddressGroups } from "./address-groups.ts";
 import { type GroupSelector } from "./group-selector.ts";
 import { portsNamedBy } from "./named-ports.ts";
+import { NodeAddresses } from "./node-addresses.ts";
 import type { ServiceCost } from "../services/service-cost.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
@@ -41,6 +42,7 @@ interface NamespaceTiers {
 /** Policies as they come, and what they mean for each pod. */
 export class PolicyIndex {
   readonly groups = new AddressGroups();
+  readonly nodes = new NodeAddresses(this.groups);
   /** Which NetworkPolicies have no rules, as those of their namespace choose too much. */
   readonly budget: PolicyBudget;
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();

@@ -640,5 +640,42 @@ describe("NetworkViews", () => {
       assert.ok(line?.kind === "group" && line.change === "change");
       assert.deepEqual(line.add, ["192.0.2.1"]);
     });
+
+    it("have the addresses of pods with the network of their host as those of their nodes", async () => {
+      const bench = new Bench();
+      const { views } = bench;
+      views.setPod(pod("a", "10.0.0.1"));
+      const egress = [{ action: "Deny", to: [{ nodes: { matchLabels: { role: "db" } } }] }];
+      const spec = { priority: 1, subject: { namespaces: {} }, egress };
+      views.setTierPolicy("AdminNetworkPolicy", { metadata: { name: "nodes" }, spec });
+      const setNode = (role: string): void =>
+        views.setNode({
+          metadata: { name: "n", labels: { role } },
+          status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
+        });
+      const setPod = (name: string, ip: string, phase = "Running"): void =>
+        views.setPod({
+          ...pod(name, ip, { spec: { hostNetwork: true, nodeName: "n" } }),
+          status: { podIP: ip, podIPs: [{ ip }], phase },
+        });
+      setPod("b", "10.2.0.1");
+      setPod("c", "192.0.2.1"); // the address of the node itself
+      setNode("db");
+      const cell = subscribe(bench, true);
+      await bench.all(cell);
+      const chosen = views.groups.name({ nodes: { matchLabels: { role: "db" } }, podSelector: {} });
+      const addresses = (): readonly string[] => [...views.groups.addresses(chosen)].sort();
+      assert.deepEqual(addresses(), ["10.2.0.1", "192.0.2.1"]);
+      setPod("d", "10.2.0.2");
+      setPod("b", "10.2.0.1", "Succeeded");
+      assert.deepEqual(addresses(), ["10.2.0.2", "192.0.2.1"]);
+      setNode("web");
+      assert.deepEqual(addresses(), []);
+      setNode("db");
+      views.forgetPods();
+      assert.deepEqual(addresses(), ["192.0.2.1"]);
+      views.forgetNodes();
+      assert.deepEqual(addresses(), []);
+    });
   });
 });

@@ -10,7 +10,6 @@ import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { EventRecorder } from "@kip/k8s-client";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
-import { nodeFacts } from "../policies/node-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { standInUid } from "../policies/stand-in.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
@@ -165,6 +164,7 @@ export class NetworkViews implements SharedLines {
 
   setPod(pod: Pod, isGone = false): void {
     const { uid } = pod.metadata;
+    if (this.policies.nodes.setPod(uid, isGone ? undefined : pod)) this.#schedule();
     const facts = isGone ? undefined : podFacts(pod);
     const before = this.groups.pod(uid);
     if (JSON.stringify(before) === JSON.stringify(facts)) return;
@@ -178,6 +178,7 @@ export class NetworkViews implements SharedLines {
     // Pods first: each namespace looks for its own ones among all that are known.
     for (const [uid] of this.groups.pods()) if (uid !== standInUid) this.groups.forgetPod(uid);
     for (const name of this.groups.namespaces()) this.groups.setNamespace(name, undefined);
+    this.policies.nodes.forgetPods();
     this.#schedule();
   }
 
@@ -188,13 +189,14 @@ export class NetworkViews implements SharedLines {
 
   /** Takes a node; its addresses are peers of policies of administrators. */
   setNode(node: Node, isGone = false): void {
-    this.groups.setNode(node.metadata?.name ?? "", isGone ? undefined : nodeFacts(node));
+    this.policies.nodes.setNode(node.metadata?.name ?? "", isGone ? undefined : node);
     this.#schedule();
   }
 
   /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
   forgetNodes(): void {
-    for (const name of this.groups.nodes()) this.groups.setNode(name, undefined);
+    this.policies.nodes.forgetNodes();
+    this.#schedule();
   }
 
   /** Takes a policy of an administrator. */

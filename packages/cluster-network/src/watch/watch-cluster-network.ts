@@ -131,7 +131,7 @@ function withoutUnused({ metadata, spec, status }: Pod): Pod {
     spec: {
       containers: ports(spec.containers),
       initContainers: ports(spec.initContainers),
-      ...(spec.hostNetwork === true && { hostNetwork: true }),
+      ...(spec.hostNetwork === true && { hostNetwork: true, nodeName: spec.nodeName }),
     },
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
