@@ -62,19 +62,6 @@ describe("containerSpec()", () => {
     assert.equal(spec({ seccomp: "RuntimeDefault" }, { pod }).seccomp, "RuntimeDefault");
   });
 
-  it("writes sysctls with dots, as crun knows them", () => {
-    const sysctls = [
-      { name: "kernel/shm_rmid_forced", value: "1" },
-      { name: "net/ipv4/conf/eth0.1/x", value: "2" },
-      { name: "net.ipv4.tcp_syncookies", value: "0" },
-    ];
-    assert.deepEqual(spec({}, { pod: desiredPod({ sysctls }) }).sysctls, {
-      "kernel.shm_rmid_forced": "1",
-      "net.ipv4.conf.eth0/1.x": "2",
-      "net.ipv4.tcp_syncookies": "0",
-    });
-  });
-
   it("lets the pod's environment win over the image's", () => {
     const { env } = spec({ env: [{ name: "B", value: "pod" }] });
     assert.ok(env.includes("A=image") && env.includes("B=pod") && !env.includes("B=image"));

@@ -63,15 +63,7 @@ export function containerSpec(input: SpecInput): ContainerSpec {
     addCapabilities: container.addCapabilities,
     dropCapabilities: container.dropCapabilities,
     allowPrivilegeEscalation: container.allowPrivilegeEscalation,
-    sysctls: pod.sysctls && Object.fromEntries(pod.sysctls.map(sysctl)),
   };
-}
-
-/** A name as crun knows it: slashes are separators where the first one is a slash, and dots belong to a part then. */
-function sysctl({ name, value }: { readonly name: string; readonly value: string }) {
-  if (/[./]/.exec(name)?.[0] !== "/") return [name, value] as const;
-  const dotted = name.replaceAll(/[./]/g, (mark) => (mark === "/" ? "." : "/"));
-  return [dotted, value] as const;
 }
 
 /** @throws {AgentError} code `AGENT_PROFILE_UNAVAILABLE` */

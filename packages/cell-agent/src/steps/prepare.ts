@@ -36,6 +36,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
           ipv6: pod.ipv6,
           shareProcessNamespace: pod.shareProcessNamespace,
           ownUsers,
+          sysctls: pod.sysctls,
           logger,
         });
         const runs = [...context.state().containers.values()].map(({ saved }) => saved.run);

@@ -69,7 +69,6 @@ export function buildSpec(
         ...limits(spec.resources ?? {}),
       },
       devices: deviceNodes(spec, privileged ? devices : []),
-      sysctl: spec.sysctls ?? {},
       maskedPaths: isUnmasked ? [] : [...maskedPaths, ...machine.maskedPaths],
       readonlyPaths: isUnmasked ? [] : readonlyPaths,
       seccomp: privileged ? undefined : seccomp(spec, process),

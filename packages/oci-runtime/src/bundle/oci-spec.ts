@@ -72,7 +72,6 @@ export interface OciLinux {
     readonly unified: Readonly<Record<string, string>>;
   };
   readonly devices: readonly OciDevice[];
-  readonly sysctl: Readonly<Record<string, string>>;
   readonly maskedPaths: readonly string[];
   readonly readonlyPaths: readonly string[];
   /** Absent: no system call is filtered. */

@@ -103,7 +103,6 @@ export interface ContainerSpec {
    */
   readonly seccomp?: "RuntimeDefault" | "Unconfined" | { readonly profile: string } | undefined;
   readonly resources?: ContainerResources | undefined;
-  readonly sysctls?: Readonly<Record<string, string>> | undefined;
   /** -1000 to 1000. @default 0 */
   readonly oomScoreAdj?: number | undefined;
   /** Directory of its own that the container's output goes to, in files of CRI format; made if it is missing. */

@@ -23,6 +23,7 @@ import {
   type SandboxFiles,
   type SandboxRecord,
 } from "./sandbox-files.ts";
+import { setSysctls, type Sysctl } from "./sysctls.ts";
 import { makeUserNamespace } from "./user-namespace.ts";
 
 /** Options of {@link createPodSandbox}. */
@@ -42,6 +43,8 @@ export interface PodSandboxOptions {
   readonly shareProcessNamespace?: boolean | undefined;
   /** Users and groups are the pod's own, in a user namespace that the other namespaces belong to. @default the machine's */
   readonly ownUsers?: IdRange | undefined;
+  /** Those of the network only for a pod with an address of its own. @default containerd's alone: low ports and ping for all users */
+  readonly sysctls?: readonly Sysctl[] | undefined;
   /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
@@ -145,7 +148,7 @@ async function build(
   options: PodSandboxOptions,
 ): Promise<SandboxRecord> {
   mkdirSync(files.directory, { recursive: true, mode: 0o700 });
-  const { podIp, ownUsers } = options;
+  const { podIp, ownUsers, sysctls = [] } = options;
   const network = podIp === undefined ? undefined : networkOf(name, podIp, options);
   if (network) {
     const prepared = options.prepared ?? (await PreparedSandbox.make(name, files, ownUsers));
@@ -154,6 +157,8 @@ async function build(
     await makeOwnIpc(files, ownUsers);
     await setUpIpv6(options);
   }
+  const { ipc, net, user } = files;
+  await setSysctls(sysctls, { ipc, net: network && net, user: ownUsers && user });
   if (options.shareProcessNamespace) {
     await makeMonitorCgroup();
     await startPidHolder(files.pid, {

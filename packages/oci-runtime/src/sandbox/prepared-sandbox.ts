@@ -12,6 +12,7 @@ import {
   type PodNetwork,
 } from "./pod-network.ts";
 import type { SandboxFiles } from "./sandbox-files.ts";
+import { withUsualSysctls } from "./sysctls.ts";
 import { WaitingIp } from "./waiting-ip.ts";
 
 /**
@@ -36,9 +37,10 @@ export class PreparedSandbox {
     const { ipc, uts, net } = files;
     if (users) await makeUserNamespace({ ...users, file: files.user }, { ipc, uts, net });
     // Root of the pod's own users could not put the other end of the cable here: its network is set up by this machine's.
-    const start = users
+    const enter = users
       ? ["/usr/bin/nsenter", `--net=${net}`, "--"]
       : inNewNamespaces({ ipc, uts, net });
+    const start = withUsualSysctls(enter, { hasOwnUsers: users !== undefined });
     const inner = await WaitingIp.begin(start, innerPreparation(cable, process.pid));
     try {
       return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));
