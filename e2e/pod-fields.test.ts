@@ -113,7 +113,8 @@ const questions: Readonly<Record<string, string>> = {
   hosts: "grep alias.example /etc/hosts | tr '\\t' ' '",
   resolver: "grep -v '^#' /etc/resolv.conf | sort",
   name: "hostname",
-  sysctl: "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced",
+  sysctl:
+    "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced | tr '\\t' ' '",
   neighbours: "ps | grep -c '[s]leep 4321'",
   own: "cat /v/scratch/fields/shop/here",
   config: "stat -L -c %a /v/config/colour; cat /v/config/colour",
@@ -122,6 +123,7 @@ const questions: Readonly<Record<string, string>> = {
   downwardCpu: "cat /v/downward/cpu",
   projected: "cd /v/projected; stat -L -c %a of/colour password name; cat of/colour password name",
   token: "cut -d. -f2 /v/projected/token",
+  tokenAccess: "stat -L -c '%a %u %g' /v/projected/token",
   hostPaths:
     "test -d /v/made && test -f /v/file && test -e /v/there/node && test -c /v/device && echo all",
 };
@@ -257,7 +259,7 @@ describe("fields of a pod, seen from inside", () => {
         hosts: "192.0.2.7 alias.example other.example",
         resolver: "nameserver 192.0.2.53\noptions ndots:3 edns0\nsearch example.org",
         name: "front",
-        sysctl: "80\n1",
+        sysctl: "80\n0 2147483647\n1",
         neighbours: "1",
         own: "written",
         config: "440\nblue",
@@ -266,6 +268,7 @@ describe("fields of a pod, seen from inside", () => {
         downwardCpu: "300",
         projected: "640\n640\n640\nblueopenfields",
         token: true,
+        tokenAccess: "640 1000 2000",
         hostPaths: "all",
       },
     );

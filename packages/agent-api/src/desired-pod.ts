@@ -24,6 +24,8 @@ const keyToFile = object({
   data: string,
   /** Permission bits, for example 0o644. */
   mode: integer,
+  /** User as containers number them. @default 0 */
+  owner: optional(integer),
 });
 
 const volume = object({

@@ -13,6 +13,8 @@ export interface VolumeFile {
   readonly data: Uint8Array;
   /** Permission bits. */
   readonly mode: number;
+  /** User as containers number them. @default 0 */
+  readonly owner?: number | undefined;
 }
 
 /**

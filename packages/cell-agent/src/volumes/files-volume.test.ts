@@ -60,6 +60,20 @@ describe("writeFilesVolume()", () => {
     assert.notEqual(previous, "..fresh");
   });
 
+  it("gives files to users, as containers number them", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const files = [file("all", "1"), { ...file("own", "2", 0o600), owner: 1000 }];
+    const shown = async (name: string, options: object): Promise<string> => {
+      writeFilesVolume(path.join(directory, name), files, options);
+      const { uid, gid, mode } = await fs.stat(path.join(directory, name, "own"));
+      return `${uid} ${gid} ${(mode & 0o777).toString(8)}`;
+    };
+    assert.equal(await shown("plain", {}), "1000 0 600");
+    assert.equal(await shown("of a group", { group: 2000 }), "1000 2000 640");
+    assert.equal(await shown("shifted", { owner: 65_536, group: 2000 }), "66536 67536 640");
+    assert.equal((await fs.stat(path.join(directory, "plain", "all"))).uid, 0);
+  });
+
   for (const bad of ["../x", "/x", "a/../../x", "..data", "a//b", "", "."])
     it(`refuses "${bad}"`, async () => {
       assert.throws(() => writeFilesVolume(directory, [file(bad, "x")]), {

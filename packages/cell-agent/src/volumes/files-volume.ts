@@ -14,6 +14,8 @@ const dataLink = "..data";
  * by a rename, and a link per top-level name through `..data`. Does nothing if they are there. At once:
  * the files are on a tmpfs, where a turn through the thread pool takes longer than the writing.
  *
+ * @param options.group may read all files
+ * @param options.owner the user and group of the cell that are 0 for the pod
  * @throws {AgentError} code `AGENT_VOLUME_INVALID` for a path that leaves the volume
  */
 export function writeFilesVolume(
@@ -35,6 +37,9 @@ export function writeFilesVolume(
   if (options.group !== undefined) openToGroup(path.join(directory, fresh));
   const { owner = 0, group = 0 } = options;
   giveAway(path.join(directory, fresh), owner, owner + group);
+  for (const file of files)
+    if (file.owner !== undefined)
+      fs.chownSync(path.join(directory, fresh, file.path), owner + file.owner, owner + group);
   const temporary = path.join(directory, `${dataLink}_tmp`);
   fs.rmSync(temporary, { force: true });
   fs.symlinkSync(fresh, temporary);

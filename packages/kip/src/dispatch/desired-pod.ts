@@ -177,11 +177,9 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
   if (image) return imageVolume(name, image);
   const files = resolved.files.get(name);
   if (files) {
-    const encoded = files.map(({ path, data, mode }) => ({
-      path,
-      data: Buffer.from(data).toString("base64"),
-      mode,
-    }));
+    const encoded = files.map(({ path, data, mode, owner }) =>
+      defined({ path, data: Buffer.from(data).toString("base64"), mode, owner }),
+    );
     return { name, kind: "files", files: encoded };
   }
   const { medium, sizeLimit } = emptyDir ?? {};

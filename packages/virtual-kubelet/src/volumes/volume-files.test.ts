@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Volume } from "@kip/k8s-types";
+import type { PodSpec, Volume } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
 import { volumeContent, type VolumeContent } from "./volume-files.ts";
@@ -15,12 +15,12 @@ const objects: FakeObjects = {
   "Secret/s": { key: "top" },
 };
 
-async function files(volume: Omit<Volume, "name">, anchors = "anchors of") {
+async function files(volume: Omit<Volume, "name">, anchors = "anchors of", ofPod = pod) {
   const events: string[] = [];
   const content: VolumeContent | undefined = await volumeContent(
     { name: "v", ...volume },
     {
-      pod,
+      pod: ofPod,
       references: fakeReferences(objects),
       tokens: {
         token: async ({ audience = "api", expirationSeconds }) => ({
@@ -43,6 +43,9 @@ async function files(volume: Omit<Volume, "name">, anchors = "anchors of") {
   return {
     refreshAt: content?.refreshAt,
     events,
+    access: content?.files.map(
+      ({ path, mode, owner }) => `${path} ${mode.toString(8)} ${owner ?? "-"}`,
+    ),
     list: content?.files.map(
       ({ path, data, mode }) => `${path} ${mode.toString(8)} ${Buffer.from(data).toString()}`,
     ),
@@ -143,6 +146,33 @@ describe("volumeContent()", () => {
     });
     assert.deepEqual(list, ["token 644 token for vault 600", "same 644 top"]);
     assert.equal(refreshAt, 5000);
+  });
+
+  it("gives tokens, trust bundles and keys to the only user of a pod's containers", async () => {
+    const sources = [
+      { serviceAccountToken: { path: "token" } },
+      { clusterTrustBundle: { name: "b", path: "ca" } },
+      { podCertificate: { signerName: "s", keyType: "ED25519", keyPath: "key" } },
+      { secret: { name: "s", items: [{ key: "key", path: "secret" }] } },
+    ];
+    const accessIn = async (spec: Partial<PodSpec>): Promise<string | undefined> => {
+      const owned = podWith({ ...pod, spec: { ...pod.spec, ...spec } });
+      return (await files({ projected: { sources } }, "", owned)).access?.join();
+    };
+    const user = (runAsUser: number) => ({ securityContext: { runAsUser } });
+    const main = { name: "main" };
+    const two = [main, { name: "other", ...user(7) }];
+    const open = "token 644 -,ca 644 -,key 644 -,secret 644 -";
+    assert.equal(await accessIn({}), open);
+    assert.equal(await accessIn({ containers: two }), open);
+    assert.equal(await accessIn({ ...user(5), containers: two }), open);
+    assert.equal(await accessIn({ ...user(0) }), "token 600 0,ca 600 0,key 600 0,secret 644 -");
+    const all = { ...user(7), containers: two, initContainers: [main] };
+    assert.equal(await accessIn(all), "token 600 7,ca 600 7,key 600 7,secret 644 -");
+    assert.equal(
+      await accessIn({ securityContext: { fsGroup: 2000 } }),
+      "token 600 -,ca 600 -,key 600 -,secret 644 -",
+    );
   });
 
   it("ignores other kinds of volumes", async () => {

@@ -15,6 +15,7 @@ import {
   type Reference,
   type ReferenceReader,
 } from "../references/reference.ts";
+import { credentialAccess } from "./credential-access.ts";
 import type { PodCertificateSource, PodCredentials } from "./pod-certificates.ts";
 import type { TrustAnchors } from "./trust-bundles.ts";
 import type { TokenSource } from "./token-source.ts";
@@ -134,7 +135,7 @@ async function projectionContent(
       audience,
       expirationSeconds: expirationSeconds ?? 3600,
     });
-    const file = { path, data: token.data, mode };
+    const file = { path, data: token.data, ...credentialAccess(sources.pod, mode) };
     return { files: [file], refreshAt: token.refreshAt };
   }
   if (clusterTrustBundle && sources.trustAnchors) {
@@ -143,7 +144,7 @@ async function projectionContent(
     sources.budget.take(path.length + data.length);
     // Selections can be as many as sources, and each has bytes of its own.
     sources.budget.takeOwn(data);
-    return { files: [{ path, data, mode }] };
+    return { files: [{ path, data, ...credentialAccess(sources.pod, mode) }] };
   }
   if (podCertificate && sources.certificates) {
     const found = await sources.certificates.read(place, podCertificate);
@@ -203,7 +204,7 @@ function certificateFiles(
   const files = wanted.flatMap(([path = "", text]) => {
     if (path === "") return [];
     sources.budget.take(path.length + text.length);
-    return [{ path, data: copyBytes(text), mode }];
+    return [{ path, data: copyBytes(text), ...credentialAccess(sources.pod, mode) }];
   });
   return { files, refreshAt };
 }
