@@ -44,6 +44,8 @@ export type AgentErrorCode =
   | "AGENT_PATH_UNSAFE"
   /** Nothing in the pod listens on the port. */
   | "AGENT_PORT_REFUSED"
+  /** A container cannot have a device again that it had. */
+  | "AGENT_DEVICE_GONE"
   /** A container's profile of system calls cannot be had. */
   | "AGENT_PROFILE_UNAVAILABLE"
   /** A command could not be run in a container, or its end was not seen. */

@@ -2,18 +2,21 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredContainer } from "@kip/agent-api";
 import { container } from "../../test/desired-pod.ts";
-import { allocateDevices, mayComeLater } from "./allocate-devices.ts";
+import { allocateDevices, givenDevices, mayComeLater } from "./allocate-devices.ts";
 
 const card = "example.com/card";
 const devices = (...names: readonly string[]) =>
-  new Map([[card, names.map((name) => ({ name, edits: [] }))]]);
+  new Map([[card, names.map((name) => ({ name, id: name, edits: [] }))]]);
 const asks = (name: string, count: number, more: Partial<DesiredContainer> = {}) =>
   container(name, { extendedResources: [{ resource: card, count }], ...more });
 
 function given(found: ReturnType<typeof allocateDevices>) {
   if (found.rejection) return found.rejection.message;
   return Object.fromEntries(
-    [...found.devices].map(([name, all]) => [name, all.map((one) => one.name).join()]),
+    Object.entries(found.devices).map(([name, ids]) => [
+      name,
+      ids.map((id) => id.replace(`${card}=`, "")).join(),
+    ]),
   );
 }
 
@@ -91,5 +94,18 @@ describe("mayComeLater()", () => {
     assert.equal(mayComeLater({ initContainers: [], containers }), false);
     assert.equal(mayComeLater({ initContainers: [asks("init", 1)], containers }), false);
     assert.equal(mayComeLater({ initContainers: [container("init")], containers }), true);
+  });
+});
+
+describe("givenDevices()", () => {
+  it("finds what a container was given, also when there are others by now, and fails without it", () => {
+    const now = devices("1", "2", "3");
+    const ids = givenDevices([`${card}=3`, `${card}=1`], now).map(({ id }) => id);
+    assert.deepEqual(ids, ["3", "1"]);
+    assert.deepEqual(givenDevices(undefined, now), []);
+    assert.throws(() => givenDevices([`${card}=0`], now), {
+      code: "AGENT_DEVICE_GONE",
+      message: "device example.com/card=0 is gone",
+    });
   });
 });

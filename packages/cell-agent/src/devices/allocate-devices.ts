@@ -1,12 +1,17 @@
-import type { DesiredContainer, DesiredExtendedResource, DesiredPod } from "@kip/agent-api";
-import type { EndReason } from "../state/pod-state.ts";
+import {
+  AgentError,
+  type DesiredContainer,
+  type DesiredExtendedResource,
+  type DesiredPod,
+} from "@kip/agent-api";
+import type { EndReason, GivenDevices } from "../state/pod-state.ts";
 import { total } from "../state/amounts.ts";
 import type { CdiDevice, CdiDevices } from "./cdi-devices.ts";
 
 /** What a pod's containers get of the machine's devices, or why the pod cannot run here. */
 export type Allocation =
-  | { readonly devices: ReadonlyMap<string, readonly CdiDevice[]>; readonly rejection?: undefined }
-  | { readonly rejection: EndReason };
+  | { readonly devices: GivenDevices; readonly rejection?: undefined }
+  | { readonly rejection: EndReason; readonly devices?: undefined };
 
 type Pod = Pick<DesiredPod, "initContainers" | "containers" | "extendedResources">;
 
@@ -15,7 +20,7 @@ const gpus = /(^|[./-])gpu([./-]|$)/;
 
 /**
  * Shares the devices of the machine among the containers of its pod, by the kubelet's rules: each device is given to one container,
- * those of init containers that have ended are given again. Pure: the same devices are shared in the same way each time.
+ * those of init containers that have ended are given again. Pure.
  *
  * A resource without devices is counted, if the machine's type has it, and is ignored otherwise, as on a node without it.
  */
@@ -24,7 +29,7 @@ export function allocateDevices(pod: Pod, devices: CdiDevices): Allocation {
   const resources = new Set(
     containers.flatMap((one) => (one.extendedResources ?? []).map(({ resource }) => resource)),
   );
-  const given = new Map<string, CdiDevice[]>();
+  const given = new Map<string, string[]>();
   for (const resource of resources) {
     const ofKind = devices.get(resource);
     const isDevice = ofKind !== undefined || (gpus.test(resource) && !isCounted(pod, resource));
@@ -33,7 +38,27 @@ export function allocateDevices(pod: Pod, devices: CdiDevices): Allocation {
       : exceeded(pod, resource);
     if (rejection) return { rejection };
   }
-  return { devices: given };
+  return { devices: Object.fromEntries(given) };
+}
+
+/**
+ * The devices that a container was given, as they are described now.
+ *
+ * @throws {AgentError} code `AGENT_DEVICE_GONE`
+ */
+export function givenDevices(ids: readonly string[] = [], devices: CdiDevices): CdiDevice[] {
+  const all = new Map(
+    [...devices].flatMap(([kind, list]) => list.map((one) => [givenId(kind, one), one] as const)),
+  );
+  return ids.map((id) => {
+    const device = all.get(id);
+    if (!device) throw new AgentError("AGENT_DEVICE_GONE", `device ${id} is gone`);
+    return device;
+  });
+}
+
+function givenId(kind: string, { id }: CdiDevice): string {
+  return `${kind}=${id}`;
 }
 
 /** Whether any container asks for an extended resource. */
@@ -59,7 +84,7 @@ interface Share {
   /** In the order in which they are given. */
   readonly free: readonly CdiDevice[];
   /** By container; added to. */
-  readonly given: Map<string, CdiDevice[]>;
+  readonly given: Map<string, string[]>;
 }
 
 function share(pod: Pod, { resource, free, given }: Share): EndReason | undefined {
@@ -68,7 +93,8 @@ function share(pod: Pod, { resource, free, given }: Share): EndReason | undefine
     const count = countOf(container.extendedResources, resource);
     if (count > left.length) return unavailable(resource, count, left.length);
     const own = given.get(container.name) ?? [];
-    given.set(container.name, [...own, ...left.slice(0, count)]);
+    const ids = left.slice(0, count).map((device) => givenId(resource, device));
+    given.set(container.name, [...own, ...ids]);
     if (keeps) left = left.slice(count);
     return undefined;
   };

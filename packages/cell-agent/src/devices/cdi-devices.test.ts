@@ -61,7 +61,7 @@ devices:
 
   it("counts a device once that has several names, and no name for all of them", async () => {
     const all = { deviceNodes: [{ path: "/dev/0" }, { path: "/dev/1" }] };
-    const { names } = await read({
+    const { names, devices } = await read({
       etc: {
         "a.json": file([
           device("all", all),
@@ -70,6 +70,11 @@ devices:
       },
     });
     assert.deepEqual(names[kind], ["0", "1"]);
+    // An index may be another device's when this one is gone.
+    assert.deepEqual(
+      devices.get(kind)?.map(({ id }) => id),
+      ["GPU-0", "GPU-1"],
+    );
   });
 
   it("takes devices of the second folder in place of those of the first", async () => {

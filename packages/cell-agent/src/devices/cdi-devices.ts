@@ -9,6 +9,8 @@ export const cdiFolders = ["/etc/cdi", "/var/run/cdi"] as const;
 /** A device of this machine. */
 export interface CdiDevice {
   readonly name: string;
+  /** Of its names the one that is its own as long as it is there: an index may be another device's after a change. */
+  readonly id: string;
   /** What a container gets with it: the device's own, and those of all devices of its file. */
   readonly edits: readonly ContainerEdits[];
 }
@@ -17,7 +19,7 @@ export interface CdiDevice {
 export type CdiDevices = ReadonlyMap<string, readonly CdiDevice[]>;
 
 /** Devices by their names, as they are found; undefined for one that two files of a folder have. */
-type Found = Map<string, CdiDevice | undefined>;
+type Found = Map<string, Omit<CdiDevice, "id"> | undefined>;
 
 /**
  * Reads what the machine has of devices. A file that cannot be read has none: its devices are missed by the pod that asks for
@@ -63,18 +65,19 @@ async function readFolder(
 }
 
 function distinct(found: Found): readonly CdiDevice[] {
-  const byContent = new Map<string, CdiDevice>();
-  const devices = [...found.values()].flatMap((device) => device ?? []);
+  const devices = [...found.values()].flatMap((device) => device ?? []).toSorted(byName);
+  const named = devices.filter(({ name }) => name !== "all");
   // Files are often written with an index and a UUID for each device.
-  for (const device of devices.toSorted(byName)) {
-    const content = JSON.stringify(device.edits);
-    if (device.name !== "all" && !byContent.has(content)) byContent.set(content, device);
-  }
-  return [...byContent.values()];
+  const byContent = Map.groupBy(named, ({ edits }) => JSON.stringify(edits));
+  return [...byContent.values()].flatMap(([device, ...others]) => {
+    if (!device) return [];
+    const own = [device, ...others].find(({ name }) => !/^[\d:]+$/.test(name));
+    return { ...device, id: (own ?? device).name };
+  });
 }
 
 /** Numbers as numbers, before names that begin with a letter. */
-function byName(a: CdiDevice, b: CdiDevice): number {
+function byName(a: Pick<CdiDevice, "name">, b: Pick<CdiDevice, "name">): number {
   return a.name.localeCompare(b.name, "en", { numeric: true });
 }
 

@@ -12,7 +12,7 @@ const found = { type: "c", major: 10, minor: 200 } as const;
 const describeAny = async () => found;
 
 async function edited(...edits: readonly ContainerEdits[]) {
-  return await withDevices(spec, [{ name: "0", edits }], describeAny);
+  return await withDevices(spec, [{ name: "0", id: "0", edits }], describeAny);
 }
 
 describe("withDevices()", () => {
@@ -75,7 +75,7 @@ describe("withDevices()", () => {
   it("brings what several devices of a file have in common once", async () => {
     const common = { mounts: [{ hostPath: "/lib", containerPath: "/lib" }] };
     const own = (name: string): ContainerEdits => ({ deviceNodes: [{ path: `/dev/${name}` }] });
-    const devices = ["0", "1"].map((name) => ({ name, edits: [own(name), common] }));
+    const devices = ["0", "1"].map((name) => ({ name, id: name, edits: [own(name), common] }));
     const made = await withDevices(spec, devices, describeAny);
     assert.equal(made.mounts.length, 2);
     assert.deepEqual(
@@ -87,7 +87,7 @@ describe("withDevices()", () => {
   it("refuses nodes that are not there, and mounts that it does not know", async () => {
     const missing = withDevices(
       spec,
-      [{ name: "0", edits: [{ deviceNodes: [{ path: "/dev/none" }] }] }],
+      [{ name: "0", id: "0", edits: [{ deviceNodes: [{ path: "/dev/none" }] }] }],
       async () => undefined,
     );
     await assert.rejects(missing, {

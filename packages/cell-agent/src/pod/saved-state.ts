@@ -18,6 +18,7 @@ export function savedState(state: PodState): SavedPod {
     timingsMs: state.timings.values,
     events: state.events,
     allocation: state.allocation,
+    devices: state.devices,
     containers: [...state.containers.values()].map(({ saved }) => saved),
   };
 }
@@ -32,6 +33,7 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     isDisruption,
     isReleased,
     events,
+    devices,
     isNetworkInForce = false,
   } = saved;
   const records = containersOf(pod).map(({ desired, kind }) => {
@@ -44,6 +46,7 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     containers: new Map(records),
     // A newer pod may have been written down before what it has of the cell was.
     allocation: allocate(pod, saved.allocation),
+    devices,
     end: endMs === undefined ? undefined : endIn(Math.max(0, endMs - nowMs), nowMs),
     reason: reason === undefined ? undefined : { reason, message, isDisruption },
     startTimeMs,

@@ -3,7 +3,7 @@ import type { StoredImage } from "@kip/oci-image";
 import type { ContainerExit } from "@kip/oci-runtime";
 import type { ContainerRun, KillCause, StopReason } from "./container-record.ts";
 import type { NewEvent } from "./pod-events.ts";
-import type { PodResources, PodState } from "./pod-state.ts";
+import type { GivenDevices, PodResources, PodState } from "./pod-state.ts";
 
 /** How a container was found that an earlier life of the agent has left. */
 export type FoundContainer =
@@ -30,6 +30,7 @@ export type PodChange =
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
   /** Made, or brought up to date. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
+  | { readonly kind: "devicesGiven"; readonly devices: GivenDevices }
   /** The cgroup of the whole pod was given this. */
   | { readonly kind: "podLimited"; readonly limits: ResourceAmounts; readonly nowMs: number }
   | { readonly kind: "resizeFailed"; readonly message: string; readonly nowMs: number }

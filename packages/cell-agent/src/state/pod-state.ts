@@ -24,6 +24,9 @@ export interface EndReason {
   readonly isDisruption?: boolean | undefined;
 }
 
+/** Devices by container, each as `kind=id`. */
+export type GivenDevices = Readonly<Record<string, readonly string[]>>;
+
 /** All that the agent knows of its pod. Only `reduce` makes a new one. */
 export interface PodState {
   /** The pod as kip wants it; undefined before the first. */
@@ -32,6 +35,8 @@ export interface PodState {
   readonly containers: ReadonlyMap<string, ContainerRecord>;
   /** What the pod has of the cell. */
   readonly allocation: Allocation;
+  /** What its containers were given, once the first that asks for devices has begun: they keep it. */
+  readonly devices: GivenDevices | undefined;
   /** Namespaces, network and volumes, once they are made. */
   readonly resources: PodResources | undefined;
   /** How many changes of the cluster's network this life of the agent has put in force. */
@@ -59,6 +64,7 @@ export const noPod: PodState = {
   desired: undefined,
   containers: new Map(),
   allocation: noAllocation,
+  devices: undefined,
   resources: undefined,
   networkChanges: 0,
   isNetworkInForce: false,

@@ -44,6 +44,8 @@ function applied(state: PodState, change: PodChange): PodState {
       return { ...state, events: withEvent(state.events, change.event, change.nowMs) };
     case "prepared":
       return { ...state, resources: change.resources };
+    case "devicesGiven":
+      return { ...state, devices: change.devices };
     case "podLimited":
       return { ...state, allocation: { ...state.allocation, podLimits: change.limits } };
     case "resizeFailed": {

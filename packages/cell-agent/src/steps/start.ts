@@ -11,11 +11,13 @@ import {
   pidNamespaceOf,
   type RunInput,
 } from "../container/start-container.ts";
-import { allocateDevices, type Allocation } from "../devices/allocate-devices.ts";
+import { allocateDevices, givenDevices } from "../devices/allocate-devices.ts";
+import type { CdiDevices } from "../devices/cdi-devices.ts";
 import { podLimits } from "../state/amounts.ts";
 import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
 import { runningId } from "../state/lookups.ts";
 import type { PodChange } from "../state/pod-change.ts";
+import type { EndReason } from "../state/pod-state.ts";
 import { shownId } from "../state/run-id.ts";
 import { postStart } from "./post-start.ts";
 import { rejectPod } from "./reject-pod.ts";
@@ -33,9 +35,8 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   const record = recordOf(context.state(), container);
   const input = inputOf(record, context, tools);
   if (!input) return undefined;
-  const allocation = await allocate(input, tools);
-  if (allocation?.rejection) return rejectPod(allocation.rejection, tools);
-  const devices = allocation?.devices.get(container) ?? [];
+  const found = await findDevices(input, context, tools);
+  if (found.rejection) return rejectPod(found.rejection, tools);
   const run = describeRun(input, preparedId(record, tools));
   context.change({ kind: "runBegun", container, run });
   let isWatched = false;
@@ -45,6 +46,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
     void removeOldestLog(record, tools);
     // Not always: it costs the start of a program, which a first start can do without.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
+    const devices = givenDevices(context.state().devices?.[container], found.all);
     await makeAndStart(run, { ...input, devices }, context, tools);
     // Nothing takes the container for started or ready before.
     isWatched = await postStart(run, context, tools, container);
@@ -56,13 +58,21 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   return { kind: "startOver", container, isWatched };
 };
 
-/** The devices of the pod's containers, where this one asks for some. They are looked up now: a container before may have brought them. */
-async function allocate(
+/**
+ * The devices of the cell, where this container asks for some. They are looked up now: a container before may have brought them.
+ * The first that asks has those of all containers shared, once for all: what it has when it starts again stays its own.
+ */
+async function findDevices(
   { pod, container }: RunInput,
+  { state, change }: PodStepContext<"start">,
   { dependencies }: StepTools,
-): Promise<Allocation | undefined> {
-  if (container.extendedResources === undefined) return undefined;
-  return allocateDevices(pod, await dependencies.cdiDevices());
+): Promise<{ readonly all: CdiDevices; readonly rejection?: EndReason | undefined }> {
+  if (container.extendedResources === undefined) return { all: new Map() };
+  const all = await dependencies.cdiDevices();
+  if (state().devices) return { all };
+  const { rejection, devices } = allocateDevices(pod, all);
+  if (devices) change({ kind: "devicesGiven", devices });
+  return { all, rejection };
 }
 
 /** What the run is made from; undefined if the image it was planned with is no longer the wanted one. */

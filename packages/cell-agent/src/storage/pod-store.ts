@@ -4,6 +4,7 @@ import type { AgentDirectories } from "./agent-directories.ts";
 import { readJson, writeJson } from "./json-file.ts";
 import type { Allocation } from "../state/allocation.ts";
 import type { SavedContainer } from "../state/container-record.ts";
+import type { GivenDevices } from "../state/pod-state.ts";
 
 /** What is remembered about the pod across lives of the agent, besides the desired pod. */
 export interface SavedPod {
@@ -21,6 +22,8 @@ export interface SavedPod {
   readonly events: readonly PodEventReport[];
   /** Absent in what older agents have saved. */
   readonly allocation?: Allocation | undefined;
+  /** Absent before a container that asks for devices has begun. */
+  readonly devices?: GivenDevices | undefined;
   readonly containers: readonly SavedContainer[];
 }
 
