@@ -343,6 +343,16 @@ describe("a pod's life", limit, () => {
     assert.deepEqual(cell.runtime.calls.slice(2), ["SIGTERM web", "SIGKILL web"]);
   });
 
+  it("lets a container end by its stop signal although the grace period is 0", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await client.deletePod(0);
+    await report(client, (one) => one.isReleased === true);
+    assert.deepEqual(cell.runtime.calls.slice(2), ["SIGTERM web"]);
+  });
+
   it("stops each container once", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

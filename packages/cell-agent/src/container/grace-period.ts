@@ -13,11 +13,6 @@ export class GracePeriod {
     this.#end = end;
   }
 
-  /** Whether the period was set to 0: end at once, politeness is not wanted. */
-  get isForced(): boolean {
-    return this.#end.isForced;
-  }
-
   /** When it ends, milliseconds since the epoch. */
   get endMs(): number {
     return this.#end.endMs;
@@ -28,7 +23,7 @@ export class GracePeriod {
     return Math.max(0, this.#end.endMs - this.#clock.now());
   }
 
-  /** Lets it end then, if that is earlier. One of 0 also ends what was given longer than the period. */
+  /** Lets it end then, if that is earlier. */
   shorten(end: End): void {
     const earlier = earlierEnd(this.#end, end);
     if (earlier === this.#end) return;
@@ -40,14 +35,13 @@ export class GracePeriod {
   /**
    * Waits until the period is over, or the signal aborts.
    *
-   * @param atLeastMs it lasts so long from now, unless the period is forced
+   * @param atLeastMs it lasts so long from now, however short the period is
    * @returns whether it is over, false if the signal aborted first
    */
   async passes(signal: AbortSignal, atLeastMs = 0): Promise<boolean> {
     const earliestMs = this.#clock.now() + atLeastMs;
     for (;;) {
-      const { endMs, isForced } = this.#end;
-      const atMs = isForced ? endMs : Math.max(endMs, earliestMs);
+      const atMs = Math.max(this.#end.endMs, earliestMs);
       const either = AbortSignal.any([signal, this.#shortened.signal]);
       if (await pause(Math.max(0, atMs - this.#clock.now()), this.#clock, either)) return true;
       if (signal.aborted) return false;

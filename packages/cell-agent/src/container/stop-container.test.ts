@@ -30,13 +30,30 @@ describe("stopContainer()", () => {
     const first = stop();
     await clock.advance(2000);
     await first;
-    grace.shorten(endIn(0, clock.now()));
-    await stop();
     assert.deepEqual(signals, [
       ["SIGTERM", 30_000],
       ["SIGKILL", 32_000],
-      ["SIGKILL", 32_000],
     ]);
+  });
+
+  it("sends the stop signal without its hook when there is no grace period", async () => {
+    const clock = new ManualClock(0);
+    const { runtime } = fakeDependencies();
+    const calls: string[] = [];
+    runtime.kill = async (_id, signal) => void calls.push(`${signal} ${clock.now()}`);
+    runtime.execute = async () => calls.push("hook");
+    const stopped = stopContainer({ id: "1", stopSignal: "SIGTERM" } as ContainerRun, {
+      container: container("main", { preStop: { exec: { command: ["hook"] } } }),
+      grace: new GracePeriod(clock, endIn(0, clock.now())),
+      ended: new AbortController().signal,
+      turn: AbortSignal.abort(),
+      target: { runtime, containerId: "1", address: "" },
+      dependencies: { runtime },
+      events: eventList().events,
+    });
+    await clock.advance(2000);
+    await stopped;
+    assert.deepEqual(calls, ["SIGTERM 0", "SIGKILL 2000"]);
   });
 
   it("waits for its turn, until the grace period is over", async () => {

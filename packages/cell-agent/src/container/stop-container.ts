@@ -6,7 +6,7 @@ import type { ContainerRun } from "../state/container-record.ts";
 import type { PodEvents } from "../state/pod-events.ts";
 import type { GracePeriod } from "./grace-period.ts";
 
-/** A container gets at least this long after its stop signal, as in the kubelet, unless it is to be killed at once. */
+/** A container gets at least this long after its stop signal, as by the kubelet, however short its grace period is. */
 const minGraceMs = 2000;
 
 /**
@@ -38,10 +38,7 @@ export async function stopContainer(
   }
   await grace.passes(AbortSignal.any([ended, options.turn]));
   if (ended.aborted) return;
-  // A period of 0 asks to kill at once; a hook that took all of it does not.
-  if (!grace.isForced && (await sendStopSignal(run, options))) {
-    await grace.passes(ended, minGraceMs);
-  }
+  if (await sendStopSignal(run, options)) await grace.passes(ended, minGraceMs);
   if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
 }
 

@@ -162,9 +162,9 @@ describe("reduce()", () => {
 
   it("shortens the pod's end and never puts it off", () => {
     const end = (graceMs: number): PodChange => ({ kind: "end", graceMs, nowMs: 1000 });
-    assert.deepEqual(after(end(30_000), end(60_000)).end, { endMs: 31_000, isForced: false });
-    assert.deepEqual(after(end(30_000), end(0)).end, { endMs: 1000, isForced: true });
-    assert.deepEqual(after(end(0), end(30_000)).end, { endMs: 1000, isForced: true });
+    assert.deepEqual(after(end(30_000), end(60_000)).end, { endMs: 31_000 });
+    assert.deepEqual(after(end(30_000), end(0)).end, { endMs: 2000 });
+    assert.deepEqual(after(end(0), end(30_000)).end, { endMs: 2000 });
   });
 
   it("adds up the phases of the start", () => {

@@ -10,6 +10,9 @@ import type { PodState } from "./pod-state.ts";
 import { reduceContainer, withDesired } from "./reduce-container.ts";
 import { withImageReady, withStart } from "./start-timings.ts";
 
+/** The least that a pod has to end, for its hooks; the kubelet's, for a period of 0 too. */
+const minGraceMs = 1000;
+
 /** Applies what happened to the pod. Pure, and the only writer of the state. */
 export function reduce(state: PodState, change: PodChange): PodState {
   const next = applied(state, change);
@@ -37,7 +40,8 @@ function applied(state: PodState, change: PodChange): PodState {
     case "takenOver":
       return takenOver(state, change.found);
     case "end": {
-      const end = earlierEnd(state.end, endIn(change.graceMs, change.nowMs));
+      const graceMs = Math.max(change.graceMs, minGraceMs);
+      const end = earlierEnd(state.end, endIn(graceMs, change.nowMs));
       return { ...state, end, reason: change.reason ?? state.reason };
     }
     case "event":
