@@ -118,8 +118,8 @@ export interface ContainerRecord {
   readonly retryAtMs: number;
   /** Why a running container must be stopped. */
   readonly kill?: KillCause | undefined;
-  /** Failed attempts to create the container since the last that went well. */
-  readonly createFailures: number;
+  /** The last start has failed before there was a container: it is tried again soon, and with a newer pod at once. */
+  readonly isCreateFailed: boolean;
 }
 
 /** Containers of a pod with their kinds, in the order in which they start. */
@@ -149,7 +149,7 @@ export function newRecord(
     image: { kind: "unknown" },
     isWatched: false,
     retryAtMs: 0,
-    createFailures: 0,
+    isCreateFailed: false,
   };
 }
 

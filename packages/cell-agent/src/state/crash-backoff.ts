@@ -8,7 +8,7 @@ export interface CrashBackoff {
   readonly updatedAtMs: number;
 }
 
-/** How long an image or a container that could not be made is left alone, by number of failures. */
+/** How long an image that could not be had is left alone, by number of failures. */
 export function failureDelayMs(failures: number): number {
   return Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 10));
 }

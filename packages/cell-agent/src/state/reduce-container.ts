@@ -5,9 +5,11 @@ import {
   type KillCause,
   type SavedContainer,
 } from "./container-record.ts";
-import { failureDelayMs } from "./crash-backoff.ts";
 import type { ContainerChange } from "./pod-change.ts";
 import { reduceImage } from "./reduce-image.ts";
+
+/** A kubelet's pause after a failed look at a pod. */
+const createAgainMs = 10_000;
 
 /** Applies what happened to a container. */
 export function reduceContainer(record: ContainerRecord, change: ContainerChange): ContainerRecord {
@@ -24,23 +26,23 @@ export function reduceContainer(record: ContainerRecord, change: ContainerChange
         saved: withRun(saved, change.run),
         activity: { kind: "starting" },
         isWatched: false,
+        isCreateFailed: false,
         kill: undefined,
       };
     case "created":
       return { ...record, saved: { ...saved, run: { ...change.run, ...saved.run } } };
     case "started": {
       const run = { startedAtMs: change.startedAtMs, ...saved.run, ...change.run };
-      const next = { ...record, saved: { ...saved, run }, createFailures: 0 };
+      const next = { ...record, saved: { ...saved, run } };
       // A process that ended at once has set what it waits for by now.
       return isRunning(next) ? { ...next, waiting: undefined } : next;
     }
     case "resized":
       return { ...record, saved: withResources(saved, change) };
     case "createFailed": {
-      const createFailures = record.createFailures + 1;
-      const retryAtMs = change.nowMs + failureDelayMs(createFailures);
       const waiting = { reason: change.reason, message: change.message };
-      return { ...record, createFailures, retryAtMs, waiting };
+      const retryAtMs = change.nowMs + createAgainMs;
+      return { ...record, isCreateFailed: true, retryAtMs, waiting };
     }
     case "startOver": {
       const isWatched = change.isWatched && isRunning(record);
@@ -75,7 +77,8 @@ export function withDesired(
   record: ContainerRecord,
   desired: ContainerRecord["desired"],
 ): ContainerRecord {
-  if (record.desired.image === desired.image) return { ...record, desired };
+  const retryAtMs = record.isCreateFailed ? 0 : record.retryAtMs;
+  if (record.desired.image === desired.image) return { ...record, desired, retryAtMs };
   const saved = { ...record.saved, backoff: undefined };
   return { ...record, desired, saved, image: { kind: "unknown" }, retryAtMs: 0 };
 }

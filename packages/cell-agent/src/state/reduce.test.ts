@@ -125,6 +125,23 @@ describe("reduce()", () => {
     assert.equal(webOf(stopped).saved.run?.restarts, true);
   });
 
+  it("creates a container again after 10 s, however often that failed, and at once with a newer pod", () => {
+    const [begun] = started(0);
+    assert.ok(begun);
+    const fails = (nowMs: number): PodChange[] => [
+      begun,
+      { kind: "createFailed", container: "web", reason: "R", message: "m", nowMs },
+    ];
+    const state = after(...fails(1000), ...fails(11_000), ...fails(21_000));
+    assert.equal(webOf(state).retryAtMs, 31_000);
+    const pod = desiredPod();
+    const newer = reduce(state, { kind: "put", pod, nowMs: 22_000, monotonicMs: 22_000 });
+    assert.equal(webOf(newer).retryAtMs, 0);
+    const crashed = after(...started(0), ended(0, 1000), ...started(1, 1000), ended(1, 2000));
+    const still = reduce(crashed, { kind: "put", pod, nowMs: 2000, monotonicMs: 2000 });
+    assert.equal(webOf(still).retryAtMs, webOf(crashed).retryAtMs);
+  });
+
   it("holds back a container that ends again and again, and has its runs removed", () => {
     const state = after(...started(0), ended(0, 1000), ...started(1, 1000), ended(1, 2000));
     const { retryAtMs, waiting, saved, isWatched } = webOf(state);
