@@ -9,6 +9,7 @@ import { silentLogger, systemClock, type Logger } from "@kip/base";
 import type { ServiceView, ViewChange } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
 import { NodePorts } from "../src/network/node-ports.ts";
+import { RelayClients } from "../src/network/relay-clients.ts";
 
 const here = "127.0.0.1";
 const target = "127.0.0.2";
@@ -98,6 +99,42 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     await once(program, "close");
     await clock.advance(30_000);
     while ((await say(port)) !== "heard hello") await new Promise(setImmediate);
+  });
+
+  it("refuse connections and forget silent clients above a limit of all ports together", async () => {
+    const answering = createSocket("udp4");
+    const heard: number[] = [];
+    answering.on("message", (message, from) => {
+      heard.push(from.port);
+      answering.send(message, from.port, from.address);
+    });
+    answering.bind(0, target);
+    await once(answering, "listening");
+    const { port: udpPort } = answering.address();
+    const { server: other, port: otherPort } = await echo();
+    await using ports = new NodePorts({
+      addresses: [here],
+      target,
+      clock: systemClock,
+      logger: silentLogger,
+      clients: new RelayClients(1),
+    });
+    await ports.apply(change(service(["TCP", port], ["TCP", otherPort], ["UDP", udpPort])));
+    const first = connect({ host: here, port });
+    await once(first, "connect");
+    first.write("hello");
+    assert.equal(await say(otherPort), "ECONNRESET");
+    first.end();
+    assert.equal(await text(first), "heard hello");
+    const clients = [createSocket("udp4"), createSocket("udp4")] as const;
+    for (const client of [clients[0], clients[0], clients[1], clients[0]]) {
+      client.send("hello", udpPort, here);
+      await once(client, "message");
+    }
+    assert.equal(heard[0], heard[1]);
+    assert.equal(new Set(heard).size, 3);
+    for (const socket of [...clients, answering]) socket.close();
+    other.close();
   });
 
   it("leave nothing open when they end", async () => {

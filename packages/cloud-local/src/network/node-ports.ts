@@ -1,5 +1,6 @@
 import { errorText, every, type Clock, type Logger } from "@kip/base";
 import { bucketOf, type ServiceView, type ViewChange } from "@kip/network-view";
+import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
 /** Options of {@link NodePorts}. */
@@ -10,6 +11,8 @@ export interface NodePortsOptions {
   readonly target: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Of all ports together. @default a limit of this process */
+  readonly clients?: RelayClients | undefined;
 }
 
 /** How often a port that another program has is tried again, milliseconds. */
@@ -24,11 +27,13 @@ export class NodePorts implements AsyncDisposable {
   readonly #ofServices = new Map<string, readonly string[]>();
   /** By address, protocol and port; undefined while another program has it. */
   readonly #relays = new Map<string, AsyncDisposable | undefined>();
+  readonly #clients: RelayClients;
   readonly #stop = new AbortController();
   readonly #retries: Promise<void>;
 
   constructor(options: NodePortsOptions) {
     this.#options = options;
+    this.#clients = options.clients ?? new RelayClients();
     this.#retries = every(
       {
         ...options,
@@ -82,7 +87,7 @@ export class NodePorts implements AsyncDisposable {
       protocol === "TCP" ? openTcpRelay : openUdpRelay;
     this.#relays.set(name, undefined);
     try {
-      this.#relays.set(name, await open({ address, port, target }));
+      this.#relays.set(name, await open({ address, port, target, clients: this.#clients }));
       if (!isFirst) logger.info("Opened a NodePort", { address, protocol, port });
     } catch (error) {
       if (!isFirst) return;

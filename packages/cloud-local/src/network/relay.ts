@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dg
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
+import type { RelayClients } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
 export interface RelayOptions {
@@ -12,6 +13,8 @@ export interface RelayOptions {
   readonly target: string;
   /** @default port */
   readonly targetPort?: number | undefined;
+  /** Of this relay and others. */
+  readonly clients: RelayClients;
 }
 
 /** A relay that runs. */
@@ -24,9 +27,14 @@ const mostClients = 512;
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
-  const { address: host, port, target, targetPort = port } = options;
+  const { address: host, port, target, targetPort = port, clients } = options;
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
+    if (!clients.enter()) {
+      client.on("error", ignoreFailure).resetAndDestroy();
+      return;
+    }
+    client.once("close", () => clients.leave());
     const upstream = connect({ host: target, port: targetPort, allowHalfOpen: true });
     for (const socket of [client, upstream]) {
       open.add(socket);
@@ -64,20 +72,26 @@ function join(client: Socket, upstream: Socket): void {
 
 /** Listens on a UDP port and passes each packet on; answers go back to the client. @throws the error of listening */
 export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
-  const { address, port, target, targetPort = port } = options;
+  const { address, port, target, targetPort = port, clients } = options;
   const server = createSocket("udp4");
   /** By client, the one that was silent for longest first. */
   const flows = new Map<string, UdpSocket>();
+  const forget = (name: string): void => {
+    const flow = flows.get(name);
+    if (!flow) return;
+    flows.delete(name);
+    clients.end(flow);
+    flow.close();
+  };
   server.on("message", (message, client) => {
     const name = `${client.address} ${client.port}`;
     const flow = flows.get(name) ?? newFlow({ server, client, target });
     flows.delete(name);
     flows.set(name, flow);
+    clients.use(flow, () => forget(name));
     flow.send(message, targetPort, target, ignoreFailure);
-    const [[oldest, socket] = []] = flows;
-    if (flows.size <= mostClients || oldest === undefined) return;
-    flows.delete(oldest);
-    socket?.close();
+    const [oldest] = flows.keys();
+    if (flows.size > mostClients && oldest !== undefined) forget(oldest);
   });
   server.bind(port, address);
   await once(server, "listening");
@@ -87,7 +101,7 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
     [Symbol.asyncDispose]: async () => {
       const closed = once(server, "close");
       server.close();
-      for (const flow of flows.values()) flow.close();
+      for (const name of flows.keys()) forget(name);
       await closed;
     },
   };
