@@ -25,6 +25,8 @@ export {
   type CloudErrorOptions,
 } from "./errors.ts";
 export { checkLaunchRequest, checkVolumeRequest, cloudLimits } from "./limits.ts";
+export { cloudOperations, type CloudOperation } from "./operations.ts";
+export { wrapOperations, type CloudCall } from "./wrap-operations.ts";
 export {
   givesRegistryLogIns,
   type RegistryLogIn,

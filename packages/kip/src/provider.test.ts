@@ -13,6 +13,7 @@ import {
   type PodStatusUpdate,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
+import { KipMetrics } from "./metrics/kip-metrics.ts";
 import type { AgentFollower, CellContext } from "./cell/cell-step.ts";
 import { ProviderError } from "./errors.ts";
 import type { Cell } from "./state/cell.ts";
@@ -64,6 +65,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       flush: async () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
+    metrics: new KipMetrics(),
     archive: {
       read: async (_uid: string, container: string) => {
         const log = archived.get(container);

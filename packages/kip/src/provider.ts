@@ -17,6 +17,7 @@ import {
   type ProviderStats,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
+import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { admitPod } from "./admission/admit-pod.ts";
 import { rejectRuntimeClass, type HandlerLookup } from "./admission/runtime-class.ts";
 import { ProviderError } from "./errors.ts";
@@ -27,6 +28,7 @@ import { hasEnded, wasClaimed, type PodRef } from "./state/cell-state.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
+import type { KipMetrics } from "./metrics/kip-metrics.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
 import { CellStats, type MeasuredPod } from "./status/cell-stats.ts";
 import { countProbes, measurePods } from "./status/pod-usage.ts";
@@ -42,6 +44,7 @@ export interface KipProviderOptions {
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
+  readonly metrics: KipMetrics;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -295,6 +298,11 @@ export class KipProvider implements PodProvider {
     return await countProbes(this.#connected(), this.#cellStats, signal);
   }
 
+  metricFamilies(): readonly MetricFamily[] {
+    const { metrics, cells } = this.#options;
+    return metrics.families(cells.list());
+  }
+
   /** Ends all workers. Pods and cells stay as they are. */
   async stop(): Promise<void> {
     this.#subscriptions.dispose();
@@ -372,6 +380,7 @@ export class KipProvider implements PodProvider {
 
   /** Publishes an event of a pod. */
   podEvent(uid: string, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#options.metrics.event(type, reason);
     this.#callbacks?.podEvent({ uid, type, reason, message });
   }
 }

@@ -16,6 +16,7 @@ import {
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import { temporaryFolder } from "@kip/testing";
 import { startNode } from "@kip/virtual-kubelet";
+import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
 
@@ -25,6 +26,15 @@ const folder = temporaryFolder();
 const directory = path.join(folder.path, "plane");
 const shared = { clock: systemClock, logger: silentLogger };
 const agents = new Set<SimulatedAgent>();
+
+/** Spans that have ended, with their traces. */
+const spans: string[] = [];
+const tracer: Tracer = {
+  start: (name, _fields, { traceId } = {}) => ({
+    ...noTracer.start(name),
+    end: () => void spans.push(`${name} ${traceId}`),
+  }),
+};
 
 /** Each machine is an address of 127.0.0.0/8. */
 const cloud = createSimulatedCloud({
@@ -64,6 +74,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       namespace,
       clusterDns: [],
       logDir: path.join(folder.path, "logs"),
+      tracer,
     });
 
   before(
@@ -95,7 +106,8 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     const kubectl = async (...args: readonly string[]): Promise<string> =>
       await plane.kubectl(["-n", namespace, ...args]);
     await using kip = await start();
-    await using _node = await startNode({ ...shared, client, nodeName, provider: kip.provider });
+    const { provider } = kip;
+    await using _node = await startNode({ ...shared, client, nodeName, provider, tracer });
     const toleration = [{ operator: "Exists" }];
     const overrides = { spec: { nodeName, tolerations: toleration } };
     await kubectl(
@@ -107,6 +119,14 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s");
     assert.match(await kubectl("get", "cells"), /^cell-\S+ +web +install\S* +installed/m);
     assert.equal((await driver.list()).length, 1);
+    const uid = await kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}");
+    const steps = ["cell.createCell", "cell.launch", "cell.dispatch", "agent.pull", "pod.start"];
+    for (const step of steps) assert.ok(spans.includes(`${step} ${uid.replaceAll("-", "")}`), step);
+    const figures = metricsText(provider.metricFamilies());
+    assert.match(figures, /^kip_cells{phase="Claimed",.*} 1$/m);
+    assert.match(figures, /^kip_pod_events_total{type="Normal",reason="CellLaunched"} 1$/m);
+    assert.match(figures, /^kip_cell_start_phase_duration_seconds_count{phase="start",.*} 1$/m);
+    assert.match(figures, /^kip_cloud_request_duration_seconds_count{operation="launch",.*} 1$/m);
     await kubectl("delete", "pod", "web", "--timeout=60s");
     assert.deepEqual(await driver.list(), []);
     assert.equal(await kubectl("get", "cells", "-o", "name"), "");

@@ -1,6 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProcessStreams } from "@kip/base";
 import type { EnvVar, FileKeySelector, Node, NodeStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { MetricFamily } from "./metrics/metrics-text.ts";
 import type { ProbeCounts, ProviderStats } from "./usage.ts";
 
 /** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
@@ -208,6 +209,8 @@ export interface PodProvider {
   stats?(signal: AbortSignal): Promise<ProviderStats>;
   /** Optional: how probes of containers went, for `/metrics/probes`. */
   probes?(signal: AbortSignal): Promise<readonly ProbeCounts[]>;
+  /** Optional: figures of its own at `/metrics`, by names of its own; from memory, each time they are read. */
+  metricFamilies?(): readonly MetricFamily[];
 }
 
 /** Names of the calls that a provider may leave out. */

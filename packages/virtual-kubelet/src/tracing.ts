@@ -7,16 +7,30 @@ export interface Span {
   with(fields: SpanFields): void;
   /** Something happened during the work. */
   log(level: string, message: string, fields?: SpanFields): void;
-  /** Ends the span, with the error that ended the work. Ending it again does nothing. */
-  end(error?: unknown): void;
+  /** Ends the span, with the error that ended the work; now, or at a time in milliseconds since the epoch. Ending it again does nothing. */
+  end(error?: unknown, endedAt?: number): void;
+}
+
+/** What a span belongs to, and when it was. */
+export interface SpanOptions {
+  /** 32 lower-case hexadecimal digits; spans of one trace are taken or left out together. @default a trace of its own */
+  readonly traceId?: string | undefined;
+  /** Milliseconds since the epoch. @default now */
+  readonly startedAt?: number | undefined;
 }
 
 /** Starts spans. */
 export interface Tracer {
-  start(name: string, fields?: SpanFields): Span;
+  start(name: string, fields?: SpanFields, options?: SpanOptions): Span;
 }
 
 const noSpan: Span = { with: () => {}, log: () => {}, end: () => {} };
 
 /** A tracer that drops everything. */
 export const noTracer: Tracer = { start: () => noSpan };
+
+/** The trace of all that is done for one pod: its UID, which has the length of a trace's ID. */
+export function podTrace(podUid: string): SpanOptions {
+  const traceId = podUid.replaceAll("-", "").toLowerCase();
+  return /^(?!0{32})[0-9a-f]{32}$/.test(traceId) ? { traceId } : {};
+}

@@ -6,6 +6,7 @@ import {
   createCommandLogger,
   openClient,
   openLogOutput,
+  openTracer,
 } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
@@ -61,6 +62,7 @@ async function serve(needs: Serve): Promise<void> {
   await using driver = await openDriver(config, controllerID, logger);
   const nodeIps = await nodeIpsOf(options);
   const [nodeIp = ""] = nodeIps;
+  await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   await using kip = await startKip({
     client,
     driver,
@@ -71,11 +73,13 @@ async function serve(needs: Serve): Promise<void> {
     clusterDns: clusterDnsOf(options) ?? (await findClusterDns(client)),
     clusterDomain: options.required("cluster-domain"),
     logDir: options.required("log-dir"),
+    tracer,
     clock: systemClock,
     logger,
   });
   await using node = await serveNode({
     provider: kip.provider,
+    tracer,
     client,
     cluster,
     nodeName,

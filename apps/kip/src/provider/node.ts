@@ -15,11 +15,11 @@ import {
   duration,
   NodeMetrics,
   nodeTimes,
-  openTracer,
   ServingTls,
   startMetrics,
   taintsOf,
   waitForStart,
+  type Tracer,
 } from "@kip/virtual-kubelet/command";
 
 /** What {@link serveNode} needs. */
@@ -30,25 +30,25 @@ export interface ServeNodeOptions {
   readonly cluster: KubeConfig;
   readonly nodeName: string;
   readonly nodeIp: string;
+  readonly tracer: Tracer;
   readonly options: OptionValues;
   readonly logger: Logger;
   /** Ends the start. */
   readonly signal: AbortSignal;
 }
 
-/** A node with its metrics and traces. */
+/** A node with its metrics. */
 export interface ServedNode extends AsyncDisposable {
   readonly kubeletPort: number | undefined;
 }
 
-/** Registers the virtual node, serves its kubelet API and its metrics, and sends its traces. */
+/** Registers the virtual node, and serves its kubelet API and its metrics. */
 export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
-  const { options, logger, signal } = needs;
+  const { options, signal } = needs;
   await using starting = new AsyncDisposableStack();
   const metrics = new NodeMetrics();
   await startMetrics(options, metrics, starting);
-  const tracer = starting.use(openTracer(options, process.env, { logger, provider: "kip" }));
-  const settings = { ...(await nodeSettings(needs)), metrics, tracer };
+  const settings = { ...(await nodeSettings(needs)), metrics, tracer: needs.tracer };
   const limitMs = duration("startup-timeout", options.required("startup-timeout"));
   const start = async (ending: AbortSignal): Promise<RunningNode> =>
     await startNode({ ...settings, signal: ending });

@@ -1,27 +1,5 @@
 import type { CapacityScope, CloudErrorCode } from "../errors.ts";
-
-/** The calls of the port that can be made to go wrong; subscriptions and the end of a driver cannot. */
-export const cloudOperations = [
-  "instanceTypes",
-  "resolveImage",
-  "launch",
-  "waitForRunning",
-  "waitForTerminated",
-  "terminate",
-  "growRootDisk",
-  "describe",
-  "list",
-  "consoleOutput",
-  "networkFacts",
-  "createVolume",
-  "deleteVolume",
-  "attachVolume",
-  "detachVolume",
-  "listVolumes",
-] as const;
-
-/** @see cloudOperations */
-export type CloudOperation = (typeof cloudOperations)[number];
+import type { CloudOperation } from "../operations.ts";
 
 /** Which launches are slow, and by how much. */
 export interface SlowLaunch {

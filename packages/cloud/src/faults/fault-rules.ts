@@ -1,13 +1,8 @@
 import { decode, defined } from "@kip/base";
 import type { LaunchRequest } from "../cloud-driver.ts";
 import { CloudError, cloudErrorCodes, type CapacityScope } from "../errors.ts";
-import {
-  cloudOperations,
-  type CloudFault,
-  type CloudOperation,
-  type SlowLaunch,
-  type Throttling,
-} from "./cloud-faults.ts";
+import { type CloudFault, type SlowLaunch, type Throttling } from "./cloud-faults.ts";
+import { cloudOperations, type CloudOperation } from "../operations.ts";
 
 const scopeDocument = decode.object({
   instanceType: decode.optional(decode.string),

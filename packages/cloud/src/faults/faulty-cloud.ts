@@ -1,7 +1,8 @@
 import type { Clock } from "@kip/base";
 import type { CloudDriver, LaunchRequest } from "../cloud-driver.ts";
+import { cloudOperations, type CloudOperation } from "../operations.ts";
+import { wrapOperations, type CloudCall } from "../wrap-operations.ts";
 import { judge, type FaultVerdict, type FaultRule } from "./fault-rules.ts";
-import { cloudOperations, type CloudOperation } from "./cloud-faults.ts";
 
 /** Where the rules of a cloud are, shared by all handles on it. */
 export interface FaultRuleStore {
@@ -16,38 +17,24 @@ export interface FaultyCloudOptions {
   readonly clock: Clock;
 }
 
-type Call = (...args: readonly unknown[]) => Promise<unknown>;
-
 /**
  * A driver whose calls go wrong as the rules say; without rules it does what the driver does. What the
  * driver has besides the port stays as it is.
  */
 export function faultyCloud<T extends CloudDriver>(driver: T, options: FaultyCloudOptions): T {
-  const wrapped = new Map<string, Call>();
-  for (const operation of cloudOperations) {
-    const call: Call = driver[operation].bind(driver) as Call; // each operation is a method of the port
-    wrapped.set(
-      operation,
-      async (...args) => await callWithFaults(driver, options, operation, { args, call }),
-    );
-  }
-  return new Proxy(driver, {
-    get: (target, property) => {
-      const operation = typeof property === "string" ? wrapped.get(property) : undefined;
-      if (operation) return operation;
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      // Called on the object itself, whose private fields no proxy has; not bound, as V8 refuses to dispose by a bound function.
-      return (...args: readonly unknown[]): unknown => Reflect.apply(value, target, args);
-    },
-  });
+  return wrapOperations(
+    driver,
+    cloudOperations,
+    async (operation, call, args) =>
+      await callWithFaults(driver, options, operation, { args, call }),
+  );
 }
 
 async function callWithFaults(
   driver: CloudDriver,
   options: FaultyCloudOptions,
   operation: CloudOperation,
-  { args, call }: { readonly args: readonly unknown[]; readonly call: Call },
+  { args, call }: { readonly args: readonly unknown[]; readonly call: CloudCall },
 ): Promise<unknown> {
   const asked = operation === "launch" ? (args[0] as LaunchRequest) : undefined; // its parameter
   const verdict = await reach(driver, options, operation, asked);

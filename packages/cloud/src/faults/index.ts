@@ -1,10 +1,8 @@
 export { faultyCloud, type FaultyCloudOptions, type FaultRuleStore } from "./faulty-cloud.ts";
 export { decodeFaultRules, type FaultRule } from "./fault-rules.ts";
 export {
-  cloudOperations,
   type CloudFaults,
   type CloudFault,
-  type CloudOperation,
   type SlowLaunch,
   type Throttling,
 } from "./cloud-faults.ts";

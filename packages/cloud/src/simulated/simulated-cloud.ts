@@ -1,6 +1,7 @@
 import { faultyCloud, type FaultRuleStore } from "../faults/faulty-cloud.ts";
 import type { FaultRule } from "../faults/fault-rules.ts";
-import type { CloudFaults, CloudOperation } from "../faults/cloud-faults.ts";
+import type { CloudFaults } from "../faults/cloud-faults.ts";
+import type { CloudOperation } from "../operations.ts";
 import { createCloudFaults } from "../faults/create-cloud-faults.ts";
 import type { CloudDriver } from "../cloud-driver.ts";
 import { CloudError } from "../errors.ts";

@@ -1,4 +1,4 @@
-import type { CloudOperation } from "../faults/cloud-faults.ts";
+import type { CloudOperation } from "../operations.ts";
 import type {
   CloudDriver,
   Instance,

@@ -11,6 +11,7 @@ import {
 } from "@kip/cloud/simulated";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { CellChooser } from "../selection/cell-chooser.ts";
 import { cellName, type Cell, type CellSpec } from "../state/cell.ts";
 import { CellWorker } from "./cell-worker.ts";
@@ -91,6 +92,7 @@ class Life {
       onProblem: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
       settings: () => ({ registries: [] }),
       clock,
+      tracer: noTracer,
       logger: silentLogger,
     };
     const real = createCellSteps(tools as unknown as CellTools); // all that is called

@@ -8,6 +8,8 @@ import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { noTracer } from "@kip/virtual-kubelet/telemetry";
+import { KipMetrics } from "../metrics/kip-metrics.ts";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
 import type { CellRequest } from "../selection/cell-chooser.ts";
 import type { CellChange } from "../state/cell-change.ts";
@@ -111,6 +113,7 @@ class Life {
         extendedResourcesOf: () => new Map(),
       },
       identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
+      metrics: new KipMetrics(),
       archive: { save: () => this.#call(() => {}), remove: async () => {}, pods: async () => [] },
       dns: async () => ({
         clusterDns: [],
@@ -126,6 +129,7 @@ class Life {
       nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
       cells: { synced: Promise.resolve(), isSynced: true, list: () => [...cells.values()] },
       clock: stillClock,
+      tracer: noTracer,
       logger: silentLogger,
     };
     const real = createCellSteps(parts as unknown as CellTools); // all that is called

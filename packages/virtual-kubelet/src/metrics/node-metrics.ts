@@ -1,5 +1,5 @@
 import { Durations } from "./durations.ts";
-import { metricsText } from "./metrics-text.ts";
+import { metricsText, type MetricFamily } from "./metrics-text.ts";
 
 /** Upper bounds of duration buckets, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -20,6 +20,8 @@ export class NodeMetrics {
   readonly #requests = new Durations(bounds);
   /** Asked for when the metrics are read. */
   podCounts: () => PodCounts = () => ({ known: 0, busy: 0, failing: 0 });
+  /** Figures of the provider's own, asked for when the metrics are read. */
+  providerFamilies: () => readonly MetricFamily[] = () => [];
 
   /** A step of a pod's worker ended. */
   step(step: string, result: "ok" | "failed", ms: number): void {
@@ -66,6 +68,7 @@ export class NodeMetrics {
         help: "Requests to the API server.",
         samples: this.#requests.samples(),
       },
+      ...this.providerFamilies(),
     ]);
   }
 }

@@ -199,6 +199,7 @@ class VirtualNode implements RunningNode {
     });
     this.#pods = pods;
     this.#metrics.podCounts = () => pods.counts();
+    this.#metrics.providerFamilies = () => provider.metricFamilies?.() ?? [];
     return pods;
   }
 

@@ -12,7 +12,7 @@ import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
-import type { Tracer } from "../tracing.ts";
+import { podTrace, type Tracer } from "../tracing.ts";
 import { goneStatus } from "./own-statuses.ts";
 import { gracePeriod, isFinished } from "./pod-changes.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
@@ -77,7 +77,11 @@ async function measured<T>(
 ): Promise<T> {
   const { namespace, name, uid } = state().api.pod.metadata;
   const startedAt = clock.monotonic();
-  const span = tracer.start(`pod.${kind}`, { pod: `${namespace}/${name}`, podUid: uid });
+  const span = tracer.start(
+    `pod.${kind}`,
+    { pod: `${namespace}/${name}`, podUid: uid },
+    podTrace(uid),
+  );
   try {
     const result = await execute();
     span.end();

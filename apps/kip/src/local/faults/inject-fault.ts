@@ -1,6 +1,6 @@
 import { nearest, systemClock, OptionError, type OptionValues } from "@kip/base";
 import { cloudErrorCodes, type CapacityScope } from "@kip/cloud";
-import { cloudOperations } from "@kip/cloud/faults";
+import { cloudOperations } from "@kip/cloud";
 import { openLocalFaults, type LocalFaults, type NamedMachine } from "@kip/cloud-local/faults";
 import { parseDuration } from "../../cli/duration.ts";
 import { requireRunning } from "../cluster/cluster-record.ts";

@@ -1,5 +1,5 @@
 import type { Instance } from "../../cloud-driver.ts";
-import { cloudOperations } from "../../faults/cloud-faults.ts";
+import { cloudOperations } from "../../operations.ts";
 import { errorText } from "@kip/base";
 import { CloudError, cloudErrorCode } from "../../errors.ts";
 import type { Mutant } from "./mutant.ts";

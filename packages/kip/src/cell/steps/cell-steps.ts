@@ -1,4 +1,6 @@
-import type { CellSteps } from "../cell-step.ts";
+import { podTrace, type Tracer } from "@kip/virtual-kubelet/telemetry";
+import type { CellChange } from "../../state/cell-change.ts";
+import type { CellContext, CellStep, CellSteps } from "../cell-step.ts";
 import { LaunchPace } from "../../selection/launch-pace.ts";
 import { Shortages } from "../../selection/shortages.ts";
 import { KnownImages } from "../../dispatch/launch-images.ts";
@@ -22,7 +24,7 @@ export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
   const tools = { ...options, ...shared, statuses, knownImages: new KnownImages() };
   return {
-    executors: cellExecutors(tools),
+    executors: traced(tools.tracer, cellExecutors(tools)),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),
     noteReport: (context) => noteReport(tools, context),
     flush: async () => await statuses.flush(),
@@ -50,4 +52,27 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
     awaitEndInApi: (_step, context) => awaitEndInApi(tools, context),
     deleteCell: ({ isLost }, context) => deleteCell(tools, context, isLost),
   };
+}
+
+/** Executors whose steps are spans of the pod's trace. */
+function traced(tracer: Tracer, executors: CellSteps["executors"]): CellSteps["executors"] {
+  type Execute = (step: CellStep, context: CellContext) => Promise<CellChange | undefined>;
+  const wrap = ([kind, execute]: [string, Execute]): [string, Execute] => [
+    kind,
+    async (step, context) => {
+      const { namespace, name, uid } = context.state().podRef;
+      const fields = { pod: `${namespace}/${name}`, podUid: uid };
+      const span = tracer.start(`cell.${kind}`, fields, podTrace(uid));
+      try {
+        const change = await execute(step, context);
+        span.end();
+        return change;
+      } catch (error) {
+        span.end(error);
+        throw error;
+      }
+    },
+  ];
+  const each = Object.entries(executors) as [string, Execute][]; // each is only given steps of its own kind
+  return Object.fromEntries(each.map(wrap)) as unknown as CellSteps["executors"]; // the same kinds as before
 }

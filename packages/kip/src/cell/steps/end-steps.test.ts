@@ -4,6 +4,7 @@ import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { KipMetrics } from "../../metrics/kip-metrics.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import { InstanceTypeError } from "@kip/instance-types";
 import type { CellRequest } from "../../selection/cell-chooser.ts";
@@ -62,6 +63,7 @@ function start(pod: Pod, change: CellStateParts = {}) {
     clock,
     logger: silentLogger,
     onEvent: () => {},
+    metrics: new KipMetrics(),
     archive: { save: async () => await saves.shift()?.() },
     shortages: { inForce: () => [] },
     chooser: {

@@ -5,7 +5,9 @@ import { silentLogger } from "@kip/base";
 import type { PrepareImagesRequest } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { KnownImages } from "../../dispatch/launch-images.ts";
+import { KipMetrics } from "../../metrics/kip-metrics.ts";
 import type { Cell } from "../../state/cell.ts";
 import { cellStateWith, StateUnderTest } from "../../testing/index.ts";
 import { noteReport } from "./follow-agent.ts";
@@ -33,6 +35,9 @@ function start() {
     settings: () => ({ registries: [] }),
     driver: { prepareImages: (request: PrepareImagesRequest) => prepared.push(request) },
     statuses: { note: () => {} },
+    metrics: new KipMetrics(),
+    tracer: noTracer,
+    clock: new ManualClock(),
     onEvent: (_podUid: string, reason: string) => events.push(reason),
     logger: silentLogger,
   } as unknown as CellTools; // all that is used

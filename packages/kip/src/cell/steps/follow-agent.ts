@@ -1,6 +1,7 @@
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
+import { podTrace } from "@kip/virtual-kubelet/telemetry";
 import { keepIdentity } from "../../identity/keep-identity.ts";
-import type { CellPart } from "../../state/cell-state.ts";
+import type { CellPart, CellState } from "../../state/cell-state.ts";
 import { startPhases } from "../../state/cell.ts";
 import type { AgentFollower, CellContext } from "../cell-step.ts";
 import { followNetwork } from "./follow-network.ts";
@@ -82,10 +83,27 @@ function noteStart(
   context: Pick<CellContext, "state" | "change">,
   startMs: CellPart["startMs"],
 ): void {
+  const { cell, podRef } = context.state();
   setStatus(tools, context, { startMs });
+  tools.metrics.started({ ...cell.status, startMs });
+  traceStart(tools, podRef, startMs);
   const phases = startPhases.map(
     (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
   );
-  const { uid } = context.state().podRef;
-  tools.onEvent(uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
+  tools.onEvent(podRef.uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
+}
+
+/** Spans of what the agent did, which ended just now, one after the other. */
+function traceStart(
+  { tracer, clock }: Pick<CellTools, "tracer" | "clock">,
+  { namespace, name, uid }: CellState["podRef"],
+  startMs: CellPart["startMs"],
+): void {
+  let endedAt = clock.now();
+  for (const phase of ["start", "unpack", "pull"] as const) {
+    const startedAt = endedAt - (startMs[phase] ?? 0);
+    const fields = { pod: `${namespace}/${name}`, podUid: uid };
+    tracer.start(`agent.${phase}`, fields, { ...podTrace(uid), startedAt }).end(undefined, endedAt);
+    endedAt = startedAt;
+  }
 }

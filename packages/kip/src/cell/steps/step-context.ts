@@ -1,5 +1,7 @@
+import type { KipMetrics } from "../../metrics/kip-metrics.ts";
 import type { Clock, Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
+import type { Tracer } from "@kip/virtual-kubelet/telemetry";
 import type { ProviderConfig } from "../../config/provider-config.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
@@ -49,6 +51,8 @@ export interface CellTools {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Publishes an event of a pod. */
+  readonly metrics: Pick<KipMetrics, "started">;
+  readonly tracer: Tracer;
   readonly onEvent: (podUid: string, reason: string, message: string) => void;
   /** Publishes an event of a pod that is a warning. */
   readonly onProblem: (podUid: string, reason: string, message: string) => void;

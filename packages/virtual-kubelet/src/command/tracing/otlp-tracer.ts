@@ -40,22 +40,40 @@ export interface TracerOptions {
   readonly sampleShare?: number | undefined;
 }
 
-/** A tracer whose spans are traces of their own. */
+/** A tracer; spans without a trace are traces of their own. */
 export function createTracer({ clock, onEnd, sampleShare = 1 }: TracerOptions): Tracer {
   return {
-    start: (name, fields = {}) => {
-      const isTaken = Math.random() < sampleShare;
-      return recordingSpan(name, fields, { clock, onEnd: isTaken ? onEnd : () => {} });
+    start: (name, fields = {}, { traceId = randomBytes(16).toString("hex"), startedAt } = {}) => {
+      const isTaken = shareOf(traceId) < sampleShare;
+      const common = { clock, onEnd: isTaken ? onEnd : () => {} };
+      return recordingSpan(name, fields, {
+        ...common,
+        traceId,
+        startedAt: startedAt ?? clock.now(),
+      });
     },
   };
+}
+
+/** Where a trace lies between 0 and 1, by the first bits of its ID. */
+function shareOf(traceId: string): number {
+  return Number.parseInt(traceId.slice(0, 8), 16) / 2 ** 32;
 }
 
 function recordingSpan(
   name: string,
   first: SpanFields,
-  { clock, onEnd }: Pick<TracerOptions, "clock" | "onEnd">,
+  {
+    clock,
+    onEnd,
+    traceId,
+    startedAt,
+  }: Pick<TracerOptions, "clock" | "onEnd"> & {
+    readonly traceId: string;
+    readonly startedAt: number;
+  },
 ): Span {
-  const startTimeUnixNano = nanoseconds(clock.now());
+  const startTimeUnixNano = nanoseconds(startedAt);
   const fields = new Map(Object.entries(first));
   const events: OtlpSpan["events"][number][] = [];
   let isEnded = false;
@@ -68,16 +86,16 @@ function recordingSpan(
       if (!isEnded)
         events.push({ timeUnixNano: nanoseconds(clock.now()), name: message, attributes });
     },
-    end: (error) => {
+    end: (error, endedAt = clock.now()) => {
       if (isEnded) return;
       isEnded = true;
       onEnd({
-        traceId: randomBytes(16).toString("hex"),
+        traceId,
         spanId: randomBytes(8).toString("hex"),
         name,
         kind: 1,
         startTimeUnixNano,
-        endTimeUnixNano: nanoseconds(clock.now()),
+        endTimeUnixNano: nanoseconds(endedAt),
         attributes: attributesOf(fields),
         events,
         status: error === undefined ? { code: 1 } : { code: 2, message: errorText(error) },

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { createLogger, OptionError, silentLogger, systemClock } from "@kip/base";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
+import { podTrace } from "../../tracing.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
 
 function traced(): {
@@ -55,6 +56,26 @@ describe("createTracer()", () => {
     assert.equal(spans.length, 1);
     assert.deepEqual(spans[0]?.status, { code: 2, message: "no: cloud away" });
     assert.equal(spans[0].events.length, 0);
+  });
+
+  it("belong to the trace of their pod, were when they are said to have been, and are taken together", () => {
+    const uid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+    const spans: OtlpSpan[] = [];
+    const onEnd = (span: OtlpSpan): void => void spans.push(span);
+    for (const sampleShare of [0.24, 0.25]) {
+      // The first bits of the UID are 0x3f25 / 0x10000 = 0.2467.
+      const tracer = createTracer({ clock: systemClock, onEnd, sampleShare });
+      tracer.start("a", {}, { ...podTrace(uid), startedAt: 1000 }).end(undefined, 3000);
+      tracer.start("b", {}, podTrace(uid)).end();
+    }
+    assert.deepEqual(
+      spans.map(({ name, traceId }) => ({ name, traceId })),
+      ["a", "b"].map((name) => ({ name, traceId: "3f2504e04f8941d39a0c0305e82c3301" })),
+    );
+    assert.equal(spans[0]?.startTimeUnixNano, "1000000000");
+    assert.equal(spans[0]?.endTimeUnixNano, "3000000000");
+    assert.deepEqual(podTrace("00000000-0000-0000-0000-000000000000"), {});
+    assert.deepEqual(podTrace("static"), {});
   });
 
   it("go to an exporter chosen by name (O1)", () => {

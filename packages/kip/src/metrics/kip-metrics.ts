@@ -1,0 +1,102 @@
+import { Durations, type MetricFamily, type MetricSample } from "@kip/virtual-kubelet/telemetry";
+import { startPhases, type Cell, type CellStatus } from "../state/cell.ts";
+import type { CloudObserver } from "./measured-driver.ts";
+
+/** Upper bounds of the phases of a start, seconds. */
+const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+/** Upper bounds of requests to the cloud, seconds. */
+const cloudBounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** Figures of kip, by names that begin with `kip_`; docs/observability.md lists them. */
+export class KipMetrics {
+  readonly #starts = new Durations(startBounds);
+  readonly #cloud = new Durations(cloudBounds);
+  readonly #events = new Map<string, { readonly labels: EventLabels; count: number }>();
+
+  /** An event of a pod that kip itself reported; `reason` is one of docs/pod-events.md. */
+  event(type: "Normal" | "Warning", reason: string): void {
+    const key = `${type} ${reason}`;
+    const known = this.#events.get(key);
+    if (known) known.count++;
+    else this.#events.set(key, { labels: { type, reason }, count: 1 });
+  }
+
+  /** All phases of a start are known. */
+  started({ startMs, startedFrom = "boot" }: Pick<CellStatus, "startMs" | "startedFrom">): void {
+    for (const phase of startPhases) {
+      const ms = startMs?.[phase];
+      if (ms !== undefined) {
+        this.#starts.observe({ phase, started_from: startedFrom }, Math.max(0, ms) / 1000);
+      }
+    }
+  }
+
+  /** A request to the cloud ended. */
+  readonly cloudRequest: CloudObserver = (operation, result, ms) => {
+    this.#cloud.observe({ operation, result }, ms / 1000);
+  };
+
+  /** @param cells those of this kip's node, as the API has them */
+  families(cells: readonly Cell[]): readonly MetricFamily[] {
+    const names = ({ spec, status }: Cell) => ({
+      phase: status?.phase ?? "Pending",
+      launch_type: spec.launchType,
+      instance_type: spec.instanceType,
+    });
+    return [
+      {
+        name: "kip_cells",
+        type: "gauge",
+        help: "Cells, by phase, launch type and instance type.",
+        samples: sums(cells, names, () => 1),
+      },
+      {
+        name: "kip_cells_dollars_per_hour",
+        type: "gauge",
+        help: "What the instances of all cells cost by the hour, US dollars, by the prices they were chosen by.",
+        samples: sums(
+          cells,
+          ({ spec }) => ({ launch_type: spec.launchType, instance_type: spec.instanceType }),
+          ({ spec }) => spec.pricePerHour,
+        ),
+      },
+      {
+        name: "kip_cell_start_phase_duration_seconds",
+        type: "histogram",
+        help: `Phases of pods' starts: ${startPhases.join(", ")}.`,
+        samples: this.#starts.samples(),
+      },
+      {
+        name: "kip_pod_events_total",
+        type: "counter",
+        help: "Events of pods that kip reported, by type and reason.",
+        samples: [...this.#events.values()].map(({ labels, count }) => ({ labels, value: count })),
+      },
+      {
+        name: "kip_cloud_request_duration_seconds",
+        type: "histogram",
+        help: 'Requests to the cloud, by operation and result: "ok", or the code of the error.',
+        samples: this.#cloud.samples(),
+      },
+    ];
+  }
+}
+
+type EventLabels = Readonly<Record<"type" | "reason", string>>;
+
+/** One sample for each set of labels: the sum over the cells that have them. */
+function sums(
+  cells: readonly Cell[],
+  labelsOf: (cell: Cell) => Readonly<Record<string, string>>,
+  valueOf: (cell: Cell) => number,
+): readonly MetricSample[] {
+  const sets = new Map<string, { labels: Readonly<Record<string, string>>; value: number }>();
+  for (const cell of cells) {
+    const labels = labelsOf(cell);
+    const key = JSON.stringify(labels);
+    const known = sets.get(key);
+    if (known) known.value += valueOf(cell);
+    else sets.set(key, { labels, value: valueOf(cell) });
+  }
+  return [...sets.values()];
+}

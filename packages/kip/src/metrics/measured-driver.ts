@@ -1,0 +1,42 @@
+import type { Clock } from "@kip/base";
+import { CloudError, wrapOperations, type CloudDriver, type CloudOperation } from "@kip/cloud";
+
+/** What is asked of the cloud and answered at once; not what waits for a machine. */
+const requests: readonly CloudOperation[] = [
+  "instanceTypes",
+  "resolveImage",
+  "launch",
+  "terminate",
+  "growRootDisk",
+  "describe",
+  "list",
+  "consoleOutput",
+  "networkFacts",
+  "createVolume",
+  "deleteVolume",
+  "attachVolume",
+  "detachVolume",
+  "listVolumes",
+];
+
+/** Takes the time of an operation, and its result: "ok", or the code of its error. */
+export type CloudObserver = (operation: CloudOperation, result: string, ms: number) => void;
+
+/** A driver whose requests are counted. */
+export function measuredDriver(
+  driver: CloudDriver,
+  { clock, observe }: { readonly clock: Clock; readonly observe: CloudObserver },
+): CloudDriver {
+  return wrapOperations(driver, requests, async (operation, call, args) => {
+    const began = clock.monotonic();
+    let result = "ok";
+    try {
+      return await call(...args);
+    } catch (error) {
+      result = CloudError.is(error) ? error.code : "error";
+      throw error;
+    } finally {
+      observe(operation, result, clock.monotonic() - began);
+    }
+  });
+}
