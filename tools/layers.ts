@@ -17,6 +17,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/k8s-client": 2,
   "@kip/agent-api": 2,
   "@kip/service-routing": 2,
+  "@kip/cloud-aws": 3,
   "@kip/cloud-local": 3,
   "@kip/control-plane": 3,
   "@kip/cluster-network": 3,

@@ -24,7 +24,12 @@ export {
   type CloudErrorCode,
   type CloudErrorOptions,
 } from "./errors.ts";
-export { checkLaunchRequest, checkVolumeRequest, cloudLimits } from "./limits.ts";
+export {
+  checkLaunchRequest,
+  checkRootDiskSize,
+  checkVolumeRequest,
+  cloudLimits,
+} from "./limits.ts";
 export { cloudOperations, type CloudOperation } from "./operations.ts";
 export { wrapOperations, type CloudCall } from "./wrap-operations.ts";
 export {

@@ -1,0 +1,28 @@
+import type { InstanceTypeOffer } from "@kip/cloud";
+import type { Ec2 } from "./ec2/ec2-calls.ts";
+import type { Images } from "./image/images.ts";
+import type { Instances } from "./instance/instances.ts";
+import type { Launcher } from "./instance/launcher.ts";
+import type { Terminator } from "./instance/terminator.ts";
+import type { InstanceWatch } from "./instance/watch.ts";
+import type { Place } from "./network/place.ts";
+import type { VolumeStore } from "./volume/volume-store.ts";
+import type { Volumes } from "./volume/volumes.ts";
+
+/** What the driver is made of; each part reaches EC2 by `ec2`. */
+export interface AwsCloudParts {
+  readonly ec2: Ec2;
+  readonly region: string;
+  readonly place: Place;
+  readonly offers: readonly InstanceTypeOffer[];
+  readonly images: Images;
+  readonly instances: Instances;
+  readonly launcher: Launcher;
+  readonly terminator: Terminator;
+  readonly watch: InstanceWatch;
+  readonly store: VolumeStore;
+  readonly volumes: Volumes;
+  readonly sourceDestCheck: boolean;
+  /** Ends the waits and the connections. */
+  readonly close: () => void;
+}

@@ -1,0 +1,150 @@
+import {
+  CloudError,
+  type CloudDriver,
+  type Instance,
+  type InstanceTypeOffer,
+  type LaunchRequest,
+  type NetworkFacts,
+  type Volume,
+  type VolumeRequest,
+} from "@kip/cloud";
+import type { AwsCloudParts } from "./aws-cloud-parts.ts";
+import { awsCodeOf, stateReasonError } from "./errors/cloud-error-of.ts";
+import type { SeenInstance } from "./instance/to-instance.ts";
+import { networkFacts } from "./network/network-facts.ts";
+import { growRootDisk } from "./volume/grow-root-disk.ts";
+
+/** EC2 as one owner sees it. */
+export class AwsCloud implements CloudDriver {
+  readonly name = "aws";
+  readonly zone: string;
+  readonly region: string;
+  readonly #parts: AwsCloudParts;
+
+  constructor(parts: AwsCloudParts) {
+    this.#parts = parts;
+    this.zone = parts.place.zone;
+    this.region = parts.region;
+  }
+
+  async instanceTypes(): Promise<readonly InstanceTypeOffer[]> {
+    return await Promise.resolve(this.#parts.offers);
+  }
+
+  async resolveImage(spec: Readonly<Record<string, string>>): Promise<string> {
+    return await this.#parts.images.resolve(spec);
+  }
+
+  async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
+    return await this.#parts.launcher.launch(request, signal);
+  }
+
+  async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
+    const purpose = `wait for instance "${instanceId}"`;
+    let wasPending = false;
+    const seen = await this.#parts.watch.until(
+      instanceId,
+      (now) => {
+        if (now?.instance.state === "running") return now;
+        if (now?.instance.state === "pending") wasPending = true;
+        else if (now && wasPending) throw endedEarly(purpose, now);
+        else throw new CloudError("CLOUD_NOT_FOUND", `Cannot ${purpose}: it is gone`);
+        return undefined;
+      },
+      signal,
+    );
+    if (seen.sourceDestCheck && !this.#parts.sourceDestCheck)
+      await this.#parts.ec2.call(
+        "ModifyInstanceAttribute",
+        { InstanceId: instanceId, SourceDestCheck: { Value: false } },
+        { purpose: `let instance "${instanceId}" forward packets`, signal },
+      );
+    return seen.instance;
+  }
+
+  async waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void> {
+    const isGone = (now: SeenInstance | undefined): true | undefined =>
+      !now || now.instance.state === "terminated" ? true : undefined;
+    await this.#parts.watch.until(instanceId, isGone, signal);
+  }
+
+  async terminate(instanceId: string): Promise<void> {
+    await this.#parts.terminator.terminate(instanceId);
+  }
+
+  async growRootDisk(instanceId: string, sizeBytes: number): Promise<void> {
+    await growRootDisk(this.#parts, instanceId, sizeBytes);
+  }
+
+  async describe(instanceId: string): Promise<Instance | undefined> {
+    return await this.#parts.instances.describe(instanceId);
+  }
+
+  async list(): Promise<readonly Instance[]> {
+    const all = await this.#parts.instances.all();
+    return all.map(({ instance }) => instance).filter(({ state }) => state !== "terminated");
+  }
+
+  async consoleOutput(instanceId: string, maxBytes: number): Promise<string> {
+    const { ec2, instances } = this.#parts;
+    const purpose = `read the console of instance "${instanceId}"`;
+    if (!(await instances.get(instanceId)))
+      throw new CloudError("CLOUD_NOT_FOUND", `Cannot ${purpose}: it does not exist`);
+    const read = async (Latest: boolean) =>
+      await ec2.call("GetConsoleOutput", { InstanceId: instanceId, Latest }, { purpose });
+    const answer = await read(true).catch(async (error: unknown) => {
+      // Types before Nitro have the console of the boot alone.
+      if (awsCodeOf(error) === "UnsupportedOperation") return await read(false);
+      throw error;
+    });
+    const text = Buffer.from(answer.Output ?? "", "base64");
+    return text.subarray(Math.max(0, text.length - maxBytes)).toString();
+  }
+
+  async networkFacts(): Promise<NetworkFacts> {
+    return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId);
+  }
+
+  onTerminated(callback: (instance: Instance) => void): () => void {
+    return this.#parts.watch.listen(callback);
+  }
+
+  /** Notices of spot instances are not read yet; their end is reported as any other. */
+  onInterruption(): () => void {
+    return () => {};
+  }
+
+  async createVolume(request: VolumeRequest): Promise<Volume> {
+    return await this.#parts.volumes.create(request);
+  }
+
+  async deleteVolume(volumeId: string): Promise<void> {
+    await this.#parts.volumes.delete(volumeId);
+  }
+
+  async attachVolume(volumeId: string, instanceId: string): Promise<void> {
+    await this.#parts.volumes.attach(volumeId, instanceId);
+  }
+
+  async detachVolume(volumeId: string, instanceId: string): Promise<void> {
+    await this.#parts.volumes.detach(volumeId, instanceId);
+  }
+
+  async listVolumes(): Promise<readonly Volume[]> {
+    return await this.#parts.store.list();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#parts.close();
+    await Promise.resolve();
+  }
+}
+
+function endedEarly(purpose: string, { instance, reasonCode, reason, zone }: SeenInstance): Error {
+  const { instanceType, launchType } = instance;
+  return stateReasonError(
+    purpose,
+    { code: reasonCode, message: reason },
+    { instanceType, launchType, zone },
+  );
+}

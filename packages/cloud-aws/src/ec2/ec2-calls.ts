@@ -1,0 +1,72 @@
+import type * as sdk from "@aws-sdk/client-ec2";
+
+/**
+ * The actions of EC2 that this driver uses, with what they take and answer. Nothing else of the SDK is called, so this list is
+ * also what the account's policy has to allow: `policy/actions.ts` names each of them.
+ */
+export interface Ec2Calls {
+  AttachVolume: [sdk.AttachVolumeCommandInput, sdk.AttachVolumeCommandOutput];
+  AuthorizeSecurityGroupIngress: [
+    sdk.AuthorizeSecurityGroupIngressCommandInput,
+    sdk.AuthorizeSecurityGroupIngressCommandOutput,
+  ];
+  CreateSecurityGroup: [sdk.CreateSecurityGroupCommandInput, sdk.CreateSecurityGroupCommandOutput];
+  CreateVolume: [sdk.CreateVolumeCommandInput, sdk.CreateVolumeCommandOutput];
+  DeleteVolume: [sdk.DeleteVolumeCommandInput, sdk.DeleteVolumeCommandOutput];
+  DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
+  DescribeImages: [sdk.DescribeImagesCommandInput, sdk.DescribeImagesCommandOutput];
+  DescribeInstances: [sdk.DescribeInstancesCommandInput, sdk.DescribeInstancesCommandOutput];
+  DescribeRouteTables: [sdk.DescribeRouteTablesCommandInput, sdk.DescribeRouteTablesCommandOutput];
+  DescribeSecurityGroups: [
+    sdk.DescribeSecurityGroupsCommandInput,
+    sdk.DescribeSecurityGroupsCommandOutput,
+  ];
+  DescribeSubnets: [sdk.DescribeSubnetsCommandInput, sdk.DescribeSubnetsCommandOutput];
+  DescribeVolumes: [sdk.DescribeVolumesCommandInput, sdk.DescribeVolumesCommandOutput];
+  DescribeVpcs: [sdk.DescribeVpcsCommandInput, sdk.DescribeVpcsCommandOutput];
+  DetachVolume: [sdk.DetachVolumeCommandInput, sdk.DetachVolumeCommandOutput];
+  GetConsoleOutput: [sdk.GetConsoleOutputCommandInput, sdk.GetConsoleOutputCommandOutput];
+  ModifyInstanceAttribute: [
+    sdk.ModifyInstanceAttributeCommandInput,
+    sdk.ModifyInstanceAttributeCommandOutput,
+  ];
+  ModifyVolume: [sdk.ModifyVolumeCommandInput, sdk.ModifyVolumeCommandOutput];
+  RevokeSecurityGroupIngress: [
+    sdk.RevokeSecurityGroupIngressCommandInput,
+    sdk.RevokeSecurityGroupIngressCommandOutput,
+  ];
+  RunInstances: [sdk.RunInstancesCommandInput, sdk.RunInstancesCommandOutput];
+  TerminateInstances: [sdk.TerminateInstancesCommandInput, sdk.TerminateInstancesCommandOutput];
+}
+
+/** Name of an action of EC2. */
+export type Ec2Action = keyof Ec2Calls;
+
+/** Options of one call. */
+export interface Ec2CallOptions {
+  /** What the call is for, as the rest of a sentence that begins with "Cannot". */
+  readonly purpose: string;
+  /** What a shortage would be of. */
+  readonly place?: CallPlace | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Where and what a launch asks for; a shortage's scope is made of it. */
+export interface CallPlace {
+  readonly instanceType: string;
+  readonly zone: string;
+  readonly launchType: string;
+}
+
+/** The EC2 API, as far as this driver uses it. */
+export interface Ec2 extends Disposable {
+  /**
+   * @throws {CloudError} of the closed set; its `cause` is the SDK's error
+   * @throws the signal's reason
+   */
+  call<A extends Ec2Action>(
+    action: A,
+    input: Ec2Calls[A][0],
+    options: Ec2CallOptions,
+  ): Promise<Ec2Calls[A][1]>;
+}

@@ -1,0 +1,86 @@
+import { defined } from "@kip/base";
+import type * as AwsSdk from "@aws-sdk/client-ec2";
+import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
+import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import type { Ec2, Ec2Action, Ec2CallOptions, Ec2Calls } from "./ec2-calls.ts";
+
+/** How the API is reached. */
+export interface Ec2ConnectionOptions {
+  readonly region: string;
+  /** @default the SDK's chain: environment, shared files, web identity, container, instance profile */
+  readonly credentials?:
+    { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+  /** URL of the EC2 API. @default that of the region */
+  readonly endpointURL?: string | undefined;
+  /** Does not verify the API's certificate. @default false */
+  readonly insecureTLSSkipVerify?: boolean | undefined;
+  /** How often one call is sent before it fails, 1 or more. @default 3 */
+  readonly attempts?: number | undefined;
+}
+
+/** An answer may take so long, milliseconds; a launch that takes longer is found again by its token. */
+const requestLimitMs = 20_000;
+const connectionLimitMs = 3000;
+
+/**
+ * Opens the EC2 API by the SDK, which is loaded here and nowhere else: it takes about 95 MB of memory and over a second, and
+ * a kip on another cloud must not pay for it.
+ */
+export async function openSdkEc2(options: Ec2ConnectionOptions): Promise<Ec2> {
+  const sdk = await import("@aws-sdk/client-ec2");
+  const client = new sdk.EC2Client(clientConfig(options));
+  return new SdkEc2(client, sdk);
+}
+
+function clientConfig(options: Ec2ConnectionOptions): EC2ClientConfig {
+  const { region, credentials, endpointURL, insecureTLSSkipVerify = false, attempts = 3 } = options;
+  return defined({
+    region,
+    credentials,
+    endpoint: endpointURL,
+    maxAttempts: attempts,
+    requestHandler: {
+      requestTimeout: requestLimitMs,
+      throwOnRequestTimeout: true,
+      connectionTimeout: connectionLimitMs,
+      ...(insecureTLSSkipVerify && { httpsAgent: { rejectUnauthorized: false } }),
+    },
+  });
+}
+
+type Sdk = typeof AwsSdk;
+type Sent = Parameters<EC2Client["send"]>[0];
+
+class SdkEc2 implements Ec2 {
+  readonly #client: EC2Client;
+  readonly #sdk: Sdk;
+
+  constructor(client: EC2Client, sdk: Sdk) {
+    this.#client = client;
+    this.#sdk = sdk;
+  }
+
+  async call<A extends Ec2Action>(
+    action: A,
+    input: Ec2Calls[A][0],
+    { purpose, place, signal }: Ec2CallOptions,
+  ): Promise<Ec2Calls[A][1]> {
+    signal?.throwIfAborted();
+    // The SDK names the class of each action after it, and the table of calls has their inputs and outputs.
+    const Command = this.#sdk[`${action}Command`] as unknown as new (input: Ec2Calls[A][0]) => Sent;
+    try {
+      const answer: unknown = await this.#client.send(
+        new Command(input),
+        defined({ abortSignal: signal }),
+      );
+      return answer as Ec2Calls[A][1];
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw cloudErrorOf(cause, { purpose, action, place });
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.destroy();
+  }
+}

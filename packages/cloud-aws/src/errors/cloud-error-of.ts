@@ -1,0 +1,104 @@
+import { isSystemError } from "@kip/base";
+import { CloudError, type CapacityScope } from "@kip/cloud";
+import type { CallPlace } from "../ec2/ec2-calls.ts";
+import { meaningOf, type ErrorMeaning, type Shortage } from "./error-table.ts";
+
+/** The call that failed. */
+export interface FailedCall {
+  /** Completes "Cannot …". */
+  readonly purpose: string;
+  readonly action: string;
+  readonly place?: CallPlace | undefined;
+}
+
+/** The error of the closed set that a failure of the SDK stands for. */
+export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
+  const awsCode = awsCodeOf(cause);
+  const meaning = meaningOf(awsCode) ?? meaningWithoutCode(cause);
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return new CloudError(meaning.code, `Cannot ${call.purpose}: ${text || awsCode}`, {
+    cause,
+    scope: scopeOf(meaning.shortage, call.place),
+    remedy: remedyOf(meaning, awsCode, call),
+    facts: { awsCode, action: call.action },
+  });
+}
+
+/** The code of AWS that an error of this driver was made from; empty for other errors. */
+export function awsCodeOf(error: unknown): string {
+  if (CloudError.is(error)) return awsCodeOf(error.cause);
+  return error instanceof Error ? error.name : "";
+}
+
+/** Why an instance ended or did not start, as a failure: EC2 writes `Server.` or `Client.` before the code. */
+export function stateReasonError(
+  purpose: string,
+  reason: { readonly code: string; readonly message: string },
+  place: CallPlace,
+): CloudError {
+  const code = reason.code.replace(/^(Server|Client)\./, "");
+  const meaning = meaningOf(code);
+  const isShortage = meaning?.code === "CLOUD_NO_CAPACITY" || meaning?.code === "CLOUD_QUOTA";
+  const text = reason.message === "" ? "it has ended" : `it has ended: ${reason.message}`;
+  return new CloudError(
+    isShortage ? meaning.code : "CLOUD_UNAVAILABLE",
+    `Cannot ${purpose}: ${text}`,
+    {
+      scope: isShortage ? scopeOf(meaning.shortage, place) : undefined,
+      facts: { awsCode: reason.code },
+    },
+  );
+}
+
+function meaningWithoutCode(cause: unknown): ErrorMeaning {
+  const status = (
+    cause as { readonly $metadata?: { readonly httpStatusCode?: number } } | undefined
+  )?.$metadata?.httpStatusCode;
+  if (status === undefined ? isNetworkError(cause) : status >= 500)
+    return { code: "CLOUD_UNAVAILABLE" };
+  if (status === 429) return { code: "CLOUD_THROTTLED" };
+  return { code: "CLOUD_UNKNOWN" };
+}
+
+function isNetworkError(cause: unknown): boolean {
+  return isSystemError(
+    cause,
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EPIPE",
+    "ETIMEDOUT",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+  );
+}
+
+function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): CapacityScope {
+  if (!place) return {};
+  const { instanceType, zone, launchType } = place;
+  switch (shortage) {
+    case "type, zone and market":
+      return { instanceType, zone, launchType };
+    case "type and zone":
+      return { instanceType, zone };
+    case "zone":
+      return { zone };
+    case "dedicated hosts":
+      return { instanceType, zone, launchType: "dedicated" };
+    default:
+      return {};
+  }
+}
+
+function remedyOf(
+  { code }: ErrorMeaning,
+  awsCode: string,
+  { action }: FailedCall,
+): string | undefined {
+  if (awsCode === "UnauthorizedOperation" || awsCode.startsWith("AccessDenied"))
+    return `Allow ec2:${action} to kip's identity; kip iam print writes the whole policy`;
+  if (code === "CLOUD_AUTH") return "Give kip valid credentials of AWS (docs/aws.md)";
+  if (code === "CLOUD_QUOTA") return "Ask AWS for a higher quota, or end what is not needed";
+  return undefined;
+}

@@ -1,0 +1,118 @@
+import type { DescribeImagesCommandInput, Filter, Image } from "@aws-sdk/client-ec2";
+import { CloudError } from "@kip/cloud";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+
+/** What a launch needs of an image. */
+export interface ImageFacts {
+  /** Name of the root device, such as `/dev/xvda`. */
+  readonly rootDevice: string;
+  /** Size of the image's own root disk, GiB. */
+  readonly rootGiB: number;
+}
+
+/** Keys of `cells.bootImageSpec`. */
+const specKeys: readonly string[] = ["imageIDs", "owners", "executableUsers", "filters", "name"];
+/** Facts of an image never change; more of them than clusters use at a time. */
+const mostKept = 100;
+
+/** Images that cells boot. */
+export class Images {
+  readonly #ec2: Ec2;
+  readonly #facts = new Map<string, ImageFacts>();
+
+  constructor(ec2: Ec2) {
+    this.#ec2 = ec2;
+  }
+
+  /**
+   * The newest image that matches; without any key the newest of the account's own images named `kip-cell-*`.
+   *
+   * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
+   */
+  async resolve(spec: Readonly<Record<string, string>>): Promise<string> {
+    const images = await this.#describe(imageQuery(spec));
+    const [newest] = images
+      .filter(({ State }) => State === "available")
+      .sort((a, b) => (b.CreationDate ?? "").localeCompare(a.CreationDate ?? ""));
+    const id = newest?.ImageId;
+    if (!newest || id === undefined) throw notFound(JSON.stringify(spec));
+    this.#keep(id, newest);
+    return id;
+  }
+
+  /** @throws {CloudError} `CLOUD_NOT_FOUND` */
+  async facts(id: string): Promise<ImageFacts> {
+    const known = this.#facts.get(id);
+    if (known) return known;
+    const [image] = await this.#describe({ ImageIds: [id] });
+    if (!image) throw notFound(id);
+    return this.#keep(id, image);
+  }
+
+  #keep(id: string, image: Image): ImageFacts {
+    const rootDevice = image.RootDeviceName ?? "/dev/xvda";
+    const root = image.BlockDeviceMappings?.find(({ DeviceName }) => DeviceName === rootDevice);
+    const facts = { rootDevice, rootGiB: root?.Ebs?.VolumeSize ?? 1 };
+    if (this.#facts.size >= mostKept) this.#facts.clear();
+    this.#facts.set(id, facts);
+    return facts;
+  }
+
+  async #describe(input: DescribeImagesCommandInput): Promise<readonly Image[]> {
+    const { Images = [] } = await this.#ec2.call("DescribeImages", input, {
+      purpose: "find an image",
+    });
+    return Images;
+  }
+}
+
+function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesCommandInput {
+  const unknown = Object.keys(spec).find((key) => !specKeys.includes(key));
+  if (unknown !== undefined)
+    throw new CloudError(
+      "CLOUD_INVALID_REQUEST",
+      `Cannot find an image: cells.bootImageSpec has the key "${unknown}"`,
+      { remedy: `Use ${specKeys.join(", ")}` },
+    );
+  const { imageIDs, owners, executableUsers, filters = "", name } = spec;
+  const hasKeys = Object.keys(spec).length > 0;
+  const nameFilter = name ?? (hasKeys ? undefined : "kip-cell-*");
+  const all: Filter[] = words(filters).map(readFilter);
+  if (nameFilter !== undefined) all.push({ Name: "name", Values: [nameFilter] });
+  const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
+  const ownerList = owners ?? own;
+  return {
+    ...(imageIDs !== undefined && { ImageIds: names(imageIDs) }),
+    ...(ownerList !== undefined && { Owners: names(ownerList) }),
+    ...(executableUsers !== undefined && { ExecutableUsers: names(executableUsers) }),
+    ...(all.length > 0 && { Filters: all }),
+  };
+}
+
+function words(text: string): string[] {
+  return text.split(/\s+/).filter((word) => word !== "");
+}
+
+function names(text: string): string[] {
+  return words(text.replaceAll(",", " "));
+}
+
+/** `name=value,value`, as the original has them. */
+function readFilter(word: string): Filter {
+  const at = word.indexOf("=");
+  if (at <= 0)
+    throw new CloudError(
+      "CLOUD_INVALID_REQUEST",
+      `Cannot find an image: "${word}" is not a filter`,
+      {
+        remedy: "Write filters as name=value, separated by blanks",
+      },
+    );
+  return { Name: word.slice(0, at), Values: word.slice(at + 1).split(",") };
+}
+
+function notFound(what: string): CloudError {
+  return new CloudError("CLOUD_NOT_FOUND", `Cannot find image ${what}`, {
+    remedy: "Set cells.bootImageSpec to an image of this region (docs/aws.md)",
+  });
+}

@@ -1,0 +1,1 @@
+export { openAwsCloud, type AwsCloudOptions, type AwsTimes } from "./open-aws-cloud.ts";

@@ -1,0 +1,131 @@
+import type { Clock } from "@kip/base";
+import { checkLaunchRequest, CloudError, type Instance, type LaunchRequest } from "@kip/cloud";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { awsCodeOf } from "../errors/cloud-error-of.ts";
+import type { Images } from "../image/images.ts";
+import type { Place } from "../network/place.ts";
+import type { SecurityGroups } from "../network/security-groups.ts";
+import type { Instances } from "./instances.ts";
+import { clientTokenOf, generationOf, runRequest } from "./run-request.ts";
+import { toInstance, type SeenInstance } from "./to-instance.ts";
+
+/** What {@link Launcher} works with. */
+export interface LauncherOptions {
+  readonly ec2: Ec2;
+  readonly owner: string;
+  readonly place: Place;
+  readonly images: Images;
+  readonly instances: Instances;
+  readonly securityGroups: SecurityGroups;
+  readonly clock: Clock;
+  readonly consistencyMs: number;
+}
+
+/** More instances of one Cell than can have ended within the hour for which EC2 shows them. */
+const mostGenerations = 50;
+
+/**
+ * Starts instances, one for a token. EC2 starts at most one instance for a client token, whatever fails or repeats. Each
+ * attempt differs in a tag, so EC2 refuses all but the first one with `IdempotentParameterMismatch`, and the instance of the
+ * first one is looked up by its tag. If that has ended, the next client token of the same Cell has its turn: every process
+ * goes through them in the same order.
+ */
+export class Launcher {
+  readonly #options: LauncherOptions;
+
+  constructor(options: LauncherOptions) {
+    this.#options = options;
+  }
+
+  async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
+    signal?.throwIfAborted();
+    checkLaunchRequest(request);
+    for (let generation = 0; generation < mostGenerations; generation++) {
+      const clientToken = clientTokenOf(this.#options.owner, request.token, generation);
+      const started = await this.#start(request, clientToken, signal);
+      if (started) return started.instance;
+    }
+    throw new CloudError(
+      "CLOUD_UNAVAILABLE",
+      `Cannot start an instance: ${mostGenerations} instances of "${request.name}" have ended`,
+    );
+  }
+
+  /** The instance of a client token; undefined if it has ended. */
+  async #start(
+    request: LaunchRequest,
+    clientToken: string,
+    signal?: AbortSignal,
+  ): Promise<SeenInstance | undefined> {
+    try {
+      return await this.#run(request, clientToken, signal);
+    } catch (error) {
+      if (!CloudError.is(error)) throw error;
+      if (awsCodeOf(error) === "IdempotentParameterMismatch")
+        return await this.#earlier(request.token, clientToken, signal);
+      if (!error.retryable && error.code !== "CLOUD_UNKNOWN") throw error;
+      // It may have been done, by this attempt or by an earlier one; what there is comes before what there is no more of.
+      const known = await this.#options.instances.ofToken(request.token, signal).catch(() => []);
+      const living = known.find(({ instance }) => isAlive(instance));
+      if (living) return living;
+      throw error;
+    }
+  }
+
+  async #run(
+    request: LaunchRequest,
+    clientToken: string,
+    signal?: AbortSignal,
+  ): Promise<SeenInstance> {
+    const { ec2, owner, place, images, securityGroups, instances, clock } = this.#options;
+    const image = await images.facts(request.image);
+    const at = new Date(clock.now());
+    const runPlace = { owner, ...place, securityGroups: await securityGroups.get() };
+    const { instanceType, launchType } = request;
+    const answer = await ec2.call(
+      "RunInstances",
+      runRequest(request, runPlace, { image, clientToken, at }),
+      {
+        purpose: "start an instance",
+        place: { instanceType, launchType, zone: place.zone },
+        signal,
+      },
+    );
+    const seen = toInstance(answer.Instances?.[0] ?? {});
+    if (!seen)
+      throw new CloudError("CLOUD_UNKNOWN", "Cannot start an instance: the answer has none");
+    instances.launched(seen);
+    return seen;
+  }
+
+  /**
+   * The instance that an earlier attempt started with this client token; undefined if it has ended. EC2 forgets what has ended
+   * within about an hour and may know its token for longer: what no answer has for `consistencyMs` has ended, too, and so has
+   * what has a successor.
+   */
+  async #earlier(
+    token: string,
+    clientToken: string,
+    signal?: AbortSignal,
+  ): Promise<SeenInstance | undefined> {
+    const { instances, clock, consistencyMs } = this.#options;
+    const began = clock.monotonic();
+    for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
+      const known = await instances.ofToken(token, signal);
+      const same = known.find((each) => each.clientToken === clientToken);
+      if (same) return isAlive(same.instance) ? same : undefined;
+      if (known.length > 0 && known.every((each) => isSuccessor(each.clientToken, clientToken)))
+        return undefined;
+      if (clock.monotonic() - began > consistencyMs) return undefined;
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+}
+
+function isSuccessor(clientToken: string, of: string): boolean {
+  return generationOf(clientToken) > generationOf(of);
+}
+
+function isAlive({ state }: Instance): boolean {
+  return state === "pending" || state === "running";
+}

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { LaunchRequest } from "@kip/cloud";
+import { clientTokenOf, generationOf, runRequest } from "./run-request.ts";
+
+const GiB = 2 ** 30;
+const uid = "0f6b2f1e-7f0e-4c37-9f5b-1f8a3c2d4e5f";
+const request: LaunchRequest = {
+  token: uid,
+  name: "cell-1",
+  instanceType: "t3.medium",
+  launchType: "on-demand",
+  image: "ami-1",
+  rootDiskBytes: 5 * GiB + 1,
+  userData: "#cloud-config\n{}",
+  privateIpOnly: false,
+  tags: { "kip-nametag": "blue" },
+};
+const place = { owner: "me", subnetId: "subnet-1", securityGroups: ["sg-1"], isPublic: true };
+const image = { rootDevice: "/dev/xvda", rootGiB: 2 };
+
+function asked(changes: Partial<LaunchRequest> = {}, places: Partial<typeof place> = {}) {
+  const at = new Date("2026-01-02T03:04:05.678Z");
+  const clientToken = clientTokenOf("me", uid, 0);
+  return runRequest(
+    { ...request, ...changes },
+    { ...place, ...places },
+    { image, clientToken, at },
+  );
+}
+
+describe("runRequest()", () => {
+  it("asks for session tokens at the metadata service, which one hop alone reaches", () => {
+    assert.deepEqual(asked().MetadataOptions, {
+      HttpEndpoint: "enabled",
+      HttpTokens: "required",
+      HttpPutResponseHopLimit: 1,
+    });
+  });
+
+  it("gives an encrypted gp3 root disk of whole GiB, never smaller than the image's", () => {
+    const root = asked().BlockDeviceMappings?.[0];
+    const { VolumeSize, ...ebs } = root?.Ebs ?? {};
+    assert.equal(root?.DeviceName, "/dev/xvda");
+    assert.deepEqual(ebs, { VolumeType: "gp3", Encrypted: true, DeleteOnTermination: true });
+    assert.equal(VolumeSize, 6);
+    assert.equal(asked({ rootDiskBytes: 0 }).BlockDeviceMappings?.[0]?.Ebs?.VolumeSize, 2);
+  });
+
+  it("tags instance, disk and interface alike, and a spot request too", () => {
+    const kinds = ["instance", "volume", "network-interface"];
+    const specifications = asked().TagSpecifications ?? [];
+    assert.deepEqual(
+      specifications.map(({ ResourceType }) => ResourceType),
+      kinds,
+    );
+    for (const { Tags } of specifications) {
+      assert.deepEqual(Tags, specifications[0]?.Tags);
+      assert.deepEqual(Tags?.[0], { Key: "Name", Value: "Kip Node blue 2026-01-02T03:04:05.678Z" });
+    }
+    assert.equal(asked({ launchType: "spot" }).TagSpecifications?.length, 4);
+  });
+
+  it("gives two addresses, and a public one in a public subnet alone", () => {
+    const [nic] = asked().NetworkInterfaces ?? [];
+    assert.equal(nic?.SecondaryPrivateIpAddressCount, 1);
+    assert.equal(nic?.AssociatePublicIpAddress, true);
+    for (const other of [asked({ privateIpOnly: true }), asked({}, { isPublic: false })])
+      assert.equal(other.NetworkInterfaces?.[0]?.AssociatePublicIpAddress, false);
+  });
+
+  it("asks for one-time spot instances that end when they are taken", () => {
+    assert.deepEqual(asked({ launchType: "spot" }).InstanceMarketOptions, {
+      MarketType: "spot",
+      SpotOptions: { SpotInstanceType: "one-time", InstanceInterruptionBehavior: "terminate" },
+    });
+    assert.equal(asked().InstanceMarketOptions, undefined);
+    assert.deepEqual(asked({ launchType: "dedicated" }).Placement, { Tenancy: "dedicated" });
+  });
+
+  it("buys the full processor of burstable types", () => {
+    assert.deepEqual(asked().CreditSpecification, { CpuCredits: "unlimited" });
+    assert.equal(asked({ instanceType: "m5.large" }).CreditSpecification, undefined);
+  });
+
+  it("leaves no instance that powers itself off", () => {
+    assert.equal(asked().InstanceInitiatedShutdownBehavior, "terminate");
+  });
+});
+
+describe("clientTokenOf()", () => {
+  it("differs by Cell, owner and generation, and has at most 64 characters", () => {
+    const tokens = ["me", "you"].flatMap((owner) =>
+      [uid, `${uid}x`, "x".repeat(300)].flatMap((token) =>
+        [0, 1, 49].map((generation) => clientTokenOf(owner, token, generation)),
+      ),
+    );
+    assert.equal(new Set(tokens).size, tokens.length);
+    assert.ok(tokens.every((token) => /^[\x21-\x7e]{1,64}$/.test(token)));
+    assert.ok(tokens[0]?.startsWith(uid));
+    assert.deepEqual(tokens.slice(0, 3).map(generationOf), [0, 1, 49]);
+  });
+});

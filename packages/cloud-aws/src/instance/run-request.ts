@@ -1,0 +1,119 @@
+import { createHash } from "node:crypto";
+import type { RunInstancesCommandInput, TagSpecification } from "@aws-sdk/client-ec2";
+import { defined } from "@kip/base";
+import type { LaunchRequest } from "@kip/cloud";
+import type { ImageFacts } from "../image/images.ts";
+import { toTags } from "../tags.ts";
+
+const GiB = 2 ** 30;
+
+/** Where an instance goes. */
+export interface RunPlace {
+  readonly owner: string;
+  readonly subnetId: string;
+  readonly securityGroups: readonly string[];
+  /** The subnet has a route to the internet by public addresses. */
+  readonly isPublic: boolean;
+}
+
+/** What RunInstances is asked for. */
+export function runRequest(
+  request: LaunchRequest,
+  place: RunPlace,
+  { image, clientToken, at }: { image: ImageFacts; clientToken: string; at: Date },
+): RunInstancesCommandInput {
+  const { owner, subnetId, securityGroups, isPublic } = place;
+  return defined({
+    ImageId: request.image,
+    // The catalogue's names, of which the SDK's list is a part.
+    InstanceType: request.instanceType as RunInstancesCommandInput["InstanceType"],
+    MinCount: 1,
+    MaxCount: 1,
+    ClientToken: clientToken,
+    UserData: Buffer.from(request.userData).toString("base64"),
+    // A pod's machine that powers itself off must not stay and cost its disk.
+    InstanceInitiatedShutdownBehavior: "terminate" as const,
+    NetworkInterfaces: [
+      {
+        DeviceIndex: 0,
+        SubnetId: subnetId,
+        Groups: [...securityGroups],
+        SecondaryPrivateIpAddressCount: 1,
+        AssociatePublicIpAddress: isPublic && !request.privateIpOnly,
+        DeleteOnTermination: true,
+      },
+    ],
+    BlockDeviceMappings: [rootDisk(request, image)],
+    // One hop: the pod, behind the machine's own network namespace, cannot ask for the machine's credentials.
+    MetadataOptions: {
+      HttpEndpoint: "enabled" as const,
+      HttpTokens: "required" as const,
+      HttpPutResponseHopLimit: 1,
+    },
+    ...market(request),
+    TagSpecifications: tagSpecifications(request, owner, at),
+  });
+}
+
+/**
+ * Client token of EC2, at most 64 characters: the Cell's UID, a mark of the owner, and how many instances of this token have ended
+ * before, because EC2 keeps a token with the instance that it started, also when that has ended.
+ */
+export function clientTokenOf(owner: string, token: string, generation: number): string {
+  const head = token.length <= 40 ? token : hash(token, 40);
+  return `${head}-${hash(owner, 12)}-${generation}`;
+}
+
+/** The generation that {@link clientTokenOf} was called with. */
+export function generationOf(clientToken: string): number {
+  return Number(/-(\d+)$/.exec(clientToken)?.[1] ?? 0);
+}
+
+function hash(text: string, length: number): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, length);
+}
+
+function rootDisk({ rootDiskBytes }: LaunchRequest, image: ImageFacts) {
+  const wantedGiB = Math.ceil(rootDiskBytes / GiB);
+  return {
+    DeviceName: image.rootDevice,
+    Ebs: {
+      VolumeSize: Math.max(wantedGiB, image.rootGiB, 1),
+      VolumeType: "gp3" as const,
+      Encrypted: true,
+      DeleteOnTermination: true,
+    },
+  };
+}
+
+function market({ launchType, instanceType }: LaunchRequest) {
+  // The catalogue counts on a price for each hour of a core above the baseline; T2 alone would be slowed down instead.
+  const isBurstable = /^t(2|3|3a|4g)\./.test(instanceType);
+  return {
+    ...(isBurstable && { CreditSpecification: { CpuCredits: "unlimited" } }),
+    ...(launchType === "dedicated" && { Placement: { Tenancy: "dedicated" as const } }),
+    ...(launchType === "spot" && {
+      InstanceMarketOptions: {
+        MarketType: "spot" as const,
+        SpotOptions: {
+          SpotInstanceType: "one-time" as const,
+          InstanceInterruptionBehavior: "terminate" as const,
+        },
+      },
+    }),
+  };
+}
+
+/**
+ * Tags of all that a launch makes. The time in the name makes each attempt differ from the others, so EC2 refuses a second
+ * attempt with the same client token instead of answering it with what may have ended since.
+ */
+function tagSpecifications(request: LaunchRequest, owner: string, at: Date): TagSpecification[] {
+  const { token, name: cell, tags, launchType } = request;
+  const nametag = tags["kip-nametag"] ?? owner;
+  const name = `Kip Node ${nametag} ${at.toISOString()}`.slice(0, 255);
+  const list = toTags({ owner, token, cell, name, tags });
+  const kinds = ["instance", "volume", "network-interface"] as const;
+  const spot = launchType === "spot" ? (["spot-instances-request"] as const) : [];
+  return [...kinds, ...spot].map((kind) => ({ ResourceType: kind, Tags: list }));
+}

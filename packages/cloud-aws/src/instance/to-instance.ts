@@ -1,0 +1,98 @@
+import type * as sdk from "@aws-sdk/client-ec2";
+import { defined } from "@kip/base";
+import type { Instance, InstanceState, LaunchType } from "@kip/cloud";
+import { fromTags } from "../tags.ts";
+
+/** An instance of EC2 that this driver launched, with what the port's `Instance` leaves out. */
+export interface SeenInstance {
+  readonly instance: Instance;
+  readonly clientToken: string;
+  readonly sourceDestCheck: boolean;
+  readonly zone: string;
+  readonly rootVolume: string | undefined;
+  /** Device names in use, `/dev/…`. */
+  readonly devices: readonly string[];
+  /** `Client.…` or `Server.…`, empty while it runs. */
+  readonly reasonCode: string;
+  readonly reason: string;
+}
+
+const states: Readonly<Record<string, InstanceState>> = {
+  pending: "pending",
+  running: "running",
+  "shutting-down": "stopping",
+  stopping: "stopping",
+  stopped: "stopping",
+  terminated: "terminated",
+};
+
+/** What an answer says of an instance; undefined for one that another program made. */
+export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
+  const tagged = fromTags(answer.Tags);
+  if (!tagged || answer.InstanceId === undefined) return undefined;
+  const addresses = addressesOf(answer);
+  const state = states[answer.State?.Name ?? ""] ?? "pending";
+  const reason = answer.StateReason?.Message ?? "";
+  const hasBoth = addresses.managementIp !== undefined && addresses.podIp !== undefined;
+  const instance = defined({
+    id: answer.InstanceId,
+    token: tagged.token,
+    name: tagged.cell,
+    owner: tagged.owner,
+    instanceType: answer.InstanceType ?? "",
+    launchType: launchTypeOf(answer),
+    state: state === "running" && !hasBoth ? ("pending" as const) : state,
+    ...addresses,
+    launchedAt: (answer.LaunchTime ?? new Date(0)).toISOString(),
+    tags: tagged.tags,
+    stateReason: reason === "" ? undefined : reason,
+  });
+  return {
+    instance,
+    clientToken: answer.ClientToken ?? "",
+    sourceDestCheck: answer.SourceDestCheck ?? true,
+    zone: answer.Placement?.AvailabilityZone ?? "",
+    ...disksOf(answer),
+    reasonCode: answer.StateReason?.Code ?? "",
+    reason,
+  };
+}
+
+/** All of this driver's instances in an answer that groups them by launch. */
+export function instancesOf(
+  reservations: readonly sdk.Reservation[] | undefined,
+): readonly SeenInstance[] {
+  return (reservations ?? [])
+    .flatMap(({ Instances = [] }) => Instances)
+    .flatMap((each) => toInstance(each) ?? []);
+}
+
+function launchTypeOf({ InstanceLifecycle, Placement }: sdk.Instance): LaunchType {
+  if (InstanceLifecycle === "spot") return "spot";
+  return (Placement?.Tenancy ?? "default") === "default" ? "on-demand" : "dedicated";
+}
+
+/** The machine has the interface's primary address, the pod the other one. */
+function addressesOf({
+  NetworkInterfaces = [],
+  PublicIpAddress,
+}: sdk.Instance): Pick<Instance, "managementIp" | "podIp" | "publicIp"> {
+  const first = NetworkInterfaces.find(({ Attachment }) => (Attachment?.DeviceIndex ?? 0) === 0);
+  const all = first?.PrivateIpAddresses ?? [];
+  return {
+    managementIp: all.find(({ Primary }) => Primary === true)?.PrivateIpAddress,
+    podIp: all.find(({ Primary }) => Primary !== true)?.PrivateIpAddress,
+    publicIp: PublicIpAddress === "" ? undefined : PublicIpAddress,
+  };
+}
+
+function disksOf({
+  RootDeviceName,
+  BlockDeviceMappings = [],
+}: sdk.Instance): Pick<SeenInstance, "rootVolume" | "devices"> {
+  const root = BlockDeviceMappings.find(({ DeviceName }) => DeviceName === RootDeviceName);
+  return {
+    rootVolume: root?.Ebs?.VolumeId,
+    devices: BlockDeviceMappings.flatMap(({ DeviceName }) => DeviceName ?? []),
+  };
+}

@@ -1,0 +1,151 @@
+import { silentLogger, systemClock, type Clock, type Logger } from "@kip/base";
+import { CloudError, type CloudDriver, type InstanceTypeOffer } from "@kip/cloud";
+import { openCatalog } from "@kip/instance-types";
+import { AwsCloud } from "./aws-cloud.ts";
+import type { AwsCloudParts } from "./aws-cloud-parts.ts";
+import type { Ec2 } from "./ec2/ec2-calls.ts";
+import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
+import { Images } from "./image/images.ts";
+import { Instances } from "./instance/instances.ts";
+import { Launcher } from "./instance/launcher.ts";
+import { Terminator } from "./instance/terminator.ts";
+import { InstanceWatch } from "./instance/watch.ts";
+import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
+import { vpcCidrs } from "./network/network-facts.ts";
+import { findPlace, type Place, type PlaceOptions } from "./network/place.ts";
+import { SecurityGroups } from "./network/security-groups.ts";
+import { VolumeStore } from "./volume/volume-store.ts";
+import { Volumes } from "./volume/volumes.ts";
+
+/** How often EC2 is asked, and how long it may lag; milliseconds. */
+export interface AwsTimes {
+  /** Between two looks at what is waited for. @default 2000 */
+  readonly pollMs: number;
+  /** Between two looks for instances that have ended by themselves. @default 15000 */
+  readonly endsMs: number;
+  /** How long the first of several calls waits for others to share one with. @default 20 */
+  readonly batchMs: number;
+  /** Longest that answers may lack what was just launched. @default 60000 */
+  readonly consistencyMs: number;
+}
+
+/** Options of {@link openAwsCloud}. */
+export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions, "region"> {
+  readonly owner: string;
+  /** Behind `AWS_REGION` and `AWS_DEFAULT_REGION`. @default that of this machine, by its metadata */
+  readonly region?: string | undefined;
+  /** Who may reach cells besides the VPC. @default none */
+  readonly extraCIDRs?: readonly string[] | undefined;
+  /** IDs of security groups of cells besides ours. @default none */
+  readonly extraSecurityGroups?: readonly string[] | undefined;
+  /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default false */
+  readonly sourceDestCheck?: boolean | undefined;
+  readonly times?: Partial<AwsTimes> | undefined;
+  /** `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID` and those of the metadata service; the SDK reads others itself. @default none */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
+  /** @default that of this machine */
+  readonly metadata?: InstanceMetadata | undefined;
+  readonly clock?: Clock | undefined;
+  readonly logger?: Logger | undefined;
+}
+
+const defaultTimes: AwsTimes = {
+  pollMs: 2000,
+  endsMs: 15_000,
+  batchMs: 20,
+  consistencyMs: 60_000,
+};
+
+/**
+ * Opens the driver of EC2 for one owner, and finds out where its cells go. Nothing is made by it: the security group is, when
+ * the first cell needs it.
+ *
+ * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets
+ */
+export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDriver> {
+  const metadata = options.metadata ?? openMetadata(options.environment);
+  const region = await findRegion(options, metadata);
+  const ec2 = await openSdkEc2({ ...options, region, credentials: credentialsOf(options) });
+  try {
+    const place = await findPlace(ec2, options, metadata);
+    return new AwsCloud(assemble(options, { ec2, region, place }));
+  } catch (error) {
+    ec2[Symbol.dispose]();
+    throw error;
+  }
+}
+
+async function findRegion(
+  { region: configured, environment = {} }: AwsCloudOptions,
+  metadata: InstanceMetadata,
+): Promise<string> {
+  const { AWS_REGION: first, AWS_DEFAULT_REGION: second } = environment;
+  const named = [first, second, configured].find((each) => each !== undefined && each !== "");
+  const region = named ?? (await metadata.get("placement/region"));
+  if (region !== undefined) return region;
+  throw new CloudError("CLOUD_NOT_FOUND", "Cannot use AWS: no region is given", {
+    remedy: "Set cloud.aws.region or AWS_REGION",
+  });
+}
+
+/** Keys of the environment come before those of the configuration, as in the original. */
+function credentialsOf({
+  credentials,
+  environment = {},
+}: AwsCloudOptions): AwsCloudOptions["credentials"] {
+  return (environment["AWS_ACCESS_KEY_ID"] ?? "") === "" ? credentials : undefined;
+}
+
+function assemble(
+  options: AwsCloudOptions,
+  { ec2, region, place }: { ec2: Ec2; region: string; place: Place },
+): AwsCloudParts {
+  const { owner, clock = systemClock, logger = silentLogger } = options;
+  const { pollMs, endsMs, batchMs, consistencyMs } = { ...defaultTimes, ...options.times };
+  const closed = new AbortController();
+  const { signal } = closed;
+  const images = new Images(ec2);
+  const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs });
+  const store = new VolumeStore({ ec2, owner, clock, pollMs });
+  const securityGroups = new SecurityGroups({
+    ec2,
+    owner,
+    vpcId: place.vpcId,
+    extraCIDRs: options.extraCIDRs ?? [],
+    extraGroups: options.extraSecurityGroups ?? [],
+    vpcCidrs: async () => await vpcCidrs(ec2, place.vpcId),
+    logger,
+  });
+  return {
+    ec2,
+    region,
+    place,
+    offers: offersOf(region),
+    images,
+    instances,
+    store,
+    launcher: new Launcher({
+      ec2,
+      owner,
+      place,
+      images,
+      instances,
+      securityGroups,
+      clock,
+      consistencyMs,
+    }),
+    terminator: new Terminator({ ec2, instances, clock, batchMs }),
+    watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
+    volumes: new Volumes({ ec2, owner, zone: place.zone, store, instances, clock }),
+    sourceDestCheck: options.sourceDestCheck ?? false,
+    close: () => {
+      closed.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot wait: the driver was closed"));
+      ec2[Symbol.dispose]();
+    },
+  };
+}
+
+/** Types that the region sells, by the built-in list. */
+function offersOf(region: string): readonly InstanceTypeOffer[] {
+  return openCatalog("aws", region).types.filter(({ name }) => !name.startsWith("t1."));
+}

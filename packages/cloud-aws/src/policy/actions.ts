@@ -1,0 +1,39 @@
+import type { Ec2Action } from "../ec2/ec2-calls.ts";
+
+/** What limits an action in the policy. */
+export type ActionScope =
+  /** Reads; EC2 knows no resources for them. */
+  | "reads"
+  /** Only resources that carry this installation's owner tag. */
+  | "ours"
+  /** Makes something that carries the tag. */
+  | "launch"
+  | "makes volumes"
+  | "makes groups";
+
+/**
+ * Each action of EC2 that the driver calls, and how narrow the policy can be. The type demands a row for each call of
+ * `Ec2Calls`; a test compares what was called with the policy.
+ */
+export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
+  AttachVolume: "ours",
+  AuthorizeSecurityGroupIngress: "ours",
+  CreateSecurityGroup: "makes groups",
+  CreateVolume: "makes volumes",
+  DeleteVolume: "ours",
+  DescribeDhcpOptions: "reads",
+  DescribeImages: "reads",
+  DescribeInstances: "reads",
+  DescribeRouteTables: "reads",
+  DescribeSecurityGroups: "reads",
+  DescribeSubnets: "reads",
+  DescribeVolumes: "reads",
+  DescribeVpcs: "reads",
+  DetachVolume: "ours",
+  GetConsoleOutput: "ours",
+  ModifyInstanceAttribute: "ours",
+  ModifyVolume: "ours",
+  RevokeSecurityGroupIngress: "ours",
+  RunInstances: "launch",
+  TerminateInstances: "ours",
+};

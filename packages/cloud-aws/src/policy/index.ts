@@ -1,0 +1,1 @@
+export { iamPolicy, type Policy, type PolicyOptions } from "./policy.ts";

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { actions } from "./actions.ts";
+import { iamPolicy } from "./policy.ts";
+
+describe("iamPolicy()", () => {
+  it("allows each action that the driver calls", () => {
+    const allowed = iamPolicy().Statement.flatMap(({ Action }) => Action);
+    for (const name of Object.keys(actions)) assert.ok(allowed.includes(`ec2:${name}`), name);
+  });
+
+  it("changes and makes only what carries the owner's tag", () => {
+    for (const { Sid, Action, Condition } of iamPolicy({ owner: "me" }).Statement) {
+      const isRead = Action.every((name) => name.startsWith("ec2:Describe"));
+      const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
+      if (!isRead && !isFrom) assert.ok(Condition, Sid);
+      if (["ChangeOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
+        assert.match(JSON.stringify(Condition), /KipControllerID":"me"/);
+    }
+  });
+
+  it("names the partition, the region and the subnet", () => {
+    const text = JSON.stringify(iamPolicy({ region: "us-gov-west-1", subnetID: "subnet-1" }));
+    assert.match(text, /arn:aws-us-gov:ec2:us-gov-west-1:\*:subnet\/subnet-1/);
+    assert.doesNotMatch(text, /arn:aws:/);
+  });
+
+  it("leaves out what the configuration does not need", () => {
+    const without = JSON.stringify(iamPolicy({ switchesSourceDestCheck: false }));
+    assert.doesNotMatch(without, /ModifyInstanceAttribute/);
+  });
+});

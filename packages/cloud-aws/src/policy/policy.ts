@@ -1,0 +1,139 @@
+import type { Ec2Action } from "../ec2/ec2-calls.ts";
+import { ownTags } from "../tags.ts";
+import { actions, type ActionScope } from "./actions.ts";
+
+/** A statement of a policy of IAM. */
+export interface PolicyStatement {
+  readonly Sid: string;
+  readonly Effect: "Allow";
+  readonly Action: readonly string[];
+  readonly Resource: readonly string[];
+  readonly Condition?: Readonly<
+    Record<string, Readonly<Record<string, string | readonly string[]>>>
+  >;
+}
+
+/** A policy of IAM, ready to be printed as JSON. */
+export interface Policy {
+  readonly Version: "2012-10-17";
+  readonly Statement: readonly PolicyStatement[];
+}
+
+/** What a policy is made for. */
+export interface PolicyOptions {
+  /** `aws`, `aws-us-gov` or `aws-cn`. @default that of the region */
+  readonly partition?: string | undefined;
+  /** @default any region */
+  readonly region?: string | undefined;
+  /** @default any subnet */
+  readonly subnetID?: string | undefined;
+  /** ID of the installation. @default any installation of Kip in the account */
+  readonly owner?: string | undefined;
+  /** Whether kip switches the source/destination check of cells off. @default true */
+  readonly switchesSourceDestCheck?: boolean | undefined;
+}
+
+/**
+ * The least policy for kip on EC2: it changes only what carries the owner's tag, and makes only what does.
+ *
+ * @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+ */
+export function iamPolicy(options: PolicyOptions = {}): Policy {
+  const { owner = "*", switchesSourceDestCheck = true } = options;
+  const ours = actionsOf("ours").filter(
+    (name) => switchesSourceDestCheck || name !== "ec2:ModifyInstanceAttribute",
+  );
+  const arn = arnOf(options);
+  return {
+    Version: "2012-10-17",
+    Statement: [
+      { Sid: "Read", Effect: "Allow", Action: actionsOf("reads"), Resource: ["*"] },
+      {
+        Sid: "ChangeOurs",
+        Effect: "Allow",
+        Action: ours,
+        Resource: ["instance/*", "volume/*", "security-group/*"].map(arn),
+        Condition: { StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner } },
+      },
+      ...makingStatements(owner, arn, options),
+    ],
+  };
+}
+
+function makingStatements(
+  owner: string,
+  arn: (resource: string) => string,
+  { subnetID }: PolicyOptions,
+): readonly PolicyStatement[] {
+  const isTagged = { StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner } };
+  const made = ["instance/*", "volume/*", "network-interface/*", "spot-instances-request/*"];
+  return [
+    {
+      Sid: "LaunchTagged",
+      Effect: "Allow",
+      Action: actionsOf("launch"),
+      Resource: made.map(arn),
+      Condition: isTagged,
+    },
+    {
+      Sid: "LaunchFrom",
+      Effect: "Allow",
+      Action: actionsOf("launch"),
+      // Images and their snapshots may be another account's.
+      Resource: [
+        ...[`subnet/${subnetID ?? "*"}`, "security-group/*"].map(arn),
+        ...["image/*", "snapshot/*"].map((each) => arn(each).replace(/:\*:/, "::")),
+      ],
+    },
+    {
+      Sid: "MakeVolumes",
+      Effect: "Allow",
+      Action: actionsOf("makes volumes"),
+      Resource: [arn("volume/*")],
+      Condition: isTagged,
+    },
+    {
+      Sid: "MakeGroup",
+      Effect: "Allow",
+      Action: actionsOf("makes groups"),
+      Resource: [arn("security-group/*")],
+      Condition: isTagged,
+    },
+    {
+      Sid: "MakeGroupInVpc",
+      Effect: "Allow",
+      Action: actionsOf("makes groups"),
+      Resource: [arn("vpc/*")],
+    },
+    {
+      Sid: "TagWhatIsMade",
+      Effect: "Allow",
+      Action: ["ec2:CreateTags"],
+      Resource: [...made, "security-group/*"].map(arn),
+      Condition: {
+        StringEquals: {
+          "ec2:CreateAction": [
+            ...actionsOf("launch"),
+            ...actionsOf("makes volumes"),
+            ...actionsOf("makes groups"),
+          ].map((each) => each.replace("ec2:", "")),
+        },
+      },
+    },
+  ];
+}
+
+function actionsOf(scope: ActionScope): readonly string[] {
+  const names = Object.keys(actions) as Ec2Action[]; // the keys of the table
+  return names.filter((name) => actions[name] === scope).map((name) => `ec2:${name}`);
+}
+
+function arnOf({ region = "*", partition }: PolicyOptions): (resource: string) => string {
+  const found = partition ?? partitionOf(region);
+  return (resource) => `arn:${found}:ec2:${region}:*:${resource}`;
+}
+
+function partitionOf(region: string): string {
+  if (region.startsWith("us-gov-")) return "aws-us-gov";
+  return region.startsWith("cn-") ? "aws-cn" : "aws";
+}

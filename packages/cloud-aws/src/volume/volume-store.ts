@@ -1,0 +1,105 @@
+import type * as sdk from "@aws-sdk/client-ec2";
+import { defined, type Clock } from "@kip/base";
+import { CloudError, type Volume } from "@kip/cloud";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { fromTags, ownTags } from "../tags.ts";
+
+export const GiB = 2 ** 30;
+
+/** What {@link VolumeStore} works with. */
+export interface VolumeStoreOptions {
+  readonly ec2: Ec2;
+  readonly owner: string;
+  readonly clock: Clock;
+  readonly pollMs: number;
+}
+
+/** Longest that EC2 may take to attach, detach or enlarge a volume, milliseconds. */
+const changeLimitMs = 120_000;
+
+/** Reads the owner's volumes. */
+export class VolumeStore {
+  readonly #options: VolumeStoreOptions;
+
+  constructor(options: VolumeStoreOptions) {
+    this.#options = options;
+  }
+
+  async list(): Promise<readonly Volume[]> {
+    return await this.#describe([]);
+  }
+
+  async ofToken(token: string): Promise<readonly Volume[]> {
+    return await this.#describe([{ Name: `tag:${ownTags.volume}`, Values: [token] }]);
+  }
+
+  async find(id: string): Promise<Volume | undefined> {
+    return (await this.#describe([{ Name: "volume-id", Values: [id] }]))[0];
+  }
+
+  /** Size of any volume, GiB; undefined if there is none. */
+  async sizeGiB(id: string): Promise<number | undefined> {
+    const found = await this.#call([{ Name: "volume-id", Values: [id] }]);
+    return found[0]?.Size;
+  }
+
+  /** Looks again and again until `look` finds something. */
+  async until<T>(purpose: string, look: () => Promise<T | undefined>): Promise<T> {
+    const { clock, pollMs } = this.#options;
+    const began = clock.monotonic();
+    for (;;) {
+      const found = await look();
+      if (found !== undefined) return found;
+      if (clock.monotonic() - began > changeLimitMs)
+        throw new CloudError(
+          "CLOUD_UNAVAILABLE",
+          `Cannot ${purpose}: EC2 has not done it within ${changeLimitMs / 1000} s`,
+        );
+      await clock.sleep(pollMs);
+    }
+  }
+
+  async #describe(filters: readonly sdk.Filter[]): Promise<readonly Volume[]> {
+    const { owner } = this.#options;
+    const found = await this.#call([
+      { Name: `tag:${ownTags.owner}`, Values: [owner] },
+      { Name: "tag-key", Values: [ownTags.volume] },
+      ...filters,
+    ]);
+    return found.flatMap((each) => toVolume(each) ?? []);
+  }
+
+  async #call(filters: readonly sdk.Filter[]): Promise<readonly sdk.Volume[]> {
+    const found: sdk.Volume[] = [];
+    let NextToken: string | undefined;
+    do {
+      const answer = await this.#options.ec2.call(
+        "DescribeVolumes",
+        { Filters: [...filters], MaxResults: 500, ...(NextToken !== undefined && { NextToken }) },
+        { purpose: "list volumes" },
+      );
+      found.push(...(answer.Volumes ?? []));
+      NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
+    } while (NextToken !== undefined);
+    return found;
+  }
+}
+
+/** What an answer says of a volume; undefined for one that is being deleted or is not this driver's. */
+export function toVolume(answer: sdk.Volume | sdk.CreateVolumeCommandOutput): Volume | undefined {
+  const tagged = fromTags(answer.Tags, ownTags.volume);
+  const { VolumeId: id, State, Size = 0, Attachments = [] } = answer;
+  if (!tagged || id === undefined || State === "deleting" || State === "deleted") return undefined;
+  const attachment = Attachments.find((each) => each.State !== "detached");
+  return defined({
+    id,
+    token: tagged.token,
+    name: tagged.cell,
+    owner: tagged.owner,
+    sizeBytes: Size * GiB,
+    // What an NVMe disk of EBS has as its serial.
+    serial: id.replace("-", ""),
+    attachedTo: attachment?.InstanceId,
+    tags: tagged.tags,
+  });
+}

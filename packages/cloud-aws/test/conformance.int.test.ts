@@ -1,0 +1,52 @@
+import { after, it } from "node:test";
+import { systemClock } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import {
+  createCloudFaults,
+  faultyCloud,
+  type FaultRule,
+  type FaultRuleStore,
+} from "@kip/cloud/faults";
+import { describeCloudDriver } from "@kip/cloud/testing";
+import { whyNoMoto } from "./support/moto-server.ts";
+import { openTestEc2 } from "./support/test-ec2.ts";
+
+const missing = await whyNoMoto();
+if (missing === undefined) await describeAwsCloud();
+else it("EC2: CloudDriver", { skip: missing }, () => {});
+
+async function describeAwsCloud(): Promise<void> {
+  const ec2 = await openTestEc2({ pendingMs: 60, stopMs: 150 });
+  after(() => ec2[Symbol.asyncDispose]());
+  const rules = memoryRules();
+  const open = async (owner: string): Promise<CloudDriver> =>
+    faultyCloud(await ec2.open({ owner }), { rules, clock: systemClock });
+
+  describeCloudDriver("EC2", {
+    open: () => open("tests"),
+    openAsStranger: () => open("stranger"),
+    imageSpec: { name: "kip-cell-test" },
+    consoleText: /Linux version/,
+    faults: createCloudFaults({
+      rules,
+      clock: systemClock,
+      kill: async (id) => await ec2.proxy.kill(id),
+      interrupt: async () => await Promise.resolve(),
+    }),
+    without: {
+      interruption: "notices of spot instances are not read yet",
+      callCount: "EC2 reports no changes by itself: one loop asks for all who wait",
+    },
+  });
+}
+
+function memoryRules(): FaultRuleStore {
+  let rules: readonly FaultRule[] = [];
+  return {
+    read: async () => await Promise.resolve(rules),
+    update: async (change) => {
+      rules = change(rules);
+      await Promise.resolve();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { createHash } from "node:crypto";
+
+/** An answer of the API. */
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Idempotency as EC2 documents it: one effect for a client token, and a refusal of the same token with other parameters. */
+export class ClientTokens {
+  readonly #calls = new Map<string, { readonly sum: string; readonly answer: Promise<Answer> }>();
+
+  async run(parameters: URLSearchParams, run: () => Promise<Answer>): Promise<Answer> {
+    const token = parameters.get("ClientToken");
+    if (token === null) return await run();
+    const key = `${parameters.get("Action")} ${token}`;
+    const sum = createHash("sha256").update(parameters.toString()).digest("hex");
+    const known = this.#calls.get(key);
+    if (known) return known.sum === sum ? await known.answer : mismatch;
+    const answer = run();
+    this.#calls.set(key, { sum, answer });
+    // A launch that failed leaves nothing under its token.
+    if ((await answer).status !== 200) this.#calls.delete(key);
+    return await answer;
+  }
+}
+
+/** An error in the form of EC2. */
+export function errorAnswer(code: string, message: string, status = 400): Answer {
+  const body = `<?xml version="1.0" encoding="UTF-8"?><Response><Errors><Error><Code>${code}</Code><Message>${message}</Message></Error></Errors><RequestID>proxy</RequestID></Response>`;
+  return { status, body };
+}
+
+const mismatch = errorAnswer(
+  "IdempotentParameterMismatch",
+  "The client token is in use with other parameters",
+);

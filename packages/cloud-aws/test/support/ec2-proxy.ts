@@ -1,0 +1,229 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+import { setTimeout } from "node:timers/promises";
+import { portOf, SerialQueue } from "@kip/base";
+import { ClientTokens, errorAnswer, type Answer } from "./client-tokens.ts";
+import { Ec2Faults } from "./ec2-faults.ts";
+import { Ec2States, setState, type Ec2Delays } from "./ec2-states.ts";
+import { childOf, element, itemsOf, parseXml, printXml, setText, textOf } from "./xml.ts";
+
+/** moto finds the service and region of a call in it; nothing is verified. */
+const authorization =
+  "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
+/** How long an instance that has ended on purpose is shown, milliseconds. */
+const forgetMs = 3000;
+const spotLoss = {
+  code: "Server.SpotInstanceTermination",
+  message: "Server.SpotInstanceTermination: Spot instance termination",
+};
+
+/**
+ * EC2 as its documentation has it, made of moto: what moto leaves out is added here (second addresses, tags of interfaces,
+ * client tokens, states that take time, answers that lag, attachments that exclude each other), and faults on demand.
+ */
+export class Ec2Proxy implements AsyncDisposable {
+  readonly faults = new Ec2Faults();
+  /** Names of the actions that were called. */
+  readonly actions: string[] = [];
+  readonly #moto: string;
+  readonly #states: Ec2States;
+  readonly #delays: Ec2Delays;
+  readonly #tokens = new ClientTokens();
+  readonly #queue = new SerialQueue();
+  readonly #closed = new AbortController();
+  readonly #interfaces = new Map<string, string>();
+  #server: Server | undefined;
+
+  constructor(moto: string, delays: Partial<Ec2Delays> = {}) {
+    this.#moto = moto;
+    this.#delays = { pendingMs: 0, stopMs: 0, lagMs: 0, ...delays };
+    this.#states = new Ec2States(this.#delays);
+  }
+
+  async start(): Promise<string> {
+    const server = createServer((request, response) => void this.#serve(request, response));
+    this.#server = server;
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return `http://127.0.0.1:${portOf(server)}`;
+  }
+
+  /** The cloud takes an instance at once. */
+  async kill(id: string): Promise<void> {
+    this.#states.killed(id, spotLoss);
+    await this.#end(id);
+  }
+
+  /** Asks moto itself. */
+  async ask(action: string, parameters: Readonly<Record<string, string>> = {}): Promise<Answer> {
+    return await this.#forward(new URLSearchParams({ Action: action, ...parameters }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort();
+    this.#server?.closeAllConnections();
+    this.#server?.close();
+    await Promise.resolve();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const parameters = new URLSearchParams(await text(request));
+      const action = parameters.get("Action") ?? "";
+      this.actions.push(action);
+      const fault = this.faults.take(action);
+      const isRefused = fault !== undefined && fault.code !== "lost";
+      const answer = isRefused
+        ? errorAnswer(fault.code, fault.message ?? "injected", fault.status)
+        : await this.#tokens.run(parameters, () => this.#do(action, parameters));
+      if (fault?.code === "lost") {
+        request.socket.destroy();
+        return;
+      }
+      response.writeHead(answer.status, { "content-type": "text/xml" }).end(answer.body);
+    } catch {
+      request.socket.destroy(); // the test is over, or the client has gone
+    }
+  }
+
+  async #do(action: string, parameters: URLSearchParams): Promise<Answer> {
+    switch (action) {
+      case "RunInstances":
+        return await this.#run(parameters);
+      case "TerminateInstances":
+        return await this.#terminate(parameters);
+      case "DescribeInstances":
+        return await this.#describe(parameters);
+      case "AttachVolume":
+        return await this.#queue.run(async () => await this.#attach(parameters));
+      default:
+        return await this.#forward(parameters);
+    }
+  }
+
+  /** Adds the second address and the interface's tags, and answers with what EC2 would show. */
+  async #run(parameters: URLSearchParams): Promise<Answer> {
+    const answer = await this.#forward(parameters);
+    if (answer.status !== 200) return answer;
+    const [item] = itemsOf(parseXml(answer.body), "instancesSet");
+    const id = textOf(item, "instanceId");
+    this.#states.launched(id);
+    const nic = textOf(itemsOf(item, "networkInterfaceSet")[0], "networkInterfaceId");
+    this.#interfaces.set(id, nic);
+    await this.ask("AssignPrivateIpAddresses", {
+      NetworkInterfaceId: nic,
+      SecondaryPrivateIpAddressCount: "1",
+    });
+    await this.#forward(tagsOfInterface(parameters, nic));
+    const described = parseXml((await this.ask("DescribeInstances", { "InstanceId.1": id })).body);
+    const reservation = itemsOf(described, "reservationSet")[0] ?? element("item");
+    for (const each of itemsOf(reservation, "instancesSet")) setState(each, "0", "pending");
+    const result = element("RunInstancesResponse");
+    result.children.push(element("requestId", "", "proxy"), ...reservation.children);
+    return { status: 200, body: printXml(result) };
+  }
+
+  /** Ends them later; EC2 ends none if it does not know one. */
+  async #terminate(parameters: URLSearchParams): Promise<Answer> {
+    const ids = valuesOf(parameters, "InstanceId");
+    for (const id of ids) {
+      const known = await this.ask("DescribeInstances", { "InstanceId.1": id });
+      if (known.status !== 200) return known;
+      if (this.#states.isHidden(id)) return notFound(id);
+    }
+    for (const id of ids) if (this.#states.ask(id)) void this.#endLater(id);
+    const result = element("TerminateInstancesResponse");
+    const set = element("instancesSet");
+    result.children.push(element("requestId", "", "proxy"), set);
+    for (const id of ids) {
+      const item = element("item");
+      setText(item, "instanceId", id);
+      const state = element("currentState");
+      setText(state, "code", "32");
+      setText(state, "name", "shutting-down");
+      item.children.push(state);
+      set.children.push(item);
+    }
+    return { status: 200, body: printXml(result) };
+  }
+
+  async #endLater(id: string): Promise<void> {
+    try {
+      const { signal } = this.#closed;
+      await setTimeout(this.#delays.stopMs, undefined, { signal });
+      await this.#end(id);
+      // EC2 shows what has ended for about an hour, moto always, and answers get long: no filter finds it without its tags.
+      await setTimeout(forgetMs, undefined, { signal, ref: false });
+      await this.ask("DeleteTags", { "ResourceId.1": id, "Tag.1.Key": "KipControllerID" });
+    } catch {
+      // the proxy was closed
+    }
+  }
+
+  /** moto forgets the interface of what it ends. */
+  async #end(id: string): Promise<void> {
+    await this.ask("TerminateInstances", { "InstanceId.1": id });
+    const nic = this.#interfaces.get(id);
+    this.#interfaces.delete(id);
+    if (nic === undefined) return;
+    const described = await this.ask("DescribeNetworkInterfaces", { "NetworkInterfaceId.1": nic });
+    const [item] = itemsOf(parseXml(described.body), "networkInterfaceSet");
+    const attachment = textOf(childOf(item, "attachment"), "attachmentId");
+    if (attachment !== "") await this.ask("DetachNetworkInterface", { AttachmentId: attachment });
+    await this.ask("DeleteNetworkInterface", { NetworkInterfaceId: nic });
+  }
+
+  async #describe(parameters: URLSearchParams): Promise<Answer> {
+    const hidden = valuesOf(parameters, "InstanceId").find((id) => this.#states.isHidden(id));
+    if (hidden !== undefined) return notFound(hidden);
+    const answer = await this.#forward(parameters);
+    if (answer.status !== 200) return answer;
+    const tree = parseXml(answer.body);
+    this.#states.apply(tree);
+    return { status: 200, body: printXml(tree) };
+  }
+
+  /** moto attaches what is attached. */
+  async #attach(parameters: URLSearchParams): Promise<Answer> {
+    const id = parameters.get("VolumeId") ?? "";
+    const known = await this.ask("DescribeVolumes", { "VolumeId.1": id });
+    const [volume] = itemsOf(parseXml(known.body), "volumeSet");
+    if (textOf(volume, "status") === "in-use")
+      return errorAnswer("VolumeInUse", `${id} is already attached to an instance`);
+    return await this.#forward(parameters);
+  }
+
+  async #forward(parameters: URLSearchParams): Promise<Answer> {
+    if (!parameters.has("Version")) parameters.set("Version", "2016-11-15");
+    const answer = await fetch(this.#moto, {
+      method: "POST",
+      headers: { authorization, "content-type": "application/x-www-form-urlencoded" },
+      body: parameters.toString(),
+      signal: this.#closed.signal,
+    });
+    return { status: answer.status, body: await answer.text() };
+  }
+}
+
+function tagsOfInterface(parameters: URLSearchParams, nic: string): URLSearchParams {
+  const [, prefix = ""] =
+    [...parameters]
+      .find(
+        ([key, value]) => key.startsWith("TagSpecification.") && value === "network-interface",
+      )?.[0]
+      .match(/^(TagSpecification\.\d+)\./) ?? [];
+  const tags = [...parameters]
+    .filter(([key]) => key.startsWith(`${prefix}.Tag.`))
+    .map(([key, value]): [string, string] => [key.slice(prefix.length + 1), value]);
+  return new URLSearchParams([["Action", "CreateTags"], ["ResourceId.1", nic], ...tags]);
+}
+
+function valuesOf(parameters: URLSearchParams, name: string): readonly string[] {
+  const pattern = new RegExp(`^${name}\\.\\d+$`);
+  return [...parameters].filter(([key]) => pattern.test(key)).map(([, value]) => value);
+}
+
+function notFound(id: string): Answer {
+  return errorAnswer("InvalidInstanceID.NotFound", `The instance ID '${id}' does not exist`);
+}

@@ -1,0 +1,96 @@
+import { childOf, element, itemsOf, setChild, setText, textOf, type XmlElement } from "./xml.ts";
+
+/** How slow instances are; milliseconds. */
+export interface Ec2Delays {
+  /** From the launch until an instance runs. */
+  readonly pendingMs: number;
+  /** From its end being asked for until it has ended. */
+  readonly stopMs: number;
+  /** How long answers lack a new instance. */
+  readonly lagMs: number;
+}
+
+interface State {
+  readonly launchedAt: number;
+  asked: boolean;
+  reason?: { readonly code: string; readonly message: string } | undefined;
+}
+
+/** What moto's instances are to look like: moto has them running and ended at once. */
+export class Ec2States {
+  readonly #delays: Ec2Delays;
+  readonly #states = new Map<string, State>();
+
+  constructor(delays: Ec2Delays) {
+    this.#delays = delays;
+  }
+
+  launched(id: string): void {
+    this.#states.set(id, { launchedAt: performance.now(), asked: false });
+  }
+
+  /** Notes that its end was asked for; false if it was already. */
+  ask(id: string): boolean {
+    const state = this.#states.get(id);
+    if (!state || state.asked) return false;
+    state.asked = true;
+    return true;
+  }
+
+  killed(id: string, reason: { readonly code: string; readonly message: string }): void {
+    const state = this.#states.get(id);
+    if (state) Object.assign(state, { asked: true, reason });
+  }
+
+  /** EC2 does not show it yet. */
+  isHidden(id: string): boolean {
+    const state = this.#states.get(id);
+    return state !== undefined && performance.now() - state.launchedAt < this.#delays.lagMs;
+  }
+
+  /** Changes an answer to DescribeInstances. */
+  apply(answer: XmlElement): void {
+    const reservations = childOf(answer, "reservationSet");
+    if (!reservations) return;
+    for (const reservation of reservations.children) {
+      const set = childOf(reservation, "instancesSet");
+      const visible = itemsOf(reservation, "instancesSet").filter(
+        (item) => !this.isHidden(textOf(item, "instanceId")),
+      );
+      set?.children.splice(0, set.children.length, ...visible);
+      for (const item of visible) this.#applyTo(item);
+    }
+    const shown = reservations.children.filter((each) => itemsOf(each, "instancesSet").length > 0);
+    reservations.children.splice(0, reservations.children.length, ...shown);
+  }
+
+  #applyTo(item: XmlElement): void {
+    const state = this.#states.get(textOf(item, "instanceId"));
+    if (!state) return;
+    const shown = textOf(childOf(item, "instanceState"), "name");
+    if (shown === "running" && state.asked) setState(item, "32", "shutting-down");
+    else if (shown === "running" && performance.now() - state.launchedAt < this.#delays.pendingMs)
+      setState(item, "0", "pending");
+    if (state.asked || shown === "terminated") setReason(item, state.reason ?? userReason);
+  }
+}
+
+const userReason = {
+  code: "Client.UserInitiatedShutdown",
+  message: "Client.UserInitiatedShutdown: User initiated shutdown",
+};
+
+/** An instance's state. */
+export function setState(item: XmlElement, code: string, name: string): void {
+  const state = element("instanceState");
+  setText(state, "code", code);
+  setText(state, "name", name);
+  setChild(item, state);
+}
+
+function setReason(item: XmlElement, { code, message }: typeof userReason): void {
+  const reason = element("stateReason");
+  setText(reason, "code", code);
+  setText(reason, "message", message);
+  setChild(item, reason);
+}

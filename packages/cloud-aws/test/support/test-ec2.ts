@@ -1,0 +1,49 @@
+import type { CloudDriver } from "@kip/cloud";
+import { openAwsCloud, type AwsCloudOptions } from "../../src/index.ts";
+import { Ec2Proxy } from "./ec2-proxy.ts";
+import type { Ec2Delays } from "./ec2-states.ts";
+import { startMoto } from "./moto-server.ts";
+import { itemsOf, parseXml, textOf } from "./xml.ts";
+
+/** moto behind the proxy, with an image and a subnet, and drivers on it. */
+export interface TestEc2 extends AsyncDisposable {
+  readonly proxy: Ec2Proxy;
+  readonly image: string;
+  readonly subnetId: string;
+  open(changes?: Partial<AwsCloudOptions>): Promise<CloudDriver>;
+}
+
+/** Credentials that only moto takes. */
+const credentials = { accessKeyId: "test", secretAccessKey: "test" };
+
+/** @param delays of the proxy, milliseconds */
+export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<TestEc2> {
+  const stack = new AsyncDisposableStack();
+  const moto = stack.use(await startMoto());
+  const proxy = stack.use(new Ec2Proxy(moto.url, delays));
+  const endpointURL = await proxy.start();
+  const subnets = parseXml((await proxy.ask("DescribeSubnets")).body);
+  const subnetId = textOf(itemsOf(subnets, "subnetSet")[0], "subnetId");
+  const registered = await proxy.ask("RegisterImage", {
+    Name: "kip-cell-test",
+    Architecture: "x86_64",
+    RootDeviceName: "/dev/xvda",
+  });
+  const image = textOf(parseXml(registered.body), "imageId");
+  return {
+    proxy,
+    image,
+    subnetId,
+    open: async (changes) =>
+      await openAwsCloud({
+        owner: "tests",
+        region: "us-east-1",
+        credentials,
+        endpointURL,
+        subnetID: subnetId,
+        times: { pollMs: 50, endsMs: 200, batchMs: 2, consistencyMs: 5000 },
+        ...changes,
+      }),
+    [Symbol.asyncDispose]: async () => await stack.disposeAsync(),
+  };
+}
