@@ -1,17 +1,18 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import type { ServerHttp2Stream } from "node:http2";
 import net from "node:net";
 import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AgentError } from "@kip/agent-api";
-import { hasPipes, type Logger } from "@kip/base";
+import { errorText, hasPipes, type Logger } from "@kip/base";
 
 /**
  * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
  * localhost only are reached too.
  *
  * A socket belongs to the network namespace of the thread that made it and Node cannot change that,
- * so `socat` is run in the pod's namespace; it passes the end of each direction on by itself.
+ * so `socat` is run with a socket of the pod's namespace; it passes the end of each direction on by itself.
  */
 export async function servePortForward(
   stream: ServerHttp2Stream,
@@ -41,11 +42,18 @@ export async function servePortForward(
 }
 
 async function connectLocally(port: number): Promise<Duplex> {
-  const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true });
-  await new Promise<void>((resolve, reject) => {
-    socket.once("connect", resolve);
-    socket.once("error", (error) => reject(refused(port, error.message)));
-  });
+  try {
+    return await connected("127.0.0.1", port);
+  } catch (error) {
+    return await connected("::1", port).catch(() => {
+      throw refused(port, errorText(error));
+    });
+  }
+}
+
+async function connected(host: string, port: number): Promise<Duplex> {
+  const socket = net.connect({ host, port, allowHalfOpen: true });
+  await once(socket, "connect");
   return socket;
 }
 
@@ -63,16 +71,38 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
       logger.debug("Received a message of the forwarding program", { output: text.trim() }),
     );
   child.on("exit", (code) => {
-    if (code !== 0) connection.destroy(refused(port, `socat ended with ${code}`));
+    if (code !== 0) connection.destroy(refused(port, `the forwarding program ended with ${code}`));
   });
   connection.once("close", () => child.kill("SIGKILL"));
   return connection;
 }
 
+/**
+ * For perl-base, as this `socat` tries no second address: connects by IPv4, else by IPv6 as containerd does, since a program that
+ * listens on "localhost" may have only one of them. Descriptors up to `$^F` are kept for the program that is started.
+ */
+const dial = `
+my $port = shift;
+my @ways = (
+  [AF_INET, pack_sockaddr_in($port, INADDR_LOOPBACK)],
+  [AF_INET6, pack_sockaddr_in6($port, Socket::IN6ADDR_LOOPBACK)],
+);
+$^F = 255;
+my $problem;
+for (@ways) {
+  my ($family, $address) = @$_;
+  if (socket(S, $family, SOCK_STREAM, 0) && connect(S, $address)) {
+    exec 'socat', '-t', '86400', 'STDIO', 'FD:' . fileno(S) . ',shut-down';
+  }
+  $problem = $problem || "$!\\n";
+}
+die $problem;
+`;
+
 /** Dials a port of a network namespace's own loopback. No address is part of the request, so none elsewhere is reached. */
 export function dialCommand(namespace: string, port: number): readonly string[] {
-  const socat = ["socat", "-t", "86400", "STDIO", `TCP4:127.0.0.1:${port}`];
-  return ["/usr/bin/nsenter", `--net=${namespace}`, ...socat];
+  const perl = ["/usr/bin/perl", "-MSocket", "-e", dial, String(port)];
+  return ["/usr/bin/nsenter", `--net=${namespace}`, ...perl];
 }
 
 function refused(port: number, reason: string): AgentError {
