@@ -7,6 +7,7 @@ import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { containerStatus } from "./container-status.ts";
+import { maxMessageLength, shortState } from "./termination-messages.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
 /** The three lists of container statuses of a pod. */
@@ -45,6 +46,9 @@ export function reportedLists(
   ]);
   const report = withPlausibleResources(given, { machine: agent.machine, specs, published });
   const hasStopSignals = namesStopSignal(pod);
+  const { initContainers = [], containers: main, ephemeralContainers = [] } = pod.spec;
+  const count = initContainers.length + main.length + ephemeralContainers.length;
+  const messageLength = maxMessageLength(count);
   const build = (
     reports: readonly ContainerReport[],
     fresh: readonly ContainerStatus[] = [],
@@ -60,16 +64,29 @@ export function reportedLists(
         volumeMounts: mountStatuses(spec),
         stopSignal: hasStopSignals ? report.stopSignal : undefined,
       };
-      return defined({ ...showable(continued(report, facts), pod, each), ...ofRun });
+      const status = showable(continued(report, facts), pod, each);
+      return defined({ ...status, ...shortStates(status, messageLength), ...ofRun });
     });
   };
-  const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses);
+  const ephemeral = ephemeralStatuses(report, containers, known.ephemeralContainerStatuses).map(
+    (status) => ({ ...status, ...shortStates(status, messageLength) }),
+  );
   return defined({
     initContainerStatuses:
       waiting.initContainerStatuses &&
       build(report.initContainers, waiting.initContainerStatuses, known.initContainerStatuses),
     containerStatuses: build(report.containers, waiting.containerStatuses, known.containerStatuses),
     ephemeralContainerStatuses: ephemeral.length > 0 ? ephemeral : undefined,
+  });
+}
+
+function shortStates(
+  { state, lastState }: ContainerStatus,
+  messageLength: number,
+): Pick<ContainerStatus, "state" | "lastState"> {
+  return defined({
+    state: state && shortState(state, messageLength),
+    lastState: lastState && shortState(lastState, messageLength),
   });
 }
 

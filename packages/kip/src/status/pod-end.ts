@@ -1,12 +1,11 @@
 import type { PodReport } from "@kip/agent-api";
-import type { ContainerState, ContainerStatus, Pod } from "@kip/k8s-types";
+import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
+import { maxMessageLength, shortState } from "./termination-messages.ts";
 
-/** All termination messages of a pod together, characters; as much as the kubelet keeps. */
-const maxMessages = 12 * 1024;
 /** A Cell with a larger end than this, characters of JSON, may be more than the API server's store takes. */
 const maxEnd = 200 * 1024;
 
@@ -25,7 +24,7 @@ export function storedEnd(end: PodEnd): PodEnd {
   const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = end;
   const lists = { initContainerStatuses, containerStatuses, ephemeralContainerStatuses };
   const count = Object.values(lists).reduce((sum, list) => sum + (list?.length ?? 0), 0);
-  const messageLength = Math.floor(maxMessages / Math.max(1, count));
+  const messageLength = maxMessageLength(count);
   const short = (list: readonly ContainerStatus[] | undefined): ContainerStatus[] | undefined =>
     list?.map((each) => shortened(each, messageLength));
   const { phase, reason, message } = end;
@@ -45,12 +44,4 @@ function shortened(status: ContainerStatus, messageLength: number): ContainerSta
     state: status.state && shortState(status.state, messageLength),
     lastState: status.lastState && shortState(status.lastState, 0),
   });
-}
-
-function shortState(state: ContainerState, messageLength: number): ContainerState {
-  const { terminated } = state;
-  if (!terminated) return state;
-  const { message, ...rest } = terminated;
-  const kept = message?.slice(0, messageLength) ?? "";
-  return { terminated: kept === "" ? rest : { ...rest, message: kept } };
 }

@@ -64,6 +64,30 @@ describe("podStatus()", () => {
     assert.equal(status?.startTime, "2026-01-01T00:00:00Z");
   });
 
+  it("shares 12 KiB among the termination messages of all containers, as a kubelet does", () => {
+    const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
+    const message = "x".repeat(4096);
+    const end = { exitCode: 1, reason: "Error", message, finishedAt: "2026-01-01T00:50:00Z" };
+    const given = report("Running");
+    const [one] = given.containers;
+    assert.ok(one);
+    const containers = names.map((name) => ({
+      ...one,
+      name,
+      running: undefined,
+      terminated: end,
+      lastTerminated: end,
+    }));
+    const spec = { ...pod.spec, containers: names.map((name) => ({ name, image: "i" })) };
+    const state = cellStateWith({ agent: { report: { ...given, containers } } });
+    const { containerStatuses = [] } = podStatus(state, { ...pod, spec }, now) ?? {};
+    const lengths = containerStatuses.map(({ state: current, lastState }) => [
+      current?.terminated?.message?.length,
+      lastState?.terminated?.message?.length,
+    ]);
+    assert.deepEqual([...new Set(lengths.flat())], [1024]);
+  });
+
   it("has the conditions of a resize while there is one, and none after the pod's end", () => {
     const resize = {
       resizePending: { reason: "Infeasible", message: "too much", podGeneration: 3 },
