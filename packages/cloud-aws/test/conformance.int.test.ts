@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { after, it } from "node:test";
 import { systemClock } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
@@ -8,6 +9,7 @@ import {
   type FaultRuleStore,
 } from "@kip/cloud/faults";
 import { describeCloudDriver } from "@kip/cloud/testing";
+import { iamPolicy } from "../src/policy/index.ts";
 import { whyNoMoto } from "./support/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
@@ -37,6 +39,16 @@ async function describeAwsCloud(): Promise<void> {
       interruption: "notices of spot instances are not read yet",
       callCount: "EC2 reports no changes by itself: one loop asks for all who wait",
     },
+  });
+
+  it("calls no action that kip iam print leaves out", () => {
+    const allowed = new Set(iamPolicy().Statement.flatMap(({ Action }) => Action));
+    const called = new Set(ec2.proxy.actions.map((action) => `ec2:${action}`));
+    assert.ok(called.size > 10, [...called].join(" "));
+    assert.deepEqual(
+      [...called].filter((name) => !allowed.has(name)),
+      [],
+    );
   });
 }
 

@@ -20,15 +20,15 @@ registries:
   - host: a.test
 cloud:
   local: {}
-  aws: {}
+  gce: {}
 `;
     assert.deepEqual(problemsOf(text), [
       "line 2: cells.defaultVolumeSze: there is no such key. Did you mean cells.defaultVolumeSize?",
       "line 6: cells.standbyCells[1].count: a whole number of 0 or more expected, found -1",
       "line 6: cells.standbyCells[1].instanceType: it is missing or blank",
       'line 9: registries[1].host: "a.test" has an entry already',
-      "line 12: cloud.aws: there is cloud.local already. Give exactly one of cloud.local, cloud.aws, cloud.gce and cloud.azure",
-      "line 12: cloud.aws: this version has no driver for this cloud. Use cloud.local",
+      "line 12: cloud.gce: there is cloud.local already. Give exactly one of cloud.local, cloud.aws, cloud.gce and cloud.azure",
+      "line 12: cloud.gce: this version has no driver for this cloud. Use cloud.local or cloud.aws",
     ]);
   });
 

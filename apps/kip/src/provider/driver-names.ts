@@ -1,2 +1,2 @@
 /** The clouds of `provider.yaml` that this version has a driver for. */
-export const driverNames: readonly string[] = ["local"];
+export const driverNames: readonly string[] = ["local", "aws"];

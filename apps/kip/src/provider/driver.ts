@@ -1,4 +1,4 @@
-import { defined, systemClock, type Logger } from "@kip/base";
+import { defined, systemClock, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
@@ -16,22 +16,56 @@ export async function openDriver(
   controllerID: string,
   logger: Logger,
 ): Promise<CloudDriver> {
-  const { name, local } = config.cloud;
+  const { name } = config.cloud;
   if (!driverNames.includes(name)) {
     throw new KipError(
       "CLOUD_DRIVER_MISSING",
       `Cannot use cloud "${name}": this version has no driver for it`,
-      {
-        remedy: "Use cloud.local",
-      },
+      { remedy: `Use cloud.${driverNames.join(" or cloud.")}` },
     );
   }
+  const options = {
+    owner: controllerID,
+    clock: systemClock,
+    logger: logger.with({ component: "cloud", driver: name }),
+  };
+  return name === "aws"
+    ? await openAws(config, options)
+    : await openLocal(config.cloud.local, options);
+}
+
+interface DriverOptions {
+  readonly owner: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Loaded late: the SDK is heavy. */
+async function openAws(config: ProviderConfig, options: DriverOptions): Promise<CloudDriver> {
+  const { openAwsCloud } = await import("@kip/cloud-aws");
+  const { accessKeyID: accessKeyId, secretAccessKey, ...settings } = config.cloud.aws;
+  const { extraCIDRs, extraSecurityGroups } = config;
+  const hasKeys = accessKeyId !== undefined && secretAccessKey !== undefined;
+  return await openAwsCloud({
+    ...options,
+    ...settings,
+    extraCIDRs,
+    extraSecurityGroups,
+    environment: process.env,
+    credentials: hasKeys ? { accessKeyId, secretAccessKey } : undefined,
+  });
+}
+
+async function openLocal(
+  local: ProviderConfig["cloud"]["local"],
+  options: DriverOptions,
+): Promise<CloudDriver> {
   // Machines outlive the processes of a local cluster, so they do not carry its mark.
   delete process.env[markerVariable];
   const stateDir = local.stateDir ?? "/var/lib/kip/cells";
   const cloud = await createLocalCloud(
     defined({
-      owner: controllerID,
+      ...options,
       stateDir,
       imagesDir: local.imagesDir ?? "/var/cache/kip/images",
       namespace: local.namespace,
@@ -45,12 +79,10 @@ export async function openDriver(
       dnsService: local.dnsService,
       templates: local.templates,
       templatesDir: local.templatesDir,
-      logger: logger.with({ component: "cloud", driver: name }),
-      clock: systemClock,
     }),
   );
   await cloud.prepareNetwork();
-  return local.faultInjection === true ? await withFaults(cloud, stateDir, logger) : cloud;
+  return local.faultInjection === true ? await withFaults(cloud, stateDir, options.logger) : cloud;
 }
 
 /** The cloud of `kip up`, in which `kip local` can cause faults. */

@@ -24,6 +24,38 @@ const oneCloud: Check = ({ cloud }) => {
 const awsKeyPair: Check = ({ cloud }) =>
   bothOrNeither(["cloud", "aws"], cloud?.aws, "accessKeyID", "secretAccessKey");
 
+const awsTls: Check = ({ cloud }) => {
+  const { insecureTLSSkipVerify, endpointURL } = cloud?.aws ?? {};
+  if (insecureTLSSkipVerify !== true || endpointURL !== undefined) return [];
+  const message = "it needs cloud.aws.endpointURL: AWS' own API has valid certificates";
+  return [note(["cloud", "aws", "insecureTLSSkipVerify"], message)];
+};
+
+const awsImageKeys: readonly string[] = [
+  "imageIDs",
+  "owners",
+  "executableUsers",
+  "filters",
+  "name",
+];
+
+const awsImages: Check = ({ cloud, cells }) => {
+  if (!cloud?.aws) return [];
+  const specs: readonly (readonly [KeyPath, Readonly<Record<string, string>>])[] = [
+    [["cells", "bootImageSpec"], cells?.bootImageSpec ?? {}],
+    ...Object.entries(cells?.bootImages ?? {}).map(
+      ([name, spec]) => [["cells", "bootImages", name], spec] as const,
+    ),
+  ];
+  return specs.flatMap(([path, spec]) =>
+    Object.keys(spec)
+      .filter((key) => !awsImageKeys.includes(key))
+      .map((key) =>
+        note([...path, key], "images of AWS have no such key", `Use ${awsImageKeys.join(", ")}`),
+      ),
+  );
+};
+
 const azureNetwork: Check = ({ cloud }) =>
   bothOrNeither(["cloud", "azure"], cloud?.azure, "virtualNetworkName", "subnetName");
 
@@ -124,6 +156,8 @@ const cache: Check = ({ images, cells }) => {
 const checks: readonly Check[] = [
   oneCloud,
   awsKeyPair,
+  awsTls,
+  awsImages,
   gceCredentials,
   azureNetwork,
   healthcheck,

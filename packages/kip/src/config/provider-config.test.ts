@@ -108,7 +108,7 @@ describe("decodeProviderConfig()", () => {
     assert.equal(config.defaultVolumeBytes, 5 * 2 ** 30);
     assert.deepEqual(config.capacity, {});
     assert.equal(config.unreachableLimitMs, 90_000);
-    assert.deepEqual(config.cloud, { name: "local", local: {} });
+    assert.deepEqual(config.cloud, { name: "local", local: {}, aws: {} });
   });
 
   it("takes the node's capacity by either key, which must not differ", () => {
@@ -177,7 +177,7 @@ describe("decodeProviderConfig()", () => {
 
   it("reads a section without keys, as YAML has it with nothing behind the colon", () => {
     const { cloud } = decodeProviderConfig({ cloud: { local: null }, cells: null });
-    assert.deepEqual(cloud, { name: "local", local: {} });
+    assert.deepEqual(cloud, { name: "local", local: {}, aws: {} });
   });
 
   const conflicting: readonly (readonly [object, readonly string[]])[] = [
@@ -185,6 +185,25 @@ describe("decodeProviderConfig()", () => {
     [
       { cloud: { aws: { accessKeyID: "a" } } },
       ["cloud.aws.accessKeyID: it needs cloud.aws.secretAccessKey"],
+    ],
+    [
+      { cloud: { aws: { insecureTLSSkipVerify: true } } },
+      [
+        "cloud.aws.insecureTLSSkipVerify: it needs cloud.aws.endpointURL: AWS' own API has valid certificates",
+      ],
+    ],
+    [
+      {
+        cloud: { aws: {} },
+        cells: {
+          bootImageSpec: { imageIDs: "ami-1", id: "x" },
+          bootImages: { old: { project: "x" } },
+        },
+      },
+      [
+        "cells.bootImageSpec.id: images of AWS have no such key",
+        "cells.bootImages.old.project: images of AWS have no such key",
+      ],
     ],
     [
       {

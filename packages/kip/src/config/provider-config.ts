@@ -15,6 +15,9 @@ export type ProviderDocument = Read<typeof providerKeys>;
 /** Settings of the local cloud, without defaults. */
 export type LocalCloudSettings = NonNullable<Read<typeof cloudKeys>["local"]>;
 
+/** Settings of AWS, without defaults. */
+export type AwsCloudSettings = NonNullable<Read<typeof cloudKeys>["aws"]>;
+
 /** Settings of an installation, from `provider.yaml`; defaults applied. */
 export interface ProviderConfig {
   /** The one cloud chosen. */
@@ -22,7 +25,13 @@ export interface ProviderConfig {
     readonly name: "local" | "aws" | "gce" | "azure";
     /** Of the local cloud; empty for another one. */
     readonly local: LocalCloudSettings;
+    /** Of AWS; empty for another one. */
+    readonly aws: AwsCloudSettings;
   };
+  /** Ranges that reach cells besides the cloud's network, where the cloud has a firewall for cells. */
+  readonly extraCIDRs: readonly string[];
+  /** Further firewall groups of cells, by the cloud's IDs. */
+  readonly extraSecurityGroups: readonly string[];
   readonly controllerID: string | undefined;
   readonly bootImageSpec: Readonly<Record<string, string>>;
   /** Image specifications that pods may choose by name. */
@@ -105,6 +114,8 @@ function toConfig(document: ProviderDocument): ProviderConfig {
   const healthySeconds = cells.healthcheck?.status?.healthyTimeout ?? 90;
   return {
     cloud: theCloud(document.cloud ?? {}),
+    extraCIDRs: cells.extraCIDRs ?? [],
+    extraSecurityGroups: cells.extraSecurityGroups ?? [],
     controllerID: document.testing?.controllerID,
     bootImageSpec: cells.bootImageSpec ?? {},
     bootImages: cells.bootImages ?? {},
@@ -138,5 +149,5 @@ function nodeSettings(
 function theCloud(cloud: NonNullable<ProviderDocument["cloud"]>): ProviderConfig["cloud"] {
   const names = ["local", "aws", "gce", "azure"] as const;
   const name = names.find((each) => cloud[each] !== undefined) ?? "local";
-  return { name, local: cloud.local ?? {} };
+  return { name, local: cloud.local ?? {}, aws: cloud.aws ?? {} };
 }

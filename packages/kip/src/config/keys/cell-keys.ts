@@ -100,11 +100,13 @@ export const cellKeys = section(
       { replacedBy: "the agent is part of the cell image, `cells.bootImageSpec`" },
     ),
     extraCIDRs: list(value(cidr), {
-      replacedBy:
-        "pods are reached as NetworkPolicies allow, and agents by kip alone; see [networking](networking.md)",
+      meaning:
+        "AWS: ranges besides those of the VPC that the cells' security group lets in; other clouds have no such group",
+      reload: "restart",
     }),
     extraSecurityGroups: list(value(text), {
-      replacedBy: "NetworkPolicies say who reaches a pod; see [networking](networking.md)",
+      meaning: "AWS: IDs of security groups that cells have besides Kip's own",
+      reload: "restart",
     }),
     statusInterval: value(integer(0), {
       replacedBy: "agents report each change at once, nothing is polled",

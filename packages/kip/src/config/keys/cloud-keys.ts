@@ -88,6 +88,11 @@ const aws = section(
       replacedBy: "cells are EC2 instances; the original called nothing of ECS either",
     }),
     endpointURL: value(url, { meaning: "URL of the EC2 API, for tests" }),
+    sourceDestCheck: value(flag, {
+      meaning:
+        "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",
+      fallback: "`false`",
+    }),
     insecureTLSSkipVerify: value(flag, {
       meaning: "whether the API's certificate is not verified, for tests",
       fallback: "`false`",

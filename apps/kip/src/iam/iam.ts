@@ -1,0 +1,45 @@
+import { defined, OptionError, type Option } from "@kip/base";
+import { iamPolicy } from "@kip/cloud-aws/policy";
+import { parseCommand } from "../cli/parse-command.ts";
+import { separateWords } from "../cli/separate-words.ts";
+import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
+import { KipError } from "../errors.ts";
+
+const usage = `Usage: kip iam print FILE [options]
+
+Prints the least policy of IAM that kip needs on AWS with a provider.yaml, as JSON. Asks nothing of AWS.`;
+
+const options: readonly Option[] = [
+  {
+    flag: "owner",
+    type: "string",
+    help: "ID of the installation, to which the policy is then limited; default any",
+  },
+  { flag: "help", type: "boolean", help: "show this text" },
+];
+
+/** Runs `kip iam`. */
+export async function iamCommand(args: readonly string[]): Promise<void> {
+  const { words, flags } = separateWords(args);
+  const values = parseCommand(usage, options, flags);
+  if (!values) return;
+  const [action, file, ...more] = words;
+  if (action !== "print" || file === undefined || more.length > 0)
+    throw new OptionError("OPTION_MISSING", "Cannot print: write kip iam print FILE", {
+      remedy: "See kip iam --help",
+    });
+  const { config, problems } = readConfigText(await readConfigFile(file));
+  if (!config) throw configError(file, problems);
+  if (config.cloud.name !== "aws")
+    throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
+  const { region, subnetID, sourceDestCheck } = config.cloud.aws;
+  const policy = iamPolicy(
+    defined({
+      region,
+      subnetID,
+      owner: values.text("owner") ?? config.controllerID,
+      switchesSourceDestCheck: sourceDestCheck !== true,
+    }),
+  );
+  process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);
+}
