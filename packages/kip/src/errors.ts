@@ -20,6 +20,8 @@ export type ProviderErrorCode =
   | "LOG_ARCHIVE_FAILED"
   /** Every machine that fits a pod costs more than its annotation allows. */
   | "PRICE_ABOVE_LIMIT"
+  /** A pool of standby cells asks for a machine that there is none of. */
+  | "STANDBY_POOL_INVALID"
   /** A pod has volumes of a kind that cells cannot have. */
   | "VOLUME_UNSUPPORTED";
 

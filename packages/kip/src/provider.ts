@@ -24,7 +24,8 @@ import { ProviderError } from "./errors.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
-import { hasEnded, wasClaimed, type PodRef } from "./state/cell-state.ts";
+import { hasEnded, isInUse, wasClaimed, type PodRef } from "./state/cell-state.ts";
+import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
@@ -39,8 +40,10 @@ export interface KipProviderOptions {
   readonly steps: CellSteps;
   readonly handlerOf: HandlerLookup;
   readonly chooser: Pick<CellChooser, "sizeOf">;
-  /** Cells of this node, as the API has them; synced before the provider starts. */
-  readonly cells: Informer<Cell>;
+  /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
+  readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list">;
+  /** Ends a Cell of a pod that has another one, and counts. @default there are no standby cells */
+  readonly standby?: Pick<StandbyCells, "endStray" | "metrics"> | undefined;
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
@@ -91,12 +94,39 @@ export class KipProvider implements PodProvider {
 
   /** A Cell was added or changed in the API. */
   cellChanged(cell: Cell): void {
-    this.#workers.get(cell.spec.podRef.uid)?.cellSeen(cell);
+    const worker = this.#workers.get(cell.spec.podRef.uid);
+    if (worker) this.#cellSeen(worker, cell);
+  }
+
+  /** A pod has one cell. */
+  #cellSeen(worker: CellWorker, cell: Cell): void {
+    worker.cellSeen(cell);
+    const { uid } = cell.metadata;
+    const notice = this.#notices.get(uid);
+    if (notice) worker.interrupted(notice);
+    const { cell: present, history } = worker.state;
+    if (!present.object || present.object.metadata.uid === uid || history.goneCells.has(uid))
+      return;
+    this.#options.standby?.endStray(cell);
   }
 
   /** A Cell was deleted from the API. */
   cellGone(cell: Cell): void {
     this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
+  }
+
+  /**
+   * Asks the cloud whether the cells run whose agents are out of reach; not if there are none.
+   *
+   * @throws {CloudError} nothing is concluded from that
+   */
+  async askCloud(): Promise<void> {
+    const workers = [...this.#workers.values()].filter(({ unreachable }) => unreachable);
+    if (workers.length === 0) return;
+    const instances = await this.#options.driver.list();
+    const running = instances.filter(({ state }) => state === "running");
+    const tokens = new Set(running.map(({ token }) => token));
+    for (const worker of workers) worker.cloudAsked(tokens);
   }
 
   /** Whether this pod has a worker. */
@@ -225,7 +255,7 @@ export class KipProvider implements PodProvider {
 
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
     const { cells, chooser } = this.#options;
-    const cell = newestCell(cells.list(), pod.metadata.uid);
+    const [cell] = cellsOf(cells.list(), pod.metadata.uid);
     const { capacity, allocatable = capacity } = this.#nodeFacts;
     return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
@@ -299,8 +329,8 @@ export class KipProvider implements PodProvider {
   }
 
   metricFamilies(): readonly MetricFamily[] {
-    const { metrics, cells } = this.#options;
-    return metrics.families(cells.list());
+    const { metrics, cells, standby } = this.#options;
+    return [...metrics.families(cells.list()), ...(standby?.metrics() ?? [])];
   }
 
   /** Ends all workers. Pods and cells stay as they are. */
@@ -368,13 +398,17 @@ export class KipProvider implements PodProvider {
       limits,
       clock,
       logger: logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
-      onChange: ({ status }) => publisher.status(status),
+      onChange: ({ status, cell }) => {
+        publisher.status(status);
+        // A standby cell has perhaps had its notice before it had the pod.
+        const notice = this.#notices.get(cell.object?.metadata.uid ?? "");
+        if (notice) worker.interrupted(notice);
+      },
       onReport: (report, cellUid) => publisher.report(report, cellUid),
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
     this.#workers.set(uid, worker);
-    worker.cellSeen(newestCell(this.#options.cells.list(), uid));
-    for (const notice of this.#notices.values()) worker.interrupted(notice);
+    for (const cell of cellsOf(this.#options.cells.list(), uid)) this.#cellSeen(worker, cell);
     return worker;
   }
 
@@ -397,8 +431,11 @@ function notFound(what: string, pod: Pod, cause?: unknown): VirtualKubeletError 
   });
 }
 
-function newestCell(cells: readonly Cell[], podUid: string): Cell | undefined {
+/** The Cells of a pod: first the one that has it, else the newest; a further one is a mistake that is mended. */
+function cellsOf(cells: readonly Cell[], podUid: string): readonly Cell[] {
+  const isUsed = ({ metadata, status }: Cell): boolean =>
+    metadata.deletionTimestamp === undefined && status !== undefined && isInUse(status.phase);
   return cells
     .filter((cell) => cell.spec.podRef.uid === podUid)
-    .sort((a, b) => b.spec.attempt - a.spec.attempt)[0];
+    .sort((a, b) => Number(isUsed(b)) - Number(isUsed(a)) || b.spec.attempt - a.spec.attempt);
 }

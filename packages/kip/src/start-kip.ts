@@ -10,7 +10,7 @@ import {
 import type { NodeFacts } from "@kip/virtual-kubelet";
 import { noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { handlersInApi } from "./admission/runtime-class.ts";
-import type { CellSteps } from "./cell/cell-step.ts";
+import type { CellLimits } from "./cell/observe-cell.ts";
 import { createCellSteps } from "./cell/steps/cell-steps.ts";
 import { PodReplacement } from "./store/pod-replacement.ts";
 import { CellStore } from "./store/cell-store.ts";
@@ -28,10 +28,14 @@ import { KipMetrics } from "./metrics/kip-metrics.ts";
 import { measuredDriver } from "./metrics/measured-driver.ts";
 import { ClusterNetwork } from "./network/cluster-network.ts";
 import { KnownNetworkFacts } from "./network/network-facts.ts";
-import { KipProvider } from "./provider.ts";
+import { KipProvider, type KipProviderOptions } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
 import { architectureLabel } from "./selection/pod-placement.ts";
-import { nodeLabel, type Cell } from "./state/cell.ts";
+import { StandbyCells } from "./standby/standby-cells.ts";
+import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.ts";
+
+/** A Cell as the API has it. */
+type AnyCell = (Cell | StandbyCell) & KubeObject;
 
 /** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
 const collectIntervalMs = 60_000;
@@ -102,14 +106,20 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
   const opened = await openParts(options);
   const stop = new AbortController();
   try {
-    const { provider, cells, network } = createProvider(options, opened, stop.signal);
+    const { provider, cells, steps, standby, network } = createProvider(
+      options,
+      opened,
+      stop.signal,
+    );
     network.start();
     await cells.synced;
-    const collecting = collect(options, { store: opened.store, cells, provider }, stop.signal);
+    standby.start(steps.standby, cells.list());
+    const collecting = collect(options, { ...opened, cells, provider }, stop.signal);
     return {
       provider,
       reconfigure: async (config) => {
         opened.settings.current = config;
+        standby.reconfigured();
         const { nodeInfo } = opened.nodeFacts;
         const facts = await readNodeFacts({ ...options, config });
         // Its IDs are those of this start of kip.
@@ -117,7 +127,7 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
       },
       [Symbol.asyncDispose]: async () => {
         stop.abort();
-        await provider.stop();
+        await Promise.all([provider.stop(), standby.stop()]);
         await collecting;
       },
     };
@@ -148,53 +158,109 @@ function createProvider(
   signal: AbortSignal,
 ): {
   readonly provider: KipProvider;
-  readonly cells: Informer<Cell & KubeObject>;
+  readonly cells: Informer<AnyCell>;
+  readonly steps: ReturnType<typeof createCellSteps>;
+  readonly standby: StandbyCells;
   readonly network: ClusterNetwork;
 } {
-  const { client, driver, nodeName, metrics, clock, logger } = options;
-  const { settings } = opened;
+  const { client, driver, metrics, clock, logger } = options;
   const archive = new LogArchive(options.logDir, logger);
   const facts = new KnownNetworkFacts({ driver, clock, logger });
   const network = createNetwork(options, facts, signal);
-  const chooser = createChooser(options, settings);
+  const chooser = createChooser(options, opened.settings);
+  const limits = limitsOf(opened.settings);
+  const standby = createStandby(options, opened, { chooser, limits });
   const steps = createSteps(options, opened, {
     archive,
     chooser,
     network,
+    standby,
     dns: () => dnsSettings(options, facts),
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
-  const cells = createInformer<Cell & KubeObject>({
-    client,
-    path: paths.cells(),
-    query: { labelSelector: `${nodeLabel}=${nodeName}` },
-    onEvent: ({ type, object }) =>
-      type === "deleted" ? provider.cellGone(object) : provider.cellChanged(object),
-    logger,
-    clock,
-    signal,
-  });
+  const cells = followCells(options, { provider: () => provider, standby }, signal);
   const provider: KipProvider = new KipProvider({
     driver,
     steps,
     chooser,
     handlerOf: handlersInApi(client),
-    cells,
+    cells: cellsWithPods(cells),
+    standby,
     archive,
-    limits: {
-      bootMs: 20 * 60_000,
-      get unreachableLimitMs() {
-        return settings.current.unreachableLimitMs;
-      },
-      drainLeewayMs: 15_000,
-    },
+    limits,
     nodeFacts: opened.nodeFacts,
     metrics,
     clock,
     logger,
   });
-  return { provider, cells, network };
+  return { provider, cells, steps, standby, network };
+}
+
+function limitsOf(settings: Settings): CellLimits {
+  return {
+    bootMs: 20 * 60_000,
+    get unreachableLimitMs() {
+      return settings.current.unreachableLimitMs;
+    },
+    get isCloudAsked() {
+      return settings.current.cloudHealthIntervalMs !== undefined;
+    },
+    drainLeewayMs: 15_000,
+  };
+}
+
+function createStandby(
+  { driver, clock, logger }: StartKipOptions,
+  { store, settings }: OpenedParts,
+  own: { readonly chooser: CellChooser; readonly limits: CellLimits },
+): StandbyCells {
+  return new StandbyCells({
+    ...own,
+    store,
+    driver,
+    pools: () => settings.current.standbyCells,
+    clock,
+    logger: logger.with({ component: "standby" }),
+  });
+}
+
+/** Watches the Cells of this node. A claimed Cell is no longer a standby cell when its pod's worker sees it. */
+function followCells(
+  { client, nodeName, clock, logger }: StartKipOptions,
+  { provider, standby }: { readonly provider: () => KipProvider; readonly standby: StandbyCells },
+  signal: AbortSignal,
+): Informer<AnyCell> {
+  return createInformer<AnyCell>({
+    client,
+    path: paths.cells(),
+    query: { labelSelector: `${nodeLabel}=${nodeName}` },
+    onEvent: ({ type, object }) => {
+      if (type === "deleted") standby.cellGone(object);
+      else standby.cellSeen(object);
+      if (isStandby(object)) return;
+      if (type === "deleted") provider().cellGone(object);
+      else provider().cellChanged(object);
+    },
+    logger,
+    clock,
+    signal,
+  });
+}
+
+/** A view of the Cells without those that wait for a pod. */
+function cellsWithPods(cells: Informer<AnyCell>): KipProviderOptions["cells"] {
+  return {
+    synced: cells.synced,
+    get isSynced() {
+      return cells.isSynced;
+    },
+    list: () => withPods(cells.list()),
+  };
+}
+
+function withPods(cells: readonly AnyCell[]): Cell[] {
+  return cells.flatMap((cell) => (isStandby(cell) ? [] : cell));
 }
 
 function createNetwork(
@@ -233,8 +299,11 @@ function createChooser(
 function createSteps(
   options: MeasuredOptions,
   { store, identities, settings }: OpenedParts,
-  own: Pick<CellTools, "archive" | "chooser" | "network" | "dns" | "onEvent" | "onProblem">,
-): CellSteps {
+  own: Pick<
+    CellTools,
+    "archive" | "chooser" | "network" | "standby" | "dns" | "onEvent" | "onProblem"
+  >,
+): ReturnType<typeof createCellSteps> {
   const { client, driver, config, metrics, clock, logger } = options;
   const { dockerConfig } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
@@ -255,21 +324,31 @@ function createSteps(
 
 async function collect(
   { client, driver, clock, logger }: StartKipOptions,
-  parts: {
-    readonly store: CellStore;
-    readonly cells: Informer<Cell>;
+  parts: Pick<OpenedParts, "store" | "settings"> & {
+    readonly cells: Informer<AnyCell>;
     readonly provider: KipProvider;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, cells, provider } = parts;
+  const { store, settings, cells, provider } = parts;
   const options = { intervalMs: collectIntervalMs, clock, logger, signal };
+  const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
   await Promise.all([
+    every(
+      {
+        ...options,
+        intervalMs: () => healthMs() ?? collectIntervalMs,
+        what: "ask for cells out of reach",
+      },
+      async () => {
+        if (healthMs() !== undefined) await provider.askCloud();
+      },
+    ),
     every({ ...options, what: "compare the instances with the Cells" }, async () => {
       await collectOrphanInstances({ driver, store, logger });
     }),
     every({ ...options, what: "free the cells of finished pods" }, async () => {
-      await freeFinishedPods({ client, cells: cells.list(), provider });
+      await freeFinishedPods({ client, cells: withPods(cells.list()), provider });
     }),
   ]);
 }

@@ -17,20 +17,42 @@ export function cellPlan(limits: CellLimits): (state: CellState, nowMs: number) 
   return (state, nowMs) => {
     const times = cellTimes(state, limits, nowMs);
     if (times.deadlineIn <= 0) return { steps: [{ kind: "expire" }] };
-    const seen = observeCell(state, limits, nowMs);
-    const next = planCell(seen);
-    if (next.kind === "done") return { steps: [] };
-    const pausedMs = pauseBefore(next, state, nowMs);
-    const limitsMs = Object.values(times).filter((ms) => ms > 0);
-    const wakeInMs = Math.min(...limitsMs, pausedMs > 0 ? pausedMs : Infinity);
-    return {
-      steps: [
-        ...(next.kind === "wait" || pausedMs > 0 ? [] : [next]),
-        ...planReplacement(state, seen),
-      ],
-      wakeAtMs: nowMs + wakeInMs,
-      isWaiting: true,
-    };
+    return planFor(state, observeCell(state, limits, nowMs), { times, nowMs });
+  };
+}
+
+/** Makes the plan for a standby cell, which has no pod: it is started, connected to, and ended, but never started again. */
+export function standbyPlan(
+  limits: CellLimits,
+): (state: CellState, nowMs: number) => Plan<CellStep> {
+  return (state, nowMs) => {
+    if (!state.cell.object) return { steps: [] };
+    const { bootMs, unreachableLimitMs } = limits;
+    const hasAnswered = state.cell.status.phase === "Ready";
+    const own = { ...limits, bootMs: hasAnswered ? unreachableLimitMs : bootMs };
+    const seen = { ...observeCell(state, own, nowMs), isDispatched: true, isLossFinal: false };
+    return planFor(state, seen, { times: cellTimes(state, own, nowMs), nowMs });
+  };
+}
+
+/** The next step, and when to plan again. */
+function planFor(
+  state: CellState,
+  seen: CellObservation,
+  { times, nowMs }: { readonly times: ReturnType<typeof cellTimes>; readonly nowMs: number },
+): Plan<CellStep> {
+  const next = planCell(seen);
+  if (next.kind === "done") return { steps: [] };
+  const pausedMs = pauseBefore(next, state, nowMs);
+  const limitsMs = Object.values(times).filter((ms) => ms > 0);
+  const wakeInMs = Math.min(...limitsMs, pausedMs > 0 ? pausedMs : Infinity);
+  return {
+    steps: [
+      ...(next.kind === "wait" || pausedMs > 0 ? [] : [next]),
+      ...planReplacement(state, seen),
+    ],
+    wakeAtMs: nowMs + wakeInMs,
+    isWaiting: true,
   };
 }
 

@@ -47,6 +47,21 @@ export interface AgentFollower extends Pick<CellContext, "state" | "change"> {
   readonly onLost: () => void;
 }
 
+/** What keeps the identity of a standby cell sees of the state, and changes. */
+export interface StandbyFollower extends Pick<CellContext, "state" | "change"> {
+  /** Whether a pod has the cell: it is followed by that pod's worker. */
+  readonly isReleased: () => boolean;
+  /** Resolves when it is released. */
+  readonly released: Promise<void>;
+}
+
+/** The work that the plan of a standby cell asks for. */
+export interface StandbySteps {
+  readonly executors: Executors<CellStepArgs, CellState, CellChange>;
+  /** Renews the identity of a cell until the connection ends or the cell is released. Never throws. */
+  keepIdentity(client: AgentClient, follower: StandbyFollower): Promise<void>;
+}
+
 /** The work that a cell's plan asks for. */
 export interface CellSteps {
   readonly executors: Executors<CellStepArgs, CellState, CellChange>;

@@ -6,7 +6,7 @@ import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { problemOf } from "../errors.ts";
 import type { CellChange } from "../state/cell-change.ts";
-import { newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
+import { isInUse, newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
 import type { Cell } from "../state/cell.ts";
 import { interruptionMessage } from "../status/disruption.ts";
 import { cellPlan } from "./cell-plan.ts";
@@ -124,6 +124,22 @@ export class CellWorker {
     const leftMs = Date.parse(endsAt) - this.#options.clock.now();
     // Without a time that can be read the pod moves at once.
     this.#reconciler.apply({ kind: "interrupted", notice, leftMs: Math.max(0, leftMs || 0) });
+  }
+
+  /** Token of the instance whose agent is out of reach, of a cell that has the pod. */
+  get unreachable(): string | undefined {
+    const { agent, cell, machine } = this.state;
+    const isOut = agent.client === undefined && agent.unreachableSince !== undefined;
+    return isOut && machine.state === "running" && isInUse(cell.status.phase)
+      ? cell.object?.metadata.uid
+      : undefined;
+  }
+
+  /** The cloud has said which instances run. */
+  cloudAsked(running: ReadonlySet<string>): void {
+    const token = this.unreachable;
+    if (token !== undefined)
+      this.#reconciler.apply({ kind: "cloudAsked", isRunning: running.has(token) });
   }
 
   /** The agent sent a report. */

@@ -1,7 +1,6 @@
 import { hasEnded, isInUse, wasClaimed, type CellState } from "../state/cell-state.ts";
 import { unreachableLimitOf } from "../annotations/read-annotations.ts";
 import type { InstanceState, WantedPod } from "../state/cell-state.ts";
-import type { Cell } from "../state/cell.ts";
 import { lossEnd } from "../status/lost-cell.ts";
 import { heldIn, interruptionStopIn, mustLeave, stopGraceSeconds } from "./interruption.ts";
 
@@ -16,7 +15,7 @@ export interface CellObservation {
   readonly isEndInApi: boolean;
   /** Whether the loss of its cell is the end of the pod. */
   readonly isLossFinal: boolean;
-  readonly cell: Cell | undefined;
+  readonly cell: CellState["cell"]["object"];
   /** Whether the Cell's deletion was requested. */
   readonly isCellDeleted: boolean;
   readonly instance: InstanceState;
@@ -54,6 +53,12 @@ export interface CellLimits {
   readonly bootMs: number;
   /** How long an agent may be out of reach before its cell is lost. @default 90,000 */
   readonly unreachableLimitMs: number;
+  /**
+   * Whether a cell that the cloud says is running counts as well although its agent is out of reach.
+   *
+   * @default false
+   */
+  readonly isCloudAsked?: boolean | undefined;
   /** What stopping may take beyond the pod's grace period. @default 15,000 */
   readonly drainLeewayMs: number;
 }
@@ -138,8 +143,8 @@ function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number)
 
 /** Until the agent's cell is lost. */
 function unhealthyIn(
-  { agent, cell, pod }: CellState,
-  { bootMs, unreachableLimitMs }: CellLimits,
+  { agent, machine, cell, pod }: CellState,
+  { bootMs, unreachableLimitMs, isCloudAsked = false }: CellLimits,
   now: number,
 ): number {
   const { unreachableSince, client, connectedAt = now } = agent;
@@ -147,6 +152,11 @@ function unhealthyIn(
   if (client && now - connectedAt >= shortestUsefulConnectionMs) return Infinity;
   const own = pod.object && unreachableLimitOf(pod.object);
   const limit = isInUse(cell.status.phase) ? (own ?? unreachableLimitMs) : bootMs;
+  if (isCloudAsked && isInUse(cell.status.phase)) {
+    // The time of an answer counts, not the present one: while the cloud does not answer nothing is known.
+    const { cloudAskedAt = -Infinity, cloudSeenAt = -Infinity } = machine;
+    return cloudAskedAt - Math.max(unreachableSince, cloudSeenAt) >= limit ? 0 : Infinity;
+  }
   // A new connection has time to prove stable.
   const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
   return Math.max(unreachableSince + limit, provenAt) - now;

@@ -5,7 +5,7 @@ import { isAbandoned, podStatus } from "../status/pod-status.ts";
 import { restrictReportToPod } from "../status/restrict-report.ts";
 import type { CellChange, CellChanges } from "../state/cell-change.ts";
 import { wasClaimed, withoutCell, type CellState, type Interruption } from "../state/cell-state.ts";
-import type { Cell } from "../state/cell.ts";
+import { isStandby, type Cell, type CellClaim, type StandbyCell } from "../state/cell.ts";
 import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
 
 type Reducers = {
@@ -55,6 +55,10 @@ const reducers: Reducers = {
     const interruption = { ...state.machine.interruption, ...notice, ...times };
     return { ...state, machine: { ...state.machine, interruption } };
   },
+  cloudAsked: ({ machine, ...state }, { isRunning }, nowMs) => ({
+    ...state,
+    machine: { ...machine, cloudAskedAt: nowMs, ...(isRunning && { cloudSeenAt: nowMs }) },
+  }),
   reported,
   agentLost,
   cellCreated: (state, { cell, apiMs }) => {
@@ -244,7 +248,7 @@ function isPresent({ cell }: CellState, uid: string): boolean {
   return cell.object?.metadata.uid === uid;
 }
 
-function cellSeen(state: CellState, seen: Cell): CellState {
+function cellSeen(state: CellState, seen: Cell | StandbyCell): CellState {
   const { cell, history, end } = state;
   const { uid, deletionTimestamp } = seen.metadata;
   // The watch lags behind our own writes: a Cell that was removed must not come back.
@@ -255,7 +259,9 @@ function cellSeen(state: CellState, seen: Cell): CellState {
   const isNewEnd = status.podEnd !== undefined && end.podEnd === undefined;
   const isSame = isDeleted === cell.isDeleted && status === cell.status && !isNewEnd;
   if (cell.object && isSame) return state;
-  const { attempt, restartCounts, ended = {} } = seen.spec;
+  // A standby cell has none of them.
+  const claim: Partial<CellClaim> = isStandby(seen) ? {} : seen.spec;
+  const { attempt = 0, restartCounts = {}, ended = {} } = claim;
   return {
     ...state,
     cell: { ...cell, object: cell.object ?? seen, isDeleted, status },
@@ -288,7 +294,7 @@ function cellDeleted(state: CellState, isLost: boolean, nowMs: number): CellStat
     ...state,
     ...withoutCell,
     history: {
-      attempt: isLost && cell.object ? cell.object.spec.attempt + 1 : history.attempt,
+      attempt: isLost && cell.object ? history.attempt + 1 : history.attempt,
       goneCells,
       losses,
       createAt: losses > 0 ? nowMs + repeatPauseMs(state.podRef, losses) : undefined,

@@ -79,11 +79,19 @@ const healthcheck: Check = ({ cells }) => {
 };
 
 const standbyCells: Check = ({ cells }) =>
-  (cells?.standbyCells ?? []).flatMap(({ spot, dedicated }, index) =>
-    spot === true && dedicated === true
-      ? [note(["cells", "standbyCells", index], "spot and dedicated exclude each other")]
-      : [],
-  );
+  (cells?.standbyCells ?? []).flatMap(({ instanceType, spot, dedicated, bootImage }, index) => {
+    const path = ["cells", "standbyCells", index] as const;
+    const notes: KeyNote[] = [];
+    if (instanceType?.includes("*") === true)
+      notes.push(note([...path, "instanceType"], "a pattern does not say which type to start"));
+    if (spot === true && dedicated === true)
+      notes.push(note(path, "spot and dedicated exclude each other"));
+    if (bootImage !== undefined && !Object.hasOwn(cells?.bootImages ?? {}, bootImage))
+      notes.push(
+        note([...path, "bootImage"], `there is no image "${bootImage}" in cells.bootImages`),
+      );
+    return notes;
+  });
 
 const extendedResources: Check = ({ cells }) =>
   Object.entries(cells?.extendedResources ?? {}).flatMap(([pattern, resources]) =>

@@ -20,6 +20,9 @@ const registry = (entry: object): object => ({ registries: [{ host: "r.test", ..
 const cellConfig = (more: object): object => ({
   cells: { cellConfig: { imageCacheEndpoint: "s:/d", ...more } },
 });
+const standby = (more: object): object => ({
+  cells: { standbyCells: [{ instanceType: "t3.nano", count: 1, ...more }] },
+});
 const { certificate } = await CertificateAuthority.create({ commonName: "ca", validMs: 60_000 });
 
 /** What a key is given for the test that each has an effect. */
@@ -49,12 +52,28 @@ const samples: Readonly<Record<string, object>> = {
   "cells.healthcheck.status.healthyTimeout": {
     cells: { healthcheck: { status: { healthyTimeout: 1.5 } } },
   },
-  "cells.healthcheck.cloudAPI": { cells: { healthcheck: { cloudAPI: { interval: 10 } } } },
+  "cells.healthcheck.cloudAPI.healthyTimeout": {
+    cells: { healthcheck: { cloudAPI: { healthyTimeout: 1.5 } } },
+  },
+  "cells.healthcheck.cloudAPI.interval": {
+    cells: { healthcheck: { cloudAPI: { interval: 10 } } },
+  },
   "cells.cellConfig.imageCacheEndpoint": cellConfig({}),
   "cells.cellConfig.imageCacheMountDir": cellConfig({ imageCacheMountDir: "/x" }),
   "cells.cellConfig.imageCacheMountOpts": cellConfig({ imageCacheMountOpts: "vers=4.1" }),
   "cells.cellConfig.<other>": cellConfig({ "itzoFlag-v": "5" }),
-  "cells.standbyCells": { cells: { standbyCells: [{ instanceType: "t3.nano", count: 0 }] } },
+  "cells.standbyCells[].instanceType": standby({ instanceType: "t3.micro" }),
+  "cells.standbyCells[].count": standby({ count: 2 }),
+  "cells.standbyCells[].spot": standby({ spot: true }),
+  "cells.standbyCells[].dedicated": standby({ dedicated: true }),
+  "cells.standbyCells[].zone": standby({ zone: "a" }),
+  "cells.standbyCells[].privateIPOnly": standby({ privateIPOnly: true }),
+  "cells.standbyCells[].bootImage": {
+    cells: {
+      standbyCells: [{ instanceType: "t3.nano", count: 1, bootImage: "old" }],
+      bootImages: { old: { id: "x" } },
+    },
+  },
   "cells.cloudInitFile": { cells: { cloudInitFile: "/x" } },
   "cells.itzo": { cells: { itzo: { version: "latest", url: "https://x.test" } } },
   "cells.extraCIDRs": { cells: { extraCIDRs: ["10.0.0.0/8"] } },
@@ -92,6 +111,17 @@ const samples: Readonly<Record<string, object>> = {
 const around: Readonly<Record<string, object>> = {
   "cells.cellConfig.imageCacheMountDir": { ...base, ...cellConfig({}) },
   "cells.cellConfig.imageCacheMountOpts": { ...base, ...cellConfig({}) },
+  "cells.standbyCells[].spot": { ...base, ...standby({}) },
+  "cells.standbyCells[].dedicated": { ...base, ...standby({}) },
+  "cells.standbyCells[].zone": { ...base, ...standby({}) },
+  "cells.standbyCells[].privateIPOnly": { ...base, ...standby({}) },
+  "cells.standbyCells[].bootImage": {
+    ...base,
+    cells: {
+      standbyCells: [{ instanceType: "t3.nano", count: 1 }],
+      bootImages: { old: { id: "x" } },
+    },
+  },
   "registries[].endpoint": { ...base, ...registry({}) },
   "registries[].insecure": { ...base, ...registry({}) },
   "registries[].mirrors": { ...base, ...registry({}) },
@@ -227,12 +257,17 @@ describe("decodeProviderConfig()", () => {
       {
         cells: {
           healthcheck: { status: { healthyTimeout: 1 }, cloudAPI: { interval: 10 } },
-          standbyCells: [{ instanceType: "t3.nano", count: 1, spot: true, dedicated: true }],
+          standbyCells: [
+            { instanceType: "t3.nano", count: 1, spot: true, dedicated: true },
+            { instanceType: "t3.*", count: 1, bootImage: "old" },
+          ],
         },
       },
       [
         "cells.healthcheck.cloudAPI: cells.healthcheck.status is given, too",
         "cells.standbyCells[0]: spot and dedicated exclude each other",
+        "cells.standbyCells[1].instanceType: a pattern does not say which type to start",
+        'cells.standbyCells[1].bootImage: there is no image "old" in cells.bootImages',
       ],
     ],
   ];
@@ -291,11 +326,11 @@ describe("checkProviderConfig()", () => {
     const { notices } = checkProviderConfig({
       etcd: { internal: { dataDir: "/opt/milpa/data" } },
       cloud: { local: {} },
-      cells: { standbyCells: [], healthcheck: { cloudAPI: { healthyTimeout: 180 } } },
+      cells: { itzo: {} },
     });
     assert.deepEqual(
       notices.map(({ path }) => pathText(path)),
-      ["etcd", "cells.standbyCells", "cells.healthcheck.cloudAPI"],
+      ["etcd", "cells.itzo"],
     );
     for (const { message } of notices) assert.match(message, /^it has no effect: /);
   });

@@ -2,6 +2,7 @@ import type { DesiredImageSettings, DesiredLogs, DesiredRegistry } from "@kip/ag
 import { bytes, defined } from "@kip/base";
 import { ProviderError } from "../errors.ts";
 import type { ExtendedResources } from "../selection/extended-resources.ts";
+import type { StandbyPool } from "../selection/standby-spec.ts";
 import { conflicts } from "./conflicts.ts";
 import { imageSettings, registrySettings } from "./image-settings.ts";
 import type { cloudKeys } from "./keys/cloud-keys.ts";
@@ -42,10 +43,14 @@ export interface ProviderConfig {
   /** @default the ID of the installation */
   readonly nametag: string | undefined;
   readonly privateIPOnly: boolean;
+  /** Cells that wait for pods. @default none */
+  readonly standbyCells: readonly StandbyPool[];
   /** What instance types have beside processors, memory and disk: by a pattern for their names. @default nothing */
   readonly extendedResources: ExtendedResources;
   /** How long a cell may be out of reach before its pod gets another one, milliseconds. @default 90,000 */
   readonly unreachableLimitMs: number;
+  /** How often the cloud is asked whether a cell out of reach runs, milliseconds. @default never: the agent alone counts */
+  readonly cloudHealthIntervalMs: number | undefined;
   /** The configured part of the virtual node's capacity; for the rest see `nodeResources`. @default none */
   readonly capacity: Readonly<Record<string, string>>;
   /** Folder of the profiles of system calls that pods name. @default "/var/lib/kubelet/seccomp", the kubelet's */
@@ -111,7 +116,6 @@ function noteText({ path, message }: KeyNote): string {
 
 function toConfig(document: ProviderDocument): ProviderConfig {
   const { cells = {}, kubelet = {} } = document;
-  const healthySeconds = cells.healthcheck?.status?.healthyTimeout ?? 90;
   return {
     cloud: theCloud(document.cloud ?? {}),
     extraCIDRs: cells.extraCIDRs ?? [],
@@ -123,13 +127,36 @@ function toConfig(document: ProviderDocument): ProviderConfig {
     defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
     nametag: cells.nametag,
     privateIPOnly: cells.privateIPOnly ?? false,
+    standbyCells: (cells.standbyCells ?? []).map(standbyPool),
     extendedResources: cells.extendedResources ?? {},
-    unreachableLimitMs: healthySeconds * 1000,
+    ...health(cells.healthcheck ?? {}),
     ...nodeSettings(kubelet),
     registries: registrySettings(document.registries ?? []),
     images: imageSettings(document.images ?? {}, cells.cellConfig ?? {}),
     dockerConfig: document.images?.dockerConfig,
   };
+}
+
+type Health = Pick<ProviderConfig, "unreachableLimitMs" | "cloudHealthIntervalMs">;
+
+function health({
+  status,
+  cloudAPI,
+}: NonNullable<NonNullable<ProviderDocument["cells"]>["healthcheck"]>): Health {
+  const { healthyTimeout = cloudAPI ? 180 : 90 } = cloudAPI ?? status ?? {};
+  return {
+    unreachableLimitMs: healthyTimeout * 1000,
+    cloudHealthIntervalMs: cloudAPI && (cloudAPI.interval ?? 60) * 1000,
+  };
+}
+
+function standbyPool(
+  pool: NonNullable<NonNullable<ProviderDocument["cells"]>["standbyCells"]>[number],
+): StandbyPool {
+  // Both are required.
+  const { instanceType = "", count = 0, spot, dedicated, zone, privateIPOnly, bootImage } = pool;
+  const launchType = spot === true ? "spot" : dedicated === true ? "dedicated" : "on-demand";
+  return { instanceType, count, launchType, zone, privateIPOnly, bootImage };
 }
 
 function nodeSettings(

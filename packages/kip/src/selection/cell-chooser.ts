@@ -11,7 +11,7 @@ import type { Pod } from "@kip/k8s-types";
 import { formatBytes, isCodedError } from "@kip/base";
 import { cellConstraints, type CellConstraints } from "../annotations/read-annotations.ts";
 import { ProviderError } from "../errors.ts";
-import type { CellSpec } from "../state/cell.ts";
+import type { CellSpec, StandbySpec } from "../state/cell.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import {
   offersWithResources,
@@ -21,6 +21,7 @@ import {
 import { instanceTypeRequest } from "./instance-type-request.ts";
 import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
 import type { Placement } from "./shortages.ts";
+import { standbySpec, type StandbyPool } from "./standby-spec.ts";
 
 /** Settings of all cells of an installation. */
 export interface CellDefaults {
@@ -89,6 +90,20 @@ export class CellChooser {
       attempt,
       restartCounts,
     };
+  }
+
+  /**
+   * The machine of a pool of standby cells: the one that a pod would get of which {@link choose} takes this type.
+   *
+   * @throws {ProviderError} `STANDBY_POOL_INVALID`; what the cloud reports
+   */
+  async standbySpec(pool: StandbyPool): Promise<StandbySpec> {
+    return await standbySpec(pool, this.#defaults(), this.#driver);
+  }
+
+  /** Zones where the pod may be. @throws {ProviderError} `ANNOTATION_INVALID` */
+  zonesOf(pod: Pod): readonly string[] {
+    return this.#zones(cellConstraints(pod));
   }
 
   /**

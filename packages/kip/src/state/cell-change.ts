@@ -3,7 +3,7 @@ import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { InstanceState, Interruption } from "./cell-state.ts";
-import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
+import type { Cell, CellStatus, EndedContainer, PodEnd, StandbyCell, StartPhase } from "./cell.ts";
 
 /** What changes the state of a pod and its cell, by kind. */
 export interface CellChanges {
@@ -14,7 +14,7 @@ export interface CellChanges {
   readonly removed: { readonly graceSeconds: number; readonly pod?: Pod | undefined };
   /** The pod is terminal in the API. */
   readonly finished: { readonly pod?: Pod | undefined };
-  readonly cellSeen: { readonly cell: Cell };
+  readonly cellSeen: { readonly cell: Cell | StandbyCell };
   /** The Cell was deleted without its finalizer. */
   readonly cellGone: { readonly uid: string };
 
@@ -25,6 +25,8 @@ export interface CellChanges {
     readonly notice: Pick<Interruption, "instanceId" | "endsAt">;
     readonly leftMs: number;
   };
+  /** The cloud was asked for its instances, and has answered. */
+  readonly cloudAsked: { readonly isRunning: boolean };
   readonly reported: { readonly report: PodReport };
   readonly agentLost: object;
 

@@ -2,7 +2,7 @@ import type { AgentClient, DesiredPod, DesiredSeccompProfile, PodReport } from "
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
-import type { Cell, CellStatus, EndedContainer, PodEnd, StartPhase } from "./cell.ts";
+import type { Cell, CellStatus, EndedContainer, PodEnd, StandbyCell, StartPhase } from "./cell.ts";
 
 /** The pod a cell serves. */
 export interface PodRef {
@@ -35,7 +35,7 @@ export interface PodPart {
 
 /** The Cell object of the present cell. */
 export interface CellPart {
-  readonly object?: Cell | undefined;
+  readonly object?: Cell | StandbyCell | undefined;
   readonly isDeleted: boolean;
   /** Its newest status, written or about to be. */
   readonly status: CellStatus;
@@ -54,6 +54,9 @@ export interface MachinePart {
   /** The cloud has no capacity for it: the pod gets another Cell, unless the cloud has started it all the same. */
   readonly isRefused?: boolean | undefined;
   readonly interruption?: Interruption | undefined;
+  /** When the cloud was asked last whether it runs, and when it last said so; while the agent is out of reach. */
+  readonly cloudAskedAt?: number | undefined;
+  readonly cloudSeenAt?: number | undefined;
 }
 
 /** The cloud's notice that it takes the instance back. */

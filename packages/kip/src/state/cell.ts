@@ -31,9 +31,8 @@ export type CellPhase = (typeof cellPhases)[number];
 export const startPhases = ["api", "cloud", "boot", "dial", "pull", "unpack", "start"] as const;
 export type StartPhase = (typeof startPhases)[number];
 
-/** What a cell is for; never changes. */
-export interface CellSpec {
-  readonly podRef: { readonly namespace: string; readonly name: string; readonly uid: string };
+/** The machine that a cell is; never changes, but that a claim makes its disk larger. */
+export interface MachineSpec {
   /** Name of the virtual node that the pod is bound to. */
   readonly nodeName: string;
   /** ID of the kip installation that owns the instance. */
@@ -47,12 +46,31 @@ export interface CellSpec {
   readonly privateIPOnly: boolean;
   /** US dollars. */
   readonly pricePerHour: number;
+  /** Whether it was started before there was a pod for it. */
+  readonly standby?: boolean;
+}
+
+/** The pod of a cell; never changes once it is written. */
+export interface CellClaim {
+  readonly podRef: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** 0 for the pod's first cell; one more for each that replaces a lost one. */
   readonly attempt: number;
+  /** Size of the root disk that the pod needs, bytes, if that of the standby cell was smaller. */
+  readonly rootDiskBytes?: number;
+  /** The size that it was launched with, bytes, if the claim made it larger. */
+  readonly launchedDiskBytes?: number;
   /** Restarts that containers had on earlier cells of this pod, by container name. */
   readonly restartCounts: Readonly<Record<string, number>>;
   /** Containers that ended on earlier cells of this pod and do not run again, by container name. */
   readonly ended?: Readonly<Record<string, EndedContainer>>;
+}
+
+/** What a cell is for. */
+export interface CellSpec extends MachineSpec, Omit<CellClaim, "rootDiskBytes"> {}
+
+/** What a standby cell is for, which waits for its pod. */
+export interface StandbySpec extends MachineSpec {
+  readonly standby: true;
 }
 
 /** The end of a container that does not run again: one that completed, or an ephemeral one. */
@@ -112,6 +130,16 @@ export interface Cell {
   readonly status?: CellStatus;
 }
 
+/** A Cell that waits for its pod: what {@link CellClaim} has is written when a pod claims it, and makes it a {@link Cell}. */
+export interface StandbyCell extends Omit<Cell, "spec"> {
+  readonly spec: StandbySpec;
+}
+
+/** Whether the Cell waits for its pod. */
+export function isStandby(cell: Cell | StandbyCell): cell is StandbyCell {
+  return (cell.spec as Partial<CellClaim>).podRef === undefined; // the one difference
+}
+
 /** Keeps the Cell object until its instance is gone, whichever client deletes it. */
 export const cellFinalizer = "kip.elotl.co/instance";
 
@@ -124,4 +152,9 @@ export const nodeLabel = "kip.elotl.co/node";
  */
 export function cellName(podUid: string, attempt: number): string {
   return attempt === 0 ? `cell-${podUid}` : `cell-${podUid}-${attempt}`;
+}
+
+/** Name of a standby cell, which it keeps when a pod claims it: its certificate and its machine have it. */
+export function standbyName(id: string): string {
+  return `cell-standby-${id}`;
 }

@@ -66,6 +66,31 @@ const endedContainer = {
   properties: { exitCode: integer, reason: text, startedAt: time, finishedAt: time },
 };
 
+/** A standby cell gets its pod once; nothing else of a spec changes. */
+const specRules = [
+  {
+    rule: "has(self.podRef) || (has(self.standby) && self.standby)",
+    message: "a cell has a pod, or stands by for one",
+  },
+  {
+    rule: `self == oldSelf || (!has(oldSelf.podRef) && has(self.podRef) && ${[
+      "nodeName",
+      "controllerID",
+      "instanceType",
+      "launchType",
+      "image",
+      "privateIPOnly",
+      "standby",
+    ]
+      .map((name) => `self.${name} == oldSelf.${name}`)
+      .join(
+        " && ",
+      )} && self.rootDiskBytes >= oldSelf.rootDiskBytes && has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone))`,
+    message:
+      "the spec of a cell never changes, except that a standby cell gets its pod once, and perhaps a larger disk",
+  },
+];
+
 /**
  * The CustomResourceDefinition of cells. Group, version, names and the first seven columns are those
  * of the original Kip; PHASE, PRICE and AGE are new.
@@ -103,14 +128,7 @@ export const cellCrd = {
             properties: {
               spec: {
                 type: "object",
-                required: [
-                  "podRef",
-                  "nodeName",
-                  "controllerID",
-                  "instanceType",
-                  "launchType",
-                  "image",
-                ],
+                required: ["nodeName", "controllerID", "instanceType", "launchType", "image"],
                 properties: {
                   podRef: {
                     type: "object",
@@ -124,15 +142,15 @@ export const cellCrd = {
                   zone: text,
                   image: text,
                   rootDiskBytes: integer,
+                  launchedDiskBytes: integer,
                   privateIPOnly: { type: "boolean" },
                   pricePerHour: { type: "number" },
+                  standby: boolean,
                   attempt: integer,
                   restartCounts: { type: "object", additionalProperties: integer },
                   ended: { type: "object", additionalProperties: endedContainer },
                 },
-                "x-kubernetes-validations": [
-                  { rule: "self == oldSelf", message: "the spec of a cell never changes" },
-                ],
+                "x-kubernetes-validations": specRules,
               },
               status: {
                 type: "object",

@@ -1,14 +1,14 @@
 import type { Clock, Logger } from "@kip/base";
 import type { CellStore } from "./cell-store.ts";
-import type { Cell, CellStatus } from "../state/cell.ts";
+import type { Cell, CellStatus, StandbyCell } from "../state/cell.ts";
 
 interface Pending {
-  newest: { readonly cell: Cell; readonly status: CellStatus } | undefined;
+  newest: { readonly cell: Cell | StandbyCell; readonly status: CellStatus } | undefined;
   work: Promise<void>;
 }
 
 interface Note {
-  cell: Cell;
+  cell: Cell | StandbyCell;
   status: CellStatus;
   /** Aborted when it need not be written: a newer status was, or the Cell is gone. */
   readonly settled: AbortController;
@@ -35,7 +35,7 @@ export class CellStatusWriter {
   }
 
   /** Has this status, or a newer one, written within a second. A failure is logged. */
-  note(cell: Cell, status: CellStatus): void {
+  note(cell: Cell | StandbyCell, status: CellStatus): void {
     const { uid } = cell.metadata;
     const known = this.#notes.get(uid);
     if (known) {
@@ -48,7 +48,7 @@ export class CellStatusWriter {
   }
 
   /** The Cell is gone: nothing more is written of it. */
-  forget({ metadata: { uid } }: Cell): void {
+  forget({ metadata: { uid } }: Cell | StandbyCell): void {
     this.#notes.get(uid)?.settled.abort();
     this.#notes.delete(uid);
   }
@@ -59,7 +59,7 @@ export class CellStatusWriter {
   }
 
   /** Resolves when this status, or a newer one, is written. @throws as the write that failed */
-  async write(cell: Cell, status: CellStatus): Promise<void> {
+  async write(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     this.forget(cell);
     const { uid } = cell.metadata;
     const known = this.#pending.get(uid);

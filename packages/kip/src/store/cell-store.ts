@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { systemClock } from "@kip/base";
 import {
   K8sError,
@@ -10,12 +11,16 @@ import {
 import {
   cellFinalizer,
   cellName,
+  isStandby,
   nodeLabel,
+  standbyName,
   type Cell,
+  type CellClaim,
   type CellSpec,
   type CellStatus,
+  type StandbyCell,
+  type StandbySpec,
 } from "../state/cell.ts";
-import type { ObjectMeta } from "@kip/k8s-types";
 import { cellCrd } from "./cell-crd.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
@@ -56,22 +61,51 @@ export class CellStore {
    */
   async create(spec: CellSpec): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
-    const cell: Omit<Cell, "metadata"> & { readonly metadata: ObjectMeta } = {
-      apiVersion: "kip.elotl.co/v1beta1",
-      kind: "Cell",
-      metadata: { name, labels: { [nodeLabel]: spec.nodeName }, finalizers: [cellFinalizer] },
-      spec,
-    };
     try {
-      return await this.#client.create<Cell>(paths.cells(), cell);
+      return await this.#client.create<Cell>(paths.cells(), newCell(name, spec));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
     }
   }
 
+  /** Writes a Cell that waits for its pod. */
+  async createStandby(spec: StandbySpec): Promise<StandbyCell> {
+    const cell = newCell(standbyName(randomUUID()), spec);
+    return await this.#client.create<StandbyCell>(paths.cells(), cell);
+  }
+
+  /**
+   * Writes the pod into a standby Cell that is as it was seen, so that no two pods get one. Undefined if the Cell is
+   * no longer to be had; a Cell that has this very pod is returned.
+   *
+   * @throws what leaves the outcome open
+   */
+  async claim(seen: StandbyCell, claim: CellClaim): Promise<Cell | undefined> {
+    const { name, uid } = seen.metadata;
+    const path = paths.cells(name);
+    let cell: Cell | StandbyCell | undefined = seen;
+    for (let conflicts = 0; ; conflicts++) {
+      if (cell?.metadata.uid !== uid || cell.metadata.deletionTimestamp !== undefined)
+        return undefined;
+      if (!isStandby(cell)) return cell.spec.podRef.uid === claim.podRef.uid ? cell : undefined;
+      const { resourceVersion } = cell.metadata;
+      try {
+        return await this.#client.patch<Cell>(
+          path,
+          { metadata: { uid, resourceVersion }, spec: claim },
+          "merge",
+        );
+      } catch (error) {
+        if (K8sError.is(error, "K8S_NOT_FOUND", "K8S_INVALID")) return undefined;
+        if (!isConflict(error) || conflicts === maxConflicts) throw error;
+        cell = await this.#read(path);
+      }
+    }
+  }
+
   /** Replaces the status; succeeds too if the Cell is gone. */
-  async writeStatus(cell: Cell, status: CellStatus): Promise<void> {
+  async writeStatus(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     const path = paths.cells(cell.metadata.name, "status");
     await ignoreGone(
       this.#client.patch(path, { metadata: { uid: cell.metadata.uid }, status }, "merge"),
@@ -81,10 +115,10 @@ export class CellStore {
   /**
    * Deletes the Cell with kip's own finalizer; the finalizers of others stay. Call it only when the instance is gone.
    */
-  async remove({ metadata }: Cell): Promise<void> {
+  async remove({ metadata }: Cell | StandbyCell): Promise<void> {
     const path = paths.cells(metadata.name);
     const { uid } = metadata;
-    let left = await this.#delete(path, uid);
+    let left: Cell | StandbyCell | undefined = await this.#delete(path, uid);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
       const { finalizers = [], resourceVersion } = left.metadata;
       if (!finalizers.includes(cellFinalizer)) return;
@@ -103,7 +137,7 @@ export class CellStore {
   }
 
   /** Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. */
-  async #delete(path: string, uid: string): Promise<Cell | undefined> {
+  async #delete(path: string, uid: string): Promise<Cell | StandbyCell | undefined> {
     try {
       const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
       return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: it is deleted
@@ -113,7 +147,7 @@ export class CellStore {
     }
   }
 
-  async #read(path: string): Promise<Cell | undefined> {
+  async #read(path: string): Promise<Cell | StandbyCell | undefined> {
     try {
       return await this.#client.get<Cell>(path);
     } catch (error) {
@@ -128,9 +162,20 @@ export class CellStore {
   }
 
   /** The cells of all virtual nodes, read from the API itself and not from a cache. */
-  async list(): Promise<readonly Cell[]> {
-    return (await this.#client.list<Cell>(paths.cells())).items;
+  async list(): Promise<readonly (Cell | StandbyCell)[]> {
+    return (await this.#client.list<Cell | StandbyCell>(paths.cells())).items;
   }
+}
+
+/** A Cell as it is written first. */
+function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S) {
+  const labels = { [nodeLabel]: spec.nodeName };
+  return {
+    apiVersion: "kip.elotl.co/v1beta1",
+    kind: "Cell",
+    metadata: { name, labels, finalizers: [cellFinalizer] },
+    spec,
+  } as const;
 }
 
 /** A Cell that is gone, or has been replaced by one with another UID, needs no more writing. */

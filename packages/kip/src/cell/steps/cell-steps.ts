@@ -1,6 +1,6 @@
 import { podTrace, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import type { CellChange } from "../../state/cell-change.ts";
-import type { CellContext, CellStep, CellSteps } from "../cell-step.ts";
+import type { CellContext, CellStep, CellSteps, StandbySteps } from "../cell-step.ts";
 import { LaunchPace } from "../../selection/launch-pace.ts";
 import { Shortages } from "../../selection/shortages.ts";
 import { KnownImages } from "../../dispatch/launch-images.ts";
@@ -10,7 +10,7 @@ import { createCell } from "./create-cell.ts";
 import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
-import { followAgent, noteReport } from "./follow-agent.ts";
+import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts";
 import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
@@ -18,8 +18,10 @@ import type { CellTools } from "./step-context.ts";
 /** What {@link createCellSteps} makes itself. */
 type OwnTools = "statuses" | "knownImages" | "shortages" | "pace";
 
-/** The steps of the cells of one kip, which share these tools. */
-export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
+/** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
+export function createCellSteps(
+  options: Omit<CellTools, OwnTools>,
+): CellSteps & { readonly standby: StandbySteps } {
   const statuses = new CellStatusWriter(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
   const tools = { ...options, ...shared, statuses, knownImages: new KnownImages() };
@@ -28,6 +30,19 @@ export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps {
     followAgent: async (client, follower) => await followAgent(tools, client, follower),
     noteReport: (context) => noteReport(tools, context),
     flush: async () => await statuses.flush(),
+    standby: standbySteps(tools),
+  };
+}
+
+/** A standby cell has no pod that its events could be of. */
+function standbySteps(tools: CellTools): StandbySteps {
+  const { logger } = tools;
+  const onProblem = (_: string, reason: string, message: string): void =>
+    logger.warn("A standby cell has a problem", { reason, message });
+  const own = { ...tools, standby: undefined, onEvent: () => {}, onProblem };
+  return {
+    executors: cellExecutors(own),
+    keepIdentity: async (client, follower) => await keepStandbyIdentity(own, client, follower),
   };
 }
 

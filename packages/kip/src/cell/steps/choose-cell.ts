@@ -29,6 +29,16 @@ export async function chooseCell(tools: CellTools, context: CellContext): Promis
   }
 }
 
+/**
+ * The spec of the pod's next Cell if the cloud had capacity of everything.
+ *
+ * @throws as `CellChooser.choose`
+ */
+export async function bestCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
+  const { pod } = required(context.state().pod.resolved, "the pod is not known");
+  return await choose(tools, context, { pod, unavailable: [] });
+}
+
 async function choose(
   { chooser }: CellTools,
   { state }: CellContext,

@@ -3,17 +3,18 @@ import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
+import type { Cell } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
 import type { CellContext } from "../cell-step.ts";
-import { chooseCell } from "./choose-cell.ts";
+import { bestCell, chooseCell } from "./choose-cell.ts";
 import { required, type CellTools } from "./step-context.ts";
 
-/** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything. */
+/** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything; or claims a standby cell. */
 export async function createCell(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellChange | undefined> {
-  const { store, onEvent, clock } = tools;
+  const { onEvent } = tools;
   const { state, change } = context;
   const { pod } = required(state().pod.resolved, "the pod is not known");
   const volumes = unsupportedVolumes(pod);
@@ -23,13 +24,8 @@ export async function createCell(
     if (taken.kind === "ended") return taken;
     change(taken);
   }
-  const spec = await chooseCell(tools, context);
-  const began = clock.monotonic();
-  const cell = await store.create(spec);
-  change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
+  const { cell, message } = (await claimCell(tools, context)) ?? (await newCell(tools, context));
   const { name } = cell.metadata;
-  const type = cell.spec.instanceType;
-  const message = `Cell "${name}" of type ${type} was created for this pod`;
   onEvent(state().podRef.uid, "CellCreated", message);
   if (state().history.attempt === 0)
     for (const sentence of annotationsWithoutEffect(pod))
@@ -40,6 +36,41 @@ export async function createCell(
     `Cannot create Cell "${name}": the one before it is still being deleted`,
     { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },
   );
+}
+
+/** The Cell that the pod has now, and what its event says. */
+interface Obtained {
+  readonly cell: Cell;
+  readonly message: string;
+}
+
+/** Takes a standby cell that is what the pod would get, if one is ready. */
+async function claimCell(tools: CellTools, context: CellContext): Promise<Obtained | undefined> {
+  const { standby, clock } = tools;
+  if (standby?.isUsed !== true) return undefined;
+  const spec = await bestCell(tools, context);
+  const began = clock.monotonic();
+  const cell = await standby.claim({ spec, zones: zonesOf(tools, context) });
+  if (!cell) return undefined;
+  context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
+  const { instanceType } = cell.spec;
+  const message = `Cell "${cell.metadata.name}" of type ${instanceType}, which stood by, was taken for this pod`;
+  return { cell, message };
+}
+
+function zonesOf({ chooser }: CellTools, { state }: CellContext): readonly string[] {
+  return chooser.zonesOf(required(state().pod.resolved, "the pod is not known").pod);
+}
+
+async function newCell(tools: CellTools, context: CellContext): Promise<Obtained> {
+  const { store, clock, standby } = tools;
+  const spec = await chooseCell(tools, context);
+  const began = clock.monotonic();
+  const cell = await store.create(spec);
+  context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
+  standby?.missed({ spec, zones: zonesOf(tools, context) });
+  const { name } = cell.metadata;
+  return { cell, message: `Cell "${name}" of type ${spec.instanceType} was created for this pod` };
 }
 
 /** Takes over the API's status of a pod whose cell was lost while kip was not running; that loss may be the pod's end. */

@@ -10,6 +10,7 @@ import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { grantedResources } from "../../selection/granted-resources.ts";
 import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
+import { isStandby } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
@@ -47,6 +48,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     ended: new Set(Object.keys(state().containers.ended)),
   });
   if (state().cell.status.phase !== "Claimed") {
+    await growDisk(tools, context);
     await claim(tools, context, podIPs[0] ?? "");
     for (const { reason, message } of resolvConf(resolved.pod, dns).problems)
       tools.onProblem(resolved.pod.metadata.uid, reason, message);
@@ -100,6 +102,17 @@ function nextGeneration({ clock }: CellTools, { state }: CellContext): number {
   return Math.max(clock.now() * 1000, Math.max(generation, report?.generation ?? 0) + 1);
 }
 
+/**
+ * Has the disk of a standby cell grow to what its pod needs; the agent grows the file system before it makes the pod. Repeating it
+ * changes nothing, so a kip that is killed here does it again.
+ */
+async function growDisk({ driver }: CellTools, context: CellContext): Promise<void> {
+  const cell = cellOf(context);
+  if (isStandby(cell) || cell.spec.launchedDiskBytes === undefined) return;
+  const { id } = required(context.state().machine.instance, "the instance is not known");
+  await driver.growRootDisk(id, cell.spec.rootDiskBytes);
+}
+
 /** Writes that the cell has its pod. That comes before the pod is sent: a cell that may run it must not count as unused. */
 async function claim(
   { statuses, onEvent }: CellTools,
@@ -116,7 +129,7 @@ async function claim(
     change({ kind: "cellStatus", status: { phase: status.phase } });
     throw error;
   }
-  onEvent(cell.spec.podRef.uid, "CellReady", `Cell "${cell.metadata.name}" answers at ${podIp}`);
+  onEvent(state().podRef.uid, "CellReady", `Cell "${cell.metadata.name}" answers at ${podIp}`);
 }
 
 /** The next attempt sends a newer one. */

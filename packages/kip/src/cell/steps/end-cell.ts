@@ -1,6 +1,7 @@
 import { AgentError } from "@kip/agent-api";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext } from "../cell-step.ts";
+import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 
@@ -59,6 +60,7 @@ export async function terminate(
   const { state, change, signal } = context;
   const { id } = required(state().machine.instance, "there is no instance");
   // A pod that gets another cell is no longer ready, and has no address.
+  await reportBootFailure(tools, context);
   if (state().cell.status.phase !== "Terminating")
     setStatus(tools, context, { phase: "Terminating" });
   await driver.terminate(id);
@@ -71,14 +73,16 @@ export async function terminate(
 
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
 export async function deleteCell(
-  { store, statuses, onEvent, logger }: CellTools,
+  tools: CellTools,
   context: CellContext,
   isLost: boolean,
 ): Promise<CellChange | undefined> {
+  const { store, statuses, onEvent, logger } = tools;
   const { state, change } = context;
   const cell = cellOf(context);
   const { name } = cell.metadata;
   const { uid } = state().podRef;
+  if (isLost) await reportBootFailure(tools, context);
   statuses.forget(cell);
   await store.remove(cell);
   logger.info("Deleted a Cell", { cell: name, podUid: uid });

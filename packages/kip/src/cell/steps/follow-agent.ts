@@ -3,7 +3,7 @@ import { podTrace } from "@kip/virtual-kubelet/telemetry";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellPart, CellState } from "../../state/cell-state.ts";
 import { startPhases } from "../../state/cell.ts";
-import type { AgentFollower, CellContext } from "../cell-step.ts";
+import type { AgentFollower, CellContext, StandbyFollower } from "../cell-step.ts";
 import { followNetwork } from "./follow-network.ts";
 import { prepareImages } from "./start-instance.ts";
 import { cellOf, rounded, setStatus, type CellTools } from "./step-context.ts";
@@ -31,6 +31,31 @@ export async function followAgent(
         setStatus(tools, follower, { identityExpires: expires.toISOString() }),
     }),
   ]);
+}
+
+/** Renews the identity of a standby cell until the connection ends, or a pod has the cell. */
+export async function keepStandbyIdentity(
+  tools: CellTools,
+  client: AgentClient,
+  follower: StandbyFollower,
+): Promise<void> {
+  const { identities, clock, logger } = tools;
+  const { state, isReleased, released } = follower;
+  await keepIdentity({
+    agent: {
+      closed: Promise.race([client.closed, released]),
+      putIdentity: async (identity, signal) => await client.putIdentity(identity, signal),
+    },
+    identities,
+    clock,
+    logger,
+    cellName: cellOf(follower).metadata.name,
+    expires: () => Date.parse(state().cell.status.identityExpires ?? ""),
+    onRenewed: (expires) => {
+      // Else the pod's worker writes the status, and renews soon.
+      if (!isReleased()) setStatus(tools, follower, { identityExpires: expires.toISOString() });
+    },
+  });
 }
 
 async function followReports(

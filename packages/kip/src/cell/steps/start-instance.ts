@@ -5,7 +5,7 @@ import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellState } from "../../state/cell-state.ts";
-import type { CellStatus } from "../../state/cell.ts";
+import { isStandby, type Cell, type CellStatus, type StandbyCell } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 import { userData } from "./user-data.ts";
@@ -34,8 +34,7 @@ export async function launch(
   context: CellContext,
 ): Promise<CellChange | undefined> {
   const { onEvent, shortages, clock } = tools;
-  const { change } = context;
-  const { spec } = cellOf(context);
+  const { change, state } = context;
   const began = clock.monotonic();
   let launched: LaunchedInstance;
   try {
@@ -54,7 +53,7 @@ export async function launch(
     identityExpires: expires.toISOString(),
   });
   const message = `Instance "${instance.id}" (${instance.instanceType}) was started`;
-  onEvent(spec.podRef.uid, "CellLaunched", message);
+  onEvent(state().podRef.uid, "CellLaunched", message);
   return undefined;
 }
 
@@ -83,25 +82,31 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
   });
 }
 
+/** Behind those of all pods. */
+const standbyCreatedAt = "9999-12-31T23:59:59Z";
+
 /** A pod that the cloud had no capacity for keeps its place although its Cell is new. */
 function createdAtOf(context: CellContext): string | undefined {
+  if (isStandby(cellOf(context))) return standbyCreatedAt;
   const { object } = context.state().pod;
   return object?.metadata.creationTimestamp ?? cellOf(context).metadata.creationTimestamp;
 }
 
 function refused(tools: CellTools, context: CellContext, error: CloudError): CellChange {
   const { shortages, onProblem, logger } = tools;
-  const { podRef } = cellOf(context).spec;
+  const { podRef } = context.state();
   const placement = placementOf(tools, context);
   const { scope, retryAfterMs } = error;
+  const { reason, message } = problemOf(error);
+  onProblem(podRef.uid, reason, message);
+  // There may be room for a pod: it comes before a standby cell, and waits where that does not.
+  if (isStandby(cellOf(context))) return { kind: "refused" };
   shortages.refused({ podUid: podRef.uid, placement, scope, retryAfterMs });
   logger.info("The cloud had no capacity for a machine", {
     podUid: podRef.uid,
     ...placement,
     scope,
   });
-  const { reason, message } = problemOf(error);
-  onProblem(podRef.uid, reason, message);
   return { kind: "refused" };
 }
 
@@ -115,8 +120,8 @@ function launchRequest(
   context: CellContext,
   identity: CellIdentity,
 ): LaunchRequest {
-  const { metadata, spec } = cellOf(context);
-  const { podRef } = spec;
+  const cell = cellOf(context);
+  const { metadata, spec } = cell;
   return defined({
     token: metadata.uid,
     name: metadata.name,
@@ -128,13 +133,13 @@ function launchRequest(
     userData: userData(identity),
     images: launchImages(tools, context.state()),
     createdAt: createdAtOf(context),
-    onWait: ({ message }: LaunchWait) =>
-      context.change({ kind: "waits", reason: "CellWaits", message }),
+    onWait: isStandby(cell)
+      ? undefined
+      : ({ message }: LaunchWait) =>
+          context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,
     tags: {
-      "kip-pod-namespace": podRef.namespace,
-      "kip-pod-name": podRef.name,
-      "kip-pod-uid": podRef.uid,
+      ...podTags(cell),
       "kip-nametag": tools.settings().nametag ?? spec.controllerID,
     },
   });
@@ -145,6 +150,13 @@ export function prepareImages(tools: CellTools, context: Pick<CellContext, "stat
   const { instanceType, image, rootDiskBytes } = cellOf(context).spec;
   const images = launchImages(tools, context.state());
   if (images) tools.driver.prepareImages?.({ instanceType, image, rootDiskBytes, images });
+}
+
+/** The pod's, which a standby cell does not have yet; tags are not changed when it is claimed. */
+function podTags(cell: Cell | StandbyCell): Readonly<Record<string, string>> {
+  if (isStandby(cell)) return { "kip-standby": "true" };
+  const { namespace, name, uid } = cell.spec.podRef;
+  return { "kip-pod-namespace": namespace, "kip-pod-name": name, "kip-pod-uid": uid };
 }
 
 /** The images that a cell for this pod may have ready. */

@@ -1,3 +1,4 @@
+import type { AgentClient, waitForAgent } from "@kip/agent-api";
 import type { KipMetrics } from "../../metrics/kip-metrics.ts";
 import type { Clock, Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
@@ -10,10 +11,11 @@ import type { CellIdentities } from "../../identity/cell-identity.ts";
 import type { LogArchive } from "../../logs/log-archive.ts";
 import type { CellChooser } from "../../selection/cell-chooser.ts";
 import type { LaunchPace } from "../../selection/launch-pace.ts";
+import type { WantedMachine } from "../../selection/standby-spec.ts";
 import type { Shortages } from "../../selection/shortages.ts";
 import type { ClusterNetwork } from "../../network/cluster-network.ts";
 import type { CellPart } from "../../state/cell-state.ts";
-import type { Cell, CellStatus } from "../../state/cell.ts";
+import type { Cell, CellStatus, StandbyCell } from "../../state/cell.ts";
 import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { PodReplacement } from "../../store/pod-replacement.ts";
 import type { CellStore } from "../../store/cell-store.ts";
@@ -24,6 +26,22 @@ export type CellSettings = Pick<
   ProviderConfig,
   "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag"
 >;
+
+/** The standby cells, as pods use them. */
+export interface StandbyClaims {
+  /** Whether there are any, or are to be. */
+  readonly isUsed: boolean;
+  /**
+   * Writes the pod into a standby cell that is as it wants it, unless none is ready.
+   *
+   * @throws as the write, which may have had its effect all the same
+   */
+  claim(wanted: WantedMachine): Promise<Cell | undefined>;
+  /** The pod gets a cell of its own. */
+  missed(wanted: WantedMachine): void;
+  /** The open connection to the agent of a cell that was claimed, once. */
+  takeAgent(cellUid: string): AgentClient | undefined;
+}
 
 /** What the steps of all cells work with. */
 export interface CellTools {
@@ -37,11 +55,15 @@ export interface CellTools {
   readonly pace: LaunchPace;
   readonly replacement: Pick<PodReplacement, "evict" | "ready">;
   readonly identities: CellIdentities;
+  /** Connects to an agent. @default `waitForAgent` */
+  readonly dial?: typeof waitForAgent | undefined;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
   /** The configuration in force; it changes while kip runs. */
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
+  /** @default there are none */
+  readonly standby?: StandbyClaims | undefined;
   /** Log-ins of the cloud's own registries, if it has some. */
   readonly logIns?: CloudLogIns | undefined;
   /** The cluster's network for cells. @default cells have no Services and policies */
@@ -69,8 +91,8 @@ export function setStatus(
   if (object) statuses.note(object, newest);
 }
 
-/** The Cell of a pod that has one. @throws as {@link required} */
-export function cellOf({ state }: Pick<CellContext, "state">): Cell {
+/** The Cell that the state has. @throws as {@link required} */
+export function cellOf({ state }: Pick<CellContext, "state">): Cell | StandbyCell {
   return required(state().cell.object, "there is no cell");
 }
 

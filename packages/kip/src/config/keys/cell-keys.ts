@@ -17,10 +17,21 @@ import {
 
 const standbyCell = section(
   {
-    instanceType: value(instanceType),
-    count: value(integer(0)),
-    spot: value(flag),
-    dedicated: value(flag),
+    instanceType: value(instanceType, {
+      meaning: "type of the [cells that stand by](standby.md) for pods, by its full name",
+    }),
+    count: value(integer(0), { meaning: "how many of them there are" }),
+    spot: value(flag, { meaning: "spot instances", fallback: "`false`" }),
+    dedicated: value(flag, { meaning: "on hardware of their own", fallback: "`false`" }),
+    zone: value(text, { meaning: "their zone", fallback: "that of all cells" }),
+    privateIPOnly: value(flag, {
+      meaning: "no public addresses",
+      fallback: "`cells.privateIPOnly`",
+    }),
+    bootImage: value(text, {
+      meaning: "their image, one of `cells.bootImages`",
+      fallback: "that of `cells.bootImageSpec`",
+    }),
   },
   { required: ["instanceType", "count"] },
 );
@@ -33,13 +44,17 @@ const healthcheck = section({
       fallback: "`90`",
     }),
   }),
-  cloudAPI: section(
-    { healthyTimeout: value(seconds), interval: value(integer(10)) },
-    {
-      replacedBy:
-        "the cloud reports the end of an instance by itself; `cells.healthcheck.status.healthyTimeout` limits how long an agent may be out of reach",
-    },
-  ),
+  cloudAPI: section({
+    healthyTimeout: value(seconds, {
+      meaning:
+        "instead of `status`: a cell out of reach stays while the cloud says that it runs; seconds without either before its pod gets a new one, see [health](#health-of-cells)",
+      fallback: "`180`",
+    }),
+    interval: value(integer(10), {
+      meaning: "how often the cloud is asked meanwhile, seconds",
+      fallback: "`60`",
+    }),
+  }),
 });
 
 const cellConfig = section(
@@ -88,9 +103,7 @@ export const cellKeys = section(
     privateIPOnly: value(flag, { meaning: "no public addresses", fallback: "`false`" }),
     healthcheck,
     cellConfig,
-    standbyCells: list(standbyCell, {
-      replacedBy: "there are no warm cells yet; every cell is started for its pod",
-    }),
+    standbyCells: list(standbyCell),
     cloudInitFile: value(text, {
       replacedBy:
         "cells boot their image as it is; build what they need into [an image](cell-image.md) and name it in `cells.bootImageSpec`",

@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CloudError, type Instance } from "@kip/cloud";
+import { ManualClock } from "@kip/testing";
+import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
+import { lastLines } from "./steps/boot-failure.ts";
+
+/** A world with one pod, whose agent is out of reach from now on. */
+async function cut(
+  isCloudAsked: boolean,
+  annotations: Readonly<Record<string, string>> = {},
+): Promise<{ readonly world: KipWorld; readonly life: KipLife; readonly first: Instance }> {
+  const world = new KipWorld(new ManualClock());
+  world.isCloudAsked = isCloudAsked;
+  const life = new KipLife(world);
+  await life.start();
+  world.addPod("p", "100m", annotations);
+  life.apply("p");
+  await pass(world, 3000);
+  const [first] = await world.driver.list();
+  assert.ok(first);
+  assert.deepEqual(world.agents.pods(), ["p"]);
+  await pass(world, 20_000);
+  world.agents.setReachable(first.name, false);
+  return { world, life, first };
+}
+
+/** Lets minutes pass, in which the cloud is asked every ten seconds. */
+async function passAsking(world: KipWorld, life: KipLife, minutes: number): Promise<void> {
+  for (let tens = 0; tens < minutes * 6; tens++) {
+    await pass(world, 10_000);
+    await life.provider.askCloud().catch(() => {}); // it does not answer
+  }
+}
+
+async function has({ driver }: KipWorld, { id }: Instance): Promise<boolean> {
+  return (await driver.list()).some((each) => each.id === id);
+}
+
+describe("health of cells", () => {
+  it("by status: a cell out of reach is replaced, though the cloud says that it runs", async () => {
+    const { world, life, first } = await cut(false);
+    await passAsking(world, life, 2);
+    assert.equal(await has(world, first), false);
+    assert.equal((await world.driver.list()).length, 1);
+    assert.match(life.events.join("\n"), /CellLost/);
+    await life.kill();
+  });
+
+  it("by cloudAPI: it stays while the cloud says that it runs", async () => {
+    const { world, life, first } = await cut(true);
+    await passAsking(world, life, 30);
+    assert.equal(await has(world, first), true);
+    world.agents.setReachable(first.name, true);
+    await pass(world, 5000);
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    assert.doesNotMatch(life.events.join("\n"), /CellLost/);
+    await life.kill();
+  });
+
+  it("by cloudAPI: it stays while the cloud does not answer", async () => {
+    const { world, life, first } = await cut(true);
+    let asked = 0;
+    world.listed = () => {
+      asked++;
+      throw new CloudError("CLOUD_UNAVAILABLE", "no answer");
+    };
+    await passAsking(world, life, 10);
+    assert.ok(asked > 50);
+    assert.equal(await has(world, first), true);
+    await life.kill();
+  });
+
+  it("by cloudAPI: a cell that answers stays, whatever the cloud says", async () => {
+    const { world, life, first } = await cut(true);
+    world.agents.setReachable(first.name, true);
+    await pass(world, 15_000);
+    world.listed = () => [];
+    await passAsking(world, life, 5);
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    assert.equal(await has(world, first), true);
+    await life.kill();
+  });
+
+  it("by cloudAPI: without either for the time limit it is replaced", async () => {
+    const { world, life, first } = await cut(true);
+    world.listed = (instances) => instances.filter(({ id }) => id !== first.id);
+    await passAsking(world, life, 2);
+    assert.match(life.events.join("\n"), /CellLost/);
+    await pass(world, 5000);
+    assert.equal(await has(world, first), false);
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    await life.kill();
+  });
+
+  it("has the time limit of the pod's annotation; 0 is none", async () => {
+    const annotations = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+    const { world, life, first } = await cut(false, annotations);
+    await passAsking(world, life, 30);
+    assert.equal(await has(world, first), true);
+    await life.kill();
+  });
+});
+
+describe("a machine that does not come up", () => {
+  it("leaves the end of its console as an event of the pod, which gets another one", async () => {
+    const world = new KipWorld(new ManualClock());
+    world.agents.isAnswering = false;
+    const life = new KipLife(world);
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 50_000);
+    assert.doesNotMatch(life.events.join("\n"), /CellBootFailed/);
+    world.agents.isAnswering = true;
+    await pass(world, 60_000);
+    const failures = life.events.filter((event) => event.startsWith("CellBootFailed"));
+    assert.equal(failures.length, 1);
+    assert.match(failures[0] ?? "", /ended before its agent answered\. The end of its console:\n./);
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    await life.kill();
+  });
+
+  it("does so if it ends by itself", async () => {
+    const world = new KipWorld(new ManualClock());
+    world.agents.isAnswering = false;
+    const life = new KipLife(world);
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 5000);
+    const [first] = await world.driver.list();
+    await world.cloud.faults.kill(first?.id ?? "");
+    await pass(world, 5000);
+    assert.match(life.events.join("\n"), /CellBootFailed: Instance/);
+    await life.kill();
+  });
+});
+
+describe("lastLines()", () => {
+  it("has whole lines, without what controls a terminal", () => {
+    const text = "a\r\n\u001b[31mkernel\u001b[0m panic\u0007\n\n  end\u202e \n";
+    assert.equal(lastLines(text), "a\nkernel panic\n  end");
+  });
+
+  it("fits into an event, and keeps the end", () => {
+    const many = Array.from({ length: 99 }, (_, at) => `${at} ${"ä".repeat(60)}`).join("\n");
+    const shown = lastLines(many);
+    assert.ok(Buffer.byteLength(shown) <= 700);
+    assert.match(shown, /^94 ä+\n.*\n98 ä+$/s);
+    assert.ok(Buffer.byteLength(lastLines("x".repeat(9000))) === 700);
+    assert.equal(lastLines("\n \n"), "");
+  });
+});

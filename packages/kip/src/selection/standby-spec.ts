@@ -1,0 +1,119 @@
+import { CloudError, type CloudDriver, type LaunchType } from "@kip/cloud";
+import { ProviderError } from "../errors.ts";
+import type { CellClaim, CellSpec, StandbySpec } from "../state/cell.ts";
+import type { CellDefaults } from "./cell-chooser.ts";
+
+/** Standby cells that are alike, as they are configured. */
+export interface StandbyPool {
+  readonly instanceType: string;
+  /** How many wait for a pod at any time, 0 or more. */
+  readonly count: number;
+  readonly launchType: LaunchType;
+  /** @default the driver's */
+  readonly zone: string | undefined;
+  /** @default that of all cells */
+  readonly privateIPOnly: boolean | undefined;
+  /** Name of one of the images that pods may choose. @default the image of all cells */
+  readonly bootImage: string | undefined;
+}
+
+/**
+ * The machine of a pool.
+ *
+ * @throws {ProviderError} `STANDBY_POOL_INVALID` if there is no such machine
+ * @throws {CloudError} if the cloud does not answer
+ */
+export async function standbySpec(
+  pool: StandbyPool,
+  defaults: CellDefaults,
+  driver: CloudDriver,
+): Promise<StandbySpec> {
+  const { nodeName, controllerID, defaultVolumeBytes } = defaults;
+  const { instanceType, launchType, zone = driver.zone } = pool;
+  const zones = driver.zones ?? [driver.zone];
+  if (!zones.includes(zone)) {
+    const names = zones.map((each) => `"${each}"`).join(", ");
+    throw invalid(pool, `machines are in zone ${names}, not in "${zone}"`);
+  }
+  const offers = await driver.instanceTypes();
+  const pricePerHour = offers.find(({ name }) => name === instanceType)?.pricePerHour[launchType];
+  if (pricePerHour === undefined) throw invalid(pool, "the cloud does not offer it");
+  return {
+    nodeName,
+    controllerID,
+    instanceType,
+    launchType,
+    ...(driver.zones && { zone }),
+    image: await imageOf(pool, defaults, driver),
+    rootDiskBytes: defaultVolumeBytes,
+    privateIPOnly: defaults.privateIPOnly || pool.privateIPOnly === true,
+    pricePerHour,
+    standby: true,
+  };
+}
+
+async function imageOf(
+  pool: StandbyPool,
+  { imageSpec, bootImages = {} }: CellDefaults,
+  driver: CloudDriver,
+): Promise<string> {
+  const { bootImage } = pool;
+  const isNamed = bootImage !== undefined && Object.hasOwn(bootImages, bootImage);
+  const spec = bootImage === undefined ? imageSpec : isNamed ? bootImages[bootImage] : undefined;
+  if (!spec) throw invalid(pool, `there is no image "${bootImage}" in cells.bootImages`);
+  try {
+    return await driver.resolveImage(spec);
+  } catch (error) {
+    if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error;
+    throw invalid(pool, "the cloud does not have its image", error);
+  }
+}
+
+function invalid(
+  { instanceType, launchType }: StandbyPool,
+  why: string,
+  cause?: unknown,
+): ProviderError {
+  const message = `Cannot keep standby cells of type "${instanceType}", ${launchType}: ${why}`;
+  return new ProviderError("STANDBY_POOL_INVALID", message, {
+    cause,
+    remedy: "Correct cells.standbyCells in provider.yaml",
+  });
+}
+
+/** What a pod would get. */
+export interface WantedMachine {
+  readonly spec: CellSpec;
+  /** Where the pod may be. */
+  readonly zones: readonly string[];
+}
+
+/**
+ * Whether a standby cell is what a pod would get: the same type, launch type, image and kind of address, in a zone where the pod may
+ * be. So a pod runs on the same machine at the same price whether one stood by or not. A smaller disk grows.
+ */
+export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): boolean {
+  return (
+    standby.instanceType === spec.instanceType &&
+    standby.launchType === spec.launchType &&
+    standby.image === spec.image &&
+    standby.privateIPOnly === spec.privateIPOnly &&
+    standby.rootDiskBytes >= spec.rootDiskBytes &&
+    (standby.zone === undefined || zones.includes(standby.zone))
+  );
+}
+
+/** The disk that the pod needs, if that of the standby cell is smaller. */
+export function largerDisk(
+  { spec }: WantedMachine,
+  { rootDiskBytes }: StandbySpec,
+): Pick<CellClaim, "rootDiskBytes" | "launchedDiskBytes"> {
+  if (spec.rootDiskBytes <= rootDiskBytes) return {};
+  return { rootDiskBytes: spec.rootDiskBytes, launchedDiskBytes: rootDiskBytes };
+}
+
+/** The same for specs of standby cells that are as good as one another. */
+export function poolKey(spec: StandbySpec): string {
+  const { instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes } = spec;
+  return JSON.stringify([instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes]);
+}

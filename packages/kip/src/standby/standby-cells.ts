@@ -1,0 +1,311 @@
+import { backoffDelay, defined, pause, type Clock, type Logger } from "@kip/base";
+import type { AgentClient } from "@kip/agent-api";
+import type { CloudDriver } from "@kip/cloud";
+import type { StandbySteps } from "../cell/cell-step.ts";
+import type { CellLimits } from "../cell/observe-cell.ts";
+import type { StandbyClaims } from "../cell/steps/step-context.ts";
+import { ProviderError } from "../errors.ts";
+import type { CellChooser } from "../selection/cell-chooser.ts";
+import {
+  fits,
+  largerDisk,
+  poolKey,
+  type StandbyPool,
+  type WantedMachine,
+} from "../selection/standby-spec.ts";
+import { isStandby, type Cell, type StandbyCell } from "../state/cell.ts";
+import type { CellStore } from "../store/cell-store.ts";
+import { planPools, type PresentCell, type WantedCells } from "./pool-plan.ts";
+import { PoolPauses } from "./pool-pauses.ts";
+import { StandbyMetrics } from "./standby-metrics.ts";
+import { StandbyWorker } from "./standby-worker.ts";
+
+/** How often the pools are looked at although nothing has happened, milliseconds: their image may have a newer version. */
+const lookAgainMs = 60_000;
+/** Pauses after a look that failed, milliseconds. */
+const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
+
+/** Options of {@link StandbyCells}. */
+export interface StandbyOptions {
+  readonly store: Pick<CellStore, "createStandby" | "claim">;
+  readonly chooser: Pick<CellChooser, "standbySpec">;
+  readonly driver: Pick<CloudDriver, "onTerminated" | "onInterruption">;
+  /** The configuration in force. */
+  readonly pools: () => readonly StandbyPool[];
+  readonly limits: CellLimits;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The standby cells of one virtual node: keeps as many as the configuration says, and gives them to pods.
+ *
+ * Invariants:
+ * - The Cell objects are the only record. A cell has a pod from the moment its Cell says so, and that is written once.
+ * - A cell that is being claimed is not ended. Where a claim fails and has its effect all the same, the pod may have two cells: one
+ *   is ended.
+ * - Cells that no pool still wants are ended, whichever process has created them.
+ */
+export class StandbyCells implements StandbyClaims {
+  readonly #options: StandbyOptions;
+  /** Of standby cells, by UID. */
+  readonly #workers = new Map<string, StandbyWorker>();
+  /** Of further Cells of pods that have one already, by UID. */
+  readonly #strays = new Map<string, StandbyWorker<Cell>>();
+  /** Those that are being claimed. */
+  readonly #reserved = new Set<StandbyWorker>();
+  /** Connections to cells that were claimed and are not used yet, by UID. */
+  readonly #handed = new Map<string, AgentClient>();
+  /** UIDs of Cells that are claimed or deleted: the watch lags behind. */
+  readonly #past = new Set<string>();
+  readonly #unclaimable = new WeakSet<StandbyWorker>();
+  /** Those that the cloud takes back, by notices that came while they were being claimed. */
+  readonly #doomed = new WeakSet<StandbyWorker>();
+  readonly #pauses: PoolPauses;
+  readonly #metrics = new StandbyMetrics();
+  readonly #reported = new Set<string>();
+  readonly #subscriptions = new DisposableStack();
+  readonly #stopped = new AbortController();
+  #waking = new AbortController();
+  #steps: StandbySteps | undefined;
+  #looking: Promise<void> | undefined;
+  /** As they were resolved last. */
+  #wantedCells: readonly WantedCells[] = [];
+
+  constructor(options: StandbyOptions) {
+    this.#options = options;
+    this.#pauses = new PoolPauses(options.clock);
+  }
+
+  /** Takes over the standby cells that there are, and fills the pools in the background. */
+  start(steps: StandbySteps, cells: readonly (Cell | StandbyCell)[]): void {
+    this.#steps = steps;
+    const { driver } = this.#options;
+    for (const cell of cells) this.cellSeen(cell);
+    const stops = [
+      driver.onTerminated(({ token }) => {
+        this.#workers.get(token)?.instanceEnded();
+        this.#strays.get(token)?.instanceEnded();
+      }),
+      driver.onInterruption(({ instance }) => this.#interrupted(instance.token)),
+    ];
+    for (const stop of stops) this.#subscriptions.defer(stop);
+    this.#looking = this.#lookUntilStopped();
+  }
+
+  get isUsed(): boolean {
+    return this.#workers.size > 0 || this.#options.pools().length > 0;
+  }
+
+  /** The configuration has changed. */
+  reconfigured(): void {
+    this.#reported.clear();
+    this.#pauses.clear();
+    this.#wake();
+  }
+
+  /** A Cell was added or changed in the API. */
+  cellSeen(cell: Cell | StandbyCell): void {
+    const { uid } = cell.metadata;
+    if (!isStandby(cell)) {
+      this.#release(uid);
+      this.#strays.get(uid)?.cellSeen(cell);
+      return;
+    }
+    const known = this.#workers.get(uid);
+    if (known) known.cellSeen(cell);
+    else this.#adopt(cell);
+  }
+
+  /** A Cell was deleted from the API. */
+  cellGone({ metadata }: Cell | StandbyCell): void {
+    this.#workers.get(metadata.uid)?.cellGone();
+    this.#strays.get(metadata.uid)?.cellGone();
+    this.#past.delete(metadata.uid);
+  }
+
+  /** Ends a Cell of a pod that has another one: two processes of kip may have claimed one for it. */
+  endStray(cell: Cell): void {
+    const { uid } = cell.metadata;
+    if (!this.#steps || this.#strays.has(uid)) return;
+    const worker = this.#newWorker(cell, this.#steps);
+    this.#strays.set(uid, worker);
+    worker.end();
+    void worker.settled.then(() => this.#strays.delete(uid));
+  }
+
+  async claim(wanted: WantedMachine): Promise<Cell | undefined> {
+    const { podRef, attempt, restartCounts, ended } = wanted.spec;
+    for (let worker = this.#readyFor(wanted); worker; worker = this.#readyFor(wanted)) {
+      this.#reserved.add(worker);
+      try {
+        const disk = largerDisk(wanted, worker.cell.spec);
+        const claim = { ...defined({ podRef, attempt, restartCounts, ended }), ...disk };
+        const cell = await this.#options.store.claim(worker.cell, claim);
+        if (cell) return this.#claimed(worker, cell);
+        this.#unclaimable.add(worker);
+      } finally {
+        this.#reserved.delete(worker);
+        if (this.#doomed.has(worker)) this.#interrupted(worker.cell.metadata.uid);
+      }
+    }
+    return undefined;
+  }
+
+  missed(wanted: WantedMachine): void {
+    if (!this.isUsed) return;
+    const isPooled = this.#wantedCells.some(({ spec }) => fits(wanted, spec));
+    this.#metrics.count(isPooled ? "miss" : "unfit");
+  }
+
+  takeAgent(cellUid: string): AgentClient | undefined {
+    const client = this.#handed.get(cellUid);
+    this.#handed.delete(cellUid);
+    return client;
+  }
+
+  /** What is counted of them. */
+  metrics(): ReturnType<StandbyMetrics["families"]> {
+    return this.#metrics.families([...this.#workers.values()]);
+  }
+
+  /** Ends the work; the cells stay as they are. */
+  async stop(): Promise<void> {
+    this.#subscriptions.dispose();
+    this.#stopped.abort();
+    await this.#looking;
+    const workers = [...this.#workers.values(), ...this.#strays.values()];
+    await Promise.all(workers.map((worker) => worker.stop()));
+    await Promise.all([...this.#handed.values()].map((client) => client[Symbol.asyncDispose]()));
+  }
+
+  /** The oldest that is ready and fits. */
+  #readyFor(wanted: WantedMachine): StandbyWorker | undefined {
+    const [oldest] = [...this.#workers.values()]
+      .filter((worker) => worker.isReady && fits(wanted, worker.cell.spec))
+      .filter((worker) => !this.#reserved.has(worker) && !this.#unclaimable.has(worker))
+      .sort((a, b) => Date.parse(createdAt(a)) - Date.parse(createdAt(b)));
+    return oldest;
+  }
+
+  #claimed(worker: StandbyWorker, cell: Cell): Cell {
+    this.#release(cell.metadata.uid);
+    this.#pauses.end(poolKey(worker.cell.spec));
+    this.#metrics.count("hit");
+    return cell;
+  }
+
+  /** A pod has the cell: its worker goes on with it. */
+  #release(uid: string): void {
+    const worker = this.#workers.get(uid);
+    if (!worker) return;
+    this.#workers.delete(uid);
+    this.#past.add(uid);
+    const client = worker.release();
+    if (client) {
+      this.#handed.set(uid, client);
+      void client.closed.then(() => this.#handed.delete(uid));
+    }
+    this.#wake();
+  }
+
+  /** A cell that the cloud takes back is no longer for a pod. */
+  #interrupted(token: string): void {
+    const worker = this.#workers.get(token);
+    if (!worker) return;
+    // The claim decides: the notice is then for the pod, or it is ended.
+    if (this.#reserved.has(worker)) return void this.#doomed.add(worker);
+    worker.end();
+    this.#wake();
+  }
+
+  #adopt(cell: StandbyCell): void {
+    const { uid } = cell.metadata;
+    if (!this.#steps || this.#past.has(uid) || this.#workers.has(uid)) return;
+    const worker = this.#newWorker(cell, this.#steps);
+    this.#workers.set(uid, worker);
+    void worker.settled.then(() => {
+      this.#workers.delete(uid);
+      this.#past.add(uid);
+      if (worker.wasLost) this.#pauses.lost(poolKey(cell.spec));
+      this.#wake();
+    });
+  }
+
+  #newWorker<C extends Cell | StandbyCell>(cell: C, steps: StandbySteps): StandbyWorker<C> {
+    const { limits, clock, logger } = this.#options;
+    return new StandbyWorker({ cell, steps, limits, clock, logger });
+  }
+
+  #wake(): void {
+    this.#waking.abort();
+  }
+
+  async #lookUntilStopped(): Promise<void> {
+    const { clock, logger } = this.#options;
+    const { signal } = this.#stopped;
+    let failures = 0;
+    while (!signal.aborted) {
+      this.#waking = new AbortController();
+      try {
+        const againMs = await this.#look();
+        failures = 0;
+        await pause(againMs, clock, AbortSignal.any([signal, this.#waking.signal]));
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn("Could not look after the standby cells", { err: error });
+        await pause(backoffDelay(failures++, failureBackoff, error), clock, signal);
+      }
+    }
+  }
+
+  /** Ends cells that are too many, and creates those that are missing. @returns when to look again, milliseconds */
+  async #look(): Promise<number> {
+    const wanted = await this.#wanted();
+    this.#wantedCells = wanted;
+    const { end, create } = planPools(wanted, this.#present());
+    for (const uid of end) this.#workers.get(uid)?.end();
+    const pauseOf = (key: string): number => this.#pauses.leftMs(key);
+    const due = create.filter((spec) => pauseOf(poolKey(spec)) <= 0);
+    const created = await Promise.all(
+      due.map(async (spec) => await this.#options.store.createStandby(spec)),
+    );
+    for (const cell of created) this.#adopt(cell);
+    const pauses = create.map((spec) => pauseOf(poolKey(spec))).filter((ms) => ms > 0);
+    return Math.min(lookAgainMs, ...pauses);
+  }
+
+  async #wanted(): Promise<readonly WantedCells[]> {
+    const { chooser, pools, logger } = this.#options;
+    const wanted: WantedCells[] = [];
+    for (const pool of pools().filter(({ count }) => count > 0)) {
+      try {
+        wanted.push({ spec: await chooser.standbySpec(pool), count: pool.count });
+      } catch (error) {
+        // Whatever else fails must not end the cells of the pool.
+        if (!ProviderError.is(error, "STANDBY_POOL_INVALID")) throw error;
+        if (!this.#reported.has(error.message))
+          logger.warn("Cannot fill a pool of standby cells", { err: error });
+        this.#reported.add(error.message);
+      }
+    }
+    return wanted;
+  }
+
+  #present(): readonly PresentCell[] {
+    return [...this.#workers].flatMap(([uid, worker]) =>
+      worker.isEnding
+        ? []
+        : {
+            uid,
+            spec: worker.cell.spec,
+            createdAt: createdAt(worker),
+            isReserved: this.#reserved.has(worker),
+          },
+    );
+  }
+}
+
+function createdAt({ cell }: StandbyWorker): string {
+  return cell.metadata.creationTimestamp ?? "";
+}

@@ -1,0 +1,42 @@
+import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
+import type { StandbyWorker } from "./standby-worker.ts";
+
+/** What became of a pod's need of a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
+export type ClaimResult = "hit" | "miss" | "unfit";
+
+/** Counts of standby cells, for Prometheus. */
+export class StandbyMetrics {
+  readonly #claims: Record<ClaimResult, number> = { hit: 0, miss: 0, unfit: 0 };
+
+  count(result: ClaimResult): void {
+    this.#claims[result]++;
+  }
+
+  families(workers: readonly StandbyWorker[]): readonly MetricFamily[] {
+    const present = new Map<string, { readonly labels: Record<string, string>; value: number }>();
+    for (const worker of workers) {
+      const { instanceType, launchType } = worker.cell.spec;
+      const state = worker.isReady ? "ready" : worker.isEnding ? "ending" : "starting";
+      const labels = { instance_type: instanceType, launch_type: launchType, state };
+      const key = JSON.stringify(labels);
+      present.set(key, { labels, value: (present.get(key)?.value ?? 0) + 1 });
+    }
+    return [
+      {
+        name: "kip_standby_claims_total",
+        type: "counter",
+        help: "Pods that needed a cell: hit took a standby cell, miss found none ready, unfit has no pool of its kind.",
+        samples: Object.entries(this.#claims).map(([result, value]) => ({
+          labels: { result },
+          value,
+        })),
+      },
+      {
+        name: "kip_standby_cells",
+        type: "gauge",
+        help: "Cells that stand by for pods.",
+        samples: [...present.values()],
+      },
+    ];
+  }
+}

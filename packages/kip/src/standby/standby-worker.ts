@@ -1,0 +1,169 @@
+import type { Clock, Logger } from "@kip/base";
+import type { AgentClient } from "@kip/agent-api";
+import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
+import { standbyPlan } from "../cell/cell-plan.ts";
+import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
+import type { CellLimits } from "../cell/observe-cell.ts";
+import { reduceCell } from "../cell/reduce-cell.ts";
+import type { CellChange } from "../state/cell-change.ts";
+import { newCellState, type CellState } from "../state/cell-state.ts";
+import type { Cell, StandbyCell } from "../state/cell.ts";
+import { problemOf } from "../errors.ts";
+
+/** Options of {@link StandbyWorker}. */
+export interface StandbyWorkerOptions<C extends Cell | StandbyCell> {
+  readonly cell: C;
+  readonly steps: StandbySteps;
+  readonly limits: CellLimits;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The worker of one cell without a pod: starts its instance, keeps a connection to its agent, and ends it when it is asked to, or
+ * when its agent or its instance is lost. A cell that was lost is not replaced here.
+ */
+export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
+  readonly #options: StandbyWorkerOptions<C>;
+  readonly #reconciler: Reconciler<CellStepArgs, CellState, CellChange>;
+  readonly #released = Promise.withResolvers<void>();
+  #cell: C;
+  #followed: AgentClient | undefined;
+  #isReleased = false;
+
+  constructor(options: StandbyWorkerOptions<C>) {
+    const { cell, steps, limits, clock, logger } = options;
+    this.#options = options;
+    this.#cell = cell;
+    const { name, uid } = cell.metadata;
+    this.#reconciler = new Reconciler<CellStepArgs, CellState, CellChange>({
+      // It stands for the pod, which there is none of yet.
+      initial: newCellState({ namespace: "", name, uid }, ""),
+      plan: standbyPlan(limits),
+      reduce: reduceCell,
+      executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
+      backoff: { initialMs: 500, maxMs: 300_000 },
+      isProgress: ({ kind }) => kind !== "observeInstance",
+      onChange: (state) => this.#changed(state),
+      onFailure: (failure) => this.#failed(failure),
+      clock,
+      logger: logger.with({ cell: name }),
+    });
+    this.#reconciler.apply({ kind: "cellSeen", cell });
+  }
+
+  /** The Cell as the API had it last. */
+  get cell(): C {
+    return this.#cell;
+  }
+
+  /** Whether a pod can have it: its agent is connected, and the API says that it is ready. */
+  get isReady(): boolean {
+    const { agent, machine } = this.#reconciler.state;
+    const isRunning = machine.state === "running" && agent.client !== undefined;
+    return isRunning && !this.isEnding && this.#cell.status?.phase === "Ready";
+  }
+
+  /** Whether it came to an end that was not asked for here. */
+  get wasLost(): boolean {
+    return this.#reconciler.state.pod.wanted.kind === "run";
+  }
+
+  /** Whether it is being ended. */
+  get isEnding(): boolean {
+    const { pod, cell, machine } = this.#reconciler.state;
+    return (
+      this.#isReleased ||
+      pod.wanted.kind === "remove" ||
+      cell.isDeleted ||
+      cell.status.phase === "Terminating" ||
+      machine.state === "gone" ||
+      machine.isRefused === true
+    );
+  }
+
+  /** Resolves when the instance has ended and its Cell is deleted; never once it is released or stopped. */
+  get settled(): Promise<void> {
+    return this.#reconciler.settled;
+  }
+
+  /** Ends it. */
+  end(): void {
+    this.#reconciler.apply({ kind: "removed", graceSeconds: 0 });
+  }
+
+  /** The Cell as the API has it now. */
+  cellSeen(cell: C): void {
+    this.#cell = cell;
+    this.#reconciler.apply({ kind: "cellSeen", cell });
+  }
+
+  /** The Cell was deleted without its finalizer, by another client: its instance may still run. */
+  cellGone(): void {
+    this.#reconciler.apply({ kind: "cellGone", uid: this.#cell.metadata.uid });
+  }
+
+  /** The cloud reported that the instance ended. */
+  instanceEnded(): void {
+    this.#reconciler.apply({ kind: "instanceEnded", token: this.#cell.metadata.uid });
+  }
+
+  /** Lets go of the cell, which a pod has now; returns the connection to its agent if there is one. */
+  release(): AgentClient | undefined {
+    const { client } = this.#reconciler.state.agent;
+    this.#isReleased = true;
+    this.#released.resolve();
+    void this.#reconciler.stop();
+    return client;
+  }
+
+  /** Ends the worker and its connection; the cell stays as it is. */
+  async stop(): Promise<void> {
+    this.#released.resolve();
+    const stopped = this.#reconciler.stop();
+    await this.#reconciler.state.agent.client?.[Symbol.asyncDispose]();
+    await stopped;
+  }
+
+  /** Does not leave a connection open that was made when it was no longer wanted. */
+  async #connect(
+    ...[step, context]: Parameters<StandbySteps["executors"]["connect"]>
+  ): Promise<CellChange | undefined> {
+    const change = await this.#options.steps.executors.connect(step, context);
+    if (change?.kind !== "connected") return change;
+    const hasPod = change.generation !== undefined || change.report !== undefined;
+    if (!context.signal.aborted && !hasPod) return change;
+    await change.client[Symbol.asyncDispose]();
+    context.signal.throwIfAborted();
+    this.#options.logger.warn("Ended a standby cell whose agent says that it has a pod", {
+      cell: this.#cell.metadata.name,
+    });
+    return { kind: "removed", graceSeconds: 0 };
+  }
+
+  #changed(state: CellState): void {
+    const { client } = state.agent;
+    if (client && client !== this.#followed) this.#follow(client);
+  }
+
+  #follow(client: AgentClient): void {
+    this.#followed = client;
+    void client.closed.then(() => {
+      if (this.#reconciler.state.agent.client === client)
+        this.#reconciler.apply({ kind: "agentLost" });
+    });
+    void this.#options.steps.keepIdentity(client, {
+      state: () => this.#reconciler.state,
+      change: (change) => this.#reconciler.apply(change),
+      isReleased: () => this.#isReleased,
+      released: this.#released.promise,
+    });
+  }
+
+  #failed({ step, failures, error }: StepFailure<CellStep>): CellChange | undefined {
+    const fields = { cell: this.#cell.metadata.name, step: step.kind, attempt: failures - 1 };
+    this.#options.logger.warn("Could not do a step of a standby cell", { ...fields, err: error });
+    if (error instanceof NoEffectError) return undefined;
+    return { kind: "waits", ...problemOf(error) };
+  }
+}
