@@ -25,6 +25,8 @@ export interface AgentDependencies {
   describeDevice: DescribeDevice;
   /** Has the kernel set huge pages aside. @returns why the pod cannot run on this cell, if it cannot */
   reserveHugePages(wanted: readonly DesiredHugePages[]): Promise<EndReason | undefined>;
+  /** Grows the root file system to its disk; absent where there is none of its own. */
+  readonly growRootFileSystem?: () => Promise<void>;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
   /** Makes what a pod's own link has besides its address, once its sandbox is there; absent where a pod has none. */

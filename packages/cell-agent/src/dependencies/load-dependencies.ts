@@ -7,6 +7,7 @@ import { cacheFolder } from "../image/cache-folder.ts";
 import { linkMaker } from "../network/pod-link.ts";
 import { podRulesFactory, preparedTables } from "../network/pod-rules.ts";
 import { kernelMounter } from "../volumes/mounter.ts";
+import { growRootFileSystem } from "../volumes/root-disk.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
 /** crun, conmon and the image store, loaded at once. */
@@ -51,6 +52,7 @@ export async function loadRealDependencies(
     mounter: kernelMounter,
     diskMeter: systemDiskMeter,
     reserveHugePages,
+    growRootFileSystem,
     cdiDevices: async () => await readCdiDevices(logger),
     describeDevice: oci.describeDevice,
     volumesPrepared: volumes,

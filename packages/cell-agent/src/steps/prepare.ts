@@ -23,6 +23,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
   const rejection =
     (await dependencies.reserveHugePages(pod.hugePages ?? [])) ?? (await lackOfDevices(pod, tools));
   if (rejection) return rejectPod(rejection, tools);
+  await growDisk(tools);
   try {
     const ownUsers = ownUsersOf(pod);
     if (ownUsers) openToUsers(directories);
@@ -61,6 +62,19 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
     throw error;
   }
 };
+
+/** A pod may have taken a cell that was there before it, with a larger disk. It runs on the smaller one, too, while that lasts. */
+async function growDisk({ dependencies, events, logger }: StepTools): Promise<void> {
+  try {
+    await dependencies.growRootFileSystem?.();
+  } catch (error) {
+    logger.error("Could not grow the root file system", { err: error });
+    events.warning(
+      "DiskNotGrown",
+      `The pod has a smaller disk than it asks for: ${errorText(error)}`,
+    );
+  }
+}
 
 /** Which devices the cell lacks for the pod; undefined if it has all, or they may come with a container that starts before. */
 async function lackOfDevices(

@@ -98,7 +98,6 @@ export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): bool
     standby.launchType === spec.launchType &&
     standby.image === spec.image &&
     standby.privateIPOnly === spec.privateIPOnly &&
-    standby.rootDiskBytes >= spec.rootDiskBytes &&
     (standby.zone === undefined || zones.includes(standby.zone))
   );
 }

@@ -51,6 +51,23 @@ describe("standby cells", () => {
     await life.kill();
   });
 
+  it("are taken by a pod that needs a larger disk, which grows before the pod is there", async () => {
+    const { world, life } = await filled(["sim.1", 1]);
+    const [instance] = await world.driver.list();
+    world.addPod("p", "100m", { "pod.elotl.co/volume-size": "3Gi" });
+    life.apply("p");
+    await settle();
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    assert.equal(world.cloud.hardware(instance?.id ?? "").rootBytes, 3 * 2 ** 30);
+    const cell = [...world.api.cells.values()].find((each) => !isStandby(each));
+    assert.ok(cell && !isStandby(cell));
+    const { rootDiskBytes, launchedDiskBytes } = cell.spec;
+    assert.deepEqual([rootDiskBytes, launchedDiskBytes], [3 * 2 ** 30, 2 ** 30]);
+    await pass(world, 2000);
+    assert.deepEqual(cellsOf(world), ["p", "sim.1"]);
+    await life.kill();
+  });
+
   it("are taken by pods in the order in which they ask, one by each", async () => {
     const { world, life } = await filled(["sim.1", 2]);
     const pods = ["a", "b", "c", "d"];
