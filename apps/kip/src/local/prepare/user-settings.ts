@@ -7,8 +7,9 @@ import { localRegistryHost } from "../cluster/layout.ts";
 export interface UserSettings {
   readonly registries: readonly unknown[];
   readonly images?: unknown;
-  /** What instance types have of extended resources. */
-  readonly cells?: { readonly extendedResources?: unknown } | undefined;
+  /** What instance types have of extended resources, and the cells that stand by. */
+  readonly cells?:
+    { readonly extendedResources?: unknown; readonly standbyCells?: unknown } | undefined;
   /** Capacity and labels of the virtual node. */
   readonly kubelet?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -19,7 +20,10 @@ const sections = decode.object(
     images: decode.optional(decode.unknownValue),
     cells: decode.optional(
       decode.object(
-        { extendedResources: decode.optional(decode.unknownValue) },
+        {
+          extendedResources: decode.optional(decode.unknownValue),
+          standbyCells: decode.optional(decode.unknownValue),
+        },
         { unknownKeys: "reject" },
       ),
     ),
