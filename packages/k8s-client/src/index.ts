@@ -49,6 +49,7 @@ export {
   type LeaderLeaseOptions,
   type LeaderTerm,
 } from "./lease/leader-lease.ts";
+export { fencedClient } from "./lease/fenced-client.ts";
 export { createLeaseHolder, type LeaseHolder, type LeaseHolderOptions } from "./lease/lease.ts";
 export {
   clusterWide,

@@ -3,11 +3,8 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { decodeCellIdentity } from "@kip/agent-api";
-import { SimulatedAgent } from "@kip/agent-api/testing";
 import { silentLogger, systemClock } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
-import { createSimulatedCloud } from "@kip/cloud/simulated";
 import {
   endSharedControlPlane,
   sharedControlPlane,
@@ -19,13 +16,13 @@ import { startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
+import { openSimulatedCells } from "./simulated-cells.ts";
 
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
 const nodeName = "installed";
 const folder = temporaryFolder();
 const directory = path.join(folder.path, "plane");
 const shared = { clock: systemClock, logger: silentLogger };
-const agents = new Set<SimulatedAgent>();
 
 /** Spans that have ended, with their traces. */
 const spans: string[] = [];
@@ -36,23 +33,7 @@ const tracer: Tracer = {
   }),
 };
 
-/** Each machine is an address of 127.0.0.0/8. */
-const cloud = createSimulatedCloud({
-  addresses: (slot) => ({ managementIp: `127.44.0.${slot + 1}`, podIp: `10.44.0.${slot + 1}` }),
-  boot: ({ instance, userData }) => {
-    const host = instance.managementIp ?? "";
-    const listening = SimulatedAgent.listen({ identity: identityIn(userData), host });
-    void listening.then((agent) => agents.add(agent));
-    return () => void listening.then((agent) => agent[Symbol.asyncDispose]());
-  },
-});
-
-function identityIn(userData: string) {
-  const document = JSON.parse(userData.slice(userData.indexOf("\n") + 1)) as {
-    readonly write_files: readonly { readonly content: string }[]; // as kip writes it
-  };
-  return decodeCellIdentity(JSON.parse(document.write_files[0]?.content ?? ""), "identity");
-}
+const cells = openSimulatedCells();
 
 describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   let plane: SharedControlPlane;
@@ -87,7 +68,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await writeFile(kubeconfig, kubeconfigOf(plane, token.trim()));
       const config = await loadKubeConfig({ path: kubeconfig });
       client = createApiClient(config, { ...shared, userAgent: "kip/test" });
-      driver = cloud.open({ owner: "installed" });
+      driver = cells.cloud.open({ owner: "installed" });
     },
     { timeout: 900_000 },
   );
@@ -95,7 +76,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   after(async () => {
     client?.close();
     await driver?.[Symbol.asyncDispose]();
-    for (const agent of agents) await agent[Symbol.asyncDispose]();
+    await cells[Symbol.asyncDispose]();
     await plane?.[Symbol.asyncDispose]();
     await endSharedControlPlane(directory);
     folder.remove();

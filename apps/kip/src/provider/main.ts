@@ -1,12 +1,20 @@
 import { pause, systemClock, uselessOptions, type Logger, type OptionValues } from "@kip/base";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
-import { findClusterDns, readControllerID, startKip, type ProviderConfig } from "@kip/kip";
+import {
+  findClusterDns,
+  readControllerID,
+  runInTurns,
+  startKip,
+  type ProviderConfig,
+  type TurnParts,
+} from "@kip/kip";
 import {
   choice,
   createCommandLogger,
   openClient,
   openLogOutput,
   openTracer,
+  type Tracer,
 } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
@@ -56,13 +64,33 @@ interface Serve {
 }
 
 async function serve(needs: Serve): Promise<void> {
-  const { options, logger, config, client, cluster, signal, file, content } = needs;
+  const { options, logger, config, client, signal } = needs;
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
-  const nodeIps = await nodeIpsOf(options);
-  const [nodeIp = ""] = nodeIps;
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
+  const facts = { nodeName, controllerID, nodeIps: await nodeIpsOf(options), tracer };
+  const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, facts, parts);
+  const parts = { client, driver, signal };
+  if (!options.isSet("leader-elect")) return await run(parts);
+  await runInTurns({ ...parts, nodeName, clock: systemClock, logger, run });
+}
+
+interface NodeFacts {
+  readonly nodeName: string;
+  readonly controllerID: string;
+  readonly nodeIps: readonly string[];
+  readonly tracer: Tracer;
+}
+
+/** Runs the node until the signal aborts. */
+async function serveTurn(
+  needs: Serve,
+  { nodeName, controllerID, nodeIps, tracer }: NodeFacts,
+  { client, driver, signal }: TurnParts,
+): Promise<void> {
+  const { options, logger, config, cluster, file, content } = needs;
+  const [nodeIp = ""] = nodeIps;
   await using kip = await startKip({
     client,
     driver,

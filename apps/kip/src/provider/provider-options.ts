@@ -18,6 +18,12 @@ export const providerOptions: readonly Option[] = [
     fallback: "cluster",
     help: "who may use the kubelet API: cluster (certificates and tokens, as RBAC says) or certificate (any of the authority's)",
   },
+  {
+    flag: "leader-elect",
+    type: "boolean",
+    fallback: "true",
+    help: "wait while another kip runs this node; with false there must be no other one",
+  },
   { flag: "log-dir", type: "string", fallback: "/var/log/kip", help: "logs of finished pods" },
   {
     flag: "network-agent-secret",

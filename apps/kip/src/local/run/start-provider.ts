@@ -41,6 +41,8 @@ export async function startProvider(
       `--client-ca-file=${file("client-ca.crt")}`,
       `--log-dir=${layout.podLogDir}`,
       "--disable-taint",
+      // There is one, and the next is started when it has ended.
+      "--leader-elect=false",
     ],
     env: process.env,
     logFile: layout.providerLog,

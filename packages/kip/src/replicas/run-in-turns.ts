@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { Clock, Logger } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import { createLeaderLease, fencedClient, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
+import { fencedDriver } from "./fenced-driver.ts";
+
+/** What a kip works with in its turn; neither changes anything once the turn may be over. */
+export interface TurnParts {
+  readonly client: ApiClient;
+  readonly driver: CloudDriver;
+  /** Aborts when the turn is over: all work has to stop at once. */
+  readonly signal: AbortSignal;
+}
+
+/** Options of {@link runInTurns}. */
+export interface RunInTurnsOptions extends TurnParts {
+  readonly nodeName: string;
+  /** How long after the last renewal another kip takes over, milliseconds, whole seconds. @default 15000 */
+  readonly durationMs?: number | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The work of one turn: returns when the signal of its parts has aborted and nothing of the work is left. */
+  readonly run: (parts: TurnParts) => Promise<void>;
+}
+
+/** Namespace of the Lease: that of the nodes' own. */
+const namespace = "kube-node-lease";
+
+/**
+ * Runs one of several kips of a virtual node: the holder of the Lease `<node>.kip` works, the others wait. A kip that could not
+ * renew the Lease for two thirds of its duration stops by itself, before another may begin, and waits again. One that is
+ * stopped hands over at once.
+ *
+ * @throws what the work throws in its own turn
+ */
+export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
+  const { client, nodeName, durationMs = 15_000, clock, logger, signal } = options;
+  const name = `${nodeName}.kip`;
+  const identity = `${hostname()}_${randomUUID()}`;
+  const lease = createLeaderLease({
+    client,
+    namespace,
+    name,
+    identity,
+    durationMs,
+    clock,
+    logger,
+  });
+  while (!signal.aborted) {
+    logger.info("Waits for the Lease of the node", { lease: `${namespace}/${name}` });
+    const term = await lease.acquire(signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+    if (term) await takeTurn(options, term);
+  }
+}
+
+async function takeTurn(options: RunInTurnsOptions, term: LeaderTerm): Promise<void> {
+  const { client, driver, nodeName, logger, run } = options;
+  const signal = AbortSignal.any([options.signal, term.ended]);
+  logger.info("Runs the node", { node: nodeName, turn: term.number });
+  try {
+    await run({
+      client: fencedClient(client, term),
+      driver: fencedDriver(driver, term),
+      signal,
+    });
+  } catch (error) {
+    if (!term.ended.aborted) throw error;
+    logger.warn("The work failed after the end of its turn", { err: error });
+  } finally {
+    if (term.ended.aborted) {
+      logger.error("Lost the Lease of the node; its pods run on", { err: term.ended.reason });
+    }
+    await term.release(true);
+  }
+}

@@ -1,0 +1,38 @@
+import { decodeCellIdentity } from "@kip/agent-api";
+import { SimulatedAgent } from "@kip/agent-api/testing";
+import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
+
+/** A cloud whose machines are agents that answer on addresses of loopback. */
+export interface SimulatedCells extends AsyncDisposable {
+  readonly cloud: SimulatedCloud;
+}
+
+/** @param subnet third number of the addresses in 127.44.0.0/16, for tests that run at the same time */
+export function openSimulatedCells(subnet = 0): SimulatedCells {
+  const agents = new Set<SimulatedAgent>();
+  const cloud = createSimulatedCloud({
+    addresses: (slot) => ({
+      managementIp: `127.44.${subnet}.${slot + 1}`,
+      podIp: `10.44.${subnet}.${slot + 1}`,
+    }),
+    boot: ({ instance, userData }) => {
+      const host = instance.managementIp ?? "";
+      const listening = SimulatedAgent.listen({ identity: identityIn(userData), host });
+      void listening.then((agent) => agents.add(agent));
+      return () => void listening.then((agent) => agent[Symbol.asyncDispose]());
+    },
+  });
+  return {
+    cloud,
+    [Symbol.asyncDispose]: async () => {
+      for (const agent of agents) await agent[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function identityIn(userData: string) {
+  const document = JSON.parse(userData.slice(userData.indexOf("\n") + 1)) as {
+    readonly write_files: readonly { readonly content: string }[]; // as kip writes it
+  };
+  return decodeCellIdentity(JSON.parse(document.write_files[0]?.content ?? ""), "identity");
+}
