@@ -38,7 +38,7 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
   readonly extraSecurityGroups?: readonly string[] | undefined;
-  /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default false */
+  /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
   readonly times?: Partial<AwsTimes> | undefined;
   /** `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID` and those of the metadata service; the SDK reads others itself. @default none */
@@ -137,7 +137,7 @@ function assemble(
     terminator: new Terminator({ ec2, instances, clock, batchMs }),
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: place.zone, store, instances, clock }),
-    sourceDestCheck: options.sourceDestCheck ?? false,
+    sourceDestCheck: options.sourceDestCheck ?? true,
     close: () => {
       closed.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot wait: the driver was closed"));
       ec2[Symbol.dispose]();

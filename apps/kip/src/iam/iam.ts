@@ -38,7 +38,7 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
       region,
       subnetID,
       owner: values.text("owner") ?? config.controllerID,
-      switchesSourceDestCheck: sourceDestCheck !== true,
+      switchesSourceDestCheck: sourceDestCheck === false,
     }),
   );
   process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);

@@ -29,7 +29,7 @@ export interface PolicyOptions {
   readonly subnetID?: string | undefined;
   /** ID of the installation. @default any installation of Kip in the account */
   readonly owner?: string | undefined;
-  /** Whether kip switches the source/destination check of cells off. @default true */
+  /** Whether kip switches the source/destination check of cells off. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface PolicyOptions {
  * @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
  */
 export function iamPolicy(options: PolicyOptions = {}): Policy {
-  const { owner = "*", switchesSourceDestCheck = true } = options;
+  const { owner = "*", switchesSourceDestCheck = false } = options;
   const ours = actionsOf("ours").filter(
     (name) => switchesSourceDestCheck || name !== "ec2:ModifyInstanceAttribute",
   );

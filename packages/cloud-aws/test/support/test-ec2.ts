@@ -36,6 +36,7 @@ export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<Test
     subnetId,
     open: async (changes) =>
       await openAwsCloud({
+        sourceDestCheck: false, // all calls are made
         owner: "tests",
         region: "us-east-1",
         credentials,

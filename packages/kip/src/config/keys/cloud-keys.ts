@@ -91,7 +91,7 @@ const aws = section(
     sourceDestCheck: value(flag, {
       meaning:
         "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",
-      fallback: "`false`",
+      fallback: "`true`",
     }),
     insecureTLSSkipVerify: value(flag, {
       meaning: "whether the API's certificate is not verified, for tests",
