@@ -29,7 +29,7 @@ import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
-import type { KipMetrics } from "./metrics/kip-metrics.ts";
+import type { CountedCell, KipMetrics } from "./metrics/kip-metrics.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
 import { CellStats, type MeasuredPod } from "./status/cell-stats.ts";
 import { countProbes, measurePods } from "./status/pod-usage.ts";
@@ -44,6 +44,8 @@ export interface KipProviderOptions {
   readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list">;
   /** Ends a Cell of a pod that has another one, and counts. @default there are no standby cells */
   readonly standby?: Pick<StandbyCells, "endStray" | "metrics"> | undefined;
+  /** For figures: those that stand by for a pod, too. @default the cells of pods */
+  readonly allCells?: (() => readonly CountedCell[]) | undefined;
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
@@ -330,7 +332,8 @@ export class KipProvider implements PodProvider {
 
   metricFamilies(): readonly MetricFamily[] {
     const { metrics, cells, standby } = this.#options;
-    return [...metrics.families(cells.list()), ...(standby?.metrics() ?? [])];
+    const all = this.#options.allCells?.() ?? cells.list();
+    return [...metrics.families(all), ...(standby?.metrics() ?? [])];
   }
 
   /** Ends all workers. Pods and cells stay as they are. */

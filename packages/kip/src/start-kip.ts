@@ -186,6 +186,7 @@ function createProvider(
     chooser,
     handlerOf: handlersInApi(client),
     cells: cellsWithPods(cells),
+    allCells: () => cells.list(),
     standby,
     archive,
     limits,

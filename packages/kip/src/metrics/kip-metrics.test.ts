@@ -4,16 +4,20 @@ import { systemClock } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import { metricsText } from "@kip/virtual-kubelet/telemetry";
-import type { Cell, CellPhase } from "../state/cell.ts";
-import { KipMetrics } from "./kip-metrics.ts";
+import type { CellPhase } from "../state/cell.ts";
+import { KipMetrics, type CountedCell } from "./kip-metrics.ts";
 import { measuredDriver } from "./measured-driver.ts";
 
-function cell(phase: CellPhase | undefined, instanceType: string, pricePerHour: number): Cell {
-  const spec = { launchType: "spot", instanceType, pricePerHour };
-  return { spec, ...(phase && { status: { phase } }) } as unknown as Cell; // all that is read
+function cell(
+  phase: CellPhase | undefined,
+  instanceType: string,
+  pricePerHour: number,
+): CountedCell {
+  const spec = { launchType: "spot", instanceType, pricePerHour } as const;
+  return { spec, ...(phase && { status: { phase } }) };
 }
 
-function linesOf(metrics: KipMetrics, name: string, cells: readonly Cell[] = []): string[] {
+function linesOf(metrics: KipMetrics, name: string, cells: readonly CountedCell[] = []): string[] {
   const lines = metricsText(metrics.families(cells)).split("\n");
   return lines.filter((line) => line.startsWith(name));
 }

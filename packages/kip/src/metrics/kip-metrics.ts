@@ -7,6 +7,12 @@ const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 /** Upper bounds of requests to the cloud, seconds. */
 const cloudBounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** What is read of a Cell to count it. */
+export interface CountedCell {
+  readonly spec: Pick<Cell["spec"], "launchType" | "instanceType" | "pricePerHour">;
+  readonly status?: Pick<CellStatus, "phase">;
+}
+
 /** Figures of kip, by names that begin with `kip_`; docs/observability.md lists them. */
 export class KipMetrics {
   readonly #starts = new Durations(startBounds);
@@ -37,8 +43,8 @@ export class KipMetrics {
   };
 
   /** @param cells those of this kip's node, as the API has them */
-  families(cells: readonly Cell[]): readonly MetricFamily[] {
-    const names = ({ spec, status }: Cell) => ({
+  families(cells: readonly CountedCell[]): readonly MetricFamily[] {
+    const names = ({ spec, status }: CountedCell) => ({
       phase: status?.phase ?? "Pending",
       launch_type: spec.launchType,
       instance_type: spec.instanceType,
@@ -86,9 +92,9 @@ type EventLabels = Readonly<Record<"type" | "reason", string>>;
 
 /** One sample for each set of labels: the sum over the cells that have them. */
 function sums(
-  cells: readonly Cell[],
-  labelsOf: (cell: Cell) => Readonly<Record<string, string>>,
-  valueOf: (cell: Cell) => number,
+  cells: readonly CountedCell[],
+  labelsOf: (cell: CountedCell) => Readonly<Record<string, string>>,
+  valueOf: (cell: CountedCell) => number,
 ): readonly MetricSample[] {
   const sets = new Map<string, { labels: Readonly<Record<string, string>>; value: number }>();
   for (const cell of cells) {
