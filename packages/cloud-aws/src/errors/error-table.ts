@@ -96,6 +96,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
 
   // What can never work
   "InvalidInstanceType.NotFound": { code: "CLOUD_INVALID_REQUEST" },
+  IdempotentInstanceTerminated: { code: "CLOUD_INVALID_REQUEST" },
   IdempotentParameterMismatch: { code: "CLOUD_INVALID_REQUEST" },
   VolumeInUse: { code: "CLOUD_INVALID_REQUEST" },
   VPCIdNotSpecified: { code: "CLOUD_INVALID_REQUEST" },

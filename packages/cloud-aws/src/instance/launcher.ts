@@ -61,6 +61,7 @@ export class Launcher {
       return await this.#run(request, clientToken, signal);
     } catch (error) {
       if (!CloudError.is(error)) throw error;
+      if (awsCodeOf(error) === "IdempotentInstanceTerminated") return undefined;
       if (awsCodeOf(error) === "IdempotentParameterMismatch")
         return await this.#earlier(request.token, clientToken, signal);
       if (!error.retryable && error.code !== "CLOUD_UNKNOWN") throw error;
@@ -113,10 +114,22 @@ export class Launcher {
     for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
       const known = await instances.ofToken(token, signal);
       const same = known.find((each) => each.clientToken === clientToken);
-      if (same) return isAlive(same.instance) ? same : undefined;
-      if (known.length > 0 && known.every((each) => isSuccessor(each.clientToken, clientToken)))
+      if (same && isAlive(same.instance)) return same;
+      if (same?.instance.state === "terminated") return undefined;
+      // What is shutting down may still run: its successor waits.
+      if (
+        !same &&
+        known.length > 0 &&
+        known.every((each) => isSuccessor(each.clientToken, clientToken))
+      )
         return undefined;
-      if (clock.monotonic() - began > consistencyMs) return undefined;
+      if (clock.monotonic() - began > consistencyMs) {
+        if (!same) return undefined;
+        throw new CloudError(
+          "CLOUD_UNAVAILABLE",
+          "Cannot start an instance: the one before is still ending",
+        );
+      }
       await clock.sleep(pauseMs, signal);
     }
   }

@@ -128,13 +128,12 @@ export class InstanceWatch {
 
   /** Any answer may be the one that shows an end. */
   #see(seen: SeenInstance, before: SeenInstance | undefined): void {
-    const { state } = seen.instance;
-    const wasAlive = before?.instance.state === "pending" || before?.instance.state === "running";
     const isWanted = seen.reasonCode === "Client.UserInitiatedShutdown";
-    if (!wasAlive || isWanted || (state !== "terminated" && state !== "stopping")) return;
+    const hadEnded = before === undefined || before.instance.state === "terminated";
+    // What is shutting down may still run: it is reported when it has ended.
+    if (hadEnded || isWanted || seen.instance.state !== "terminated") return;
     const instance: Instance = {
       ...seen.instance,
-      state: "terminated",
       stateReason: seen.reason === "" ? "EC2 has ended the instance" : seen.reason,
     };
     for (const callback of this.#ended) callback(instance);

@@ -26,6 +26,12 @@ describe("iamPolicy()", () => {
     assert.doesNotMatch(text, /arn:aws:/);
   });
 
+  it("names images of any account by no account, also without a region", () => {
+    const text = JSON.stringify(iamPolicy());
+    assert.match(text, /"arn:aws:ec2:\*::image\/\*"/);
+    assert.match(text, /"arn:aws:ec2:\*:\*:subnet\/\*"/);
+  });
+
   it("leaves out what the configuration does not need", () => {
     const without = JSON.stringify(iamPolicy());
     assert.doesNotMatch(without, /ModifyInstanceAttribute/);

@@ -82,7 +82,7 @@ function makingStatements(
       // Images and their snapshots may be another account's.
       Resource: [
         ...[`subnet/${subnetID ?? "*"}`, "security-group/*"].map(arn),
-        ...["image/*", "snapshot/*"].map((each) => arn(each).replace(/:\*:/, "::")),
+        ...["image/*", "snapshot/*"].map((each) => arn(each).replace(`:*:${each}`, `::${each}`)),
       ],
     },
     {

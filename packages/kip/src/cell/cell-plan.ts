@@ -77,6 +77,8 @@ export function planCell(seen: CellObservation): CellDecision {
   if (mustRecord(seen)) return { kind: "recordEnd" };
   if (seen.instance === "unknown") return { kind: "observeInstance" };
   if (seen.instance === "gone") return planGone(seen);
+  // Ending it again waits until it has ended: its containers may run until then.
+  if (seen.instance === "stopping") return { kind: "terminate" };
   if (seen.isUnhealthy && seen.instance !== "none") return { kind: "terminate" };
   const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
   return mustEnd ? planEnd(seen) : planStart(seen);

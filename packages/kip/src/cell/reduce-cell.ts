@@ -278,7 +278,7 @@ function machineSeen(
   instance: CellChanges["machineSeen"]["instance"],
 ): CellState {
   const { state: seen } = instance;
-  const present = seen === "running" || seen === "pending" ? seen : "gone";
+  const present = seen === "terminated" ? "gone" : seen;
   return { ...state, machine: { ...state.machine, instance, state: present, isRefused: false } };
 }
 

@@ -40,6 +40,20 @@ describe("standby cells", () => {
     await life.kill();
   });
 
+  it("are not too many when the API writes them without an answer, and tells nothing for minutes", async () => {
+    const world = new KipWorld(new ManualClock());
+    world.pools = [poolOf("sim.1", 2)];
+    const life = new KipLife(world);
+    world.api.isSilent = true;
+    await life.start();
+    await pass(world, 300_000, 5000);
+    world.api.answerAgain();
+    await pass(world, 10_000);
+    assert.deepEqual(cellsOf(world), ["sim.1", "sim.1"]);
+    assert.equal(world.cloud.callCount("launch"), 2);
+    await life.kill();
+  });
+
   it("are not taken by a pod that would get another machine", async () => {
     const { world, life } = await filled(["sim.2", 1]);
     world.addPod("p", "100m");

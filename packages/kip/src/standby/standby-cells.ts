@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { backoffDelay, defined, pause, type Clock, type Logger } from "@kip/base";
 import type { AgentClient } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
@@ -13,7 +14,13 @@ import {
   type StandbyPool,
   type WantedMachine,
 } from "../selection/standby-spec.ts";
-import { isStandby, type Cell, type StandbyCell } from "../state/cell.ts";
+import {
+  isStandby,
+  standbyName,
+  type Cell,
+  type StandbyCell,
+  type StandbySpec,
+} from "../state/cell.ts";
 import type { CellStore } from "../store/cell-store.ts";
 import { planPools, type PresentCell, type WantedCells } from "./pool-plan.ts";
 import { PoolPauses } from "./pool-pauses.ts";
@@ -61,6 +68,8 @@ export class StandbyCells implements StandbyClaims {
   readonly #unclaimable = new WeakSet<StandbyWorker>();
   /** Those that the cloud takes back, by notices that came while they were being claimed. */
   readonly #doomed = new WeakSet<StandbyWorker>();
+  /** Cells of which it is not known whether they were written, as pool keys by name: the same is written again. */
+  readonly #unanswered = new Map<string, string>();
   readonly #pauses: PoolPauses;
   readonly #metrics = new StandbyMetrics();
   readonly #reported = new Set<string>();
@@ -113,8 +122,10 @@ export class StandbyCells implements StandbyClaims {
       return;
     }
     const known = this.#workers.get(uid);
-    if (known) known.cellSeen(cell);
-    else this.#adopt(cell);
+    if (known) return known.cellSeen(cell);
+    this.#adopt(cell);
+    // There may be too many now.
+    this.#wake();
   }
 
   /** A Cell was deleted from the API. */
@@ -224,6 +235,7 @@ export class StandbyCells implements StandbyClaims {
     if (!this.#steps || this.#past.has(uid) || this.#workers.has(uid)) return;
     const worker = this.#newWorker(cell, this.#steps);
     this.#workers.set(uid, worker);
+    this.#unanswered.delete(cell.metadata.name);
     void worker.settled.then(() => {
       this.#workers.delete(uid);
       this.#past.add(uid);
@@ -267,12 +279,25 @@ export class StandbyCells implements StandbyClaims {
     for (const uid of end) this.#workers.get(uid)?.end();
     const pauseOf = (key: string): number => this.#pauses.leftMs(key);
     const due = create.filter((spec) => pauseOf(poolKey(spec)) <= 0);
-    const created = await Promise.all(
-      due.map(async (spec) => await this.#options.store.createStandby(spec)),
-    );
-    for (const cell of created) this.#adopt(cell);
+    const created = await Promise.allSettled(due.map(async (spec) => await this.#create(spec)));
+    for (const each of created) if (each.status === "rejected") throw each.reason;
     const pauses = create.map((spec) => pauseOf(poolKey(spec))).filter((ms) => ms > 0);
     return Math.min(lookAgainMs, ...pauses);
+  }
+
+  async #create(spec: StandbySpec): Promise<void> {
+    const key = poolKey(spec);
+    const [known] = [...this.#unanswered].find(([, each]) => each === key) ?? [];
+    const name = known ?? standbyName(randomUUID());
+    this.#unanswered.delete(name); // others are created at the same time
+    try {
+      const cell = await this.#options.store.createStandby(spec, name);
+      if (cell) this.#adopt(cell);
+    } catch (error) {
+      // It may have been written all the same, and the watch may be behind.
+      this.#unanswered.set(name, key);
+      throw error;
+    }
   }
 
   async #wanted(): Promise<readonly WantedCells[]> {

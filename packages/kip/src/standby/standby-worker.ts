@@ -77,6 +77,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
       pod.wanted.kind === "remove" ||
       cell.isDeleted ||
       cell.status.phase === "Terminating" ||
+      machine.state === "stopping" ||
       machine.state === "gone" ||
       machine.isRefused === true
     );

@@ -87,7 +87,8 @@ const move: fc.Arbitrary<Move> = fc.oneof(
 
 /** A world in which kip is killed and started again; a process that dies is replaced at the next move. */
 class Story {
-  readonly world = new KipWorld(new ManualClock());
+  /** Instances take so long to end that much happens meanwhile. */
+  readonly world = new KipWorld(new ManualClock(), 20_000);
   #life: KipLife;
   #pods = 0;
 

@@ -16,10 +16,10 @@ export type WantedPod =
   { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
 
 /**
- * A cell's instance. "unknown": the cloud has not been asked yet, or did not answer; "gone": there was one, and it has
- * ended.
+ * A cell's instance. "unknown": the cloud has not been asked yet, or did not answer; "stopping": its end was asked for, and what
+ * runs on it may still run; "gone": there was one, and it has ended.
  */
-export type InstanceState = "none" | "unknown" | "pending" | "running" | "gone";
+export type InstanceState = "none" | "unknown" | "pending" | "running" | "stopping" | "gone";
 
 /** The pod, as the virtual kubelet passed it. Points in time are monotonic milliseconds, here and below. */
 export interface PodPart {

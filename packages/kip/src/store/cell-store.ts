@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { systemClock } from "@kip/base";
 import {
   K8sError,
@@ -13,7 +12,6 @@ import {
   cellName,
   isStandby,
   nodeLabel,
-  standbyName,
   type Cell,
   type CellClaim,
   type CellSpec,
@@ -69,10 +67,15 @@ export class CellStore {
     }
   }
 
-  /** Writes a Cell that waits for its pod. */
-  async createStandby(spec: StandbySpec): Promise<StandbyCell> {
-    const cell = newCell(standbyName(randomUUID()), spec);
-    return await this.#client.create<StandbyCell>(paths.cells(), cell);
+  /** Writes a Cell that waits for its pod; undefined if a pod has the one of this name. */
+  async createStandby(spec: StandbySpec, name: string): Promise<StandbyCell | undefined> {
+    try {
+      return await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec));
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const cell = await this.#client.get<Cell | StandbyCell>(paths.cells(name));
+      return isStandby(cell) ? cell : undefined;
+    }
   }
 
   /**

@@ -29,13 +29,22 @@ export class FakeCellsApi {
   readonly watchers = new Set<(event: CellEvent) => void>();
   /** What happens before the pod is written into a Cell. */
   beforeClaim: (() => Promise<void>) | undefined;
+  /** Creations have their effect and get no answer, and watches report nothing until {@link FakeCellsApi.answerAgain}. */
+  isSilent = false;
+  readonly #untold: CellEvent[] = [];
   #version = 0;
   #uids = 0;
 
   /** The calls of a client, each of which goes through `call`. */
   client(call: <T>(effect: () => T) => Promise<T>): ApiClient {
     const client = {
-      create: (_path: string, cell: StoredCell) => call(() => this.#create(cell)),
+      create: (_path: string, cell: StoredCell) =>
+        call(() => {
+          const created = this.#create(cell);
+          if (this.isSilent)
+            throw new K8sError("K8S_UNAVAILABLE", "No answer", { retryable: true });
+          return created;
+        }),
       get: (path: string) => call(() => this.#get(path)),
       list: () => call(() => ({ items: [...this.cells.values()] })),
       patch: async (path: string, change: Change) => {
@@ -109,7 +118,13 @@ export class FakeCellsApi {
     return cell;
   }
 
+  answerAgain(): void {
+    this.isSilent = false;
+    for (const event of this.#untold.splice(0)) this.#tell(event);
+  }
+
   #tell(event: CellEvent): void {
+    if (this.isSilent) return void this.#untold.push(event);
     for (const watcher of this.watchers) watcher(event);
   }
 }

@@ -50,12 +50,14 @@ export class KipWorld {
   /** Writes that a process had sent when it was killed, and that take effect later. */
   readonly late: (() => void)[] = [];
 
-  constructor(clock: MovableClock) {
+  /** @param stopMs how long instances take to end */
+  constructor(clock: MovableClock, stopMs = 0) {
     this.clock = clock;
     this.agents = new FakeAgents(clock);
     this.cloud = createSimulatedCloud({
       clock,
       startMs: 1000,
+      stopMs,
       images: { cell: defaultDiskBytes, newer: defaultDiskBytes },
       boot: ({ instance }) => this.agents.boot(instance),
     });

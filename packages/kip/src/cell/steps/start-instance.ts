@@ -177,7 +177,14 @@ export async function awaitRunning(
   const { change, signal, state } = context;
   const began = clock.monotonic();
   const { id } = required(state().machine.instance, "there is no instance");
-  const instance = await orUnknown(context, () => driver.waitForRunning(id, signal));
+  let instance: Instance;
+  try {
+    instance = await orUnknown(context, () => driver.waitForRunning(id, signal));
+  } catch (error) {
+    // Some clouds accept a launch first, and then end it.
+    if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
+    throw error;
+  }
   change({ kind: "running", instance, cloudMs: clock.monotonic() - began });
   setStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
   return undefined;
