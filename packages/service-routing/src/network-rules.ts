@@ -125,19 +125,25 @@ export class NetworkRules {
     // Whatever fails from here on, what is known here may not be what the kernel has.
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
-    const before = this.#policyRules();
+    // Groups may have very many addresses, and most changes are of Services alone.
+    const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
+    const before = isOfPolicy && known.policy ? this.#policyRules() : undefined;
     this.#note(change);
     const { texts, stale } = this.#services.change(this.#withBuckets(change));
     this.#stale.add(stale);
+    if (stale.length > 0) this.#failures = 0;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
-    const policy = known.policy ? this.#policyText(before) : await this.#replacePolicy();
+    const policy = !known.policy
+      ? await this.#replacePolicy()
+      : isOfPolicy
+        ? this.#policyText(before)
+        : "";
     if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
     else await this.#runAll([policy]);
     this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
     this.#isKnown.services = this.#missing.size === 0;
-    if (stale.length > 0) this.#failures = 0;
     if (this.#isKnown.services) await this.#forget();
   }
 

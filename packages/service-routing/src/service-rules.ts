@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import {
+  limits,
   parseEndpoint,
   type Endpoint,
   type ServicePortView,
@@ -124,8 +125,9 @@ function addExternal(context: PortContext): void {
   const vips = ofFamily([...new Set(addresses)], family);
   if (vips.length === 0 && port.nodePort === undefined) return;
   const found = view.isExternalLocal ? externalLocalTarget(context) : clusterTarget(context);
-  // Otherwise each address would have an element for each endpoint.
-  const hasChain = found.kind === "balance" && vips.length > 1;
+  // Otherwise each address would have an element for each endpoint. Of few, those are cheaper than a chain.
+  const hasChain =
+    found.kind === "balance" && (vips.length - 1) * found.endpoints.length > limits.chainElements;
   const target: Target = hasChain ? { kind: "chain", chain: ownChain(context, found) } : found;
   for (const address of vips) addVip(context, address, target);
   if (port.nodePort === undefined) return;

@@ -93,6 +93,19 @@ describe("Services", () => {
     );
   });
 
+  it("makes no chain for few endpoints at two external addresses", () => {
+    const services = new Services(place);
+    const of = (count: number): string => {
+      const endpoints = Array.from({ length: count }, (_, i) => `10.1.0.${i + 1}:80`);
+      const externalIps = ["192.0.2.1", "192.0.2.2"];
+      return services
+        .change(new Map([["ns/x", { ...view(endpoints), externalIps }]]))
+        .texts.join("");
+    };
+    assert.doesNotMatch(of(1), /add chain \S+ \S+ all/);
+    assert.match(of(21), /add chain \S+ \S+ all/);
+  });
+
   it("fills the other table, whichever is in force", () => {
     for (const [inForce, other] of [
       ["kip_services_a", "kip_services_b"],

@@ -38,6 +38,8 @@ export class AddressGroups {
   readonly #namespaces = new Map<string, Labels>();
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
+  /** Those of nodes: few, beside those that users' policies name. */
+  readonly #ofNodes = new Map<string, Group>();
   readonly #touched = new Set<string>();
   /** Pods that were forgotten, or whose namespace has other labels than when they were compared: as they were then. */
   readonly #unplaced = new Map<string, PodFacts>();
@@ -134,8 +136,8 @@ export class AddressGroups {
     if (node) this.#nodes.set(name, node);
     else this.#nodes.delete(name);
     const number = this.#nodeNumbers.of(name);
-    for (const [groupName, group] of this.#groups)
-      if (group.selector.nodes) this.#placeNode(groupName, group, { number, before, after: node });
+    for (const [groupName, group] of this.#ofNodes)
+      this.#placeNode(groupName, group, { number, before, after: node });
     if (!node) this.#nodeNumbers.release(name);
   }
 
@@ -243,6 +245,7 @@ export class AddressGroups {
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
+    if (selector.nodes) this.#ofNodes.set(name, group);
     this.#unfilled.add(name, this.#fill(name, group));
   }
 
@@ -266,6 +269,7 @@ export class AddressGroups {
   #forgetUnused(name: string, { uses, holds }: Group): void {
     if (uses + holds > 0) return;
     this.#groups.delete(name);
+    this.#ofNodes.delete(name);
     this.#unfilled.delete(name);
   }
 

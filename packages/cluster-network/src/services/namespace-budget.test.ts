@@ -131,8 +131,21 @@ describe("costOf()", () => {
     const endpoints = list(1000, v4);
     const externalIps = list(255, (i) => `192.0.2.${i}`);
     const view = { clusterIps: ["10.96.0.1"], externalIps, ports: [{ ...port, endpoints }] };
-    assert.equal(costOf("a/b", view).elements, 1001 + 255 + 1000);
+    assert.equal(costOf("a/b", view).elements, 1001 + 255 + 1000 + 20);
     assert.equal(costOf("a/b", { ...view, externalIps: ["192.0.2.1"] }).elements, 1001 + 1001);
+  });
+
+  it("counts each chain as what nft takes for it, and none where a few elements are cheaper", () => {
+    const of = (endpoints: number, more: object) =>
+      costOf("a/b", {
+        clusterIps: ["10.96.0.1"],
+        ports: [{ ...port, endpoints: list(endpoints, v4) }],
+        ...more,
+      }).elements;
+    const externalIps = ["192.0.2.1", "192.0.2.2"];
+    assert.equal(of(1, { externalIps }), 2 + 4);
+    assert.equal(of(21, { externalIps }), 22 + 2 + 21 + 20);
+    assert.equal(of(1, { externalIps: ["192.0.2.1"], isExternalLocal: true }), 2 + 1 + 1 + 40);
   });
 
   it("counts source ranges once for all ports", () => {
@@ -170,7 +183,7 @@ describe("costOf()", () => {
       ports: view.ports.map((each) => ({ ...each, nodePort: 30_080 })),
     };
     assert.equal(costOf("a/b", view).elements, 11);
-    assert.equal(costOf("a/b", withNodePort).elements, 21);
+    assert.equal(costOf("a/b", withNodePort).elements, 41);
     assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 201);
   });
 });

@@ -1,4 +1,4 @@
-import { encodeLine, type ServicePortView, type ServiceView } from "@kip/network-view";
+import { encodeLine, limits, type ServicePortView, type ServiceView } from "@kip/network-view";
 
 /** What Services take: on each cell, and in kip. */
 export interface ServiceCost {
@@ -61,13 +61,19 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
   const cluster = count(view.clusterIps);
   const { externalIps = [], loadBalancerIps = [] } = view;
   const external = count([...new Set([...externalIps, ...loadBalancerIps])]);
-  const isLookedUp = !hasAffinity && !isExternalLocal && external < 2;
   const behind = (endpoints: number): number => 1 + (hasAffinity ? 0 : endpoints);
   const ofPort = (port: ServicePortView): number => {
     const anywhere = count(port.endpoints);
     const local = count(port.localEndpoints);
-    const hasChain = !isLookedUp || port.nodePort !== undefined;
-    const chain = hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0;
+    const isShared = (external - 1) * anywhere > limits.chainElements;
+    const isLookedUp = !hasAffinity && !isExternalLocal && !isShared;
+    const isOutside = external > 0 || port.nodePort !== undefined;
+    const hasChain =
+      hasAffinity || isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
+    const chains = hasAffinity || !hasChain || anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
+    const chain =
+      chains * limits.chainElements +
+      (hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0);
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
   };

@@ -267,15 +267,14 @@ function familyAndBlock(address: string): string | undefined {
   return address.startsWith("fd00::1:") ? "fd00::1:0/112" : undefined;
 }
 
-/** For each port and address, of each family, one element, and one for each endpoint, which several external addresses share. */
+/** For each port and address, of each family, one element, and one for each endpoint; the model has too few for a chain. */
 function serviceCost({ clusterIps, externalIps, ports, endpoints }: ModelService): ModelLimit {
   let elements = 0;
   for (const isV6 of [false, true]) {
     const count = (list: readonly string[]): number =>
       list.filter((address) => address.includes(":") === isV6).length;
     const [external, behind] = [count(externalIps), count(endpoints)];
-    const outside = external > 1 ? external + behind : external * (1 + behind);
-    elements += ports.length * (count(clusterIps) * (1 + behind) + outside);
+    elements += ports.length * (count(clusterIps) + external) * (1 + behind);
   }
   return { elements, bytes: 0 };
 }
