@@ -206,13 +206,16 @@ class VirtualNode implements RunningNode {
   async #serveKubeletApi(pods: PodController): Promise<RunningKubeletApi | undefined> {
     const { kubelet, nodeName, provider, clock } = this.#options;
     if (!kubelet) return undefined;
-    const handlers = kubeletHandlers({
-      nodeName,
-      provider,
-      pods,
-      intervals: this.#intervals,
-      problem: () => this.#node?.problem,
-    });
+    const handlers = {
+      ...kubeletHandlers({
+        nodeName,
+        provider,
+        pods,
+        intervals: this.#intervals,
+        problem: () => this.#node?.problem,
+      }),
+      metrics: () => this.#metrics.text(),
+    };
     return this.#started.use(
       await startKubeletApi({ ...kubelet, handlers, clock, logger: this.#logger }),
     );
