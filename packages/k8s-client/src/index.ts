@@ -22,6 +22,7 @@ export {
 } from "./errors.ts";
 export { dropManagedFields } from "./watch/drop-managed-fields.ts";
 export { matchesLabels, type Labels } from "./client/label-selector.ts";
+export { wrapRequests } from "./client/wrap-requests.ts";
 export { createApiClient, type ApiClientOptions } from "./client/create-api-client.ts";
 export {
   createEventRecorder,

@@ -5,7 +5,13 @@ import { after, before, describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { CloudError, type CloudDriver, type LaunchRequest } from "@kip/cloud";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
-import { createApiClient, K8sError, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
+import {
+  createApiClient,
+  K8sError,
+  loadKubeConfig,
+  wrapRequests,
+  type ApiClient,
+} from "@kip/k8s-client";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { startNode } from "@kip/virtual-kubelet";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
@@ -166,23 +172,11 @@ class Replica {
     await new Promise((resolve) => parts.signal.addEventListener("abort", resolve));
   }
 
-  /** A client whose writes are refused while the API is lost. */
+  /** A client whose requests fail while the API is lost. */
   #cut(client: ApiClient): ApiClient {
-    const pass = async <T>(call: () => Promise<T>): Promise<T> => {
-      if (this.#hasApi) return await call();
+    return wrapRequests(client, async (_verb, send) => {
+      if (this.#hasApi) return await send();
       throw new K8sError("K8S_UNAVAILABLE", "The API server cannot be reached");
-    };
-    return {
-      server: client.server,
-      stream: (...args) => pass(() => client.stream(...args)),
-      request: (...args) => pass(() => client.request(...args)),
-      close: () => client.close(),
-      get: (path, options) => pass(() => client.get(path, options)),
-      list: (path, options) => pass(() => client.list(path, options)),
-      create: (path, body, options) => pass(() => client.create(path, body, options)),
-      replace: (path, body, options) => pass(() => client.replace(path, body, options)),
-      patch: (path, body, type, options) => pass(() => client.patch(path, body, type, options)),
-      delete: (path, options) => pass(() => client.delete(path, options)),
-    };
+    });
   }
 }

@@ -1,0 +1,24 @@
+import type { ApiClient } from "./api-client.ts";
+
+/**
+ * A client whose requests go through `around`, which makes the request itself by calling `send`. The verb is HTTP's, but for LIST
+ * and WATCH.
+ */
+export function wrapRequests(
+  client: ApiClient,
+  around: <T>(verb: string, send: () => Promise<T>) => Promise<T>,
+): ApiClient {
+  return {
+    server: client.server,
+    get: (path, options) => around("GET", () => client.get(path, options)),
+    list: (path, options) => around("LIST", () => client.list(path, options)),
+    create: (path, body, options) => around("POST", () => client.create(path, body, options)),
+    replace: (path, body, options) => around("PUT", () => client.replace(path, body, options)),
+    patch: (path, body, type, options) =>
+      around("PATCH", () => client.patch(path, body, type, options)),
+    delete: (path, options) => around("DELETE", () => client.delete(path, options)),
+    stream: (path, options) => around("WATCH", () => client.stream(path, options)),
+    request: (method, path, options) => around(method, () => client.request(method, path, options)),
+    close: () => client.close(),
+  };
+}
