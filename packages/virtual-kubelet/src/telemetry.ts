@@ -1,4 +1,4 @@
 // Figures in Prometheus' text format and spans of traces, for providers that have some of their own.
 export { Durations } from "./metrics/durations.ts";
 export { metricsText, type MetricFamily, type MetricSample } from "./metrics/metrics-text.ts";
-export { noTracer, podTrace, type Span, type SpanFields, type Tracer } from "./tracing.ts";
+export { noTracer, startPodSpan, type Tracer } from "./tracing.ts";

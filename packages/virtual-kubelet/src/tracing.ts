@@ -29,7 +29,18 @@ const noSpan: Span = { with: () => {}, log: () => {}, end: () => {} };
 /** A tracer that drops everything. */
 export const noTracer: Tracer = { start: () => noSpan };
 
-/** The trace of all that is done for one pod: its UID, which has the length of a trace's ID. */
+/** A span of the trace of all that is done for one pod. */
+export function startPodSpan(
+  tracer: Tracer,
+  name: string,
+  { namespace, name: podName, uid }: { namespace: string; name: string; uid: string },
+  startedAt?: number,
+): Span {
+  const fields = { pod: `${namespace}/${podName}`, podUid: uid };
+  return tracer.start(name, fields, { ...podTrace(uid), startedAt });
+}
+
+/** The trace of a pod: its UID, which has the length of a trace's ID. */
 export function podTrace(podUid: string): SpanOptions {
   const traceId = podUid.replaceAll("-", "").toLowerCase();
   return /^(?!0{32})[0-9a-f]{32}$/.test(traceId) ? { traceId } : {};

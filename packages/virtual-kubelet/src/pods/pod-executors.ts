@@ -12,7 +12,7 @@ import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
-import { podTrace, type Tracer } from "../tracing.ts";
+import { startPodSpan, type Tracer } from "../tracing.ts";
 import { goneStatus } from "./own-statuses.ts";
 import { gracePeriod, isFinished } from "./pod-changes.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
@@ -75,13 +75,8 @@ async function measured<T>(
   { state }: Pick<Context<"apply">, "state">,
   execute: () => Promise<T>,
 ): Promise<T> {
-  const { namespace, name, uid } = state().api.pod.metadata;
   const startedAt = clock.monotonic();
-  const span = tracer.start(
-    `pod.${kind}`,
-    { pod: `${namespace}/${name}`, podUid: uid },
-    podTrace(uid),
-  );
+  const span = startPodSpan(tracer, `pod.${kind}`, state().api.pod.metadata);
   try {
     const result = await execute();
     span.end();

@@ -3,7 +3,7 @@ import type { Pod } from "@kip/k8s-types";
 import { Reconciler } from "@kip/reconcile";
 import type { PodStatusUpdate } from "../pod-provider.ts";
 import { statusProblem } from "../status/status-problem.ts";
-import { podTrace } from "../tracing.ts";
+import { startPodSpan } from "../tracing.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { terminalFields } from "./own-statuses.ts";
 import { hasStarted, isFinished } from "./pod-changes.ts";
@@ -181,9 +181,7 @@ export class PodWorker {
     if (Number.isNaN(createdAt)) return;
     const { metrics, tracer, clock } = this.#options;
     metrics.podStarted(clock.now() - createdAt);
-    const { namespace, name, uid } = metadata;
-    const fields = { pod: `${namespace}/${name}`, podUid: uid };
-    tracer.start("pod.start", fields, { ...podTrace(uid), startedAt: createdAt }).end();
+    startPodSpan(tracer, "pod.start", metadata, createdAt).end();
   }
 
   #endIfGone({ api, provider }: PodState): void {

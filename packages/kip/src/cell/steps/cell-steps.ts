@@ -1,4 +1,4 @@
-import { podTrace, type Tracer } from "@kip/virtual-kubelet/telemetry";
+import { startPodSpan, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext, CellStep, CellSteps, StandbySteps } from "../cell-step.ts";
 import { LaunchPace } from "../../selection/launch-pace.ts";
@@ -75,9 +75,7 @@ function traced(tracer: Tracer, executors: CellSteps["executors"]): CellSteps["e
   const wrap = ([kind, execute]: [string, Execute]): [string, Execute] => [
     kind,
     async (step, context) => {
-      const { namespace, name, uid } = context.state().podRef;
-      const fields = { pod: `${namespace}/${name}`, podUid: uid };
-      const span = tracer.start(`cell.${kind}`, fields, podTrace(uid));
+      const span = startPodSpan(tracer, `cell.${kind}`, context.state().podRef);
       try {
         const change = await execute(step, context);
         span.end();

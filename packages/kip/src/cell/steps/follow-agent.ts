@@ -1,5 +1,5 @@
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
-import { podTrace } from "@kip/virtual-kubelet/telemetry";
+import { startPodSpan } from "@kip/virtual-kubelet/telemetry";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellPart, CellState } from "../../state/cell-state.ts";
 import { startPhases } from "../../state/cell.ts";
@@ -121,14 +121,13 @@ function noteStart(
 /** Spans of what the agent did, which ended just now, one after the other. */
 function traceStart(
   { tracer, clock }: Pick<CellTools, "tracer" | "clock">,
-  { namespace, name, uid }: CellState["podRef"],
+  podRef: CellState["podRef"],
   startMs: CellPart["startMs"],
 ): void {
   let endedAt = clock.now();
   for (const phase of ["start", "unpack", "pull"] as const) {
     const startedAt = endedAt - (startMs[phase] ?? 0);
-    const fields = { pod: `${namespace}/${name}`, podUid: uid };
-    tracer.start(`agent.${phase}`, fields, { ...podTrace(uid), startedAt }).end(undefined, endedAt);
+    startPodSpan(tracer, `agent.${phase}`, podRef, startedAt).end(undefined, endedAt);
     endedAt = startedAt;
   }
 }
