@@ -29,7 +29,7 @@ import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
-import type { CountedCell, KipMetrics } from "./metrics/kip-metrics.ts";
+import type { KipMetrics } from "./metrics/kip-metrics.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
 import { CellStats, type MeasuredPod } from "./status/cell-stats.ts";
 import { countProbes, measurePods } from "./status/pod-usage.ts";
@@ -42,14 +42,15 @@ export interface KipProviderOptions {
   readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
   readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list">;
-  /** Ends a Cell of a pod that has another one, and counts. @default there are no standby cells */
-  readonly standby?: Pick<StandbyCells, "endStray" | "metrics"> | undefined;
-  /** For figures: those that stand by for a pod, too. @default the cells of pods */
-  readonly allCells?: (() => readonly CountedCell[]) | undefined;
+  /** Ends a Cell of a pod that has another one. @default there are no standby cells */
+  readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
+  /** Figures of all cells. */
+  readonly metricFamilies: () => readonly MetricFamily[];
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
-  readonly metrics: KipMetrics;
+  /** Counts the events of pods. */
+  readonly metrics: Pick<KipMetrics, "event">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -331,9 +332,7 @@ export class KipProvider implements PodProvider {
   }
 
   metricFamilies(): readonly MetricFamily[] {
-    const { metrics, cells, standby } = this.#options;
-    const all = this.#options.allCells?.() ?? cells.list();
-    return [...metrics.families(all), ...(standby?.metrics() ?? [])];
+    return this.#options.metricFamilies();
   }
 
   /** Ends all workers. Pods and cells stay as they are. */

@@ -1,6 +1,7 @@
-import { Durations, type MetricFamily, type MetricSample } from "@kip/virtual-kubelet/telemetry";
+import { Durations, type MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { startPhases, type Cell, type CellStatus } from "../state/cell.ts";
 import type { CloudObserver } from "./measured-driver.ts";
+import { sumsByLabels } from "./sums-by-labels.ts";
 
 /** Upper bounds of the phases of a start, seconds. */
 const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -54,13 +55,13 @@ export class KipMetrics {
         name: "kip_cells",
         type: "gauge",
         help: "Cells, by phase, launch type and instance type.",
-        samples: sums(cells, names, () => 1),
+        samples: sumsByLabels(cells, names, () => 1),
       },
       {
         name: "kip_cells_dollars_per_hour",
         type: "gauge",
         help: "What the instances of all cells cost by the hour, US dollars, by the prices they were chosen by.",
-        samples: sums(
+        samples: sumsByLabels(
           cells,
           ({ spec }) => ({ launch_type: spec.launchType, instance_type: spec.instanceType }),
           ({ spec }) => spec.pricePerHour,
@@ -89,20 +90,3 @@ export class KipMetrics {
 }
 
 type EventLabels = Readonly<Record<"type" | "reason", string>>;
-
-/** One sample for each set of labels: the sum over the cells that have them. */
-function sums(
-  cells: readonly CountedCell[],
-  labelsOf: (cell: CountedCell) => Readonly<Record<string, string>>,
-  valueOf: (cell: CountedCell) => number,
-): readonly MetricSample[] {
-  const sets = new Map<string, { labels: Readonly<Record<string, string>>; value: number }>();
-  for (const cell of cells) {
-    const labels = labelsOf(cell);
-    const key = JSON.stringify(labels);
-    const known = sets.get(key);
-    if (known) known.value += valueOf(cell);
-    else sets.set(key, { labels, value: valueOf(cell) });
-  }
-  return [...sets.values()];
-}

@@ -1,23 +1,15 @@
 import type { Clock } from "@kip/base";
-import { CloudError, wrapOperations, type CloudDriver, type CloudOperation } from "@kip/cloud";
+import {
+  CloudError,
+  cloudOperations,
+  wrapOperations,
+  type CloudDriver,
+  type CloudOperation,
+} from "@kip/cloud";
 
+const waits: readonly CloudOperation[] = ["waitForRunning", "waitForTerminated"];
 /** What is asked of the cloud and answered at once; not what waits for a machine. */
-const requests: readonly CloudOperation[] = [
-  "instanceTypes",
-  "resolveImage",
-  "launch",
-  "terminate",
-  "growRootDisk",
-  "describe",
-  "list",
-  "consoleOutput",
-  "networkFacts",
-  "createVolume",
-  "deleteVolume",
-  "attachVolume",
-  "detachVolume",
-  "listVolumes",
-];
+const requests = cloudOperations.filter((each) => !waits.includes(each));
 
 /** Takes the time of an operation, and its result: "ok", or the code of its error. */
 export type CloudObserver = (operation: CloudOperation, result: string, ms: number) => void;

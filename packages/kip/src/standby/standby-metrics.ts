@@ -1,4 +1,5 @@
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
+import { sumsByLabels } from "../metrics/sums-by-labels.ts";
 import type { StandbyWorker } from "./standby-worker.ts";
 
 /** What became of a pod's need of a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
@@ -13,14 +14,11 @@ export class StandbyMetrics {
   }
 
   families(workers: readonly StandbyWorker[]): readonly MetricFamily[] {
-    const present = new Map<string, { readonly labels: Record<string, string>; value: number }>();
-    for (const worker of workers) {
-      const { instanceType, launchType } = worker.cell.spec;
-      const state = worker.isReady ? "ready" : worker.isEnding ? "ending" : "starting";
-      const labels = { instance_type: instanceType, launch_type: launchType, state };
-      const key = JSON.stringify(labels);
-      present.set(key, { labels, value: (present.get(key)?.value ?? 0) + 1 });
-    }
+    const labelsOf = (worker: StandbyWorker) => ({
+      instance_type: worker.cell.spec.instanceType,
+      launch_type: worker.cell.spec.launchType,
+      state: worker.isReady ? "ready" : worker.isEnding ? "ending" : "starting",
+    });
     return [
       {
         name: "kip_standby_claims_total",
@@ -35,7 +33,7 @@ export class StandbyMetrics {
         name: "kip_standby_cells",
         type: "gauge",
         help: "Cells that stand by for pods.",
-        samples: [...present.values()],
+        samples: sumsByLabels(workers, labelsOf, () => 1),
       },
     ];
   }
