@@ -212,6 +212,19 @@ export function providerProcess(): number {
   return pid;
 }
 
+/** Kills the provider process with SIGKILL; resolves when there is a new one. */
+export async function killProvider(): Promise<void> {
+  const pid = providerProcess();
+  process.kill(pid, "SIGKILL");
+  await eventually("a new provider", () => {
+    try {
+      return providerProcess() !== pid;
+    } catch {
+      return false;
+    }
+  });
+}
+
 /** PID of a process's parent; undefined if the process has ended. */
 function parentOf(pid: number): number | undefined {
   try {

@@ -7,8 +7,8 @@ import { eventually as poll } from "@kip/testing";
 import {
   cluster,
   eventually,
+  killProvider,
   machineProcesses,
-  providerProcess,
   shellPod,
   stateDir,
   type Cluster,
@@ -89,18 +89,6 @@ describe("kip killed with SIGKILL", () => {
     assert.equal(await kube.ok("logs", "survivor"), "started\n");
     await cleanUp("survivor");
   });
-
-  async function killProvider(): Promise<void> {
-    const pid = providerProcess();
-    process.kill(pid, "SIGKILL");
-    await eventually("a new provider", () => {
-      try {
-        return providerProcess() !== pid;
-      } catch {
-        return false;
-      }
-    });
-  }
 
   async function isStartedOnce(name: string): Promise<void> {
     await kube.ok("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=240s");

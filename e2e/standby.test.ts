@@ -4,8 +4,8 @@ import { after, before, describe, it } from "node:test";
 import {
   cluster,
   eventually,
+  killProvider,
   machineProcesses,
-  providerProcess,
   shellPod,
   stateDir,
   type Cluster,
@@ -188,18 +188,6 @@ describe("standby cells", () => {
     await kube.apply(shellPod(name, script));
     await kube.ok("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=240s");
     return Math.round(performance.now() - began);
-  }
-
-  async function killProvider(): Promise<void> {
-    const pid = providerProcess();
-    process.kill(pid, "SIGKILL");
-    await eventually("a new provider", () => {
-      try {
-        return providerProcess() !== pid;
-      } catch {
-        return false;
-      }
-    });
   }
 });
 
