@@ -6,7 +6,7 @@ import { mkdtempDisposableSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { decodeCellIdentity } from "@kip/agent-api";
+import { identityInUserData } from "@kip/agent-api/testing";
 import { createLogger, systemClock } from "@kip/base";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import { createApiClient, loadKubeConfig } from "@kip/k8s-client";
@@ -43,8 +43,7 @@ const cloud = createSimulatedCloud({
   }),
   boot: ({ instance, userData }) => {
     const host = instance.managementIp ?? "";
-    const identity = decodeCellIdentity(identityIn(userData), "identity");
-    tell({ host, identity });
+    tell({ host, identity: identityInUserData(userData) });
     return () => tell({ host });
   },
 });
@@ -98,11 +97,4 @@ async function respond(question: Question): Promise<void> {
 async function interrupt(count: number): Promise<void> {
   const running = (await driver.list()).filter(({ state }) => state === "running");
   await Promise.all(running.slice(0, count).map(async ({ id }) => await cloud.faults.kill(id)));
-}
-
-function identityIn(userData: string): unknown {
-  const document = JSON.parse(userData.slice(userData.indexOf("\n") + 1)) as {
-    write_files: [{ content: string }]; // as kip writes it
-  };
-  return JSON.parse(document.write_files[0].content);
 }

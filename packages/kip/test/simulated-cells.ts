@@ -1,5 +1,4 @@
-import { decodeCellIdentity } from "@kip/agent-api";
-import { SimulatedAgent } from "@kip/agent-api/testing";
+import { identityInUserData, SimulatedAgent } from "@kip/agent-api/testing";
 import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
 
 /** A cloud whose machines are agents that answer on addresses of loopback. */
@@ -17,7 +16,7 @@ export function openSimulatedCells(subnet = 0): SimulatedCells {
     }),
     boot: ({ instance, userData }) => {
       const host = instance.managementIp ?? "";
-      const listening = SimulatedAgent.listen({ identity: identityIn(userData), host });
+      const listening = SimulatedAgent.listen({ identity: identityInUserData(userData), host });
       void listening.then((agent) => agents.add(agent));
       return () => void listening.then((agent) => agent[Symbol.asyncDispose]());
     },
@@ -28,11 +27,4 @@ export function openSimulatedCells(subnet = 0): SimulatedCells {
       for (const agent of agents) await agent[Symbol.asyncDispose]();
     },
   };
-}
-
-function identityIn(userData: string) {
-  const document = JSON.parse(userData.slice(userData.indexOf("\n") + 1)) as {
-    readonly write_files: readonly { readonly content: string }[]; // as kip writes it
-  };
-  return decodeCellIdentity(JSON.parse(document.write_files[0]?.content ?? ""), "identity");
 }
