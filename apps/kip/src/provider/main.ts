@@ -69,14 +69,14 @@ async function serve(needs: Serve): Promise<void> {
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
-  const facts = { nodeName, controllerID, nodeIps: await nodeIpsOf(options), tracer };
-  const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, facts, parts);
+  const node = { nodeName, controllerID, nodeIps: await nodeIpsOf(options), tracer };
+  const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
   const parts = { client, driver, signal };
   if (!options.isSet("leader-elect")) return await run(parts);
   await runInTurns({ ...parts, nodeName, clock: systemClock, logger, run });
 }
 
-interface NodeFacts {
+interface RunningNode {
   readonly nodeName: string;
   readonly controllerID: string;
   readonly nodeIps: readonly string[];
@@ -86,7 +86,7 @@ interface NodeFacts {
 /** Runs the node until the signal aborts. */
 async function serveTurn(
   needs: Serve,
-  { nodeName, controllerID, nodeIps, tracer }: NodeFacts,
+  { nodeName, controllerID, nodeIps, tracer }: RunningNode,
   { client, driver, signal }: TurnParts,
 ): Promise<void> {
   const { options, logger, config, cluster, file, content } = needs;

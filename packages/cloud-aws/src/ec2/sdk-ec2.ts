@@ -23,7 +23,7 @@ const requestLimitMs = 20_000;
 const connectionLimitMs = 3000;
 
 /**
- * Opens the EC2 API by the SDK, which is loaded here and nowhere else: it takes about 95 MB of memory and over a second, and
+ * Opens the EC2 API by the SDK, which is loaded here and nowhere else: it takes 92 MiB of memory and half a second, and
  * a kip on another cloud must not pay for it.
  */
 export async function openSdkEc2(options: Ec2ConnectionOptions): Promise<Ec2> {

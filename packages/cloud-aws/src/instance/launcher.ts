@@ -65,7 +65,7 @@ export class Launcher {
       if (awsCodeOf(error) === "IdempotentParameterMismatch")
         return await this.#earlier(request.token, clientToken, signal);
       if (!error.retryable && error.code !== "CLOUD_UNKNOWN") throw error;
-      // It may have been done, by this attempt or by an earlier one; what there is comes before what there is no more of.
+      // This attempt or an earlier one may have started it: an instance that exists is taken before the failure is reported.
       const known = await this.#options.instances.ofToken(request.token, signal).catch(() => []);
       const living = known.find(({ instance }) => isAlive(instance));
       if (living) return living;
@@ -115,14 +115,11 @@ export class Launcher {
       const known = await instances.ofToken(token, signal);
       const same = known.find((each) => each.clientToken === clientToken);
       if (same && isAlive(same.instance)) return same;
-      if (same?.instance.state === "terminated") return undefined;
       // What is shutting down may still run: its successor waits.
-      if (
-        !same &&
-        known.length > 0 &&
-        known.every((each) => isSuccessor(each.clientToken, clientToken))
-      )
-        return undefined;
+      const hasEnded = same
+        ? same.instance.state === "terminated"
+        : known.length > 0 && known.every((each) => isSuccessor(each.clientToken, clientToken));
+      if (hasEnded) return undefined;
       if (clock.monotonic() - began > consistencyMs) {
         if (!same) return undefined;
         throw new CloudError(

@@ -53,7 +53,7 @@ export class Volumes {
     if (volume.attachedTo !== undefined) throw inUse("delete", volume);
     await ec2
       .call("DeleteVolume", { VolumeId: id }, { purpose: "delete a volume" })
-      .catch(unless("CLOUD_NOT_FOUND"));
+      .catch(ignoreNotFound);
   }
 
   async attach(id: string, instanceId: string): Promise<void> {
@@ -160,8 +160,6 @@ function isNotFound(error: unknown): boolean {
   return CloudError.is(error, "CLOUD_NOT_FOUND");
 }
 
-function unless(code: "CLOUD_NOT_FOUND"): (error: unknown) => void {
-  return (error) => {
-    if (!CloudError.is(error, code)) throw error;
-  };
+function ignoreNotFound(error: unknown): void {
+  if (!isNotFound(error)) throw error;
 }
