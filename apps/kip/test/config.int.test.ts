@@ -7,7 +7,7 @@ import { AsyncQueue, createLogger } from "@kip/base";
 import type { ProviderConfig } from "@kip/kip";
 import { temporaryFolder } from "@kip/testing";
 import { followConfig } from "../src/config/follow-config.ts";
-import { readConfigText } from "../src/config/read-provider-config.ts";
+import { ConfigFile } from "../src/config/config-file.ts";
 
 const kip = path.join(import.meta.dirname, "../bin/kip");
 const good = "cloud:\n  local: {}\ncells:\n  nametag: a\n";
@@ -88,7 +88,7 @@ describe("followConfig()", { timeout: 60_000 }, () => {
     using folder = temporaryFolder();
     const file = path.join(folder.path, "provider.yaml");
     writeFileSync(file, good);
-    await using following = follow(file);
+    await using following = await follow(file);
     const { next, applied } = following;
     writeFileSync(file, good.replace("nametag: a", "nametag: b"));
     assert.deepEqual(await next(), [
@@ -127,7 +127,7 @@ describe("followConfig()", { timeout: 60_000 }, () => {
     };
     version("..1", good);
     symlinkSync("..data/provider.yaml", at("provider.yaml"));
-    await using following = follow(at("provider.yaml"));
+    await using following = await follow(at("provider.yaml"));
     version("..2", good.replace("nametag: a", "nametag: c"));
     rmSync(at("..1"), { recursive: true });
     assert.deepEqual((await following.next())[1], ["cells.nametag"]);
@@ -135,26 +135,21 @@ describe("followConfig()", { timeout: 60_000 }, () => {
 });
 
 /** Follows a file; `next` waits for the next line of the log. */
-function follow(file: string) {
+async function follow(file: string) {
   const stop = new AbortController();
   const lines = new AsyncQueue<readonly [string, unknown]>();
   const applied: ProviderConfig[] = [];
-  followConfig({
-    file,
-    first: readConfigText(good),
-    signal: stop.signal,
-    apply: async (config) => void applied.push(config),
-    logger: createLogger({
-      level: "info",
-      write: (record) => {
-        const { msg, keys } = JSON.parse(record) as {
-          readonly msg: string;
-          readonly keys: unknown;
-        };
-        lines.push([msg, keys]);
-      },
-    }),
+  const logger = createLogger({
+    level: "info",
+    write: (record) => {
+      const { msg, keys } = JSON.parse(record) as { readonly msg: string; readonly keys: unknown };
+      lines.push([msg, keys]);
+    },
   });
+  const opened = await ConfigFile.open(file, logger);
+  const { content } = opened.usable;
+  const apply = async (config: ProviderConfig): Promise<void> => void applied.push(config);
+  followConfig({ file: opened, content, signal: stop.signal, apply, logger });
   const iterator = lines[Symbol.asyncIterator]();
   return {
     applied,

@@ -20,9 +20,8 @@ import { openDriver } from "./driver.ts";
 import { serveNode } from "./node.ts";
 import { clusterDnsOf, nodeIpsOf, providerOptions, uselessVariables } from "./provider-options.ts";
 import { parseCommand } from "../cli/parse-command.ts";
+import { ConfigFile } from "../config/config-file.ts";
 import { followConfig } from "../config/follow-config.ts";
-import { noteText } from "../config/placed-notes.ts";
-import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 
 const usage =
@@ -40,23 +39,17 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   for (const [name, instead] of Object.entries(uselessVariables))
     if ((process.env[name] ?? "") !== "") logger.warn(`${name} has no effect: ${instead}`);
   const { signal } = stopRequest();
-  const file = options.required("provider-config");
-  const { config, content, problems, notices } = readConfigText(await readConfigFile(file));
-  if (!config) throw configError(file, problems);
-  for (const note of notices) logger.warn("Read a setting with a remark", { note: noteText(note) });
+  const file = await ConfigFile.open(options.required("provider-config"), logger);
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client, config: cluster } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, config, file, content, client, cluster, signal });
+  await serve({ options, logger, file, client, cluster, signal });
 }
 
 interface Serve {
   readonly options: OptionValues;
   readonly logger: Logger;
-  readonly config: ProviderConfig;
-  /** Where the configuration is from, and what it had. */
-  readonly file: string;
-  readonly content: unknown;
+  readonly file: ConfigFile;
   readonly client: ApiClient;
   /** Where the API server is. */
   readonly cluster: KubeConfig;
@@ -64,7 +57,8 @@ interface Serve {
 }
 
 async function serve(needs: Serve): Promise<void> {
-  const { options, logger, config, client, signal } = needs;
+  const { options, logger, file, client, signal } = needs;
+  const { config } = file.usable;
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
   await using driver = await openDriver(config, controllerID, logger);
@@ -89,8 +83,9 @@ async function serveTurn(
   { nodeName, controllerID, nodeIps, tracer }: RunningNode,
   { client, driver, signal }: TurnParts,
 ): Promise<void> {
-  const { options, logger, config, cluster, file, content } = needs;
+  const { options, logger, cluster, file } = needs;
   const [nodeIp = ""] = nodeIps;
+  const { config, content } = await file.readForTurn();
   await using kip = await startKip({
     client,
     driver,
@@ -117,7 +112,7 @@ async function serveTurn(
     signal,
   });
   const apply = async (changed: ProviderConfig): Promise<void> => await kip.reconfigure(changed);
-  followConfig({ file, first: { content }, logger, signal, apply });
+  followConfig({ file, content, logger, signal, apply });
   logger.info("Started the provider", {
     node: nodeName,
     driver: driver.name,
