@@ -7,7 +7,7 @@ const reads: readonly string[] = ["GET", "LIST", "WATCH"];
 
 /**
  * A client that changes nothing once another process may lead: each request but those that read fails with
- * `K8S_LEASE_LOST` then. The check is made before each request, on a clock that continues while the process is suspended.
+ * `K8S_LEASE_LOST` then. The check is made before each request, by clocks that go on while the process is stopped or the machine suspended.
  */
 export function fencedClient(client: ApiClient, term: Pick<LeaderTerm, "isHeld">): ApiClient {
   return wrapRequests(client, async (verb, send) => {

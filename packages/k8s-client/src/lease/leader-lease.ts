@@ -31,7 +31,7 @@ export interface LeaderTerm {
   readonly number: number;
   /**
    * Whether no other process can lead yet; ask before each action. Becomes false a third of the duration
-   * before another process may take over, even if this process was stopped meanwhile.
+   * before another process may take over, even if this process was stopped or its machine suspended meanwhile.
    */
   isHeld(): boolean;
   /** Aborts when the lease was lost, or could not be renewed in time. */
@@ -49,12 +49,24 @@ const heldShare = 2 / 3;
 const renewalsPerDuration = 5;
 const backoff = { initialMs: 200, maxMs: 5000 };
 
+/** A point in time, by both clocks of this machine. */
+interface Moment {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
 /**
  * Leader election on one Lease.
  *
  * Clocks of two machines are never compared: a candidate takes over when it has seen the lease
  * unchanged for its whole duration on its own clock, and the leader stops earlier than that,
  * counted from before its last renewal was sent. Writes carry the version they are based on.
+ *
+ * The leader takes the longer of what its monotonic clock and its time of day say has passed. Linux' monotonic clock, which
+ * client-go relies on alone, stands still while the machine is suspended; the time of day is set right when it wakes. A time
+ * of day that is set forward by more than the lease lasts ends a term early, which is safe; one that is set back changes
+ * nothing. A virtual machine that its host has paused may wake with both clocks behind: until its time is corrected it
+ * still counts itself as the leader, and only the versions of its writes stop it.
  */
 export function createLeaderLease(options: LeaderLeaseOptions): LeaderLease {
   return { acquire: (signal) => new Candidate(options, signal).acquire() };
@@ -110,7 +122,7 @@ class Candidate {
   /** Takes the lease if it is free; else how long it is held at least, milliseconds. */
   async #tryToAcquire(): Promise<LeaderTerm | number> {
     const { client, namespace, name, clock, durationMs } = this.#options;
-    const startedAt = clock.monotonic();
+    const startedAt = momentOf(clock);
     const lease = await this.#read();
     if (!lease) {
       const body = this.#claim({ metadata: { name, namespace } }, 0);
@@ -175,14 +187,14 @@ class Term implements LeaderTerm {
   readonly #stop = new AbortController();
   readonly #renewals: Promise<void>;
   #lease: Lease;
-  /** Milliseconds of the monotonic clock. */
-  #heldUntil: number;
+  /** When the last renewal that succeeded was sent. */
+  #renewedAt: Moment;
 
-  constructor(options: LeaderLeaseOptions, lease: Lease, sentAt: number) {
+  constructor(options: LeaderLeaseOptions, lease: Lease, sentAt: Moment) {
     this.#options = options;
     this.#lease = lease;
     this.number = lease.spec?.leaseTransitions ?? 0;
-    this.#heldUntil = sentAt + options.durationMs * heldShare;
+    this.#renewedAt = sentAt;
     this.#renewals = this.#keepRenewed();
     void this.#watchdog();
   }
@@ -192,7 +204,14 @@ class Term implements LeaderTerm {
   }
 
   isHeld(): boolean {
-    return !this.#end.signal.aborted && this.#options.clock.monotonic() < this.#heldUntil;
+    return !this.#end.signal.aborted && this.#remainingMs() > 0;
+  }
+
+  #remainingMs(): number {
+    const { clock, durationMs } = this.#options;
+    const { monotonicMs, wallMs } = this.#renewedAt;
+    const elapsedMs = Math.max(clock.monotonic() - monotonicMs, clock.now() - wallMs);
+    return durationMs * heldShare - elapsedMs;
   }
 
   async release(handOver: boolean): Promise<void> {
@@ -220,9 +239,9 @@ class Term implements LeaderTerm {
   async #watchdog(): Promise<void> {
     const { clock } = this.#options;
     while (!this.#end.signal.aborted) {
-      const remaining = this.#heldUntil - clock.monotonic();
-      if (remaining <= 0) return this.#lose("it could not be renewed in time");
-      await pause(remaining, clock, this.#stop.signal);
+      const remainingMs = this.#remainingMs();
+      if (remainingMs <= 0) return this.#lose("it could not be renewed in time");
+      await pause(remainingMs, clock, this.#stop.signal);
     }
   }
 
@@ -231,7 +250,8 @@ class Term implements LeaderTerm {
     const pauseMs = durationMs / renewalsPerDuration;
     while (!this.#end.signal.aborted) {
       await pause(pauseMs, clock, this.#stop.signal);
-      if (!this.isHeld()) continue; // the watchdog ends it
+      // The watchdog's timer stands still with the machine.
+      if (!this.isHeld()) return this.#lose("it could not be renewed in time");
       try {
         await this.#renew();
       } catch (error) {
@@ -244,7 +264,7 @@ class Term implements LeaderTerm {
 
   async #renew(): Promise<void> {
     const { client, namespace, name, clock, durationMs } = this.#options;
-    const sentAt = clock.monotonic();
+    const sentAt = momentOf(clock);
     const renewed = {
       ...this.#lease,
       spec: { ...this.#lease.spec, renewTime: microTime(clock.now()) },
@@ -254,7 +274,7 @@ class Term implements LeaderTerm {
       timeoutMs: durationMs / renewalsPerDuration,
       isUrgent: true,
     });
-    this.#heldUntil = sentAt + durationMs * heldShare;
+    this.#renewedAt = sentAt;
   }
 
   /** The lease has changed: by our own write whose answer was lost, by a label, or by another leader. */
@@ -279,4 +299,8 @@ class Term implements LeaderTerm {
     this.#end.abort(new K8sError("K8S_LEASE_LOST", `Cannot hold lease "${name}": ${reason}`));
     this.#stop.abort();
   }
+}
+
+function momentOf(clock: Clock): Moment {
+  return { monotonicMs: clock.monotonic(), wallMs: clock.now() };
 }

@@ -123,6 +123,40 @@ describe("Fence", () => {
     assert.match(String(term.ended.reason), /could not be renewed in time/);
   });
 
+  it("touches no pod after its machine was suspended, which the monotonic clock does not count", async () => {
+    const server = new LeaseServer();
+    const [first, second] = [new ManualClock(), new ManualClock()];
+    const term = await candidate(server, first, "a");
+    const backend = new MemoryProvider();
+    const fence = new Fence(backend, term);
+    const standby = candidate(server, second, "b");
+    await second.advance(15_100);
+    const next = await standby;
+    // The first machine wakes up: its time of day is set right, and its other clock and its timers go on from where they were.
+    first.step(15_100);
+    assert.equal(term.isHeld(), false);
+    await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
+      VirtualKubeletError.is(error, "VK_FENCED"),
+    );
+    assert.equal(backend.calls.length, 0);
+    await first.advance(3_000);
+    assert.ok(term.ended.aborted, "when the next renewal is due");
+    await next.release(true);
+  });
+
+  it("keeps its term as long as without it when the time of day is set back", async () => {
+    const server = new LeaseServer();
+    const clock = new ManualClock();
+    const term = await candidate(server, clock, "a");
+    clock.step(-3_600_000);
+    await clock.advance(60_000);
+    assert.ok(term.isHeld());
+    server.isAway = true;
+    clock.step(-3_600_000);
+    await clock.advance(10_100);
+    assert.equal(term.isHeld(), false);
+  });
+
   it("ends its term when another process holds the lease", async () => {
     const server = new LeaseServer();
     const clock = new ManualClock();
