@@ -1,4 +1,4 @@
-import { every, type Clock, type Logger } from "@kip/base";
+import { every, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import {
   createInformer,
@@ -60,6 +60,8 @@ export interface StartKipOptions {
   readonly tracer?: Tracer | undefined;
   /** Where credential helpers are looked for. @default the process's own */
   readonly path?: string | undefined;
+  /** Ends the start, and what was started: to be disposed of nevertheless. @default never */
+  readonly signal?: AbortSignal | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -97,24 +99,23 @@ interface Settings {
 /**
  * Starts the provider: installs the Cell resource, opens the certificate authority, takes over the cells that exist, and
  * collects what has no owner. The virtual kubelet registers the node.
+ *
+ * @throws the reason of the options' signal, also while the API server or the cloud does not answer
  */
 export async function startKip(given: StartKipOptions): Promise<RunningKip> {
   const metrics = new KipMetrics();
   const { clock } = given;
   const driver = measuredDriver(given.driver, { clock, observe: metrics.cloudRequest });
   const options = { ...given, driver, metrics };
-  const opened = await openParts(options);
   const stop = new AbortController();
+  const signal = given.signal ? AbortSignal.any([given.signal, stop.signal]) : stop.signal;
+  const opened = await untilAborted(openParts(options), signal);
   try {
-    const { provider, cells, steps, standby, network } = createProvider(
-      options,
-      opened,
-      stop.signal,
-    );
+    const { provider, cells, steps, standby, network } = createProvider(options, opened, signal);
     network.start();
     await cells.synced;
     standby.start(steps.standby, cells.list());
-    const collecting = collect(options, { ...opened, cells, provider }, stop.signal);
+    const collecting = collect(options, { ...opened, cells, provider }, signal);
     return {
       provider,
       reconfigure: async (config) => {

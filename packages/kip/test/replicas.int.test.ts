@@ -164,6 +164,7 @@ class Replica {
       nodeIps: ["127.0.0.1"],
       clusterDns: [],
       logDir,
+      signal: parts.signal,
     });
     const { provider } = kip;
     await using _node = await startNode({ ...shared, client: parts.client, nodeName, provider });

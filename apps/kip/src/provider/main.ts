@@ -1,4 +1,11 @@
-import { pause, systemClock, uselessOptions, type Logger, type OptionValues } from "@kip/base";
+import {
+  pause,
+  systemClock,
+  untilAborted,
+  uselessOptions,
+  type Logger,
+  type OptionValues,
+} from "@kip/base";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import {
   findClusterDns,
@@ -93,10 +100,11 @@ async function serveTurn(
     controllerID,
     nodeName,
     nodeIps,
-    clusterDns: clusterDnsOf(options) ?? (await findClusterDns(client)),
+    clusterDns: clusterDnsOf(options) ?? (await untilAborted(findClusterDns(client), signal)),
     clusterDomain: options.required("cluster-domain"),
     logDir: options.required("log-dir"),
     tracer,
+    signal,
     clock: systemClock,
     logger,
   });
