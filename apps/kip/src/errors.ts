@@ -3,6 +3,8 @@ import { CodedError } from "@kip/base";
 export type KipErrorCode =
   /** The configuration names a cloud that this version has no driver for. */
   | "CLOUD_DRIVER_MISSING"
+  /** A command whose packages this installation does not have. */
+  | "COMMAND_NOT_INSTALLED"
   /** The provider's configuration cannot be read. */
   | "CONFIG_INVALID"
   /** A folder holds files that kip did not make. */

@@ -1,4 +1,5 @@
 import { errorText, isCodedError, nearest, OptionError } from "@kip/base";
+import { KipError } from "./errors.ts";
 
 const help = `Kip runs every pod on a machine of its own.
 
@@ -41,7 +42,7 @@ try {
 async function run(args: readonly string[]): Promise<void> {
   const [first = "help", ...rest] = args;
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
-  if (command) return await command(rest);
+  if (command) return await command(rest).catch(explainAbsence(first));
   if (first.startsWith("-")) return await (await import("./provider/main.ts")).runProvider(args);
   const near = nearest(
     first,
@@ -50,6 +51,19 @@ async function run(args: readonly string[]): Promise<void> {
   throw new OptionError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
     remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
   });
+}
+
+/** The container image has the provider, and not what makes a local cluster. */
+function explainAbsence(command: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND"))
+      throw error;
+    throw new KipError(
+      "COMMAND_NOT_INSTALLED",
+      `Cannot run "kip ${command}": this installation has the provider alone`,
+      { cause: error, remedy: "Run it in a checkout of Kip's repository, after npm ci" },
+    );
+  };
 }
 
 /** Prints the providers, of which there is one, as Virtual Kubelet does. */

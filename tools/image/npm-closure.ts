@@ -1,0 +1,66 @@
+// The packages that an application of this repository loads, by its lock file.
+
+/** One entry of `packages` in package-lock.json. */
+export interface LockEntry {
+  readonly name?: string;
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly integrity?: string;
+  readonly license?: string;
+  readonly link?: boolean;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/** `packages` of package-lock.json: entries by their folder. */
+export type LockEntries = Readonly<Record<string, LockEntry>>;
+
+/** What {@link npmClosure} returns. */
+export interface NpmClosure {
+  /** Folders of the workspaces, the application's among them. */
+  readonly workspaces: readonly string[];
+  /** Folders in `node_modules` that lead to workspaces, with the workspace's folder. */
+  readonly links: ReadonlyMap<string, string>;
+  /** Folders in `node_modules` of packages from the registry. */
+  readonly packages: readonly string[];
+}
+
+/**
+ * All that a workspace needs at run time, where npm has put it.
+ *
+ * @param leftOut names of packages that are left out with all that they alone need
+ * @throws {Error} if the lock file lacks a package
+ */
+export function npmClosure(
+  entries: LockEntries,
+  application: string,
+  leftOut: readonly string[],
+): NpmClosure {
+  const links = new Map<string, string>();
+  const found = new Set([application]);
+  for (const folder of found) {
+    const { dependencies, optionalDependencies } = entries[folder] ?? {};
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      if (leftOut.includes(name)) continue;
+      const place = resolve(entries, folder, name);
+      const entry = entries[place];
+      if (entry?.link === true) links.set(place, entry.resolved ?? "");
+      found.add(entry?.link === true ? (entry.resolved ?? "") : place);
+    }
+  }
+  const sorted = [...found].sort();
+  return {
+    workspaces: sorted.filter((folder) => !folder.includes("node_modules/")),
+    packages: sorted.filter((folder) => folder.includes("node_modules/")),
+    links: new Map([...links].sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+
+/** Where Node finds a package: in the nearest `node_modules` on the way up. */
+function resolve(entries: LockEntries, folder: string, name: string): string {
+  for (let from = folder; ; from = from.slice(0, Math.max(from.lastIndexOf("/"), 0))) {
+    const place = from === "" ? `node_modules/${name}` : `${from}/node_modules/${name}`;
+    if (entries[place]) return place;
+    if (from === "") throw new Error(`package-lock.json has no ${name}, which ${folder} needs`);
+  }
+}

@@ -1,0 +1,63 @@
+// What the container image of kip is made of: deploy/images/kip.json, and the lock of its Debian packages beside it.
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { decode } from "@kip/base";
+
+/** The repository. */
+export const root = path.join(import.meta.dirname, "../..");
+
+/** Architectures as OCI images, Debian and Go name them. */
+export const architectures = ["amd64", "arm64"] as const;
+
+export type Architecture = (typeof architectures)[number];
+
+const decodeNode = decode.object({ package: decode.string, integrity: decode.string });
+
+const decodeRecipe = decode.object({
+  node: decode.object({ version: decode.string, amd64: decodeNode, arm64: decodeNode }),
+  /** Names of Debian packages; their dependencies are not added. */
+  debian: decode.list(decode.string),
+  /** Folder of the workspace that the image runs. */
+  application: decode.string,
+  /** Workspaces that only `kip up` loads. */
+  leftOut: decode.list(decode.string),
+  /** User and group of the process. */
+  user: decode.number,
+});
+
+export type ImageRecipe = decode.Decoded<typeof decodeRecipe>;
+
+const decodePackage = decode.object({
+  name: decode.string,
+  version: decode.string,
+  sha256: decode.string,
+});
+
+/** One version of a Debian package for one architecture. */
+export type LockedPackage = decode.Decoded<typeof decodePackage>;
+
+const decodeLock = decode.object({
+  suite: decode.string,
+  /** Moment of snapshot.debian.org that has all of them, for when Debian's mirrors no longer do. */
+  snapshot: decode.string,
+  amd64: decode.list(decodePackage),
+  arm64: decode.list(decodePackage),
+});
+
+export type DebianLock = decode.Decoded<typeof decodeLock>;
+
+export const lockFile = path.join(root, "deploy/images/debian-packages.json");
+
+/** Reads the recipe. @throws {DecodeError} */
+export function readRecipe(): ImageRecipe {
+  return decodeRecipe(readJson(path.join(root, "deploy/images/kip.json")), "kip.json");
+}
+
+/** Reads the lock. @throws {DecodeError} */
+export function readDebianLock(): DebianLock {
+  return decodeLock(readJson(lockFile), "debian-packages.json");
+}
+
+function readJson(file: string): unknown {
+  return JSON.parse(readFileSync(file, "utf8"));
+}
