@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import { bucketCount, bucketOf, type ServiceView } from "@kip/network-view";
 import type { StaleFlows } from "./connections/stale-flows.ts";
+import { blockWork } from "./in-blocks.ts";
 import { NetworkRules } from "./network-rules.ts";
 
 const view: ServiceView = {
@@ -89,11 +92,51 @@ describe("NetworkRules", () => {
       await rules.apply({ ...change, services: new Map([["ns/a", of(list)]]) });
   });
 
+  it("lets other work of the process pass while it takes large Services, and writes their table", async () => {
+    const ports = Array.from({ length: 8 }, (_, i) => ({
+      ...({ name: `p${i}`, protocol: "TCP", port: 80 + i } as const),
+      endpoints: Array.from({ length: 4500 }, (_each, n) => `10.1.${n >> 8}.${n & 255}:80`),
+    }));
+    const large = { ...view, ports };
+    const fails = { nft: false };
+    const rules = new NetworkRules({
+      ...options,
+      runNft: async () => {
+        if (fails.nft) throw new Error("no memory");
+        return await Promise.resolve("");
+      },
+    });
+    const turnsOf = async (services: Map<string, ServiceView>): Promise<number> => {
+      let turns = 0;
+      const state = { isOver: false };
+      const count = async (): Promise<void> => {
+        for (; !state.isOver; turns++) await setImmediate();
+      };
+      const counted = count();
+      await rules.apply({ ...change, services }).finally(() => (state.isOver = true));
+      await counted;
+      return turns;
+    };
+    const endpoints = 8 * 4500;
+    assert.ok((await turnsOf(new Map([["ns/a", large]]))) >= endpoints / blockWork);
+    const last = {
+      ...large,
+      ports: ports.map((port) => ({ ...port, endpoints: port.endpoints.slice(1) })),
+    };
+    assert.ok((await turnsOf(new Map([["ns/a", last]]))) >= (3 * endpoints) / blockWork);
+    fails.nft = true;
+    await assert.rejects(turnsOf(new Map([["ns/a", large]])));
+    fails.nft = false;
+    assert.ok((await turnsOf(new Map())) >= endpoints / blockWork);
+  });
+
   it("has flows forgotten once rules are in force, however often that fails, and tries to forget them again", async () => {
     const forgotten: (readonly string[])[] = [];
     const fails = { nft: false, forget: false };
+    const clock = new ManualClock();
     const rules = new NetworkRules({
       ...options,
+      clock,
       runNft: async () => {
         if (fails.nft) throw new Error("no memory");
         return await Promise.resolve("");
@@ -110,17 +153,25 @@ describe("NetworkRules", () => {
       return new Map([["ns/a", { ...view, ports }]]);
     };
     await rules.apply({ ...change, services: of(1) });
+    assert.deepEqual(forgotten, []); // no rules have led any
     fails.nft = true;
     await assert.rejects(rules.apply({ ...change, services: of(2) }));
     fails.nft = false;
-    forgotten.length = 0;
     await rules.apply(change);
     assert.deepEqual(forgotten, [["10.96.0.1 10.1.0.2:53"]]);
+    forgotten.length = 0;
     fails.forget = true;
     await rules.apply({ ...change, services: of(3) });
+    await clock.advance(1000);
+    await rules.apply(change);
+    assert.equal(forgotten.length, 2);
     fails.forget = false;
-    for (let i = 0; i < 2; i++) await rules.apply(change);
-    assert.deepEqual(forgotten.slice(1), [["10.96.0.1 10.1.0.3:53"], ["10.96.0.1 10.1.0.3:53"]]);
+    await rules.apply({ ...change, services: of(4) });
+    assert.equal(forgotten.length, 2);
+    await clock.advance(2000);
+    assert.deepEqual(forgotten.slice(2), [["10.96.0.1 10.1.0.4:53"]]);
+    await clock.advance(120_000);
+    assert.equal(forgotten.length, 3);
   });
 
   it("has flows forgotten that an earlier process has led to endpoints which are gone", async () => {

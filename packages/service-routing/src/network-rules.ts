@@ -6,8 +6,9 @@ import {
   type PolicyView,
   type ViewChange,
 } from "@kip/network-view";
-import { SerialQueue, type Logger } from "@kip/base";
+import { backoffDelay, pause, SerialQueue, systemClock, type Clock, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
+import { inBlocks } from "./in-blocks.ts";
 import {
   closedPolicyTable,
   otherPolicyTable,
@@ -28,8 +29,8 @@ import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { StaleList } from "./connections/stale-list.ts";
 
-/** Forgetting may take seconds to fail, and a change waits for it: so often it is tried before something else becomes stale. */
-const mostFailures = 3;
+/** Delays before connections are forgotten again that could not be, milliseconds. */
+const forgetBackoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {
@@ -43,9 +44,13 @@ export interface NetworkRulesOptions {
   readonly takesOver?: boolean | undefined;
   /** Tables that are in force already, and that the first change is added to if they suit the place. @default none */
   readonly prepared?: PreparedTables | undefined;
-  /** Has the kernel forget connections. A failure is logged, and later changes try again. */
+  /** Has the kernel forget connections. A failure is logged, and it is tried again after 1 s, and then ever later, up to 60 s. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
+  /** @default the machine's */
+  readonly clock?: Clock | undefined;
+  /** Once it aborts, nothing is tried again. @default never */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -74,8 +79,12 @@ export class NetworkRules {
   readonly #missing = new Set<number>();
   /** Until rules are in force that lead no flow there, and the kernel has forgotten it. */
   readonly #stale = new StaleList();
-  /** How often forgetting has failed since a flow became stale. */
+  /** How often forgetting has failed since it last worked. */
   #failures = 0;
+  /** It may take seconds to fail, and a change waits for it: while it waits itself, changes do not try. */
+  #isForgetPaused = false;
+  /** Whether rules have been in force, or may have been, that led connections anywhere. */
+  #hasLed: boolean;
 
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
@@ -84,6 +93,7 @@ export class NetworkRules {
     this.#services = new Services(place, this.#isPrepared ? preparedCounts : []);
     this.#families = familiesOf(place);
     this.#inForce = takesOver ? undefined : "none";
+    this.#hasLed = takesOver;
     this.#policyInForce = this.#inForce;
     if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
@@ -129,9 +139,11 @@ export class NetworkRules {
     const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
     const before = isOfPolicy && known.policy ? this.#policyRules() : undefined;
     this.#note(change);
-    const { texts, stale } = this.#services.change(this.#withBuckets(change));
-    this.#stale.add(stale);
-    if (stale.length > 0) this.#failures = 0;
+    const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
+    const { texts, stale } = await inBlocks(changes);
+    // To look for stale connections is a list of all that the kernel has: a new pod has none.
+    if (this.#hasLed) this.#stale.add(stale);
+    this.#hasLed = true;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
     const policy = !known.policy
       ? await this.#replacePolicy()
@@ -158,7 +170,9 @@ export class NetworkRules {
     const inForce = this.#inForce === "none" ? undefined : this.#inForce;
     // A command that failed may have been the last one, and have done its work.
     this.#inForce = undefined;
-    for (const batch of this.#services.rebuild(inForce, first)) await this.#options.runNft(batch);
+    const batches = this.#services.rebuild(inForce, first);
+    for (let batch = await nextText(batches); batch !== undefined; batch = await nextText(batches))
+      await this.#options.runNft(batch);
     this.#inForce = this.#services.table;
   }
 
@@ -193,14 +207,34 @@ export class NetworkRules {
   }
 
   async #forget(): Promise<void> {
-    if (this.#stale.size === 0 || this.#failures >= mostFailures) return;
+    if (this.#stale.size === 0 || this.#isForgetPaused) return;
     try {
       await this.#options.forget(this.#stale.all);
       this.#stale.clear();
+      this.#failures = 0;
     } catch (err) {
-      this.#failures += 1;
       this.#options.logger.warn("Could not end connections to endpoints that are gone", { err });
+      this.#forgetLater();
     }
+  }
+
+  /**
+   * Nothing tells when the kernel, or socat, can do again what it could not, and Services may not change for days: until then clients
+   * would send where no endpoint is. So it is a timer.
+   */
+  #forgetLater(): void {
+    const { clock = systemClock, signal = new AbortController().signal } = this.#options;
+    this.#isForgetPaused = true;
+    void pause(backoffDelay(this.#failures++, forgetBackoff), clock, signal).then(
+      async (isOver) => {
+        this.#isForgetPaused = false;
+        if (!isOver) return;
+        // Otherwise rules may not be in force that lead no connection there; the change that puts them in force does it.
+        await this.#queue.run(async () => {
+          if (this.#isKnown.services) await this.#forget();
+        });
+      },
+    );
   }
 
   #note({ groups, policy }: ViewChange): void {
@@ -256,4 +290,17 @@ export class NetworkRules {
       )
       .join("");
   }
+}
+
+/** The next text, and nothing at the end. */
+async function nextText(texts: Generator<string | number>): Promise<string | undefined> {
+  return await inBlocks(untilText(texts));
+}
+
+function* untilText(texts: Generator<string | number>): Generator<number, string | undefined> {
+  for (let next = texts.next(); next.done !== true; next = texts.next()) {
+    if (typeof next.value === "string") return next.value;
+    yield next.value;
+  }
+  return undefined;
 }

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { ServiceView } from "@kip/network-view";
 import { ServiceClaims } from "./service-claims.ts";
 import { Services, type ServiceChanges } from "./services.ts";
+import { resultOf, textsOf } from "./testing/steps.ts";
 
 const place = {
   podAddresses: ["10.1.0.2"],
@@ -54,12 +55,12 @@ describe("ServiceClaims", () => {
         if (view) wanted.set(key, view);
         else wanted.delete(key);
       }
-      nodePorts(services.change(change).texts, known);
+      nodePorts(resultOf(services.change(change)).texts, known);
       const ports = new Set(
         [...wanted.values()].map(({ ports: [port] }) => `tcp . ${port?.nodePort}`),
       );
       assert.deepEqual(new Set(known.keys()), ports);
-      assert.deepEqual(nodePorts(services.rebuild(services.table)), known);
+      assert.deepEqual(nodePorts(textsOf(services.rebuild(services.table))), known);
     }
   });
 });

@@ -15,32 +15,46 @@ import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 export interface ServiceRulesOptions {
   /** Namespace and name. */
   readonly key: string;
+  /** Of its ports only their numbers are read. */
   readonly view: ServiceView;
   readonly family: Family;
   readonly place: RoutingPlace;
 }
 
-/** One port of a Service in one family. */
-interface PortContext extends ServiceRulesOptions {
+/** One port of a Service, and which of its endpoints have elements. */
+export interface PortRulesOptions extends ServiceRulesOptions {
   readonly port: ServicePortView;
+  /** Places in {@link PortEndpoints}: elements of other endpoints are left out. @default all */
+  readonly places?: ReadonlySet<number> | undefined;
+}
+
+/** The endpoints of a port in one family: those for traffic policy `Cluster`, and those on the node. */
+export interface PortEndpoints {
+  readonly anywhere: readonly string[];
+  readonly onNode: readonly string[];
+}
+
+/** One port of a Service in one family. */
+interface PortContext extends PortRulesOptions {
   /** Part of the names of chains and sets: at most 80 characters. */
   readonly id: string;
   readonly protocol: string;
   /** Endpoints for traffic policy `Cluster`, and those for `Local`. */
-  readonly anywhere: readonly Endpoint[];
-  readonly local: readonly Endpoint[];
+  readonly anywhere: readonly string[];
+  readonly local: readonly string[];
   readonly rules: RuleSetBuilder;
 }
 
 /** Where packets go that a lookup has found. */
 type Target =
-  | { readonly kind: "balance"; readonly endpoints: readonly Endpoint[]; readonly chain: string }
+  | { readonly kind: "balance"; readonly endpoints: readonly string[]; readonly chain: string }
   | { readonly kind: "chain"; readonly chain: string }
   | { readonly kind: "refuse" }
   | { readonly kind: "drop" };
 
 /**
- * What one Service has in the table of one family.
+ * What one port of a Service has in the table of one family. Ports have nothing in common; what they share is in
+ * {@link sharedRules}.
  *
  * Most Services have only elements, in maps that all share: the address and port of a Service lead to the shared chain
  * for its number of endpoints, and that chain picks one of them by the same key and a random number. So a change takes
@@ -49,24 +63,34 @@ type Target =
  *
  * What is refused, dropped and balanced follows kube-proxy.
  */
-export function serviceRules(options: ServiceRulesOptions): RuleSet {
-  const { key, view, family, place } = options;
+export function portRules(options: PortRulesOptions): RuleSet {
+  const { key, view, family, place, port } = options;
+  const rules = new RuleSetBuilder();
+  const { anywhere, onNode } = portEndpoints(port, family);
+  const local = view.isExternalLocal ? externalLocal([...anywhere, ...onNode], onNode, place) : [];
+  const protocol = port.protocol.toLowerCase();
+  const id = shortened(`${key}/${protocol}-${port.port}`);
+  const context = { ...options, id, protocol, anywhere, local, rules };
+  addClusterIps(context, onNode);
+  addExternal(context);
+  return rules;
+}
+
+/** What all ports of a Service share: its cluster IPs, and source ranges of its load balancer. */
+export function sharedRules(options: ServiceRulesOptions): RuleSet {
+  const { view, family } = options;
   const rules = new RuleSetBuilder();
   for (const address of ofFamily(view.clusterIps, family)) rules.element("cluster_ips", address);
-  for (const port of view.ports) {
-    const anywhere = read(port.endpoints, family);
-    const onNode = read(port.localEndpoints ?? [], family);
-    const local = view.isExternalLocal
-      ? externalLocal([...anywhere, ...onNode], onNode, place)
-      : [];
-    const protocol = port.protocol.toLowerCase();
-    const id = shortened(`${key}/${protocol}-${port.port}`);
-    const context = { ...options, port, id, protocol, anywhere, local, rules };
-    addClusterIps(context, onNode);
-    addExternal(context);
-  }
   addFirewall(rules, options);
   return rules;
+}
+
+/** Endpoints of a port, in the order in which they have elements. */
+export function portEndpoints(
+  { endpoints, localEndpoints = [] }: ServicePortView,
+  family: Family,
+): PortEndpoints {
+  return { anywhere: ofFamily(endpoints, family), onNode: ofFamily(localEndpoints, family) };
 }
 
 /** Name of the shared chain that picks one of so many endpoints. */
@@ -93,21 +117,16 @@ export function balanceRules(count: number, { ip }: Family): readonly string[] {
   ];
 }
 
-function read(list: readonly string[], family: Family): readonly Endpoint[] {
-  return ofFamily(list, family).flatMap((text) => parseEndpoint(text) ?? []);
-}
-
 function externalLocal(
-  all: readonly Endpoint[],
-  onNode: readonly Endpoint[],
+  all: readonly string[],
+  onNode: readonly string[],
   { localEndpoints, podAddresses }: RoutingPlace,
-): readonly Endpoint[] {
+): readonly string[] {
   if (localEndpoints === "node") return onNode;
-  const own = all.filter(({ address }) => podAddresses.includes(address));
-  return [...new Map(own.map((endpoint) => [dataOf(endpoint), endpoint])).values()];
+  return [...new Set(all.filter((text) => podAddresses.includes(parsed(text).address)))];
 }
 
-function addClusterIps(context: PortContext, onNode: readonly Endpoint[]): void {
+function addClusterIps(context: PortContext, onNode: readonly string[]): void {
   const { view, family, id, anywhere } = context;
   const isLocal = view.isInternalLocal ?? false;
   const endpoints = isLocal ? onNode : anywhere;
@@ -160,7 +179,7 @@ function externalLocalTarget(context: PortContext): Target {
 function choose(
   context: PortContext,
   options: {
-    readonly endpoints: readonly Endpoint[];
+    readonly endpoints: readonly string[];
     readonly isDropped: boolean;
     readonly chain: string;
   },
@@ -178,8 +197,11 @@ function addVip(context: PortContext, address: string, target: Target): void {
   switch (target.kind) {
     case "balance": {
       rules.element("services", key, `goto ${balanceChain(target.endpoints.length)}`);
-      for (const [index, endpoint] of target.endpoints.entries())
-        rules.element("endpoints", `${key} . ${index}`, dataOf(endpoint));
+      for (const index of context.places ?? target.endpoints.keys()) {
+        const endpoint = target.endpoints[index];
+        if (endpoint !== undefined)
+          rules.element("endpoints", `${key} . ${index}`, dataOf(endpoint));
+      }
       return;
     }
     case "chain":
@@ -205,7 +227,7 @@ function ownChain(
 }
 
 /** Sends packets to one of the endpoints. */
-function translate({ family, protocol }: PortContext, endpoints: readonly Endpoint[]): string {
+function translate({ family, protocol }: PortContext, endpoints: readonly string[]): string {
   const data = endpoints.map((endpoint, index) => `${index} : ${dataOf(endpoint)}`).join(", ");
   const pick = `numgen random mod ${endpoints.length} map { ${data} }`;
   return `meta l4proto ${protocol} dnat ${family.ip} to ${pick}`;
@@ -215,7 +237,7 @@ function translate({ family, protocol }: PortContext, endpoints: readonly Endpoi
  * Each endpoint has a set of the clients that came to it within the time limit. A chain's end means that the client is
  * in none of them.
  */
-function addAffinity(context: PortContext, chain: string, endpoints: readonly Endpoint[]): void {
+function addAffinity(context: PortContext, chain: string, endpoints: readonly string[]): void {
   const { rules, family, id, protocol } = context;
   const seconds = context.view.affinitySeconds ?? 0;
   const named = endpoints.map((endpoint) => ({
@@ -252,13 +274,22 @@ function addFirewall(rules: RuleSetBuilder, { key, view, family }: ServiceRulesO
     }
 }
 
-function dataOf({ address, port }: Endpoint): string {
+function dataOf(endpoint: string): string {
+  const { address, port } = parsed(endpoint);
   return `${address} . ${port}`;
 }
 
 /** Names of nftables have no colons. */
-function plainName({ address, port }: Endpoint): string {
+function plainName(endpoint: string): string {
+  const { address, port } = parsed(endpoint);
   return `${address.replaceAll(":", "-")}/${port}`;
+}
+
+/** Decoders of views let nothing else in. */
+function parsed(text: string): Endpoint {
+  const endpoint = parseEndpoint(text);
+  if (!endpoint) throw new TypeError(`Expected an endpoint, got ${JSON.stringify(text)}`);
+  return endpoint;
 }
 
 /** nftables takes names of up to 127 characters, and the id is only a part. */

@@ -4,6 +4,7 @@ import * as fc from "fast-check";
 import type { ServiceView } from "@kip/network-view";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
+import { resultOf, textsOf } from "./testing/steps.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.1"],
@@ -96,8 +97,13 @@ class Kernel {
   }
 }
 
-const endpoint = fc.integer({ min: 1, max: 5 }).map((host) => `10.1.0.${host}:80`);
-const list = fc.uniqueArray(endpoint, { maxLength: 4 });
+const endpointUpTo = (max: number) =>
+  fc.integer({ min: 1, max }).map((host) => `10.1.0.${host}:80`);
+/** Of many endpoints, only those that differ are looked at. */
+const list = fc.oneof(
+  fc.uniqueArray(endpointUpTo(5), { maxLength: 4 }),
+  fc.uniqueArray(endpointUpTo(26), { minLength: 19, maxLength: 24 }),
+);
 const maybe = fc.boolean().map((is) => is || undefined);
 
 /** Service `n`; addresses and ports that no other one has. */
@@ -106,19 +112,25 @@ function serviceArbitrary(n: number): fc.Arbitrary<ServiceView | undefined> {
     name: fc.constant(""),
     protocol: fc.constantFrom("TCP", "UDP"),
     port: fc.constantFrom(80, 81),
-    nodePort: fc.option(fc.constant(30_000 + n), { nil: undefined }),
+    nodePort: fc.option(fc.constantFrom(30_000 + n, 31_000 + n), { nil: undefined }),
     endpoints: list,
     localEndpoints: list,
   });
   const view = fc.record({
     clusterIps: fc.constant([`10.96.0.${n}`]),
-    externalIps: fc.subarray([`192.0.2.${n}`, `203.0.113.${n}`]),
+    externalIps: fc.subarray([`192.0.2.${n}`, `203.0.113.${n}`, `10.96.0.${n}`]),
     loadBalancerIps: fc.option(fc.constant([`198.51.100.${n}`]), { nil: undefined }),
     sourceRanges: fc.subarray(["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24"]),
     affinitySeconds: fc.option(fc.constantFrom(10, 20), { nil: undefined }),
     isInternalLocal: maybe,
     isExternalLocal: maybe,
-    ports: port.map((one) => [one]),
+    ports: fc.uniqueArray(port, {
+      minLength: 1,
+      maxLength: 2,
+      comparator: (a, b) =>
+        (a.port === b.port && a.protocol === b.protocol) ||
+        (a.nodePort !== undefined && a.nodePort === b.nodePort),
+    }),
   });
   return fc.option(view, { nil: undefined });
 }
@@ -127,20 +139,44 @@ const change = fc
   .integer({ min: 1, max: 4 })
   .chain((n) => serviceArbitrary(n).map((view) => [`default/s${n}`, view] as const));
 
+/** A Service of which nothing changes but its endpoints. */
+const endpointChanges = serviceArbitrary(1).chain((service) =>
+  fc
+    .array(fc.array(fc.record({ endpoints: list, localEndpoints: list }), size(2)), size(8))
+    .map((states) =>
+      states.map((lists) => {
+        const view = service && {
+          ...service,
+          ports: service.ports.map((port, index) => ({ ...port, ...lists[index] })),
+        };
+        return [["default/s1", view] as const];
+      }),
+    ),
+);
+
+function size(length: number) {
+  return { minLength: length, maxLength: length };
+}
+
+type Batch = readonly (readonly [string, ServiceView | undefined])[];
+
+function check(batches: readonly Batch[]): void {
+  const services = new Services(place);
+  const kernel = new Kernel();
+  for (const batch of batches)
+    for (const text of resultOf(services.change(new Map(batch))).texts) kernel.apply(text);
+  const fresh = new Kernel();
+  for (const text of textsOf(services.rebuild(undefined))) fresh.apply(text);
+  assert.deepEqual(kernel.summary(), fresh.summary());
+}
+
 describe("Services, by a model of the kernel", () => {
   it("has after any changes what a new table has, and no change fails", () => {
     const steps = fc.array(fc.array(change, { minLength: 1, maxLength: 4 }), { maxLength: 12 });
-    const check = (
-      batches: readonly (readonly (readonly [string, ServiceView | undefined])[])[],
-    ) => {
-      const services = new Services(place);
-      const kernel = new Kernel();
-      for (const batch of batches)
-        for (const text of services.change(new Map(batch)).texts) kernel.apply(text);
-      const fresh = new Kernel();
-      for (const text of services.rebuild(undefined)) fresh.apply(text);
-      assert.deepEqual(kernel.summary(), fresh.summary());
-    };
-    fc.assert(fc.property(steps, check), { numRuns: 300 });
+    fc.assert(fc.property(steps, check), { numRuns: 200 });
+  });
+
+  it("has that after changes of endpoints alone, few and many", () => {
+    fc.assert(fc.property(endpointChanges, check), { numRuns: 200 });
   });
 });

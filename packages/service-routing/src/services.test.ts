@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
+import { encodeLine, limits, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
+import { resultOf, textsOf } from "./testing/steps.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.2"],
@@ -26,20 +27,22 @@ describe("Services", () => {
         { ...view(["10.1.0.1:80", "10.1.0.2:80"]), clusterIps: [address] },
       ] as const;
     });
-    services.change(new Map(all));
+    resultOf(services.change(new Map(all)));
     return services;
   };
 
   it("has rules of the families that the pod has addresses of, and of both without a pod", () => {
     const textOf = (podAddresses: readonly string[]): string =>
-      [...new Services({ ...place, podAddresses }).rebuild(undefined)].join("");
+      textsOf(new Services({ ...place, podAddresses }).rebuild(undefined)).join("");
     assert.doesNotMatch(textOf(["10.1.0.2"]), /table ip6/);
     for (const both of [["10.1.0.2", "fd00::2"], []]) assert.match(textOf(both), /table ip6/);
   });
 
   it("changes one endpoint by two elements, whatever the number of Services", () => {
     const next = { ...view(["10.1.0.3:80", "10.1.0.2:80"]), clusterIps: ["10.96.0.5"] };
-    const [few, more] = [10, 1000].map((count) => many(count).change(new Map([["ns/s5", next]])));
+    const [few, more] = [10, 1000].map((count) =>
+      resultOf(many(count).change(new Map([["ns/s5", next]]))),
+    );
     assert.equal(
       few?.texts.join(""),
       "delete element ip kip_services_a endpoints { 10.96.0.5 . tcp . 80 . 0 }\n" +
@@ -48,19 +51,62 @@ describe("Services", () => {
     assert.deepEqual(more?.texts, few?.texts);
   });
 
+  it("changes one endpoint of each family by two elements, whatever else is in the other family", () => {
+    const of = (v4: readonly number[], v6: readonly number[]): ServiceView => ({
+      clusterIps: ["10.96.0.1", "fd00::1"],
+      ports: [
+        {
+          name: "",
+          protocol: "TCP",
+          port: 80,
+          endpoints: [...v4.map((i) => `10.1.0.${i}:80`), ...v6.map((i) => `[fd00::${i}]:80`)],
+        },
+      ],
+    });
+    const services = new Services({ ...place, podAddresses: [] });
+    resultOf(services.change(new Map([["ns/a", of([1, 2, 3], [11, 12, 13])]])));
+    const { texts } = resultOf(services.change(new Map([["ns/a", of([2, 3, 4], [12, 13, 14])]])));
+    const elements = texts.join("").match(/fd00::1 \. tcp[^,}]*|10\.96\.0\.1 \. tcp[^,}]*/g);
+    assert.equal(elements?.length, 4, texts.join(""));
+  });
+
+  it("looks at few endpoints at a time, and writes only what differs of a Service of the largest size", () => {
+    const ports = 8;
+    const each = limits.serviceEndpoints / ports;
+    const of = (skipped: number): ServiceView => ({
+      clusterIps: ["10.96.0.1"],
+      ports: Array.from({ length: ports }, (_, port) => ({
+        name: `p${port}`,
+        protocol: "TCP",
+        port: 80 + port,
+        endpoints: Array.from({ length: each + 1 }, (_, i) => `10.1.${i >> 8}.${i & 255}:80`)
+          .filter((_, i) => i !== skipped)
+          .sort(),
+      })),
+    });
+    const services = new Services(place);
+    resultOf(services.change(new Map([["ns/a", of(7)]])));
+    const steps = services.change(new Map([["ns/a", of(9)]]));
+    let count = 0;
+    let step = steps.next();
+    for (; step.done !== true; step = steps.next()) count++;
+    assert.ok(count >= 2 * ports, String(count));
+    assert.equal(step.value.texts.join("").match(/10\.96\.0\.1 /g)?.length, 2 * ports);
+  });
+
   it("writes nothing for a Service that is as before, in whatever order its endpoints come", () => {
     const services = many(3);
     const same = { ...view(["10.1.0.2:80", "10.1.0.1:80"]), clusterIps: ["10.96.0.1"] };
-    assert.deepEqual(services.change(new Map([["ns/s1", same]])).texts, []);
+    assert.deepEqual(resultOf(services.change(new Map([["ns/s1", same]]))).texts, []);
   });
 
   it("has endpoints once for all external addresses of a Service, and source ranges once for all ports", () => {
     const endpoints = Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}:80`);
     const addresses = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
     const textOf = (more: Partial<ServiceView>): string =>
-      new Services(place)
-        .change(new Map([["ns/s", { ...view(endpoints), ...more }]]))
-        .texts.join("");
+      resultOf(
+        new Services(place).change(new Map([["ns/s", { ...view(endpoints), ...more }]])),
+      ).texts.join("");
     const http = { protocol: "TCP", endpoints: [] } as const;
     const countOf = (text: string, part: string): number => text.split(part).length - 1;
     assert.equal(countOf(textOf({ externalIps: addresses }), "10.1.3.1 . 80"), 2);
@@ -73,8 +119,8 @@ describe("Services", () => {
 
   it("has the sums of the lines that were sent, whatever order it keeps", () => {
     const services = many(0);
-    services.change(new Map([["ns/a", view(["10.1.0.1:80", "10.1.0.9:80"])]]));
-    services.change(new Map([["ns/a", view(["10.1.0.5:80", "10.1.0.9:80"])]]));
+    resultOf(services.change(new Map([["ns/a", view(["10.1.0.1:80", "10.1.0.9:80"])]])));
+    resultOf(services.change(new Map([["ns/a", view(["10.1.0.5:80", "10.1.0.9:80"])]])));
     const digest = new TableDigest();
     const last = view(["10.1.0.5:80", "10.1.0.9:80"]);
     digest.change("ns/a", undefined, encodeLine({ kind: "service", key: "ns/a", view: last }));
@@ -82,7 +128,7 @@ describe("Services", () => {
   });
 
   it("fills a new table in parts, puts it in force, and then removes the old one", () => {
-    const texts = [...many(10_000).rebuild("kip_services_a")];
+    const texts = textsOf(many(10_000).rebuild("kip_services_a"));
     assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
     assert.ok(texts.slice(0, -2).every((text) => !text.includes("hook")));
     assert.match(texts.at(-2) ?? "", /hook prerouting/);
@@ -98,9 +144,9 @@ describe("Services", () => {
     const of = (count: number): string => {
       const endpoints = Array.from({ length: count }, (_, i) => `10.1.0.${i + 1}:80`);
       const externalIps = ["192.0.2.1", "192.0.2.2"];
-      return services
-        .change(new Map([["ns/x", { ...view(endpoints), externalIps }]]))
-        .texts.join("");
+      return resultOf(
+        services.change(new Map([["ns/x", { ...view(endpoints), externalIps }]])),
+      ).texts.join("");
     };
     assert.doesNotMatch(of(1), /add chain \S+ \S+ all/);
     assert.match(of(21), /add chain \S+ \S+ all/);
@@ -112,7 +158,7 @@ describe("Services", () => {
       ["kip_services_b", "kip_services_a"],
     ] as const) {
       const services = many(10_000);
-      const texts = [...services.rebuild(inForce)];
+      const texts = textsOf(services.rebuild(inForce));
       assert.ok(texts.slice(0, -1).every((text) => !text.includes(inForce)));
       assert.equal(services.table, other);
     }
@@ -122,7 +168,7 @@ describe("Services", () => {
     const services = many(10_000);
     const next = { ...view(["10.1.0.9:80"]), clusterIps: ["10.96.0.5"] };
     const changes = Array.from({ length: 10_000 }, (_, i) => [`ns/s${i}`, undefined] as const);
-    const { texts } = services.change(new Map([["ns/a", next], ...changes]));
+    const { texts } = resultOf(services.change(new Map([["ns/a", next], ...changes])));
     assert.ok(texts.length > 1);
     assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
     assert.ok(texts.slice(0, -1).every((text) => !text.includes("10.1.0.9")));
@@ -137,7 +183,7 @@ describe("Services", () => {
       const clusterIps = [`10.99.${i >> 8}.${i & 255}`];
       return [`ns/t${i}`, { ...view(["10.1.0.1:80"]), clusterIps }] as const;
     });
-    const { texts } = services.change(new Map([["ns/new", taking], ...others, ...more]));
+    const { texts } = resultOf(services.change(new Map([["ns/new", taking], ...others, ...more])));
     const at = (verb: string): number =>
       texts.findIndex((text) =>
         text.split("\n").some((line) => line.startsWith(verb) && line.includes(" 10.96.0.5 .")),

@@ -1,15 +1,30 @@
 import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
-import { arrange } from "./arrange.ts";
+import { arranged, withSortedEndpoints } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
-import { claimOf, claimsOf, ServiceClaims } from "./service-claims.ts";
-import { balanceChain, balancedCount, balanceRules, serviceRules } from "./service-rules.ts";
+import { changedRules, endpointCount } from "./service-change.ts";
+import { claimsOf, ServiceClaims } from "./service-claims.ts";
+import { balanceChain, balancedCount, balanceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
-import { staleFlows, type ClaimedService, type StaleFlows } from "./connections/stale-flows.ts";
+import { headOfText, textOfView, viewOfText } from "./view-text.ts";
+import {
+  staleFlows,
+  type ClaimedService,
+  type FlowTarget,
+  type StaleFlows,
+} from "./connections/stale-flows.ts";
 
 /** Services that have changed; undefined for those that are gone. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
+
+/** What changes ask for. */
+export interface ChangeTexts {
+  /** One transaction each. */
+  readonly texts: readonly string[];
+  /** What the kernel is to forget once they are in force. */
+  readonly stale: readonly StaleFlows[];
+}
 
 /** Two tables: a new one is filled while the other one is in use. */
 export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
@@ -30,7 +45,7 @@ const batchCharacters = 256 * 1024;
 export class Services {
   readonly #place: RoutingPlace;
   readonly #families: readonly Family[];
-  /** Each Service as one text: as objects, ten thousand take three times the memory. */
+  /** Each Service as `textOfView` writes it. */
   readonly #views = new Map<string, string>();
   readonly #digest = new TableDigest();
   readonly #claims = new ServiceClaims();
@@ -62,21 +77,33 @@ export class Services {
     return this.#table;
   }
 
-  /** Takes changes. Each text goes to nft as one transaction; a Service is never in two of them. */
-  change(changes: ServiceChanges): {
-    readonly texts: readonly string[];
-    readonly stale: readonly StaleFlows[];
-  } {
+  /**
+   * Takes changes. Each text goes to nft as one transaction; a Service is never in two of them.
+   *
+   * A step is at most one port of a Service in one family, or the reading or writing of one Service; it gives how many endpoints it has
+   * looked at.
+   *
+   * @param isPending see {@link staleFlows}
+   */
+  *change(
+    changes: ServiceChanges,
+    isPending?: (to: FlowTarget) => boolean,
+  ): Generator<number, ChangeTexts> {
     const texts: string[] = [];
     const stale: StaleFlows[] = [];
     let batch = this.#batch();
     for (const [key, next] of this.#inOrder(changes)) {
       const before = this.#known(key);
-      const after = { view: next && arranged(before.view, next), lost: this.#lostOf(key, next) };
-      for (const flows of staleFlows(before, after)) stale.push(flows);
+      const work = 1 + endpointsOf(before.view) + endpointsOf(next);
+      yield work;
+      const view = next && (yield* arranged(before.view, next));
+      const after = { view, lost: this.#lostOf(key, next) };
+      for (const flows of staleFlows(before, after, isPending)) stale.push(flows);
+      yield work;
       for (const [index, family] of this.#families.entries())
-        this.#addChange(batch[index], { family, key, before, after });
+        yield* this.#addChange(batch[index], { family, key, before, after });
       this.#store(key, before.view, after);
+      yield work;
       if (batch.reduce((sum, { size }) => sum + size, 0) < batchCharacters) continue;
       texts.push(textOf(batch));
       batch = this.#batch();
@@ -94,11 +121,16 @@ export class Services {
    *
    * @param inForce the table that is in use, if there is one: it is left as it is until then
    * @param first commands for the first transaction
+   * @returns texts, and numbers as those of {@link Services.change}
    */
-  *rebuild(inForce: ServiceTable | undefined, first = ""): Generator<string> {
+  *rebuild(inForce: ServiceTable | undefined, first = ""): Generator<string | number> {
     this.#table = otherTable(inForce ?? serviceTables[0]);
     let batch = first;
     for (const text of this.#tables()) {
+      if (typeof text === "number") {
+        yield text;
+        continue;
+      }
       batch += text;
       if (batch.length < batchCharacters) continue;
       yield batch;
@@ -116,12 +148,12 @@ export class Services {
     const affected = new Set<string>();
     const giving = new Set<string>();
     for (const [key, next] of changes) {
-      const [before, after] = [claimsOf(this.#view(key)), claimsOf(next)];
+      const [before, after] = [claimsOf(this.#head(key)), claimsOf(next)];
       if ([...before].some((claim) => !after.has(claim))) giving.add(key);
       for (const other of this.#claims.replace(key, before, after)) affected.add(other);
     }
     const others = [...affected].filter((key) => !changes.has(key));
-    for (const key of others) if (this.#lostOf(key, this.#view(key)).size > 0) giving.add(key);
+    for (const key of others) if (this.#lostOf(key, this.#head(key)).size > 0) giving.add(key);
     const all = [...changes, ...others.map((key) => [key, this.#view(key)] as const)];
     return all.sort(([a], [b]) => Number(giving.has(b)) - Number(giving.has(a)));
   }
@@ -130,7 +162,7 @@ export class Services {
     return this.#families.map((family) => new TableChange(`${family.ip} ${this.#table}`));
   }
 
-  *#tables(): Generator<string> {
+  *#tables(): Generator<string | number> {
     this.#balanced = new Map();
     for (const family of this.#families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
@@ -151,18 +183,22 @@ export class Services {
       .join("");
   }
 
-  *#fill(family: Family): Generator<string> {
+  *#fill(family: Family): Generator<string | number> {
     let batch = new TableChange(`${family.ip} ${this.#table}`);
     for (const key of this.#views.keys()) {
-      this.#addChange(batch, { family, key, before: nothing, after: this.#known(key) });
-      if (batch.size < batchCharacters) continue;
-      yield batch.text();
-      batch = new TableChange(`${family.ip} ${this.#table}`);
+      const after = this.#known(key);
+      yield 1 + endpointsOf(after.view);
+      for (const work of this.#addChange(batch, { family, key, before: nothing, after })) {
+        yield work;
+        if (batch.size < batchCharacters) continue;
+        yield batch.text();
+        batch = new TableChange(`${family.ip} ${this.#table}`);
+      }
     }
     if (batch.size > 0) yield batch.text();
   }
 
-  #addChange(
+  *#addChange(
     table: TableChange | undefined,
     change: {
       readonly family: Family;
@@ -170,14 +206,12 @@ export class Services {
       readonly before: ClaimedService;
       readonly after: ClaimedService;
     },
-  ): void {
-    const { family, key } = change;
-    const place = this.#place;
-    const rules = ({ view, lost }: ClaimedService): RuleSet =>
-      view ? without(serviceRules({ key, view, family, place }), lost) : emptyRuleSet;
-    const after = rules(change.after);
-    table?.add(emptyRuleSet, this.#missingChains(after, family));
-    table?.add(rules(change.before), after);
+  ): Generator<number> {
+    for (const { before, after, work } of changedRules({ ...change, place: this.#place })) {
+      table?.add(emptyRuleSet, this.#missingChains(after, change.family));
+      table?.add(before, after);
+      yield work;
+    }
   }
 
   /** Shared chains that the elements lead to and that are not there yet. */
@@ -196,8 +230,13 @@ export class Services {
 
   #view(key: string): ServiceView | undefined {
     const text = this.#views.get(key);
-    // Written by #store.
-    return text === undefined ? undefined : (JSON.parse(text) as ServiceView);
+    return text === undefined ? undefined : viewOfText(text);
+  }
+
+  /** A Service without its endpoints. */
+  #head(key: string): ServiceView | undefined {
+    const text = this.#views.get(key);
+    return text === undefined ? undefined : headOfText(text);
   }
 
   #known(key: string): ClaimedService {
@@ -210,7 +249,7 @@ export class Services {
 
   #store(key: string, before: ServiceView | undefined, { view, lost }: ClaimedService): void {
     this.#digest.change(key, lineOf(key, before), lineOf(key, view));
-    if (view) this.#views.set(key, JSON.stringify(view));
+    if (view) this.#views.set(key, textOfView(view));
     else this.#views.delete(key);
     if (lost.size > 0) this.#lost.set(key, lost);
     else this.#lost.delete(key);
@@ -218,13 +257,6 @@ export class Services {
 }
 
 const nothing: ClaimedService = { view: undefined, lost: new Set() };
-
-/** The rules without elements that another Service has. */
-function without(rules: RuleSet, lost: ReadonlySet<string>): RuleSet {
-  if (lost.size === 0) return rules;
-  const elements = [...rules.elements].filter(([element]) => !lost.has(claimOf(element)));
-  return { ...rules, elements: new Map(elements) };
-}
 
 function otherTable(name: ServiceTable): ServiceTable {
   return name === serviceTables[0] ? serviceTables[1] : serviceTables[0];
@@ -237,33 +269,9 @@ function textOf(tables: readonly TableChange[]): string {
 /** The line as kip writes it, whatever the order of endpoints is here. */
 function lineOf(key: string, view: ServiceView | undefined): string | undefined {
   if (!view) return undefined;
-  const sorted = mapEndpoints(view, (list) => [...list].sort());
-  return encodeLine({ kind: "service", key, view: sorted });
+  return encodeLine({ kind: "service", key, view: withSortedEndpoints(view) });
 }
 
-function arranged(before: ServiceView | undefined, next: ServiceView): ServiceView {
-  if (!before) return next;
-  return mapEndpoints(next, (list, index, field) => {
-    const port = next.ports[index];
-    const old = before.ports.find((p) => p.port === port?.port && p.protocol === port.protocol);
-    return arrange(old?.[field] ?? [], list);
-  });
-}
-
-function mapEndpoints(
-  view: ServiceView,
-  change: (
-    list: readonly string[],
-    index: number,
-    field: "endpoints" | "localEndpoints",
-  ) => readonly string[],
-): ServiceView {
-  const ports = view.ports.map((port, index) => ({
-    ...port,
-    endpoints: change(port.endpoints, index, "endpoints"),
-    ...(port.localEndpoints && {
-      localEndpoints: change(port.localEndpoints, index, "localEndpoints"),
-    }),
-  }));
-  return { ...view, ports };
+function endpointsOf(view: ServiceView | undefined): number {
+  return view?.ports.reduce((sum, port) => sum + endpointCount(port), 0) ?? 0;
 }

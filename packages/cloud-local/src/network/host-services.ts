@@ -4,6 +4,7 @@ import { ChangeReader, type ViewChange } from "@kip/network-view";
 import { forgetFlows, NetworkRules } from "@kip/service-routing";
 import type { LocalNetwork } from "./local-network.ts";
 import { NodePorts } from "./node-ports.ts";
+import { changesIn } from "./changes-in.ts";
 
 /** What {@link leadHostServices} needs. */
 export interface HostServicesOptions {
@@ -43,6 +44,8 @@ export async function leadHostServices(
       await forgetFlows(flows, { inNamespace: ["nsenter", `--net=${namespace.file}`] });
     },
     logger,
+    clock,
+    signal,
     takesOver: true, // of a kip that was here before
   });
   // Rules answer for them at this address of the namespace.
@@ -56,8 +59,7 @@ export async function leadHostServices(
   const reader = new ChangeReader();
   try {
     for (;;) {
-      const lines = Buffer.concat(await subscription.next(signal));
-      for (const change of reader.push(lines)) {
+      for await (const change of changesIn(await subscription.next(signal), reader)) {
         await apply(rules, change);
         await nodePorts.apply(change);
       }

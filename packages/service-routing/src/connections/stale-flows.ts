@@ -5,15 +5,19 @@ import type { ServiceView } from "@kip/network-view";
  * and a client that had met a Service without endpoints would go on missing those it has now. As with kube-proxy, a flow to an
  * endpoint that still serves stays, whatever leads new clients elsewhere.
  */
-export interface StaleFlows {
-  /** The destination that clients use; absent for a NodePort, which has several. */
-  readonly address?: string | undefined;
-  /** Port of the Service or of nodes. */
-  readonly port: number;
+export interface StaleFlows extends FlowTarget {
   /** Endpoints whose flows stay, see `endpointText`. The same object for all addresses of a port: users may name very many. */
   readonly serving: ReadonlySet<string>;
   /** Whether flows that are not translated are stale, too. */
   readonly isUntranslatedStale: boolean;
+}
+
+/** Where clients send to. */
+export interface FlowTarget {
+  /** Absent for a NodePort, which has several. */
+  readonly address?: string | undefined;
+  /** Port of the Service or of nodes. */
+  readonly port: number;
 }
 
 /** A Service, and which of its claims another Service has; see `claimsOf`. */
@@ -27,8 +31,15 @@ const none: ReadonlySet<string> = new Set();
 /**
  * What is stale when a Service changes. Of a destination that was not known before: whatever none of its endpoints answers, as an
  * earlier process may have led it elsewhere.
+ *
+ * @param isPending whether flows to a destination were stale before and are not forgotten yet: of those, the serving endpoints are
+ * given in any case, as some may serve again. @default none
  */
-export function staleFlows(before: ClaimedService, after: ClaimedService): readonly StaleFlows[] {
+export function staleFlows(
+  before: ClaimedService,
+  after: ClaimedService,
+  isPending: (to: FlowTarget) => boolean = () => false,
+): readonly StaleFlows[] {
   const [old, now] = [udpTargets(before), udpTargets(after)];
   const result: StaleFlows[] = [];
   for (const key of new Set([...old.keys(), ...now.keys()])) {
@@ -36,12 +47,14 @@ export function staleFlows(before: ClaimedService, after: ClaimedService): reado
     const isOther = hasLost(was.serving, is.serving);
     for (const address of new Set([...was.addresses, ...is.addresses])) {
       const [wasIn, isIn] = [was, is].map(({ addresses }) => addresses.has(address));
-      if (wasIn && isIn && !isOther) continue;
+      const port = is.port || was.port;
+      const isSame = wasIn === true && isIn === true && !isOther;
+      if (isSame && !isPending({ address, port })) continue;
       const serving = isIn ? is.serving : none;
       const isFirst = !wasIn || was.serving.size === 0;
       // Other machines have ports of the same numbers: flows to them are of no Service.
-      const isUntranslatedStale = serving.size > 0 && (address !== undefined || isFirst);
-      result.push({ address, port: is.port || was.port, serving, isUntranslatedStale });
+      const isUntranslatedStale = !isSame && serving.size > 0 && (address !== undefined || isFirst);
+      result.push({ address, port, serving, isUntranslatedStale });
     }
   }
   return result;

@@ -70,6 +70,16 @@ describe("StaleList", () => {
     assert.ok(listOf([view([a]), undefined]).has(flowTo("10.96.0.1", 80, a)));
   });
 
+  it("keeps flows to an endpoint that serves again before they were forgotten", () => {
+    const list = listOf([view([a, b]), view([b])]);
+    const of = (each: State) => ({ view: each, lost: new Set<string>() });
+    list.add(staleFlows(of(view([b])), of(view([a, b])), (to) => list.knows(to)));
+    assert.ok(!list.has(flowTo("10.96.0.1", 80, a)));
+    assert.ok(!list.has(flowTo("10.0.0.200", 30_053, a)));
+    assert.ok(list.has(flowTo("10.96.0.1", 80, "10.1.0.3:53")));
+    assert.ok(!list.knows({ address: "10.96.0.2", port: 80 }));
+  });
+
   it("leaves a destination alone that another Service has", () => {
     const lost = new Set(["10.96.0.1 . udp . 80", "udp . 30053"]);
     const before = { view: view([a, b]), lost };

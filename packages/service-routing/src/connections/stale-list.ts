@@ -1,6 +1,6 @@
 import { endpointText } from "@kip/network-view";
 import type { Flow } from "./conntrack-messages.ts";
-import type { StaleFlows } from "./stale-flows.ts";
+import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
 const udp = 17;
 
@@ -18,6 +18,11 @@ export class StaleList {
   /** All entries, each destination once. */
   get all(): readonly StaleFlows[] {
     return [...this.#byDestination.values()];
+  }
+
+  /** Whether flows to a destination are to be forgotten. */
+  knows(to: FlowTarget): boolean {
+    return this.#byDestination.has(keyOf(to));
   }
 
   add(list: readonly StaleFlows[]): void {
@@ -50,6 +55,6 @@ export class StaleList {
   }
 }
 
-function keyOf({ address = "", port }: Pick<StaleFlows, "address" | "port">): string {
+function keyOf({ address = "", port }: FlowTarget): string {
   return `${address} ${port}`;
 }

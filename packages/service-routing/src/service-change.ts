@@ -1,0 +1,117 @@
+import { limits, type ServicePortView, type ServiceView } from "@kip/network-view";
+import type { ClaimedService } from "./connections/stale-flows.ts";
+import type { Family } from "./family.ts";
+import type { RoutingPlace } from "./routing-place.ts";
+import { emptyRuleSet, type RuleSet } from "./rule-set.ts";
+import { claimOf } from "./service-claims.ts";
+import { portEndpoints, portRules, sharedRules } from "./service-rules.ts";
+
+/** An endpoint with session affinity has a chain and a set of its own: it takes as long as so many others. */
+const affinityWork = 5;
+
+/** A Service that changes, and where its rules are for. */
+export interface ServiceChange {
+  /** Namespace and name. */
+  readonly key: string;
+  readonly family: Family;
+  readonly place: RoutingPlace;
+  readonly before: ClaimedService;
+  readonly after: ClaimedService;
+}
+
+/** A part of a change: what one port has in the table, or what all ports share. */
+export interface RulesChange {
+  readonly before: RuleSet;
+  readonly after: RuleSet;
+  /** How many endpoints were looked at, or what took as long. */
+  readonly work: number;
+}
+
+/**
+ * What a change of a Service is in the table of one family, port by port. Both rule sets of a part lack elements that are in
+ * both, if there are many: to make them takes much longer than to find out which endpoints differ.
+ */
+export function* changedRules(change: ServiceChange): Generator<RulesChange> {
+  const { before, after } = change;
+  const shared = (service: ClaimedService): RuleSet =>
+    rulesOf(service, (view) => sharedRules({ ...change, view }));
+  yield { before: shared(before), after: shared(after), work: 1 };
+  const hasAffinity = [before, after].some(({ view }) => view?.affinitySeconds !== undefined);
+  const isSame = isSameButEndpoints(before, after);
+  for (const [old, next] of portPairs(before.view, after.view)) {
+    const places = isSame ? changedPlaces(old, next, change.family) : undefined;
+    const rules = (service: ClaimedService, port: ServicePortView | undefined): RuleSet =>
+      port
+        ? rulesOf(service, (view) => portRules({ ...change, view, port, places }))
+        : emptyRuleSet;
+    const work = 1 + (endpointCount(old) + endpointCount(next)) * (hasAffinity ? affinityWork : 1);
+    yield { before: rules(before, old), after: rules(after, next), work };
+  }
+}
+
+/** How many endpoints a port has in its lists. */
+export function endpointCount(port: ServicePortView | undefined): number {
+  return (port?.endpoints.length ?? 0) + (port?.localEndpoints?.length ?? 0);
+}
+
+/** The same port of two views of a Service. */
+export function portOf(
+  view: ServiceView | undefined,
+  { port, protocol }: ServicePortView,
+): ServicePortView | undefined {
+  return view?.ports.find((each) => each.port === port && each.protocol === protocol);
+}
+
+function* portPairs(
+  before: ServiceView | undefined,
+  after: ServiceView | undefined,
+): Generator<readonly [ServicePortView | undefined, ServicePortView | undefined]> {
+  for (const port of before?.ports ?? []) if (!portOf(after, port)) yield [port, undefined];
+  for (const port of after?.ports ?? []) yield [portOf(before, port), port];
+}
+
+/** Whether two Services differ by nothing but endpoints of ports. */
+function isSameButEndpoints(before: ClaimedService, after: ClaimedService): boolean {
+  if (before.lost.size > 0 || after.lost.size > 0) return false;
+  return headOf(before.view) === headOf(after.view);
+}
+
+function headOf(view: ServiceView | undefined): string {
+  return JSON.stringify(view, (name, value: unknown) =>
+    name.toLowerCase().endsWith("endpoints") ? undefined : value,
+  );
+}
+
+/**
+ * The places of a port whose endpoints differ, of several lists in any of them; undefined if all are to be looked at. That is so for few
+ * endpoints: a port with more of them at several external addresses has a chain, and no elements.
+ */
+function changedPlaces(
+  before: ServicePortView | undefined,
+  after: ServicePortView | undefined,
+  family: Family,
+): ReadonlySet<number> | undefined {
+  if (!before || !after) return undefined;
+  const [old, next] = [portEndpoints(before, family), portEndpoints(after, family)];
+  if (Math.min(old.anywhere.length, next.anywhere.length) <= limits.chainElements) return undefined;
+  const places = new Set<number>();
+  const lists = [
+    [old.anywhere, next.anywhere],
+    [old.onNode, next.onNode],
+  ] as const;
+  for (const [a, b] of lists)
+    for (let place = 0; place < Math.max(a.length, b.length); place++)
+      if (a[place] !== b[place]) places.add(place);
+  return places;
+}
+
+function rulesOf({ view, lost }: ClaimedService, make: (view: ServiceView) => RuleSet): RuleSet {
+  return view ? without(make(view), lost) : emptyRuleSet;
+}
+
+/** The rules without elements that another Service has. */
+function without(rules: RuleSet, lost: ReadonlySet<string>): RuleSet {
+  if (lost.size === 0) return rules;
+  const elements = [...rules.elements].filter(([element]) => !lost.has(claimOf(element)));
+  return { ...rules, elements: new Map(elements) };
+}
