@@ -16,6 +16,22 @@ describe("unsupportedVolumes()", () => {
     const pod = { spec: { volumes } } as unknown as Pod; // all that is looked at
     assert.deepEqual(unsupportedVolumes(pod), ["code (gitRepo)", "both (gitRepo)"]);
   });
+
+  it("has no other volume in the place of a claim, a share or a kind that it does not know", () => {
+    const volumes = [
+      { name: "claim", persistentVolumeClaim: { claimName: "data" } },
+      { name: "ephemeral", ephemeral: {} },
+      { name: "share", nfs: { server: "192.0.2.1", path: "/" } },
+      { name: "later", kindOfLater: {} },
+    ];
+    const pod = { spec: { volumes } } as unknown as Pod; // all that is looked at
+    assert.deepEqual(unsupportedVolumes(pod), [
+      "claim (persistentVolumeClaim)",
+      "ephemeral (ephemeral)",
+      "share (nfs)",
+      "later (kindOfLater)",
+    ]);
+  });
 });
 
 describe("desiredPod()", () => {
