@@ -63,9 +63,13 @@ export class AwsCloud implements CloudDriver {
   }
 
   async waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void> {
-    const isGone = (now: SeenInstance | undefined): true | undefined =>
-      !now || now.instance.state === "terminated" ? true : undefined;
-    await this.#parts.watch.until(instanceId, isGone, signal);
+    const { watch, instances } = this.#parts;
+    const isGone = (now: SeenInstance | undefined): true | undefined => {
+      if (!now || now.instance.state === "terminated") return true;
+      instances.expectEnd(instanceId);
+      return undefined;
+    };
+    await watch.until(instanceId, isGone, signal);
   }
 
   async terminate(instanceId: string): Promise<void> {

@@ -96,7 +96,8 @@ function credentialsOf({
   return (environment["AWS_ACCESS_KEY_ID"] ?? "") === "" ? credentials : undefined;
 }
 
-function assemble(
+/** The parts of a driver on this EC2. */
+export function assemble(
   options: AwsCloudOptions,
   { ec2, region, place }: { ec2: Ec2; region: string; place: Place },
 ): AwsCloudParts {
@@ -105,8 +106,8 @@ function assemble(
   const closed = new AbortController();
   const { signal } = closed;
   const images = new Images(ec2);
-  const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs });
-  const store = new VolumeStore({ ec2, owner, clock, pollMs });
+  const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
+  const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const securityGroups = new SecurityGroups({
     ec2,
     owner,

@@ -98,6 +98,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   "InvalidInstanceType.NotFound": { code: "CLOUD_INVALID_REQUEST" },
   IdempotentInstanceTerminated: { code: "CLOUD_INVALID_REQUEST" },
   IdempotentParameterMismatch: { code: "CLOUD_INVALID_REQUEST" },
+  OperationNotPermitted: { code: "CLOUD_INVALID_REQUEST" },
   VolumeInUse: { code: "CLOUD_INVALID_REQUEST" },
   VPCIdNotSpecified: { code: "CLOUD_INVALID_REQUEST" },
   ValidationError: { code: "CLOUD_INVALID_REQUEST" },

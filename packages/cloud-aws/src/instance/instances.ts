@@ -14,28 +14,36 @@ export interface InstancesOptions {
   /** Longest that EC2's answers may lack an instance that it has started, milliseconds. */
   readonly consistencyMs: number;
   readonly batchMs: number;
+  /** Before an instance that this process does not know is looked for again, milliseconds. */
+  readonly pollMs: number;
 }
 
 /** Values that one filter takes. */
 const filterLimit = 200;
 
-interface Launched {
+/** An instance that this process knows and that has not ended. */
+interface Known {
+  /** By the launch, or by the latest answer that had it. */
   readonly seen: SeenInstance;
-  readonly at: number;
+  /** Since when answers lack it; undefined if the latest had it. Monotonic, milliseconds. */
+  missingSince?: number | undefined;
+  /** No answer has had it since its launch. */
+  readonly isNew: boolean;
+  /** This process has asked for its end, or waits for it. */
+  isEndExpected: boolean;
 }
 
 /**
- * The owner's instances, as EC2 describes them. EC2's answers lag: what this process has launched counts as pending until an
- * answer has it, for `consistencyMs` at most.
+ * The owner's instances, as EC2 describes them. EC2's answers lag, and a later one may lack what an earlier one had: an instance
+ * that this process knows counts as it was last seen until all answers have lacked it for `consistencyMs`.
  */
 export class Instances {
   readonly #options: InstancesOptions;
-  readonly #launched = new Map<string, Launched>();
-  /** The latest answer on each instance that has not ended; also what shows that an ID is this owner's, which never changes. */
-  readonly #alive = new Map<string, SeenInstance>();
+  /** Also what shows that an ID is this owner's, which never changes. */
+  readonly #alive = new Map<string, Known>();
   readonly #byId: Batch<string, SeenInstance | undefined>;
-  /** Called with each answer on an instance, and the one before it if that had not ended. */
-  onSeen: (seen: SeenInstance, before: SeenInstance | undefined) => void = () => {};
+  /** Called once for each instance that this process knew and whose end it did not expect. */
+  onEnded: (instance: Instance) => void = () => {};
 
   constructor(options: InstancesOptions) {
     this.#options = options;
@@ -47,7 +55,7 @@ export class Instances {
       run: async (ids) => {
         const found = await this.#describe([{ Name: "instance-id", Values: [...ids] }], "look up");
         const all = new Map(found.map((each) => [each.instance.id, each]));
-        return (id) => all.get(id) ?? this.#awaited(id);
+        return (id) => all.get(id) ?? this.#missing(id);
       },
     });
   }
@@ -59,7 +67,7 @@ export class Instances {
 
   /** The instance, unless it does not exist or has ended. */
   async describe(id: string): Promise<Instance | undefined> {
-    const seen = await this.get(id);
+    const seen = (await this.get(id)) ?? (await this.#lookAgain(id));
     return seen?.instance.state === "terminated" ? undefined : seen?.instance;
   }
 
@@ -67,10 +75,10 @@ export class Instances {
   async all(): Promise<readonly SeenInstance[]> {
     const found = await this.#describe([], "list");
     const ids = new Set(found.map(({ instance }) => instance.id));
-    const awaited = [...this.#launched.keys()].flatMap((id) =>
-      ids.has(id) ? [] : (this.#awaited(id) ?? []),
+    const missing = [...this.#alive.keys()].flatMap((id) =>
+      ids.has(id) ? [] : (this.#missing(id) ?? []),
     );
-    return [...found, ...awaited];
+    return [...found, ...missing];
   }
 
   /** Those of one token, also those that have ended. */
@@ -84,8 +92,14 @@ export class Instances {
 
   /** Takes the answer to a launch. */
   launched(seen: SeenInstance): void {
-    this.#launched.set(seen.instance.id, { seen, at: this.#options.clock.monotonic() });
-    this.#alive.set(seen.instance.id, seen);
+    const missingSince = this.#options.clock.monotonic();
+    this.#alive.set(seen.instance.id, { seen, missingSince, isNew: true, isEndExpected: false });
+  }
+
+  /** This process has asked for the end of an instance, or waits for it. */
+  expectEnd(id: string): void {
+    const known = this.#alive.get(id);
+    if (known) known.isEndExpected = true;
   }
 
   /** Whether an ID is known to be this owner's, without asking. */
@@ -95,16 +109,24 @@ export class Instances {
 
   /** Whether EC2 may not know yet what it has launched for this process. */
   isNew(id: string): boolean {
-    return this.#awaited(id) !== undefined;
+    return this.#alive.get(id)?.isNew === true && this.#missing(id) !== undefined;
   }
 
-  #awaited(id: string): SeenInstance | undefined {
-    const launched = this.#launched.get(id);
-    if (!launched) return undefined;
-    if (this.#options.clock.monotonic() - launched.at < this.#options.consistencyMs)
-      return launched.seen;
-    this.#launched.delete(id);
+  /** What is known of an instance that an answer lacks; undefined if that is a proof that it has ended. */
+  #missing(id: string): SeenInstance | undefined {
+    const known = this.#alive.get(id);
+    if (!known) return undefined;
+    const now = this.#options.clock.monotonic();
+    known.missingSince ??= now;
+    if (now - known.missingSince < this.#options.consistencyMs) return known.seen;
+    this.#ended(known, known.seen, "EC2 no longer knows the instance");
     return undefined;
+  }
+
+  /** One answer does not prove that there is no such instance: another process may have launched it a moment ago. */
+  async #lookAgain(id: string): Promise<SeenInstance | undefined> {
+    await this.#options.clock.sleep(this.#options.pollMs);
+    return await this.get(id);
   }
 
   async #describe(
@@ -134,11 +156,16 @@ export class Instances {
 
   #note(seen: SeenInstance): void {
     const { id, state } = seen.instance;
-    const before = this.#alive.get(id);
-    this.#launched.delete(id);
-    if (state === "terminated") this.#alive.delete(id);
-    else this.#alive.set(id, seen);
-    this.onSeen(seen, before);
+    const known = this.#alive.get(id);
+    // What is shutting down may still run: it has ended when it is terminated.
+    if (state === "terminated") this.#ended(known, seen, "EC2 has ended the instance");
+    else this.#alive.set(id, { seen, isNew: false, isEndExpected: known?.isEndExpected === true });
+  }
+
+  #ended(known: Known | undefined, { instance, reason }: SeenInstance, why: string): void {
+    this.#alive.delete(instance.id);
+    if (!known || known.isEndExpected) return;
+    this.onEnded({ ...instance, state: "terminated", stateReason: reason === "" ? why : reason });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { CloudError, type CloudErrorCode } from "@kip/cloud";
 import { Batch } from "../batch.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { Instances } from "./instances.ts";
@@ -15,6 +15,16 @@ export interface TerminatorOptions {
 /** EC2 takes up to 1000 and advises smaller calls. */
 const mostIds = 100;
 
+/** Codes of answers that may be because of one instance of the call. */
+const codesOfOne: readonly CloudErrorCode[] = [
+  "CLOUD_NOT_FOUND",
+  "CLOUD_INVALID_REQUEST",
+  "CLOUD_UNKNOWN",
+];
+
+/** Why each of these instances could not be ended; what has ended is not in it. */
+type Failures = ReadonlyMap<string, unknown>;
+
 /** Ends instances; those that are ended at about the same time by one call. */
 export class Terminator {
   readonly #options: TerminatorOptions;
@@ -28,8 +38,11 @@ export class Terminator {
       windowMs: batchMs,
       limit: mostIds,
       run: async (ids) => {
-        await this.#terminate(ids);
-        return () => true;
+        const failures = await this.#terminate(ids);
+        return (id) => {
+          if (failures.has(id)) throw failures.get(id);
+          return true;
+        };
       },
     });
   }
@@ -37,31 +50,38 @@ export class Terminator {
   /** Ends an instance of this owner; another one, and one that is not there, is left alone. */
   async terminate(id: string): Promise<void> {
     const { instances } = this.#options;
-    if (instances.isOwn(id) || (await instances.describe(id)) !== undefined)
-      await this.#batch.get(id);
+    if (!instances.isOwn(id) && (await instances.describe(id)) === undefined) return;
+    instances.expectEnd(id);
+    await this.#batch.get(id);
   }
 
-  /** EC2 ends none of a call if it does not know one of them. */
-  async #terminate(ids: readonly string[]): Promise<void> {
+  /** EC2 ends none of a call if it cannot end one of them: the others are then asked for without it. */
+  async #terminate(ids: readonly string[]): Promise<Failures> {
     try {
       await this.#send(ids);
+      return new Map();
     } catch (error) {
-      if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error;
-      for (const id of ids) await this.#terminateOne(id);
+      if (ids.length === 1) return await this.#afterFailure(ids[0] ?? "", error);
+      const parts = partsOf(ids, error);
+      if (parts.length === 0) return new Map(ids.map((id) => [id, error]));
+      const failures = await Promise.all(parts.map(async (part) => await this.#terminate(part)));
+      return new Map(failures.flatMap((each) => [...each]));
     }
   }
 
-  async #terminateOne(id: string): Promise<void> {
+  async #afterFailure(id: string, first: unknown): Promise<Failures> {
     const { instances, clock } = this.#options;
+    let error = first;
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
+      if (!CloudError.is(error, "CLOUD_NOT_FOUND")) return new Map([[id, error]]);
+      if (!instances.isNew(id)) return new Map();
+      // EC2 has launched it, and does not know it everywhere yet.
+      await clock.sleep(pauseMs);
       try {
         await this.#send([id]);
-        return;
-      } catch (error) {
-        if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error;
-        if (!instances.isNew(id)) return;
-        // EC2 has launched it, and does not know it everywhere yet.
-        await clock.sleep(pauseMs);
+        return new Map();
+      } catch (again) {
+        error = again;
       }
     }
   }
@@ -73,4 +93,15 @@ export class Terminator {
       { purpose: "end instances" },
     );
   }
+}
+
+/** The instances of a call by what has to be asked for on its own; none if the answer is not because of one of them. */
+function partsOf(ids: readonly string[], error: unknown): readonly (readonly string[])[] {
+  const words = new Set(String(error).match(/\bi-[\da-z]+/g));
+  const named = ids.filter((id) => words.has(id));
+  const others = ids.filter((id) => !words.has(id));
+  if (named.length > 0) return [...named.map((id) => [id]), ...(others.length > 0 ? [others] : [])];
+  if (!CloudError.is(error, ...codesOfOne)) return [];
+  const middle = Math.ceil(ids.length / 2);
+  return [ids.slice(0, middle), ids.slice(middle)];
 }

@@ -31,7 +31,9 @@ export class InstanceWatch {
 
   constructor(options: InstanceWatchOptions) {
     this.#options = options;
-    options.instances.onSeen = (seen, before) => this.#see(seen, before);
+    options.instances.onEnded = (instance) => {
+      for (const callback of this.#ended) callback(instance);
+    };
   }
 
   /**
@@ -66,7 +68,10 @@ export class InstanceWatch {
     }
   }
 
-  /** Calls back for each instance that ends without having been asked to. */
+  /**
+   * Calls back for each instance that ends without this process having asked for that, or waiting for it: EC2 does not say which
+   * of its clients asked, so the end of an instance that a person terminates is reported, too.
+   */
   listen(callback: (instance: Instance) => void): () => void {
     const own = (instance: Instance): void => callback(instance);
     this.#ended.add(own);
@@ -124,18 +129,5 @@ export class InstanceWatch {
       }
     }
     this.#isLooking = false;
-  }
-
-  /** Any answer may be the one that shows an end. */
-  #see(seen: SeenInstance, before: SeenInstance | undefined): void {
-    const isWanted = seen.reasonCode === "Client.UserInitiatedShutdown";
-    const hadEnded = before === undefined || before.instance.state === "terminated";
-    // What is shutting down may still run: it is reported when it has ended.
-    if (hadEnded || isWanted || seen.instance.state !== "terminated") return;
-    const instance: Instance = {
-      ...seen.instance,
-      stateReason: seen.reason === "" ? "EC2 has ended the instance" : seen.reason,
-    };
-    for (const callback of this.#ended) callback(instance);
   }
 }

@@ -12,6 +12,8 @@ export interface VolumeStoreOptions {
   readonly owner: string;
   readonly clock: Clock;
   readonly pollMs: number;
+  /** Longest that EC2's answers may lack a volume that it has made, milliseconds. */
+  readonly consistencyMs: number;
 }
 
 /** Longest that EC2 may take to attach, detach or enlarge a volume, milliseconds. */
@@ -29,8 +31,15 @@ export class VolumeStore {
     return await this.#describe([]);
   }
 
-  async ofToken(token: string): Promise<readonly Volume[]> {
-    return await this.#describe([{ Name: `tag:${ownTags.volume}`, Values: [token] }]);
+  /** The volume that EC2 has made for a token, which its answers may lack for a while; undefined if it has been deleted. */
+  async made(token: string): Promise<Volume | undefined> {
+    const { clock, consistencyMs } = this.#options;
+    const began = clock.monotonic();
+    for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
+      const [found] = await this.#describe([{ Name: `tag:${ownTags.volume}`, Values: [token] }]);
+      if (found || clock.monotonic() - began > consistencyMs) return found;
+      await clock.sleep(pauseMs);
+    }
   }
 
   async find(id: string): Promise<Volume | undefined> {

@@ -39,11 +39,14 @@ export class Volumes {
         return await this.#create(request, clientToken);
       } catch (error) {
         if (awsCodeOf(error) !== "IdempotentParameterMismatch") throw error;
-        const known = await store.ofToken(request.token);
-        if (known[0]) return known[0];
+        const known = await store.made(request.token);
+        if (known) return known;
       }
     }
-    throw new CloudError("CLOUD_UNAVAILABLE", "Cannot create a volume: EC2 does not show it yet");
+    throw new CloudError(
+      "CLOUD_UNAVAILABLE",
+      `Cannot create a volume: ${mostGenerations} volumes of its token have been deleted`,
+    );
   }
 
   async delete(id: string): Promise<void> {

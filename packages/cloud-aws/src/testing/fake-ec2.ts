@@ -1,0 +1,122 @@
+import type * as sdk from "@aws-sdk/client-ec2";
+import type { Clock } from "@kip/base";
+import type { LaunchRequest } from "@kip/cloud";
+import { AwsCloud } from "../aws-cloud.ts";
+import type { Ec2, Ec2Action, Ec2CallOptions, Ec2Calls } from "../ec2/ec2-calls.ts";
+import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import { assemble } from "../open-aws-cloud.ts";
+import { ownTags } from "../tags.ts";
+
+/** Answers of EC2 to the actions that a test is about; each gets what it was asked for. */
+export type Answers = { readonly [A in Ec2Action]?: (input: Ec2Calls[A][0]) => unknown };
+
+/** What every launch reads before it. */
+const always: Answers = {
+  DescribeImages: () => ({ Images: [{ ImageId: "ami-1", RootDeviceName: "/dev/xvda" }] }),
+  DescribeVpcs: () => ({ Vpcs: [] }),
+  DescribeSecurityGroups: () => ({ SecurityGroups: [{ GroupId: "sg-1" }] }),
+};
+
+/** A clock that a test moves. */
+export interface MovableClock extends Clock {
+  advance(ms: number): Promise<void>;
+}
+
+/** EC2 as a test has it answer. */
+class FakeEc2 implements Ec2 {
+  readonly actions: Ec2Action[] = [];
+  readonly #answers: Answers;
+
+  constructor(answers: Answers) {
+    this.#answers = { ...always, ...answers };
+  }
+
+  async call<A extends Ec2Action>(
+    action: A,
+    input: Ec2Calls[A][0],
+    { purpose, place, signal }: Ec2CallOptions,
+  ): Promise<Ec2Calls[A][1]> {
+    signal?.throwIfAborted();
+    this.actions.push(action);
+    try {
+      return (await this.#answers[action]?.(input)) as Ec2Calls[A][1]; // as the test says
+    } catch (cause) {
+      throw cloudErrorOf(cause, { purpose, action, place });
+    }
+  }
+
+  [Symbol.dispose](): void {}
+}
+
+/** A driver of the owner "me" on an EC2 that answers so. */
+export function fakeCloud(clock: MovableClock, answers: Answers) {
+  const ec2 = new FakeEc2(answers);
+  const place = { vpcId: "vpc-1", subnetId: "subnet-1", zone: "us-east-1a", isPublic: false };
+  const times = { pollMs: 2000, endsMs: 15_000, batchMs: 20, consistencyMs: 60_000 };
+  const parts = assemble({ owner: "me", clock, times }, { ec2, region: "us-east-1", place });
+  const cloud = new AwsCloud(parts);
+  /** The outcome of a call, in what may be minutes of the test's clock. */
+  const outcome = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
+    const settled = Promise.allSettled([call]);
+    const progress = { isSettled: false };
+    void settled.then(() => (progress.isSettled = true));
+    for (let s = 0; s < 300 && !progress.isSettled; s++) await clock.advance(1000);
+    return (await settled)[0];
+  };
+  return { cloud, actions: ec2.actions, outcome };
+}
+
+/** An instance of the owner "me" in an answer of EC2. */
+export function describedInstance(
+  id: string,
+  state: string,
+  {
+    clientToken = "",
+    reason = "",
+  }: { readonly clientToken?: string; readonly reason?: string } = {},
+): sdk.Instance {
+  return {
+    InstanceId: id,
+    State: { Name: state as sdk.InstanceStateName },
+    ClientToken: clientToken,
+    InstanceType: "t3.small",
+    Tags: [
+      { Key: ownTags.token, Value: "uid-1" },
+      { Key: ownTags.owner, Value: "me" },
+      { Key: ownTags.cell, Value: "cell-1" },
+    ],
+    NetworkInterfaces: [
+      {
+        Attachment: { DeviceIndex: 0 },
+        PrivateIpAddresses: [
+          { Primary: true, PrivateIpAddress: "10.0.0.1" },
+          { Primary: false, PrivateIpAddress: "10.0.0.2" },
+        ],
+      },
+    ],
+    ...(reason !== "" && { StateReason: { Code: reason, Message: reason } }),
+  };
+}
+
+/** An answer that has these instances. */
+export function reservations(...Instances: readonly sdk.Instance[]) {
+  return { Reservations: [{ Instances }] };
+}
+
+/** An error as the SDK throws it for this code of EC2. */
+export function awsError(name: string, message: string = name): Error {
+  return Object.assign(new Error(message), { name, $metadata: { httpStatusCode: 400 } });
+}
+
+/** A launch for the Cell "cell-1", whose UID is "uid-1". */
+export const launchRequest: LaunchRequest = {
+  token: "uid-1",
+  name: "cell-1",
+  instanceType: "t3.small",
+  launchType: "on-demand",
+  image: "ami-1",
+  rootDiskBytes: 2 ** 30,
+  userData: "",
+  privateIpOnly: true,
+  tags: {},
+};
