@@ -16,6 +16,7 @@ export type {
   Volume,
   VolumeRequest,
 } from "./cloud-driver.ts";
+export type { ChangeTerm } from "./change-term.ts";
 export {
   CloudError,
   cloudErrorCode,

@@ -1,10 +1,18 @@
 import { defined, systemClock, type Clock, type Logger } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
+import type { ChangeTerm, CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
 import { markerVariable } from "../local/cluster/processes.ts";
 import { driverNames } from "./driver-names.ts";
 import { KipError } from "../errors.ts";
+
+/** What {@link openDriver} needs besides the configuration. */
+export interface OpenDriverOptions {
+  readonly controllerID: string;
+  /** The term in which a change of the cloud begins that is made now. @default one that never ends */
+  readonly term: (() => ChangeTerm) | undefined;
+  readonly logger: Logger;
+}
 
 /**
  * The driver of the cloud that the configuration chose.
@@ -13,8 +21,7 @@ import { KipError } from "../errors.ts";
  */
 export async function openDriver(
   config: ProviderConfig,
-  controllerID: string,
-  logger: Logger,
+  { controllerID, term, logger }: OpenDriverOptions,
 ): Promise<CloudDriver> {
   const { name } = config.cloud;
   if (!driverNames.includes(name)) {
@@ -30,7 +37,7 @@ export async function openDriver(
     logger: logger.with({ component: "cloud", driver: name }),
   };
   return name === "aws"
-    ? await openAws(config, options)
+    ? await openAws(config, { ...options, term })
     : await openLocal(config.cloud.local, options);
 }
 
@@ -41,7 +48,10 @@ interface DriverOptions {
 }
 
 /** Loaded late: the SDK is heavy. */
-async function openAws(config: ProviderConfig, options: DriverOptions): Promise<CloudDriver> {
+async function openAws(
+  config: ProviderConfig,
+  options: DriverOptions & Pick<OpenDriverOptions, "term">,
+): Promise<CloudDriver> {
   const { openAwsCloud } = await import("@kip/cloud-aws");
   const { accessKeyID: accessKeyId, secretAccessKey, ...settings } = config.cloud.aws;
   const { extraCIDRs, extraSecurityGroups } = config;

@@ -8,6 +8,7 @@ import {
 } from "@kip/base";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import {
+  CurrentTerm,
   findClusterDns,
   readControllerID,
   runInTurns,
@@ -68,13 +69,15 @@ async function serve(needs: Serve): Promise<void> {
   const { config } = file.usable;
   const nodeName = options.required("nodename");
   const controllerID = config.controllerID ?? (await readControllerID(client));
-  await using driver = await openDriver(config, controllerID, logger);
+  const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
+  const driverOptions = { controllerID, term: currentTerm?.get, logger };
+  await using driver = await openDriver(config, driverOptions);
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, nodeIps: await nodeIpsOf(options), tracer };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
   const parts = { client, driver, signal };
-  if (!options.isSet("leader-elect")) return await run(parts);
-  await runInTurns({ ...parts, nodeName, clock: systemClock, logger, run });
+  if (!currentTerm) return await run(parts);
+  await runInTurns({ ...parts, nodeName, currentTerm, clock: systemClock, logger, run });
 }
 
 interface RunningNode {

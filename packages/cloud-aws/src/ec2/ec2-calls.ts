@@ -42,6 +42,11 @@ export interface Ec2Calls {
 /** Name of an action of EC2. */
 export type Ec2Action = keyof Ec2Calls;
 
+/** Whether an action changes something. */
+export function isChange(action: Ec2Action): boolean {
+  return !/^(Describe|Get)/.test(action);
+}
+
 /** Options of one call. */
 export interface Ec2CallOptions {
   /** What the call is for, as the rest of a sentence that begins with "Cannot". */
@@ -61,7 +66,8 @@ export interface CallPlace {
 /** The EC2 API, as far as this driver uses it. */
 export interface Ec2 extends Disposable {
   /**
-   * @throws {CloudError} of the closed set; its `cause` is the SDK's error
+   * @throws {CloudError} of the closed set; its `cause` is the SDK's error. `CLOUD_UNAVAILABLE` for a change, or a repetition of
+   * one, that is not sent because the term in which it began is over
    * @throws the signal's reason
    */
   call<A extends Ec2Action>(

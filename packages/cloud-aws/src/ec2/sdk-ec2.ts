@@ -1,8 +1,15 @@
 import { defined } from "@kip/base";
+import { CloudError, type ChangeTerm } from "@kip/cloud";
 import type * as AwsSdk from "@aws-sdk/client-ec2";
 import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
-import type { Ec2, Ec2Action, Ec2CallOptions, Ec2Calls } from "./ec2-calls.ts";
+import {
+  isChange,
+  type Ec2,
+  type Ec2Action,
+  type Ec2CallOptions,
+  type Ec2Calls,
+} from "./ec2-calls.ts";
 
 /** How the API is reached. */
 export interface Ec2ConnectionOptions {
@@ -16,6 +23,8 @@ export interface Ec2ConnectionOptions {
   readonly insecureTLSSkipVerify?: boolean | undefined;
   /** How often one call is sent before it fails, 1 or more. @default 3 */
   readonly attempts?: number | undefined;
+  /** The term in which a change begins that is asked for now. @default one that never ends */
+  readonly term?: (() => ChangeTerm) | undefined;
 }
 
 /** An answer may take so long, milliseconds; a launch that takes longer is found again by its token. */
@@ -29,8 +38,10 @@ const connectionLimitMs = 3000;
 export async function openSdkEc2(options: Ec2ConnectionOptions): Promise<Ec2> {
   const sdk = await import("@aws-sdk/client-ec2");
   const client = new sdk.EC2Client(clientConfig(options));
-  return new SdkEc2(client, sdk);
+  return new SdkEc2(client, sdk, options.term ?? (() => endless));
 }
+
+const endless: ChangeTerm = { isHeld: () => true };
 
 function clientConfig(options: Ec2ConnectionOptions): EC2ClientConfig {
   const { region, credentials, endpointURL, insecureTLSSkipVerify = false, attempts = 3 } = options;
@@ -50,14 +61,20 @@ function clientConfig(options: Ec2ConnectionOptions): EC2ClientConfig {
 
 type Sdk = typeof AwsSdk;
 type Sent = Parameters<EC2Client["send"]>[0];
+type Add = (middleware: Middleware, options: { readonly step: "deserialize" }) => void;
+type Middleware = <Args, Answer>(
+  next: (args: Args) => Promise<Answer>,
+) => (args: Args) => Promise<Answer>;
 
 class SdkEc2 implements Ec2 {
   readonly #client: EC2Client;
   readonly #sdk: Sdk;
+  readonly #term: () => ChangeTerm;
 
-  constructor(client: EC2Client, sdk: Sdk) {
+  constructor(client: EC2Client, sdk: Sdk, term: () => ChangeTerm) {
     this.#client = client;
     this.#sdk = sdk;
+    this.#term = term;
   }
 
   async call<A extends Ec2Action>(
@@ -68,14 +85,14 @@ class SdkEc2 implements Ec2 {
     signal?.throwIfAborted();
     // The SDK names the class of each action after it, and the table of calls has their inputs and outputs.
     const Command = this.#sdk[`${action}Command`] as unknown as new (input: Ec2Calls[A][0]) => Sent;
+    const command = new Command(input);
+    if (isChange(action)) sendWithin(this.#term(), command, purpose);
     try {
-      const answer: unknown = await this.#client.send(
-        new Command(input),
-        defined({ abortSignal: signal }),
-      );
+      const answer: unknown = await this.#client.send(command, defined({ abortSignal: signal }));
       return answer as Ec2Calls[A][1];
     } catch (cause) {
       signal?.throwIfAborted();
+      if (CloudError.is(cause)) throw cause;
       throw cloudErrorOf(cause, { purpose, action, place });
     }
   }
@@ -83,4 +100,16 @@ class SdkEc2 implements Ec2 {
   [Symbol.dispose](): void {
     this.#client.destroy();
   }
+}
+
+/** Has the SDK ask before each attempt of a command, the first one and its own repetitions, whether the term is still held. */
+function sendWithin(term: ChangeTerm, command: Sent, purpose: string): void {
+  // Steps behind the SDK's loop of attempts are done for each of them.
+  const add = command.middlewareStack.add.bind(command.middlewareStack) as unknown as Add;
+  const ask: Middleware = (next) => async (args) => {
+    if (term.isHeld()) return await next(args);
+    const message = `Cannot ${purpose}: another kip may run this node now`;
+    throw new CloudError("CLOUD_UNAVAILABLE", message);
+  };
+  add(ask, { step: "deserialize" });
 }

@@ -1,5 +1,11 @@
-import { CloudError, wrapOperations, type CloudDriver, type CloudOperation } from "@kip/cloud";
-import type { LeaderTerm } from "@kip/k8s-client";
+import {
+  CloudError,
+  wrapOperations,
+  type ChangeTerm,
+  type CloudDriver,
+  type CloudOperation,
+  type PrepareImagesRequest,
+} from "@kip/cloud";
 
 /** What changes something in the cloud. */
 const changes: readonly CloudOperation[] = [
@@ -12,11 +18,27 @@ const changes: readonly CloudOperation[] = [
   "detachVolume",
 ];
 
-/** A driver that changes nothing in the cloud once another process may lead: it fails with `CLOUD_UNAVAILABLE` then. */
-export function fencedDriver(driver: CloudDriver, term: Pick<LeaderTerm, "isHeld">): CloudDriver {
-  return wrapOperations(driver, changes, async (operation, call, args) => {
+/**
+ * A driver that begins nothing that changes the cloud once another process may lead: it fails with `CLOUD_UNAVAILABLE` then. A
+ * driver that sends a change later than it was asked to, or again, asks its own {@link ChangeTerm} before each attempt.
+ *
+ * `leadServices` changes only the computer that this process is on, where the rules of every kip are made of the same
+ * Services; its signal ends it.
+ */
+export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver {
+  const fenced = wrapOperations(driver, changes, async (operation, call, args) => {
     if (term.isHeld()) return await call(...args);
     const message = `Cannot ask the cloud (${operation}): another kip may run this node now`;
     throw new CloudError("CLOUD_UNAVAILABLE", message);
+  });
+  return new Proxy(fenced, {
+    get: (target, property) => {
+      const value: unknown = Reflect.get(target, property);
+      if (property !== "prepareImages" || value === undefined) return value;
+      // Machines may be started for it in the background.
+      return (request: PrepareImagesRequest): void => {
+        if (term.isHeld()) target.prepareImages?.(request);
+      };
+    },
   });
 }

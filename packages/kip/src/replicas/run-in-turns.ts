@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Clock, Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLeaderLease, fencedClient, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
+import type { CurrentTerm } from "./current-term.ts";
 import { fencedDriver } from "./fenced-driver.ts";
 
 /** What a kip works with in its turn; neither changes anything once the turn may be over. */
@@ -16,6 +17,8 @@ export interface TurnParts {
 /** Options of {@link runInTurns}. */
 export interface RunInTurnsOptions extends TurnParts {
   readonly nodeName: string;
+  /** Gets the term of each turn, for drivers that ask it themselves. @default none does */
+  readonly currentTerm?: CurrentTerm | undefined;
   /** How long after the last renewal another kip takes over, milliseconds, whole seconds. @default 15000 */
   readonly durationMs?: number | undefined;
   readonly clock: Clock;
@@ -57,9 +60,10 @@ export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
 }
 
 async function takeTurn(options: RunInTurnsOptions, term: LeaderTerm): Promise<void> {
-  const { client, driver, nodeName, logger, run } = options;
+  const { client, driver, nodeName, currentTerm, logger, run } = options;
   const signal = AbortSignal.any([options.signal, term.ended]);
   logger.info("Runs the node", { node: nodeName, turn: term.number });
+  currentTerm?.begin(term);
   try {
     await run({
       client: fencedClient(client, term),
