@@ -108,12 +108,17 @@ export function balancedCount(value: string): number | undefined {
 /**
  * Rules of {@link balanceChain}. The random number is the packet's mark until it leaves: nftables takes no plain number
  * as a part of a key whose types are written down, and nft 1.0.6 cannot read back those that are not.
+ *
+ * A packet may pass while the kernel puts a change in force. It may have found the number of endpoints of before, and kernels before
+ * 6.17 may find an element neither as it was nor as it is. Such a packet is dropped, and TCP sends it again: it would go on to rules
+ * that refuse what no Service leads anywhere.
  */
 export function balanceRules(count: number, { ip }: Family): readonly string[] {
   const key = `${ip} daddr . meta l4proto . th dport . meta mark`;
   return [
     `meta mark set numgen random mod ${count}`,
     `meta l4proto { tcp, udp, sctp } dnat ${ip} to ${key} map @endpoints`,
+    "drop",
   ];
 }
 

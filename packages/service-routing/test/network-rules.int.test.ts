@@ -216,6 +216,20 @@ describe("NetworkRules", () => {
     assert.equal(await network.pod.udp(vip, 81), "error: ECONNREFUSED");
   });
 
+  it("drops, and does not refuse, what finds no endpoint while a change is put in force", async () => {
+    await applyService(service(["10.0.0.11:8080"]));
+    const listed = await network.cell.run("nft", ["list", "tables"]);
+    const table = /kip_services_[ab]/.exec(listed)?.[0] ?? "";
+    const change = (verb: string): string =>
+      `${verb} element ip ${table} endpoints { ${vip} . tcp . 80 . 0 ${verb === "add" ? ": 10.0.0.11 . 8080 " : ""}}\n`;
+    await network.nft(change("delete"));
+    assert.equal(await network.pod.tcp(vip, 80, 300), "error: timeout");
+    assert.equal(await network.cell.tcp(vip, 80, 300), "error: timeout");
+    const waiting = network.pod.tcp(vip, 80);
+    await network.nft(change("add"));
+    assert.match(await waiting, /^10\.0\.0\.11 /);
+  });
+
   it("drops what goes to addresses of the Service range that no Service has", async () => {
     assert.equal(await network.pod.tcp("10.96.7.7", 80, 300), "error: timeout");
   });
