@@ -91,6 +91,8 @@ export class CellStore {
     for (let conflicts = 0; ; conflicts++) {
       if (cell?.metadata.uid !== uid || cell.metadata.deletionTimestamp !== undefined)
         return undefined;
+      // Another kip may have begun to end it.
+      if (cell.status?.phase === "Terminating") return undefined;
       if (!isStandby(cell)) return cell.spec.podRef.uid === claim.podRef.uid ? cell : undefined;
       const { resourceVersion } = cell.metadata;
       try {

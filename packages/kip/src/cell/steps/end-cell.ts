@@ -61,14 +61,25 @@ export async function terminate(
   const { id } = required(state().machine.instance, "there is no instance");
   // A pod that gets another cell is no longer ready, and has no address.
   await reportBootFailure(tools, context);
-  if (state().cell.status.phase !== "Terminating")
-    setStatus(tools, context, { phase: "Terminating" });
+  await recordTerminating(tools, context);
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
   pace.freed();
   change({ kind: "terminated" });
   await state().agent.client?.[Symbol.asyncDispose]();
   return undefined;
+}
+
+/**
+ * Has the API say that the cell ends before the cloud is asked for it: the cloud may end the instance long after this kip was
+ * there, and another kip must neither give the cell to a pod nor go on with one on it.
+ */
+async function recordTerminating({ statuses }: CellTools, context: CellContext): Promise<void> {
+  const { state, change } = context;
+  if (state().cell.status.phase !== "Terminating")
+    change({ kind: "cellStatus", status: { phase: "Terminating" } });
+  const { object, status } = state().cell;
+  if (object && object.status?.phase !== "Terminating") await statuses.write(object, status);
 }
 
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
