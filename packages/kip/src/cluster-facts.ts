@@ -11,10 +11,11 @@ export async function installCells(client: ApiClient): Promise<void> {
 }
 
 /**
- * ID of this installation: the UID of the kube-system namespace, so that it needs no store of its own.
+ * ID of this cluster, and of the installation unless that is configured: the UID of the kube-system namespace, so that it needs
+ * no store of its own.
  * Two clusters never share it, and a kip that moves to another machine keeps it.
  */
-export async function readControllerID(client: ApiClient): Promise<string> {
+export async function readClusterID(client: ApiClient): Promise<string> {
   const namespace = await client.get<KubeObject>(paths.namespaces("kube-system"));
   return namespace.metadata.uid;
 }

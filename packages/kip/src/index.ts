@@ -15,7 +15,7 @@ export {
   type ProviderConfig,
 } from "./config/provider-config.ts";
 export { KipProvider } from "./provider.ts";
-export { findClusterDns, installCells, readControllerID } from "./cluster-facts.ts";
+export { findClusterDns, installCells, readClusterID } from "./cluster-facts.ts";
 export { CurrentTerm } from "./replicas/current-term.ts";
 export { runInTurns, type TurnParts } from "./replicas/run-in-turns.ts";
 export { startKip, type RunningKip, type StartKipOptions } from "./start-kip.ts";

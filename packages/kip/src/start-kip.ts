@@ -16,7 +16,7 @@ import { PodReplacement } from "./store/pod-replacement.ts";
 import { CellStore } from "./store/cell-store.ts";
 import type { CellTools } from "./cell/steps/step-context.ts";
 import { freeFinishedPods } from "./collect/finished-pods.ts";
-import { collectOrphanInstances } from "./collect/orphan-instances.ts";
+import { OrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { CloudLogIns } from "./dispatch/cloud-log-ins.ts";
 import { logInSource } from "./dispatch/log-in-source.ts";
@@ -46,6 +46,8 @@ export interface StartKipOptions {
   readonly driver: CloudDriver;
   readonly config: ProviderConfig;
   readonly controllerID: string;
+  /** ID of the cluster, if that is not the installation's. @default `controllerID` */
+  readonly clusterID?: string | undefined;
   readonly nodeName: string;
   /** Addresses of the virtual node, at most one of each family; the kubelet port is reached at the first one. */
   readonly nodeIps: readonly string[];
@@ -306,13 +308,14 @@ function createSteps(
     "archive" | "chooser" | "network" | "standby" | "dns" | "onEvent" | "onProblem"
   >,
 ): ReturnType<typeof createCellSteps> {
-  const { client, driver, config, metrics, clock, logger } = options;
+  const { client, driver, config, controllerID, metrics, clock, logger } = options;
   const { dockerConfig } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
     replacement: new PodReplacement({ client, clock, logger }),
     driver,
+    clusterID: options.clusterID ?? controllerID,
     identities,
     settings: () => settings.current,
     logIns: source && new CloudLogIns(source, { clock, logger }),
@@ -325,7 +328,7 @@ function createSteps(
 }
 
 async function collect(
-  { client, driver, clock, logger }: StartKipOptions,
+  { client, driver, controllerID, clusterID = controllerID, clock, logger }: StartKipOptions,
   parts: Pick<OpenedParts, "store" | "settings"> & {
     readonly cells: Informer<AnyCell>;
     readonly provider: KipProvider;
@@ -334,6 +337,7 @@ async function collect(
 ): Promise<void> {
   const { store, settings, cells, provider } = parts;
   const options = { intervalMs: collectIntervalMs, clock, logger, signal };
+  const orphans = new OrphanInstances({ driver, store, clusterID, logger });
   const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
   await Promise.all([
     every(
@@ -347,7 +351,7 @@ async function collect(
       },
     ),
     every({ ...options, what: "compare the instances with the Cells" }, async () => {
-      await collectOrphanInstances({ driver, store, logger });
+      await orphans.collect();
     }),
     every({ ...options, what: "free the cells of finished pods" }, async () => {
       await freeFinishedPods({ client, cells: withPods(cells.list()), provider });

@@ -10,7 +10,7 @@ import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import {
   CurrentTerm,
   findClusterDns,
-  readControllerID,
+  readClusterID,
   runInTurns,
   startKip,
   type ProviderConfig,
@@ -68,12 +68,13 @@ async function serve(needs: Serve): Promise<void> {
   const { options, logger, file, client, signal } = needs;
   const { config } = file.usable;
   const nodeName = options.required("nodename");
-  const controllerID = config.controllerID ?? (await readControllerID(client));
+  const clusterID = await readClusterID(client);
+  const { controllerID = clusterID } = config;
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
   const driverOptions = { controllerID, term: currentTerm?.get, logger };
   await using driver = await openDriver(config, driverOptions);
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
-  const node = { nodeName, controllerID, nodeIps: await nodeIpsOf(options), tracer };
+  const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
   const parts = { client, driver, signal };
   if (!currentTerm) return await run(parts);
@@ -83,6 +84,7 @@ async function serve(needs: Serve): Promise<void> {
 interface RunningNode {
   readonly nodeName: string;
   readonly controllerID: string;
+  readonly clusterID: string;
   readonly nodeIps: readonly string[];
   readonly tracer: Tracer;
 }
@@ -90,7 +92,7 @@ interface RunningNode {
 /** Runs the node until the signal aborts. */
 async function serveTurn(
   needs: Serve,
-  { nodeName, controllerID, nodeIps, tracer }: RunningNode,
+  { nodeName, controllerID, clusterID, nodeIps, tracer }: RunningNode,
   { client, driver, signal }: TurnParts,
 ): Promise<void> {
   const { options, logger, cluster, file } = needs;
@@ -101,6 +103,7 @@ async function serveTurn(
     driver,
     config,
     controllerID,
+    clusterID,
     nodeName,
     nodeIps,
     clusterDns: clusterDnsOf(options) ?? (await untilAborted(findClusterDns(client), signal)),

@@ -87,6 +87,7 @@ class Life {
         privateIPOnly: true,
       })),
       identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
+      clusterID: "kip",
       knownImages: { imagesOf: () => undefined },
       onEvent: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
       onProblem: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { createLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import type { Cell } from "../state/cell.ts";
-import { collectOrphanInstances } from "./orphan-instances.ts";
+import { OrphanInstances } from "./orphan-instances.ts";
 
 function newCloud() {
   const cloud = createSimulatedCloud();
   const driver = cloud.open({ owner: "kip" });
-  const launch = async (token: string, owner = driver): Promise<Instance> => {
+  const logged: string[] = [];
+  const logger = createLogger({ level: "info", write: (line) => void logged.push(line) });
+  const launch = async (token: string, owner = driver, tags = {}): Promise<Instance> => {
     const launched = await owner.launch({
       token,
       name: token,
@@ -19,19 +21,19 @@ function newCloud() {
       rootDiskBytes: 0,
       userData: "",
       privateIpOnly: true,
-      tags: {},
+      tags,
     });
     return await owner.waitForRunning(launched.id);
   };
   const collect = async (...uids: readonly string[]): Promise<number> => {
     const cells = uids.map((uid) => ({ metadata: { uid } }) as Cell); // all that is looked at
     const store = { list: async () => await Promise.resolve(cells) };
-    return await collectOrphanInstances({ driver, store, logger: silentLogger });
+    return await new OrphanInstances({ driver, store, clusterID: "here", logger }).collect();
   };
-  return { cloud, driver, launch, collect };
+  return { cloud, driver, launch, collect, logged };
 }
 
-describe("collectOrphanInstances()", () => {
+describe("OrphanInstances", () => {
   it("ends instances that no Cell stands for, and no others", async () => {
     const { cloud, driver, launch, collect } = newCloud();
     const [wanted, orphan] = [await launch("a"), await launch("b")];
@@ -42,6 +44,16 @@ describe("collectOrphanInstances()", () => {
     assert.deepEqual(await driver.list(), [wanted]);
     assert.deepEqual(await other.list(), [theirs]);
     assert.equal(await collect("a"), 0);
+  });
+
+  it("leaves the instances of another cluster alone that has the same ID of the installation, and says so", async () => {
+    const { driver, launch, collect, logged } = newCloud();
+    const theirs = await launch("a", driver, { "kip-cluster": "there" });
+    const ours = await launch("b", driver, { "kip-cluster": "here" });
+    assert.equal(await collect(), 1);
+    await driver.waitForTerminated(ours.id);
+    assert.deepEqual(await driver.list(), [theirs]);
+    assert.match(logged.join(""), /it has this testing\.controllerID.*"cluster":"there"/);
   });
 
   it("goes on with the others when one cannot be ended", async () => {

@@ -1,11 +1,14 @@
 import type { Logger } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
+import type { CloudDriver, Instance } from "@kip/cloud";
+import { clusterTag } from "../state/cell.ts";
 import type { CellStore } from "../store/cell-store.ts";
 
-/** Options of {@link collectOrphanInstances}. */
-export interface CollectOptions {
+/** Options of {@link OrphanInstances}. */
+export interface OrphanInstancesOptions {
   readonly driver: CloudDriver;
   readonly store: Pick<CellStore, "list">;
+  /** ID of the cluster whose Cells the store has. */
+  readonly clusterID: string;
   readonly logger: Logger;
 }
 
@@ -14,21 +17,50 @@ export interface CollectOptions {
  *
  * A Cell is written before its instance is asked for, so an instance that was listed *before* the
  * Cells were read and has none among them is an orphan. Instances belong to the installation, so the
- * Cells of all its virtual nodes count.
+ * Cells of all its virtual nodes count. Instances whose tag names another cluster are left alone: two clusters have been given
+ * one `testing.controllerID` then, and the Cells of the other one are not known here.
  */
-export async function collectOrphanInstances(options: CollectOptions): Promise<number> {
-  const { driver, store, logger } = options;
-  const instances = await driver.list();
-  if (instances.length === 0) return 0;
-  const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
-  const orphans = instances.filter((instance) => !tokens.has(instance.token));
-  for (const { id, name } of orphans) {
-    try {
-      await driver.terminate(id);
-      logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
-    } catch (error) {
-      logger.warn("Could not terminate an instance without a Cell", { instance: id, err: error });
-    }
+export class OrphanInstances {
+  readonly #options: OrphanInstancesOptions;
+  readonly #reported = new Set<string>();
+
+  constructor(options: OrphanInstancesOptions) {
+    this.#options = options;
   }
-  return orphans.length;
+
+  /** @returns how many were found */
+  async collect(): Promise<number> {
+    const { driver, store, logger } = this.#options;
+    const instances = (await driver.list()).filter((each) => this.#isOwn(each));
+    if (instances.length === 0) return 0;
+    const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
+    const orphans = instances.filter((instance) => !tokens.has(instance.token));
+    for (const { id, name } of orphans) {
+      try {
+        await driver.terminate(id);
+        logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
+      } catch (error) {
+        logger.warn("Could not terminate an instance without a Cell", { instance: id, err: error });
+      }
+    }
+    return orphans.length;
+  }
+
+  /** An instance of an earlier version of kip names no cluster. */
+  #isOwn({ id, tags }: Instance): boolean {
+    const { clusterID, logger } = this.#options;
+    const { [clusterTag]: cluster = clusterID } = tags;
+    if (cluster === clusterID) return true;
+    if (!this.#reported.has(cluster))
+      logger.error(
+        "Left the instances of another cluster alone: it has this testing.controllerID",
+        {
+          cluster,
+          instance: id,
+          remedy: "Leave testing.controllerID out, or give each cluster one of its own",
+        },
+      );
+    this.#reported.add(cluster);
+    return false;
+  }
 }

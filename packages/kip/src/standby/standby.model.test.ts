@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
-import { collectOrphanInstances } from "../collect/orphan-instances.ts";
+import { OrphanInstances } from "../collect/orphan-instances.ts";
 import { CellStore } from "../store/cell-store.ts";
 import { isStandby, type Cell } from "../state/cell.ts";
 import {
@@ -119,7 +119,12 @@ class Story {
     const store = new CellStore(api.client(async (effect) => effect()));
     for (let minutes = 0; minutes < 8; minutes++) {
       await pass(this.world, 60_000, 15_000);
-      await collectOrphanInstances({ driver, store, logger: silentLogger });
+      await new OrphanInstances({
+        driver,
+        store,
+        clusterID: "kip",
+        logger: silentLogger,
+      }).collect();
       await this.#life.sweep();
     }
     await settle();

@@ -121,6 +121,9 @@ export interface CellMeta extends ObjectMeta {
   readonly uid: string;
 }
 
+/** Tag of instances: the cluster whose Cells they stand for, where several have one ID of the installation by mistake. */
+export const clusterTag = "kip-cluster";
+
 /** A virtual machine for one pod: `cells.kip.elotl.co/v1beta1`, cluster scoped. */
 export interface Cell {
   readonly apiVersion: "kip.elotl.co/v1beta1";

@@ -147,6 +147,7 @@ export class KipLife {
     const expires = (): Date => new Date(clock.now() + 7 * 86_400_000);
     const tools = {
       ...common,
+      clusterID: "kip",
       metrics: new KipMetrics(),
       tracer: noTracer,
       standby: this.standby,

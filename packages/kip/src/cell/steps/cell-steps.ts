@@ -13,18 +13,20 @@ import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts";
 import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
+import { InstanceList } from "./instance-list.ts";
 import type { CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
-type OwnTools = "statuses" | "knownImages" | "shortages" | "pace";
+type OwnTools = "statuses" | "knownImages" | "shortages" | "pace" | "instances";
 
 /** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
 export function createCellSteps(
   options: Omit<CellTools, OwnTools>,
 ): CellSteps & { readonly standby: StandbySteps } {
   const statuses = new CellStatusWriter(options);
+  const instances = new InstanceList(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
-  const tools = { ...options, ...shared, statuses, knownImages: new KnownImages() };
+  const tools = { ...options, ...shared, statuses, instances, knownImages: new KnownImages() };
   return {
     executors: traced(tools.tracer, cellExecutors(tools)),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),

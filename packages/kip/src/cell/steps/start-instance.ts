@@ -5,21 +5,27 @@ import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellState } from "../../state/cell-state.ts";
-import { isStandby, type Cell, type CellStatus, type StandbyCell } from "../../state/cell.ts";
+import {
+  clusterTag,
+  isStandby,
+  type Cell,
+  type CellStatus,
+  type StandbyCell,
+} from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 import { userData } from "./user-data.ts";
 
 /** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
 export async function observeInstance(
-  { driver }: CellTools,
+  { driver, instances }: CellTools,
   context: CellContext,
 ): Promise<CellChange> {
   const { uid } = cellOf(context).metadata;
   const id = context.state().cell.status.instanceID;
   const instance =
     id === undefined
-      ? (await driver.list()).find((each) => each.token === uid)
+      ? (await instances.get()).find((each) => each.token === uid)
       : await driver.describe(id);
   if (instance) return { kind: "machineSeen", instance };
   return { kind: "machine", state: id === undefined ? "none" : "gone" };
@@ -140,6 +146,7 @@ function launchRequest(
     privateIpOnly: spec.privateIPOnly,
     tags: {
       ...podTags(cell),
+      [clusterTag]: tools.clusterID,
       "kip-nametag": tools.settings().nametag ?? spec.controllerID,
     },
   });

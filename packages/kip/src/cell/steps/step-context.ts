@@ -20,6 +20,7 @@ import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { PodReplacement } from "../../store/pod-replacement.ts";
 import type { CellStore } from "../../store/cell-store.ts";
 import type { CellContext } from "../cell-step.ts";
+import type { InstanceList } from "./instance-list.ts";
 
 /** The part of the configuration that steps read, each time it is needed. */
 export type CellSettings = Pick<
@@ -48,6 +49,10 @@ export interface CellTools {
   readonly store: CellStore;
   readonly statuses: CellStatusWriter;
   readonly driver: CloudDriver;
+  /** What the cloud lists, shared by all cells. */
+  readonly instances: InstanceList;
+  /** ID of the cluster, which its instances carry. */
+  readonly clusterID: string;
   readonly chooser: CellChooser;
   /** What the cloud has no capacity of. */
   readonly shortages: Shortages;

@@ -1,0 +1,29 @@
+import type { CloudDriver, Instance } from "@kip/cloud";
+
+/**
+ * The instances of the cloud for many cells that look for theirs at about the same time, as after a start of kip: each gets a
+ * list that was asked for after it asked, and one list answers all that asked while the one before was under way.
+ */
+export class InstanceList {
+  readonly #driver: Pick<CloudDriver, "list">;
+  #underWay: Promise<unknown> = Promise.resolve();
+  #next: Promise<readonly Instance[]> | undefined;
+
+  constructor({ driver }: { readonly driver: Pick<CloudDriver, "list"> }) {
+    this.#driver = driver;
+  }
+
+  /** @throws {CloudError} as the driver's list */
+  async get(): Promise<readonly Instance[]> {
+    this.#next ??= this.#askNext();
+    return await this.#next;
+  }
+
+  async #askNext(): Promise<readonly Instance[]> {
+    await this.#underWay;
+    this.#next = undefined;
+    const list = this.#driver.list();
+    this.#underWay = list.catch(() => {}); // those that asked see it
+    return await list;
+  }
+}
