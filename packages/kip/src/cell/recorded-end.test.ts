@@ -45,6 +45,24 @@ describe("the end of a cell", { timeout: 60_000 }, () => {
     assert.equal(world.api.cells.size, 0);
   });
 
+  it("is asked for although the API server refuses the status", async (t) => {
+    const { world, phases } = watchedWorld();
+    const life = new KipLife(world);
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 5000);
+    t.mock.method(CellStore.prototype, "writeStatus", async () => {
+      throw new K8sError("K8S_INVALID", "status: Too long");
+    });
+    world.pods.delete("p");
+    await life.sweep();
+    await pass(world, 10_000);
+    await life.kill();
+    assert.equal(phases.length, 1);
+    assert.equal(world.api.cells.size, 0);
+  });
+
   it("is not asked for while the API cannot be written, as by a kip whose turn is over", async (t) => {
     const { world, phases } = watchedWorld();
     world.pools = [poolOf("sim.1", 1)];

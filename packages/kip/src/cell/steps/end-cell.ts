@@ -1,9 +1,13 @@
 import { AgentError } from "@kip/agent-api";
+import { K8sError } from "@kip/k8s-client";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext } from "../cell-step.ts";
 import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
+
+/** A server that refuses a status does so for good: the instance must not stay, and cost money, because of it. */
+const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
@@ -74,12 +78,21 @@ export async function terminate(
  * Has the API say that the cell ends before the cloud is asked for it: the cloud may end the instance long after this kip was
  * there, and another kip must neither give the cell to a pod nor go on with one on it.
  */
-async function recordTerminating({ statuses }: CellTools, context: CellContext): Promise<void> {
+async function recordTerminating(
+  { statuses, logger }: CellTools,
+  context: CellContext,
+): Promise<void> {
   const { state, change } = context;
   if (state().cell.status.phase !== "Terminating")
     change({ kind: "cellStatus", status: { phase: "Terminating" } });
   const { object, status } = state().cell;
-  if (object && object.status?.phase !== "Terminating") await statuses.write(object, status);
+  if (!object || object.status?.phase === "Terminating") return;
+  try {
+    await statuses.write(object, status);
+  } catch (error) {
+    if (!K8sError.is(error, ...refusals)) throw error;
+    logger.warn("Ends a cell whose status the API server refuses", { err: error });
+  }
 }
 
 /** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
