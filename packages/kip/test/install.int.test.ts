@@ -63,6 +63,8 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       // Its own: the roles of the shared one's users have the same names.
       plane = await sharedControlPlane({ directory });
       await plane.kubectl(["apply", "-k", manifests]);
+      // This process is the kip.
+      await plane.kubectl(["scale", "deployment/kip", "-n", "kip-system", "--replicas=0"]);
       const token = await plane.kubectl(["create", "token", "kip", "-n", "kip-system"]);
       const kubeconfig = path.join(folder.path, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf(plane, token.trim()));

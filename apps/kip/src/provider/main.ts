@@ -22,11 +22,19 @@ import {
   openClient,
   openLogOutput,
   openTracer,
+  startHealth,
   type Tracer,
 } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
+import { Health } from "./health.ts";
 import { serveNode } from "./node.ts";
-import { clusterDnsOf, nodeIpsOf, providerOptions, uselessVariables } from "./provider-options.ts";
+import {
+  clusterDnsOf,
+  nodeIpsOf,
+  ownNamespace,
+  providerOptions,
+  uselessVariables,
+} from "./provider-options.ts";
 import { parseCommand } from "../cli/parse-command.ts";
 import { ConfigFile } from "../config/config-file.ts";
 import { followConfig } from "../config/follow-config.ts";
@@ -47,11 +55,13 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   for (const [name, instead] of Object.entries(uselessVariables))
     if ((process.env[name] ?? "") !== "") logger.warn(`${name} has no effect: ${instead}`);
   const { signal } = stopRequest();
+  const health = new Health();
+  await startHealth(options, () => health, stack);
   const file = await ConfigFile.open(options.required("provider-config"), logger);
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client, config: cluster } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, file, client, cluster, signal });
+  await serve({ options, logger, file, client, cluster, health, signal });
 }
 
 interface Serve {
@@ -61,11 +71,12 @@ interface Serve {
   readonly client: ApiClient;
   /** Where the API server is. */
   readonly cluster: KubeConfig;
+  readonly health: Health;
   readonly signal: AbortSignal;
 }
 
 async function serve(needs: Serve): Promise<void> {
-  const { options, logger, file, client, signal } = needs;
+  const { options, logger, file, client, health, signal } = needs;
   const { config } = file.usable;
   const nodeName = options.required("nodename");
   const clusterID = await readClusterID(client);
@@ -78,7 +89,10 @@ async function serve(needs: Serve): Promise<void> {
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
   const parts = { client, driver, signal };
   if (!currentTerm) return await run(parts);
-  await runInTurns({ ...parts, nodeName, currentTerm, clock: systemClock, logger, run });
+  const waits = (): void => health.change("waiting for the Lease of the node", true);
+  waits();
+  const turn = async (ofTurn: TurnParts): Promise<void> => await run(ofTurn).finally(waits);
+  await runInTurns({ ...parts, nodeName, currentTerm, clock: systemClock, logger, run: turn });
 }
 
 interface RunningNode {
@@ -95,8 +109,9 @@ async function serveTurn(
   { nodeName, controllerID, clusterID, nodeIps, tracer }: RunningNode,
   { client, driver, signal }: TurnParts,
 ): Promise<void> {
-  const { options, logger, cluster, file } = needs;
+  const { options, logger, cluster, health, file } = needs;
   const [nodeIp = ""] = nodeIps;
+  health.change("starting the node", false);
   const { config, content } = await file.readForTurn();
   await using kip = await startKip({
     client,
@@ -106,6 +121,7 @@ async function serveTurn(
     clusterID,
     nodeName,
     nodeIps,
+    namespace: ownNamespace(options, cluster),
     clusterDns: clusterDnsOf(options) ?? (await untilAborted(findClusterDns(client), signal)),
     clusterDomain: options.required("cluster-domain"),
     logDir: options.required("log-dir"),
@@ -127,6 +143,7 @@ async function serveTurn(
   });
   const apply = async (changed: ProviderConfig): Promise<void> => await kip.reconfigure(changed);
   followConfig({ file, content, logger, signal, apply });
+  health.change("running the node", true);
   logger.info("Started the provider", {
     node: nodeName,
     driver: driver.name,

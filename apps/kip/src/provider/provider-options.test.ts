@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseOptions, uselessOptions } from "@kip/base";
-import { clusterDnsOf, nodeIpsOf, providerOptions } from "./provider-options.ts";
+import { clusterDnsOf, nodeIpsOf, ownNamespace, providerOptions } from "./provider-options.ts";
 
 /** As the manifests of the original have them, with their variables replaced by the kubelet. */
 const statefulSet = {
@@ -95,5 +95,15 @@ describe("clusterDnsOf()", () => {
     const three = ["--cluster-dns=10.96.0.10,fd00::10", "--cluster-dns", "10.0.0.2"];
     assert.deepEqual(read(...three), ["10.96.0.10", "fd00::10", "10.0.0.2"]);
     assert.throws(() => read("--cluster-dns=kube-dns"), { code: "OPTION_INVALID" });
+  });
+});
+
+describe("ownNamespace()", () => {
+  it("is the pod's, unless another is named, and the default outside of a pod", () => {
+    const read = (source: string, ...args: readonly string[]) =>
+      ownNamespace(parseOptions(providerOptions, args, {}), { source, namespace: "of-pod" });
+    assert.equal(read("in-cluster"), "of-pod");
+    assert.equal(read("in-cluster", "--own-namespace=named"), "named");
+    assert.equal(read("/root/.kube/config"), undefined);
   });
 });

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { OptionError, type Option, type OptionValues } from "@kip/base";
+import type { KubeConfig } from "@kip/k8s-client";
 import { commandOptions, ownAddress } from "@kip/virtual-kubelet/command";
 
 /** Options of the provider. Names, variables and meaning follow the original Kip and Virtual Kubelet. */
@@ -23,6 +24,18 @@ export const providerOptions: readonly Option[] = [
     type: "boolean",
     fallback: "true",
     help: "wait while another kip runs this node; with false there must be no other one",
+  },
+  {
+    flag: "own-namespace",
+    type: "string",
+    env: "KIP_NAMESPACE",
+    help: "namespace of kip's own Secrets. Default that of its pod, else kip-system",
+  },
+  {
+    flag: "health-addr",
+    type: "string",
+    fallback: "off",
+    help: "address of GET /livez and GET /readyz, which answers also while another kip runs the node; or off",
   },
   { flag: "log-dir", type: "string", fallback: "/var/log/kip", help: "logs of finished pods" },
   {
@@ -88,6 +101,14 @@ export async function nodeIpsOf(
     `Cannot use --node-ip ${text}: it is not an address, or one of each family`,
     { remedy: "Write it like 192.0.2.1 or 192.0.2.1,2001:db8::1" },
   );
+}
+
+/** The namespace of kip's own Secrets: that of `--own-namespace`, or of its pod; undefined for the default. */
+export function ownNamespace(
+  options: Pick<OptionValues, "text">,
+  { source, namespace }: Pick<KubeConfig, "source" | "namespace">,
+): string | undefined {
+  return options.text("own-namespace") ?? (source === "in-cluster" ? namespace : undefined);
 }
 
 /** The addresses of `--cluster-dns`; undefined without it. @throws {OptionError} `OPTION_INVALID` */

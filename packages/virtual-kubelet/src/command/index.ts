@@ -5,8 +5,15 @@ export { optionalCalls } from "../pod-provider.ts";
 export { noTracer, type Span, type SpanFields, type Tracer } from "../tracing.ts";
 export { commandOptions } from "./command-options.ts";
 export { withKlogNames } from "./klog-flags.ts";
+export type { ProcessHealth } from "./health-server.ts";
 export { openLogOutput } from "./log-output.ts";
-export { createCommandLogger, nodeTimes, startMetrics, taintsOf } from "./node-settings.ts";
+export {
+  createCommandLogger,
+  nodeTimes,
+  startHealth,
+  startMetrics,
+  taintsOf,
+} from "./node-settings.ts";
 export { ownAddress } from "./own-address.ts";
 export { certificatePair, clientCaOf, openClient, readOptionFile } from "./read-node-options.ts";
 export { choice, duration, labelValue } from "./read-values.ts";

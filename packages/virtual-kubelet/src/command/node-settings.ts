@@ -3,6 +3,7 @@ import type { KubeletApiOptions } from "../kubelet-api/index.ts";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { NodeIntervals, NodeTaint } from "../node/node-options.ts";
 import { verboseLevel, type LogOutput } from "./log-output.ts";
+import { serveHealth, type ProcessHealth } from "./health-server.ts";
 import { serveMetrics } from "./metrics-server.ts";
 import { address, duration } from "./read-values.ts";
 import { levelOf, textLine } from "./text-log.ts";
@@ -60,4 +61,18 @@ export async function startMetrics(
   const flag = options.required("metrics-addr");
   if (flag === "off") return undefined;
   return stack.use(await serveMetrics(address("metrics-addr", flag), () => metrics.text())).port;
+}
+
+/**
+ * Serves the health of the process at `--health-addr` until the stack is disposed of.
+ *
+ * @throws {OptionError} `OPTION_INVALID`; {@link VirtualKubeletError} `VK_LISTEN_FAILED`
+ */
+export async function startHealth(
+  options: OptionValues,
+  health: () => ProcessHealth,
+  stack: AsyncDisposableStack,
+): Promise<void> {
+  const flag = options.required("health-addr");
+  if (flag !== "off") stack.use(await serveHealth(address("health-addr", flag), health));
 }
