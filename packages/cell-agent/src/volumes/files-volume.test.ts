@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { writeFilesVolume } from "./files-volume.ts";
+import { pinPath } from "./safe-path.ts";
 
 const file = (name: string, text: string, mode = 0o644) => ({
   path: name,
@@ -41,6 +42,21 @@ describe("writeFilesVolume()", () => {
     assert.equal(await fs.readlink(path.join(directory, "..data")), first);
     writeFilesVolume(directory, [file("a", "same", 0o755)]);
     assert.notEqual(await fs.readlink(path.join(directory, "..data")), first);
+  });
+
+  it("leaves what was made there for a subPath or a mount below the volume", async () => {
+    const place = path.join(directory, "shared");
+    writeFilesVolume(place, [file("a", "1"), file("b", "2")]);
+    pinPath(place, "misspelt/below")[Symbol.dispose]();
+    await fs.writeFile(path.join(place, "mounted"), "");
+    const { ino } = await fs.stat(path.join(place, "misspelt"));
+    writeFilesVolume(place, [file("a", "1"), file("b", "2")]);
+    writeFilesVolume(place, [file("a", "new"), file("misspelt", "3"), file("mounted", "4")]);
+    assert.equal(await fs.readFile(path.join(place, "a"), "utf8"), "new");
+    const names = (await fs.readdir(place)).filter((name) => !name.startsWith(".."));
+    assert.deepEqual(names.sort(), ["a", "misspelt", "mounted"]);
+    assert.equal((await fs.stat(path.join(place, "misspelt"))).ino, ino);
+    assert.equal(await fs.readFile(path.join(place, "mounted"), "utf8"), "");
   });
 
   it("finishes what an agent that was killed has begun", async () => {

@@ -111,14 +111,19 @@ function entriesOf(
   return [{ path: root, isDirectory: true }, ...below];
 }
 
+/** What is not one of our links stays: containers have what was made for a subPath, or for a mount below the volume, in use. */
 function linkNames(directory: string, names: ReadonlySet<string>): void {
   const present = new Set(fs.readdirSync(directory));
   for (const name of present) {
-    if (!name.startsWith("..") && !names.has(name)) fs.rmSync(path.join(directory, name));
+    if (!name.startsWith("..") && !names.has(name)) removeLink(path.join(directory, name));
   }
   for (const name of names) {
     if (!present.has(name)) fs.symlinkSync(path.join(dataLink, name), path.join(directory, name));
   }
+}
+
+function removeLink(place: string): void {
+  if (linkTarget(place) === path.join(dataLink, path.basename(place))) fs.rmSync(place);
 }
 
 function isSame(root: string, files: readonly VolumeFile[]): boolean {
@@ -139,7 +144,8 @@ function isSame(root: string, files: readonly VolumeFile[]): boolean {
   return true;
 }
 
-function linkTarget(link: string): string | undefined {
-  const isThere = fs.lstatSync(link, { throwIfNoEntry: false }) !== undefined;
-  return isThere ? fs.readlinkSync(link) : undefined;
+/** Where a link leads; undefined if there is none. */
+function linkTarget(place: string): string | undefined {
+  const isLink = fs.lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink ? fs.readlinkSync(place) : undefined;
 }
