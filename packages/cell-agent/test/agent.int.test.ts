@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import fs from "node:fs/promises";
 import os from "node:os";
 import { once } from "node:events";
+import net from "node:net";
 import path from "node:path";
 import tls from "node:tls";
 import { PassThrough, Readable } from "node:stream";
@@ -26,6 +27,11 @@ async function text(stream: Readable): Promise<string> {
   const parts: Buffer[] = [];
   for await (const chunk of stream as AsyncIterable<Buffer>) parts.push(chunk);
   return Buffer.concat(parts).toString();
+}
+
+function portOf(server: net.Server): number {
+  const address = server.address();
+  return typeof address === "object" ? (address?.port ?? 0) : 0;
 }
 
 const never = new AbortController().signal;
@@ -508,6 +514,33 @@ describe("an agent that is started again", limit, () => {
     const again = await cell.connect();
     await again.deletePod(0);
     await report(again, (one) => one.isReleased === true, { timeoutMs: 5000 });
+  });
+
+  it("forwards none of the cell's own ports before it knows the pod's network", async () => {
+    await using server = net.createServer((socket) => socket.end("the cell's own"));
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    await using cell = await Cell.start();
+    const mount = { name: "settings", mountPath: "/settings" };
+    await (
+      await cell.connect()
+    ).putPod(
+      desiredPod({
+        volumes: [{ name: "settings", kind: "files", files: [] }],
+        containers: [container("web", { mounts: [mount] })],
+      }),
+    );
+    await report(await cell.connect(), (one) => one.phase === "Running");
+    await cell.agent[Symbol.asyncDispose]();
+    // Nothing can be prepared with this.
+    const place = path.join(cell.directory, "run/files/settings");
+    await fs.rm(place, { recursive: true });
+    await fs.writeFile(place, "");
+    await cell.startAgent();
+    const client = await cell.connect();
+    await report(client, (one) => one.events.some(({ reason }) => reason === "FailedMount"));
+    await assert.rejects(client.portForward(portOf(server), AbortSignal.timeout(20_000)), {
+      code: "AGENT_CONTAINER_NOT_RUNNING",
+    });
   });
 
   it("goes on ending a pod", async () => {

@@ -84,12 +84,7 @@ export class AgentWorker implements AsyncDisposable {
     return this.#state.desired;
   }
 
-  /** The pod's network namespace; undefined with the machine's own network. */
-  get networkNamespace(): string | undefined {
-    return this.#state.resources?.sandbox.networkNamespace;
-  }
-
-  /** Cgroup and namespaces of the pod; undefined before they are made. */
+  /** Cgroup and namespaces of the pod; undefined before they are made, and after a start of the agent before it knows them. */
   get sandbox(): PodSandbox | undefined {
     return this.#state.resources?.sandbox;
   }

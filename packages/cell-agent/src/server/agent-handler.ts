@@ -156,10 +156,12 @@ async function portForward(
 ): Promise<void> {
   const port = readNumber(query, "port") ?? 0;
   if (port < 1 || port > 65_535) throw invalidRequest("port must be 1 to 65535");
-  if (worker.running().size === 0) {
-    throw new AgentError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: no pod runs`);
-  }
-  const { networkNamespace } = worker;
+  const fail = (reason: string): never => {
+    throw new AgentError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: ${reason}`);
+  };
+  if (worker.running().size === 0) fail("no pod runs");
+  // After a start of the agent its containers run before it knows their namespaces; the cell's own ports are not the pod's.
+  const { networkNamespace } = worker.sandbox ?? fail("the agent of the cell is still starting");
   await servePortForward(stream, { port, networkNamespace, logger });
 }
 
