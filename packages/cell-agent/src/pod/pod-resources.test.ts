@@ -60,7 +60,7 @@ describe("AgentWorker, of a volume of files", () => {
     worker.remove(0);
     await until(() => worker.report()?.isReleased === true);
     assert.deepEqual(
-      [fs.existsSync(path.dirname(file)), worker.networkNamespace],
+      [fs.existsSync(path.dirname(file)), worker.sandbox?.networkNamespace],
       [false, undefined],
     );
   });
