@@ -4,7 +4,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
 import { silentLogger, systemClock } from "@kip/base";
-import { temporaryFolder } from "@kip/testing";
+import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
 import { desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
@@ -63,5 +63,34 @@ describe("AgentWorker, of a volume of files", () => {
       [fs.existsSync(path.dirname(file)), worker.sandbox?.networkNamespace],
       [false, undefined],
     );
+  });
+
+  it("tries again to write one that failed, and keeps the pod running", async () => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    const clock = new ManualClock();
+    await using worker = new AgentWorker({
+      directories,
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    await worker.begin(fakeDependencies());
+    worker.put(podWith("one", 1));
+    await eventually(() => worker.report()?.phase === "Running");
+    const place = path.join(directories.secretVolumes, "config");
+    fs.rmSync(place, { recursive: true });
+    fs.writeFileSync(place, "");
+    const failures = (): number =>
+      (worker.report()?.events ?? []).filter(({ reason }) => reason === "FailedMount").length;
+    worker.put(podWith("two", 2));
+    await eventually(() => failures() === 1);
+    await clock.advance(500);
+    await eventually(() => failures() === 2);
+    fs.rmSync(place);
+    await clock.advance(1000);
+    const file = path.join(place, "a");
+    await eventually(() => fs.existsSync(file) && fs.readFileSync(file, "utf8") === "two");
+    assert.equal(worker.report()?.phase, "Running");
   });
 });

@@ -28,6 +28,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
     const ownUsers = ownUsersOf(pod);
     if (ownUsers) openToUsers(directories);
     const podFiles = writePodFiles(directories.podFiles, pod);
+    const hasRun = [...context.state().containers.values()].some(({ saved }) => saved.run);
     const [sandbox, volumes] = await Promise.all([
       (async () => {
         const made = await dependencies.createSandbox({
@@ -40,17 +41,14 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
           sysctls: pod.sysctls,
           logger,
         });
-        const runs = [...context.state().containers.values()].map(({ saved }) => saved.run);
-        const link = podLink(
-          pod,
-          runs.some((run) => run !== undefined),
-        );
+        const link = podLink(pod, hasRun);
         if (link) await dependencies.setUpLink?.(link);
         return made;
       })(),
       (async () => {
         await dependencies.volumesPrepared;
-        return await makeVolumes(pod, directories, dependencies.mounter);
+        const { mounter } = dependencies;
+        return await makeVolumes(pod, { directories, mounter, hasRun });
       })(),
     ]);
     const { generation } = pod;

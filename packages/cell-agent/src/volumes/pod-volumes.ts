@@ -1,8 +1,10 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
+import { totalmem } from "node:os";
 import path from "node:path";
 import { AgentError, type DesiredPod, type DesiredVolume } from "@kip/agent-api";
 import { errorText, removeTree, isSystemError } from "@kip/base";
+import { amountsOf, countedContainers, podLimits } from "../state/amounts.ts";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
 import { checkHostPath } from "./host-path.ts";
@@ -26,33 +28,65 @@ export async function prepareVolumes(
   chmodSync(directory, 0o755);
 }
 
+/** Options of {@link makeVolumes}. */
+export interface MakeVolumesOptions {
+  readonly directories: AgentDirectories;
+  readonly mounter: Mounter;
+  /** Containers have run with these volumes: what is at a hostPath by now is the pod's affair. @default false */
+  readonly hasRun?: boolean;
+}
+
 /**
- * Makes the volumes of the pod, or brings them up to date: called again with a newer pod, it
- * exchanges the files that changed and touches nothing else.
+ * Makes the volumes of the pod. Called again, after a restart of the agent, it makes what is missing, exchanges the files that
+ * changed, and touches nothing else.
  *
  * @returns the directory or file on this machine by volume name; none for images, which each run mounts for itself
  * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
  */
 export async function makeVolumes(
   pod: DesiredPod,
-  directories: AgentDirectories,
-  mounter: Mounter,
+  options: MakeVolumesOptions,
 ): Promise<ReadonlyMap<string, string>> {
   const paths = new Map<string, string>();
-  if (pod.volumes.some((volume) => volume.kind === "files"))
-    await prepareVolumes(directories, mounter);
+  if (pod.volumes.some(isOfFiles)) await prepareVolumes(options.directories, options.mounter);
   for (const volume of pod.volumes.filter(({ kind }) => kind !== "image")) {
     try {
-      paths.set(volume.name, await makeVolume(volume, pod, { directories, mounter }));
+      paths.set(volume.name, await makeVolume(volume, pod, options));
     } catch (error) {
-      throw new AgentError(
-        "AGENT_VOLUME_FAILED",
-        `MountVolume.SetUp failed for volume "${volume.name}" : ${errorText(error)}`,
-        { cause: error },
-      );
+      throw failedVolume(volume, error);
     }
   }
   return paths;
+}
+
+/**
+ * Brings the volumes up to date with a newer pod. As with a kubelet, only those of files are written again: what the others were
+ * when the pod started is what it has. One that fails does not keep the others from it.
+ *
+ * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words, of the first that failed
+ */
+export function refreshVolumes(pod: DesiredPod, directories: AgentDirectories): void {
+  const failures: AgentError[] = [];
+  for (const volume of pod.volumes.filter(isOfFiles)) {
+    try {
+      makeFilesVolume(volume, pod, directories);
+    } catch (error) {
+      failures.push(failedVolume(volume, error));
+    }
+  }
+  if (failures[0]) throw failures[0];
+}
+
+function isOfFiles({ kind }: DesiredVolume): boolean {
+  return kind === "files";
+}
+
+function failedVolume({ name }: DesiredVolume, cause: unknown): AgentError {
+  return new AgentError(
+    "AGENT_VOLUME_FAILED",
+    `MountVolume.SetUp failed for volume "${name}" : ${errorText(cause)}`,
+    { cause },
+  );
 }
 
 /**
@@ -89,16 +123,12 @@ async function removeDisk(directory: string, mounter: Mounter): Promise<void> {
 async function makeVolume(
   volume: DesiredVolume,
   pod: DesiredPod,
-  options: { readonly directories: AgentDirectories; readonly mounter: Mounter },
+  options: MakeVolumesOptions,
 ): Promise<string> {
-  const { directories, mounter } = options;
+  const { directories, mounter, hasRun = false } = options;
   switch (volume.kind) {
-    case "files": {
-      const directory = path.join(directories.secretVolumes, volume.name);
-      const owner = ownUsersOf(pod)?.firstId;
-      writeFilesVolume(directory, volume.files ?? [], { group: pod.fsGroup, owner });
-      return directory;
-    }
+    case "files":
+      return makeFilesVolume(volume, pod, directories);
     case "disk": {
       const directory = path.join(directories.disks, volume.name);
       await fs.mkdir(directory, { recursive: true });
@@ -110,11 +140,21 @@ async function makeVolume(
       return directory;
     }
     case "hostPath":
-      await checkHostPath(volume.hostPath ?? "/", volume.hostPathType ?? "");
+      if (!hasRun) await checkHostPath(volume.hostPath ?? "/", volume.hostPathType ?? "");
       return volume.hostPath ?? "/";
     default:
       return await makeEmptyDir(volume, pod, options);
   }
+}
+
+function makeFilesVolume(
+  { name, files = [] }: DesiredVolume,
+  pod: DesiredPod,
+  { secretVolumes }: AgentDirectories,
+): string {
+  const directory = path.join(secretVolumes, name);
+  writeFilesVolume(directory, files, { group: pod.fsGroup, owner: ownUsersOf(pod)?.firstId });
+  return directory;
 }
 
 /** Whether a volume is in memory: a tmpfs, or huge pages. */
@@ -125,17 +165,18 @@ export function isMemory({ kind, medium = "" }: DesiredVolume): boolean {
 /** One that is there stays as it is: its owner and mode may be the pod's choice by now. */
 async function makeEmptyDir(
   volume: DesiredVolume,
-  pod: Pick<DesiredPod, "fsGroup" | "hostUsers" | "hugePages">,
+  pod: DesiredPod,
   { directories, mounter }: { readonly directories: AgentDirectories; readonly mounter: Mounter },
 ): Promise<string> {
   const { fsGroup: group } = pod;
   if (isMemory(volume)) {
     const directory = path.join(directories.memoryVolumes, volume.name);
     await fs.mkdir(directory, { recursive: true });
-    const { sizeLimitBytes: sizeBytes, medium = "" } = volume;
+    const { sizeLimitBytes, medium = "" } = volume;
+    const isOfPages = isHugePages(medium);
     await mounter.mountTmpfs(directory, {
-      sizeBytes,
-      pageBytes: isHugePages(medium) ? pageBytesOf(medium, pod) : undefined,
+      sizeBytes: isOfPages ? sizeLimitBytes : memorySize(volume, pod),
+      pageBytes: isOfPages ? pageBytesOf(medium, pod) : undefined,
       group,
       owner: ownUsersOf(pod)?.firstId,
     });
@@ -149,4 +190,12 @@ async function makeEmptyDir(
   await fs.chmod(draft, group === undefined ? 0o777 : 0o2777);
   await fs.rename(draft, directory);
   return directory;
+}
+
+/** As a kubelet sizes a tmpfs: the least of what the machine has for pods, what the pod may use, and the volume's own limit. */
+function memorySize({ sizeLimitBytes = 0 }: DesiredVolume, pod: DesiredPod): number {
+  const amounts = countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const);
+  const { memoryBytesLimit = 0 } = podLimits(pod, Object.fromEntries(amounts));
+  const sizes = [pod.machine?.memoryBytes ?? totalmem(), memoryBytesLimit, sizeLimitBytes];
+  return Math.min(...sizes.filter((size) => size > 0));
 }
