@@ -66,9 +66,12 @@ const volumeMount = object({
   propagation: optional(oneOf("HostToContainer", "Bidirectional")),
 });
 
+/** A port; where it is named and none of the container's ports has the name, this name and 0. */
+const port = { port: integer, portName: optional(string) };
+
 const httpGet = object({
   path: string,
-  port: integer,
+  ...port,
   host: optional(string),
   scheme: optional(string),
   headers: optional(list(envVar)),
@@ -77,7 +80,7 @@ const httpGet = object({
 const probe = object({
   exec: optional(object({ command: list(string) })),
   httpGet: optional(httpGet),
-  tcpSocket: optional(object({ port: integer, host: optional(string) })),
+  tcpSocket: optional(object({ ...port, host: optional(string) })),
   grpc: optional(object({ port: integer, service: optional(string) })),
   initialDelaySeconds: optional(integer),
   timeoutSeconds: optional(integer),

@@ -100,6 +100,23 @@ describe("ContainerProbes", () => {
     assert.deepEqual(ready.probed, ["Readiness true", "Readiness false"]);
   });
 
+  it("does not count probes of a port whose name the container lacks, in the kubelet's words", async () => {
+    const port = { port: 0, portName: "web" };
+    const events = async (overrides: Partial<DesiredContainer>, enough: number) => {
+      const seen = await said(overrides, [], enough);
+      assert.deepEqual(seen.said, ["started"].slice(0, seen.said.length));
+      assert.deepEqual(seen.probed, []);
+      return new Set(seen.events);
+    };
+    const text = (kind: string): Set<string> =>
+      new Set([
+        `${kind} probe errored and resulted in unknown state: strconv.Atoi: parsing "web": invalid syntax`,
+      ]);
+    const readinessProbe = { httpGet: { path: "/", ...port } };
+    assert.deepEqual(await events({ readinessProbe }, 2), text("Readiness"));
+    assert.deepEqual(await events({ startupProbe: { tcpSocket: port } }, 1), text("Startup"));
+  });
+
   it("makes probes whose time limit is longer than a timer can be", { timeout: 5000 }, async () => {
     const readinessProbe = { ...probe, timeoutSeconds: 2 ** 31 - 1 };
     assert.deepEqual((await said({ readinessProbe }, [0], 2)).said, ["started", "ready"]);

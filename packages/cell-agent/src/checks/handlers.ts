@@ -43,6 +43,7 @@ export async function runCheck(
 ): Promise<CheckResult> {
   try {
     if (check.exec) return await runExec(check.exec.command, target, signal);
+    checkPort(check.httpGet ?? check.tcpSocket);
     if (check.httpGet) return await askHttp(check.httpGet, target.address, signal);
     if (check.tcpSocket) {
       const { host, port } = check.tcpSocket;
@@ -64,6 +65,19 @@ export async function runHook(
 ): Promise<CheckResult> {
   const result = await runCheck(hook, target, signal);
   return result.status === undefined ? result : { ...result, isSuccess: true };
+}
+
+/** In the words of the kubelet, which takes a name that no port has for a number. HTTP would take 0 for the port of its scheme. */
+function checkPort(
+  target: { readonly port: number; readonly portName?: string | undefined } | undefined,
+): void {
+  if (target?.port !== 0) return;
+  const { port, portName } = target;
+  throw new RangeError(
+    portName === undefined
+      ? `invalid port number: ${port}`
+      : `strconv.Atoi: parsing ${JSON.stringify(portName)}: invalid syntax`,
+  );
 }
 
 /** The address at which probes find a pod. */

@@ -234,6 +234,19 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.deepEqual(startupProbe, { exec: { command: ["true"] } });
   });
 
+  it("passes the name of a port on that the container lacks", () => {
+    const { livenessProbe, readinessProbe, startupProbe, preStop } = desired({
+      livenessProbe: { tcpSocket: { port: "web" } },
+      readinessProbe: { httpGet: { port: "0x50" } },
+      startupProbe: { httpGet: { port: "8080" } },
+      lifecycle: { preStop: { httpGet: { port: "web" } } },
+    });
+    assert.deepEqual(livenessProbe, { tcpSocket: { port: 0, portName: "web" } });
+    assert.deepEqual(readinessProbe, { httpGet: { path: "/", port: 0, portName: "0x50" } });
+    assert.deepEqual(startupProbe, { httpGet: { path: "/", port: 8080 } });
+    assert.deepEqual(preStop, { httpGet: { path: "/", port: 0, portName: "web" } });
+  });
+
   it("passes hooks on; one by tcpSocket has nothing to do, and so fails on the cell", () => {
     const { postStart, preStop } = desired({
       lifecycle: { postStart: { tcpSocket: { port: 80 } }, preStop: { sleep: { seconds: 3 } } },

@@ -201,8 +201,7 @@ function desiredProbe(container: AnyContainer, probe: Probe | undefined): Desire
   return defined({
     exec: exec && { command: exec.command.map(staticExpander(container)) },
     ...others,
-    tcpSocket:
-      tcpSocket && defined({ port: portNumber(container, tcpSocket.port), host: tcpSocket.host }),
+    tcpSocket: tcpSocket && defined({ ...portOf(container, tcpSocket.port), host: tcpSocket.host }),
     grpc: grpc && defined({ port: grpc.port, service: grpc.service }),
     initialDelaySeconds: probe.initialDelaySeconds,
     timeoutSeconds: probe.timeoutSeconds,
@@ -240,7 +239,7 @@ function action(container: AnyContainer, { exec, httpGet }: Pick<Handler, "exec"
       httpGet &&
       defined({
         path: httpGet.path ?? "/",
-        port: portNumber(container, httpGet.port),
+        ...portOf(container, httpGet.port),
         host: httpGet.host,
         scheme: httpGet.scheme,
         headers: httpGet.httpHeaders,
@@ -248,9 +247,13 @@ function action(container: AnyContainer, { exec, httpGet }: Pick<Handler, "exec"
   };
 }
 
-/** A port given by number or by the name of one of the container's ports; 0 if there is no such name. */
-function portNumber(container: AnyContainer, port: number | string): number {
-  if (typeof port === "number") return port;
-  const named = container.ports?.find((candidate) => candidate.name === port);
-  return named?.containerPort ?? (Number(port) || 0);
+/** A port given by number, as text too, or by the name of one of the container's ports. */
+function portOf(
+  { ports = [] }: AnyContainer,
+  port: number | string,
+): { readonly port: number; readonly portName?: string } {
+  if (typeof port === "number") return { port };
+  const named = ports.find(({ name }) => name === port)?.containerPort;
+  if (named !== undefined) return { port: named };
+  return /^\d+$/.test(port) ? { port: Number(port) } : { port: 0, portName: port };
 }
