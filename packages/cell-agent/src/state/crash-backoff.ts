@@ -16,13 +16,18 @@ export function failureDelayMs(failures: number): number {
 /**
  * Counts an end of a container and gives the delay before its next start, as the kubelet has it:
  * none after the first, then 10 s, doubling to 5 min; forgotten after 10 min without an end.
+ *
+ * @param sinceMs the end that the container must have left behind for the delay so as not to be held back, milliseconds since the
+ * epoch. @default this one, as of a container that ended by itself
  */
 export function countCrash(
   last: CrashBackoff | undefined,
   nowMs: number,
+  sinceMs: number = nowMs,
 ): { readonly delayMs: number; readonly backoff: CrashBackoff } {
   if (!last || nowMs - last.updatedAtMs > 2 * maxMs)
     return { delayMs: 0, backoff: { delayMs: initialMs, updatedAtMs: nowMs } };
-  const delayMs = Math.min(maxMs, last.delayMs * 2);
-  return { delayMs: last.delayMs, backoff: { delayMs, updatedAtMs: nowMs + last.delayMs } };
+  const delayMs = nowMs - sinceMs < last.delayMs ? last.delayMs : 0;
+  const nextMs = Math.min(maxMs, last.delayMs * 2);
+  return { delayMs, backoff: { delayMs: nextMs, updatedAtMs: nowMs + delayMs } };
 }

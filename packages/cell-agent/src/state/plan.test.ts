@@ -139,6 +139,17 @@ describe("planPod()", () => {
     assert.equal(step?.kind === "stop" && step.restarts, true);
   });
 
+  it("lets the exit code count of a container whose postStart hook has failed, unlike with a probe", () => {
+    const killed = running(record("a"));
+    killed.kill = { kind: "postStart", message: "no" };
+    const policy = { pod: { restartPolicy: "OnFailure" } } as const;
+    const [step] = planPod(view([killed], policy)).steps;
+    assert.deepEqual(step?.kind === "stop" && [step.message, step.restarts], [
+      "FailedPostStartHook",
+      false,
+    ]);
+  });
+
   it("restarts a failed init container whose own policy says so, and ends the pod of one that may not", () => {
     const init = (restartPolicy: string): DraftRecord =>
       ended(newRecord(container("init", { restartPolicy }), "init"), 1);

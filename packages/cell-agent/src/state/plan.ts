@@ -235,9 +235,10 @@ function planReplacement(view: PodView, record: ContainerRecord): readonly Due[]
   }
   const { kill } = record;
   if (kill === undefined) return [];
-  const restarts = runsAgainWhenKilled(record.desired, view.pod.restartPolicy);
+  // Unlike with a probe, how it ends counts.
   if (kill.kind === "postStart")
-    return [now(stop(record, { message: "FailedPostStartHook", restarts }))];
+    return [now(stop(record, { message: "FailedPostStartHook", restarts: false }))];
+  const restarts = runsAgainWhenKilled(record.desired, view.pod.restartPolicy);
   const message = killing(record, `failed ${kill.probe} probe`, restarts);
   return [now(stop(record, { message, restarts, graceSeconds: kill.graceSeconds }))];
 }

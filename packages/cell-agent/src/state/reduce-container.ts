@@ -1,3 +1,4 @@
+import { isSame } from "./amounts.ts";
 import {
   isRunning,
   type ContainerRecord,
@@ -72,15 +73,22 @@ function withKill(record: ContainerRecord, kill: KillCause): ContainerRecord {
   return { ...record, kill, waiting: { reason: "PostStartHookError", message: kill.message } };
 }
 
-/** The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. */
+/**
+ * The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. Neither do the
+ * ends of one that was to have other resources, as with a kubelet.
+ */
 export function withDesired(
   record: ContainerRecord,
   desired: ContainerRecord["desired"],
 ): ContainerRecord {
-  const retryAtMs = record.isCreateFailed ? 0 : record.retryAtMs;
-  if (record.desired.image === desired.image) return { ...record, desired, retryAtMs };
+  const isSameImage = record.desired.image === desired.image;
+  if (isSameImage && isSame(record.desired, desired)) {
+    const retryAtMs = record.isCreateFailed ? 0 : record.retryAtMs;
+    return { ...record, desired, retryAtMs };
+  }
   const saved = { ...record.saved, backoff: undefined };
-  return { ...record, desired, saved, image: { kind: "unknown" }, retryAtMs: 0 };
+  const image = isSameImage ? record.image : ({ kind: "unknown" } as const);
+  return { ...record, desired, saved, image, retryAtMs: 0 };
 }
 
 function withResources(

@@ -38,11 +38,13 @@ const started = (attempt: number, startedAtMs = 0): readonly PodChange[] => [
   { kind: "started", container: "web", run: run(attempt), startedAtMs, monotonicMs },
   { kind: "startOver", container: "web", isWatched: true },
 ];
+/** It is stopped so that another run follows. */
+const restarting: PodChange = { kind: "stopBegun", container: "web", message: "m", restarts: true };
 const ended = (attempt: number, endedAtMs: number): PodChange => ({
   kind: "ended",
   container: "web",
   runId: `run-${attempt}`,
-  exit: { exitCode: 1, reason: "Error", finishedAt: "" },
+  exit: { exitCode: 1, reason: "Error", finishedAt: new Date(endedAtMs).toISOString() },
   endedAtMs,
   nowMs: endedAtMs,
   isLeft: true,
@@ -156,6 +158,27 @@ describe("reduce()", () => {
     );
     const one = reduce(state, { kind: "discarded", runId: "run-0" });
     assert.deepEqual(one.leftovers, ["run-1"]);
+  });
+
+  it("holds back one that was stopped to run again only soon after the end before, as a kubelet does", () => {
+    const first = [...started(0), restarting, ended(0, 1000)];
+    assert.equal(webOf(after(...first)).saved.backoff, undefined);
+    const second = [...first, ...started(1), restarting, ended(1, 2000)];
+    assert.equal(webOf(after(...second)).waiting, undefined);
+    // 10 s are not over since the end before.
+    const soon = webOf(after(...second, ...started(2), restarting, ended(2, 11_000)));
+    assert.deepEqual([soon.retryAtMs, soon.waiting?.reason], [21_000, "CrashLoopBackOff"]);
+    const later = webOf(after(...second, ...started(2), restarting, ended(2, 12_000)));
+    assert.deepEqual([later.retryAtMs, later.waiting], [12_000, undefined]);
+  });
+
+  it("forgets the ends of a container that was to have other resources", () => {
+    const state = after(ready(name), ...started(0), ended(0, 1000), ...started(1), ended(1, 2000));
+    const containers = [container("web", { memoryBytesLimit: 2 ** 26 })];
+    const pod = desiredPod({ containers, generation: 2 });
+    const next = webOf(reduce(state, { kind: "put", pod, nowMs: 3000, monotonicMs }));
+    assert.deepEqual([next.saved.backoff, next.retryAtMs], [undefined, 0]);
+    assert.equal(next.image.kind, "ready");
   });
 
   it("waits for nothing with a container that is not to run again", () => {

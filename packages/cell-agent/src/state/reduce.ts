@@ -1,5 +1,11 @@
 import { allocate, settled, withFailure } from "./allocation.ts";
-import { containersOf, hasEnded, newRecord, type ContainerRecord } from "./container-record.ts";
+import {
+  containersOf,
+  hasEnded,
+  newRecord,
+  type ContainerRecord,
+  type SavedContainer,
+} from "./container-record.ts";
 import { countCrash } from "./crash-backoff.ts";
 import { goDuration } from "./go-duration.ts";
 import { isFinished } from "./plan.ts";
@@ -140,7 +146,11 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
   const next = { ...withRecord(state, name, () => over), leftovers };
   if (!isRestarted(next, over))
     return withRecord(next, name, () => ({ ...over, waiting: undefined }));
-  const { delayMs, backoff } = countCrash(saved.backoff, endedAtMs);
+  const sinceMs = run.restarts === true ? previousEnd(saved) : endedAtMs;
+  // As with a kubelet, which counts nothing where it has no end to count from.
+  if (sinceMs === undefined)
+    return withRecord(next, name, () => ({ ...over, retryAtMs: endedAtMs }));
+  const { delayMs, backoff } = countCrash(saved.backoff, endedAtMs, sinceMs);
   const held = { ...over, saved: { ...saved, backoff }, retryAtMs: endedAtMs + delayMs };
   if (delayMs === 0) return withRecord(next, name, () => held);
   const where = `pod=${pod.name}_${pod.namespace}(${pod.uid})`;
@@ -158,6 +168,14 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
     })),
     events: withEvent(state.events, event, nowMs),
   };
+}
+
+/**
+ * When the run before the present one ended. A kubelet that stops a container to start it again does both in one look at the pod, and
+ * knows of no other end then.
+ */
+function previousEnd({ lastTerminated }: SavedContainer): number | undefined {
+  return lastTerminated && Date.parse(lastTerminated.finishedAt);
 }
 
 function isRestarted({ desired, end, containers }: PodState, record: ContainerRecord): boolean {
