@@ -9,6 +9,7 @@ const help = `Kip runs every pod on a machine of its own.
   kip explain     what decides whether a pod reaches another pod, a Service or an address (kip explain --help)
   kip price       which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost
   kip config      check a provider.yaml (kip config --help)
+  kip cleanup     list what kip has in its cloud, or end all of it (kip cleanup --help)
   kip iam         print the policy that kip needs on AWS (kip iam --help)
   kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
   kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
@@ -21,6 +22,7 @@ const commands: Readonly<Record<string, (args: readonly string[]) => Promise<voi
   status: async (args) => (await import("./local/status.ts")).status(args),
   local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
   config: async (args) => (await import("./config/check-config.ts")).configCommand(args),
+  cleanup: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
   explain: async (args) => (await import("./explain/explain.ts")).explain(args),
   iam: async (args) => (await import("./iam/iam.ts")).iamCommand(args),
   price: async (args) => (await import("./price/price.ts")).price(args),

@@ -18,6 +18,10 @@ export type ProviderErrorCode =
   | "IDENTITY_SECRET_INVALID"
   /** There is no place for the logs of finished pods. */
   | "LOG_ARCHIVE_FAILED"
+  /** A node that is to be removed has pods that have not ended. */
+  | "NODE_IN_USE"
+  /** A kip runs the node that is to be removed. */
+  | "NODE_RUNNING"
   /** Every machine that fits a pod costs more than its annotation allows. */
   | "PRICE_ABOVE_LIMIT"
   /** A pool of standby cells asks for a machine that there is none of. */

@@ -14,6 +14,13 @@ export {
   type CheckedConfig,
   type ProviderConfig,
 } from "./config/provider-config.ts";
+export { cleanUpInTurn, type CleanUpInTurnOptions } from "./cleanup/clean-up-in-turn.ts";
+export {
+  findLeftOvers,
+  type Installation,
+  type LeftOvers,
+  type OwnedInstance,
+} from "./cleanup/left-overs.ts";
 export { KipProvider } from "./provider.ts";
 export { findClusterDns, installCells, readClusterID } from "./cluster-facts.ts";
 export { CurrentTerm } from "./replicas/current-term.ts";

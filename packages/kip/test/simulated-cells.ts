@@ -1,7 +1,7 @@
 import { identityInUserData, SimulatedAgent } from "@kip/agent-api/testing";
 import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
 
-/** A cloud whose machines are agents that answer on addresses of loopback. */
+/** A cloud whose machines are agents that answer on addresses of loopback; one without user data has none. */
 export interface SimulatedCells extends AsyncDisposable {
   readonly cloud: SimulatedCloud;
 }
@@ -15,6 +15,7 @@ export function openSimulatedCells(subnet = 0): SimulatedCells {
       podIp: `10.44.${subnet}.${slot + 1}`,
     }),
     boot: ({ instance, userData }) => {
+      if (userData === "") return () => {};
       const host = instance.managementIp ?? "";
       const listening = SimulatedAgent.listen({ identity: identityInUserData(userData), host });
       void listening.then((agent) => agents.add(agent));

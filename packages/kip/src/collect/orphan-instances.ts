@@ -46,11 +46,11 @@ export class OrphanInstances {
     return orphans.length;
   }
 
-  /** An instance of an earlier version of kip names no cluster. */
-  #isOwn({ id, tags }: Instance): boolean {
+  #isOwn(instance: Instance): boolean {
     const { clusterID, logger } = this.#options;
-    const { [clusterTag]: cluster = clusterID } = tags;
-    if (cluster === clusterID) return true;
+    if (isOfCluster(instance, clusterID)) return true;
+    const { id, tags } = instance;
+    const { [clusterTag]: cluster = "" } = tags;
     if (!this.#reported.has(cluster))
       logger.error(
         "Left the instances of another cluster alone: it has this testing.controllerID",
@@ -63,4 +63,9 @@ export class OrphanInstances {
     this.#reported.add(cluster);
     return false;
   }
+}
+
+/** Whether kip launched an instance in this cluster. One of an earlier version of kip names no cluster. */
+export function isOfCluster({ tags }: Pick<Instance, "tags">, clusterID: string): boolean {
+  return (tags[clusterTag] ?? clusterID) === clusterID;
 }

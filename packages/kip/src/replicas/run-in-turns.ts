@@ -28,7 +28,12 @@ export interface RunInTurnsOptions extends TurnParts {
 }
 
 /** Namespace of the Lease: that of the nodes' own. */
-const namespace = "kube-node-lease";
+export const turnNamespace = "kube-node-lease";
+
+/** Name of the Lease that the kip of a node holds in its turn. */
+export function turnLease(nodeName: string): string {
+  return `${nodeName}.kip`;
+}
 
 /**
  * Runs one of several kips of a virtual node: the holder of the Lease `<node>.kip` works, the others wait. A kip that could not
@@ -39,11 +44,11 @@ const namespace = "kube-node-lease";
  */
 export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
   const { client, nodeName, durationMs = 15_000, clock, logger, signal } = options;
-  const name = `${nodeName}.kip`;
+  const name = turnLease(nodeName);
   const identity = `${hostname()}_${randomUUID()}`;
   const lease = createLeaderLease({
     client,
-    namespace,
+    namespace: turnNamespace,
     name,
     identity,
     durationMs,
@@ -51,7 +56,7 @@ export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
     logger,
   });
   while (!signal.aborted) {
-    logger.info("Waits for the Lease of the node", { lease: `${namespace}/${name}` });
+    logger.info("Waits for the Lease of the node", { lease: `${turnNamespace}/${name}` });
     const term = await lease.acquire(signal).catch((error: unknown) => {
       if (!signal.aborted) throw error;
     });

@@ -1,0 +1,41 @@
+import { formatBytes } from "@kip/base";
+import type { LeftOvers, OwnedInstance } from "@kip/kip";
+
+/** Whether an installation has something in its cloud that is paid for. */
+export function isCosting({ instances, volumes }: LeftOvers): boolean {
+  return instances.length > 0 || volumes.length > 0;
+}
+
+/** What an installation has, one thing a line, and a sentence that sums it up. */
+export function leftOversText(left: LeftOvers): string {
+  const { instances, volumes, cells } = left;
+  const lines = [
+    ...instances.map((instance) => {
+      const { id, instanceType, launchType, state, launchedAt } = instance;
+      return `instance ${id}  ${instanceType} ${launchType}  ${state}, since ${launchedAt}  ${placeOf(instance)}`;
+    }),
+    ...volumes.map(({ id, sizeBytes, name, attachedTo }) => {
+      const place = attachedTo === undefined ? "attached to none" : `attached to ${attachedTo}`;
+      return `volume ${id}  ${formatBytes(sizeBytes)}  "${name}", ${place}`;
+    }),
+  ];
+  return [...lines, summary(left, cells.length)].join("\n");
+}
+
+function placeOf({ cell, isOfThisCluster }: OwnedInstance): string {
+  if (cell) return `Cell ${cell.metadata.name}, node ${cell.spec.nodeName}`;
+  return isOfThisCluster
+    ? "no Cell"
+    : "of another cluster with this testing.controllerID: it stays";
+}
+
+function summary(left: LeftOvers, cells: number): string {
+  if (isCosting(left))
+    return `${count(left.instances.length, "instance")} and ${count(left.volumes.length, "volume")} cost money.`;
+  const rest = cells === 0 ? "" : ` ${count(cells, "Cell")} without an instance: kip deletes them.`;
+  return `Nothing that costs money: no instances, no volumes.${rest}`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}

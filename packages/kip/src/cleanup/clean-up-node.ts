@@ -1,0 +1,108 @@
+import { errorText, pause, type Clock } from "@kip/base";
+import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { ProviderError } from "../errors.ts";
+import { CellStore } from "../store/cell-store.ts";
+import { findLeftOvers, type Installation, type OwnedInstance } from "./left-overs.ts";
+
+/** Options of {@link cleanUpNode}. */
+export interface CleanUpOptions extends Installation {
+  readonly nodeName: string;
+  /** Ends the pods that the node still has, too. */
+  readonly endsPods: boolean;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Gets one sentence at the start of each step. */
+  readonly onProgress: (message: string) => void;
+}
+
+/**
+ * No event tells of an instance that was asked for and is not listed yet: EC2 lists a new instance within seconds. So the cloud is
+ * looked at again after this pause, milliseconds.
+ */
+const settleMs = 10_000;
+/** Instances of calls that were under way may appear in the first looks, but not in so many. */
+const maxLooks = 6;
+
+/**
+ * Removes a virtual node for good: the Node object, so that no pod is bound to it, then the instances of its Cells and those that
+ * no Cell stands for, then its Cells. Cells and instances of other nodes and clusters, and all volumes, stay. Each step may be repeated: what
+ * was begun is finished by the next call. Call it in the node's own turn, as no kip may run the node meanwhile.
+ *
+ * @returns whether all instances of the node have ended
+ * @throws {ProviderError} `NODE_IN_USE` if the node has pods that have not ended, unless they are to end, too
+ * @throws {CloudError | K8sError} if the cloud or the API does not answer
+ */
+export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
+  const { client, nodeName, endsPods, clock, signal, onProgress } = options;
+  if (!endsPods) await refuseWhileInUse(client, nodeName);
+  onProgress(`Deleting node "${nodeName}"`);
+  await ignoreNotFound(client.delete(paths.nodes(nodeName)));
+  for (let look = 0; look < maxLooks; look++) {
+    if (look > 0) await pause(settleMs, clock, signal);
+    signal.throwIfAborted();
+    const instances = await instancesOf(options);
+    await Promise.all(instances.map(async (each) => await end(each, options)));
+    signal.throwIfAborted();
+    await removeCells(options);
+    if (instances.length === 0 && look > 0) return true;
+  }
+  return false;
+}
+
+/** @throws {ProviderError} `NODE_IN_USE` */
+async function refuseWhileInUse(client: ApiClient, nodeName: string): Promise<void> {
+  const query = { fieldSelector: `spec.nodeName=${nodeName}` };
+  const { items } = await client.list<Pod>(paths.pods(), { query });
+  const names = items.filter(isInUse).map(({ metadata }) => nameOf(metadata));
+  if (names.length === 0) return;
+  const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
+  throw new ProviderError(
+    "NODE_IN_USE",
+    `Cannot remove node "${nodeName}": it has pods that have not ended: ${names.slice(0, 5).join(", ")}${more}`,
+    { remedy: `Move them first: kubectl drain ${nodeName}. Or give --end-pods to end them` },
+  );
+}
+
+/** Whether a pod is lost with its node. Those of DaemonSets belong to the node, and `kubectl drain` leaves them, too. */
+function isInUse({ metadata, status }: Pod): boolean {
+  const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
+  return !hasEnded && !metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet");
+}
+
+function nameOf(metadata: Pod["metadata"]): string {
+  return `${metadata.namespace ?? ""}/${metadata.name ?? ""}`;
+}
+
+/** Instances of the node's Cells, and those of the installation in this cluster that no Cell stands for. */
+async function instancesOf(options: CleanUpOptions): Promise<readonly OwnedInstance[]> {
+  const { instances } = await findLeftOvers(options);
+  return instances.filter(({ cell, isOfThisCluster }) =>
+    cell === undefined ? isOfThisCluster : cell.spec.nodeName === options.nodeName,
+  );
+}
+
+/** Never throws: an instance that cannot be ended holds up no other one, and is tried again at the next look. */
+async function end(
+  { id, name }: OwnedInstance,
+  { driver, signal, onProgress }: Pick<CleanUpOptions, "driver" | "signal" | "onProgress">,
+): Promise<void> {
+  onProgress(`Ending instance ${id} of "${name}"`);
+  try {
+    await driver.terminate(id);
+    await driver.waitForTerminated(id, signal);
+  } catch (error) {
+    onProgress(`Could not end instance ${id}: ${errorText(error)}`);
+  }
+}
+
+/** Removes the node's Cells whose instances are gone. */
+async function removeCells(options: CleanUpOptions): Promise<void> {
+  const store = new CellStore(options.client);
+  const { instances, cells } = await findLeftOvers(options);
+  const running = new Set(instances.map(({ token }) => token));
+  const ended = cells.filter(
+    ({ metadata, spec }) => spec.nodeName === options.nodeName && !running.has(metadata.uid),
+  );
+  for (const cell of ended) await store.remove(cell);
+}
