@@ -47,6 +47,7 @@ export { limitSeconds } from "./longest-seconds.ts";
 export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
 export {
   decodePodReport,
+  maxEvents,
   type ContainerReport,
   type PodEventReport,
   type PodReport,
@@ -55,5 +56,5 @@ export {
 } from "./pod-report.ts";
 export type { AgentProcessExit } from "./relay-process.ts";
 export { runsAgain, runsAgainWhenKilled, type OwnRestartPolicy } from "./restart-policy.ts";
-export { agentPort, apiVersion, cellServerName } from "./routes.ts";
+export { agentPort, apiVersion, cellServerName, maxBodyBytes } from "./routes.ts";
 export { waitForAgent, type WaitForAgentOptions } from "./wait-for-agent.ts";

@@ -8,7 +8,7 @@ const maxContainers = 1000;
 /** Groups of a container's first process that are reported. */
 const maxGroups = 1000;
 /** Events that a report may have, of which the newest are decoded. */
-const keptEvents = 100;
+export const maxEvents = 400;
 
 /** As int32: with more than the API's objects can hold in it, a pod's status could not be written. */
 const count = between(int32, 0, 2 ** 31 - 1);
@@ -114,8 +114,8 @@ export const decodePodReport = object({
   /** A resize that cannot be done, and one that has been begun. */
   resizePending: optional(resize),
   resizeInProgress: optional(resize),
-  /** Events since the pod came to this cell, oldest first, the last 100. */
-  events: newest(keptEvents, event),
+  /** Events since the pod came to this cell, oldest first: the last 100, more of a pod of many containers. */
+  events: newest(maxEvents, event),
   /** Durations of the start's phases in milliseconds, as far as they are known. */
   timingsMs: object({ pull: durationMs, unpack: durationMs, start: durationMs }),
   /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */

@@ -23,6 +23,12 @@
  */
 export const agentPort = 6421;
 
+/**
+ * The largest body that the agent takes, bytes of JSON: of `PUT /v1/pod` with the content of ConfigMaps and Secrets in base64, so
+ * these may have three quarters of it. One of this size was seen to cost the agent some 50 MiB of memory.
+ */
+export const maxBodyBytes = 8 * 1024 * 1024;
+
 /** Version segment of every path. */
 export const apiVersion = "v1";
 

@@ -22,6 +22,8 @@ export type ProviderErrorCode =
   | "NODE_IN_USE"
   /** A kip runs the node that is to be removed. */
   | "NODE_RUNNING"
+  /** A pod with the content of its volumes and variables is larger than what an agent takes. */
+  | "POD_TOO_LARGE"
   /** Every machine that fits a pod costs more than its annotation allows. */
   | "PRICE_ABOVE_LIMIT"
   /** A pool of standby cells asks for a machine that there is none of. */

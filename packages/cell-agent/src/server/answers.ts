@@ -1,5 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
-import { AgentError, type AgentErrorCode } from "@kip/agent-api";
+import { AgentError, maxBodyBytes, type AgentErrorCode } from "@kip/agent-api";
 import { errorText, isRetryable, DecodeError } from "@kip/base";
 
 /** Status of an answer by error code; every other code is 500. */
@@ -13,8 +13,6 @@ const statusByCode: Readonly<Partial<Record<AgentErrorCode, number>>> = {
   AGENT_CONTAINER_NOT_RUNNING: 409,
   AGENT_REQUEST_TOO_LARGE: 413,
 };
-
-const maxBodyBytes = 8 * 1024 * 1024;
 
 /** Answers with a JSON document, or with no body if there is none. */
 export function answerJson(stream: ServerHttp2Stream, status: number, value?: unknown): void {

@@ -1,5 +1,6 @@
 import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
+import { checkPodSize } from "../../dispatch/document-size.ts";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
@@ -16,9 +17,11 @@ export async function createCell(
 ): Promise<CellChange | undefined> {
   const { onEvent } = tools;
   const { state, change } = context;
-  const { pod } = required(state().pod.resolved, "the pod is not known");
+  const resolved = required(state().pod.resolved, "the pod is not known");
+  const { pod } = resolved;
   const volumes = unsupportedVolumes(pod);
   if (volumes.length > 0) throw volumesUnsupported(volumes);
+  checkPodSize(resolved);
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);
     if (taken.kind === "ended") return taken;

@@ -2,6 +2,7 @@ import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
+import { checkDocumentSize } from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -47,7 +48,9 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     activeForMs: activeFor(state(), clock.now()),
     ended: new Set(Object.keys(state().containers.ended)),
   });
-  if (state().cell.status.phase !== "Claimed") {
+  const isOnCell = state().cell.status.phase === "Claimed";
+  checkDocumentSize(document, { isOnCell });
+  if (!isOnCell) {
     await growDisk(tools, context);
     await claim(tools, context, podIPs[0] ?? "");
     for (const { reason, message } of resolvConf(resolved.pod, dns).problems)

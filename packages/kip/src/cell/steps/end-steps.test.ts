@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
+import { AgentError, maxBodyBytes, type AgentClient, type PodReport } from "@kip/agent-api";
 import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
@@ -235,6 +235,15 @@ describe("createCell()", () => {
     const { tools, cell, created } = start(pod, away);
     await cell.run((context) => createCell(tools, context));
     assert.deepEqual([created, cell.state.end.podEnd?.phase], [[], "Succeeded"]);
+  });
+
+  it("creates no cell for a pod that no agent would take, and says why", async () => {
+    const pod = podOf("Always", { main: running });
+    const large = { metadata: { ...pod.metadata, annotations: { a: "x".repeat(maxBodyBytes) } } };
+    const { tools, cell, created } = start({ ...pod, ...large }, away);
+    const failed = cell.run((context) => createCell(tools, context));
+    await assert.rejects(failed, { code: "POD_TOO_LARGE" });
+    assert.deepEqual(created, []);
   });
 
   it("does not start a pod of restartPolicy Never again", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { AgentClient, DesiredPod, PodReport } from "@kip/agent-api";
+import { maxBodyBytes, type AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
@@ -97,6 +97,20 @@ describe("dispatch()", () => {
     await send();
     await send();
     assert.deepEqual(problems, ["p MissingClusterDNS"]);
+  });
+
+  it("sends none that the agent would not take, and says what becomes of a pod that is there", async () => {
+    const pod = podWith({ metadata: { uid: "p", annotations: { a: "x".repeat(maxBodyBytes) } } });
+    const fresh = start({}, pod);
+    await assert.rejects(fresh.send(), { code: "POD_TOO_LARGE", remedy: /of the pod$/ });
+    // Before it counts as sent: the condition of the pod can say why it waits.
+    assert.deepEqual([fresh.sent, fresh.written], [[], []]);
+    const grown = start({ cell: { status: { phase: "Claimed" } } }, pod);
+    await assert.rejects(grown.send(), {
+      code: "POD_TOO_LARGE",
+      remedy: /tokens are not renewed$/,
+    });
+    assert.deepEqual(grown.sent, []);
   });
 
   it("sends a newer document although the clock was set back", async () => {
