@@ -51,6 +51,13 @@ describe("imageVolumes()", () => {
     assert.ok(!fs.existsSync(place("volumes")));
   });
 
+  it("leaves out what leads to the root through a link, as it does the root", async () => {
+    fs.symlinkSync("/", place("rootfs/all"));
+    fs.symlinkSync("var/../..", place("rootfs/above"));
+    assert.deepEqual(await make(["/all", "/above", "/all/var/.."]), []);
+    assert.ok(!fs.existsSync(place("volumes")));
+  });
+
   it("makes one of each", async () => {
     const mounts = await make(["/a", "/b", "/a/", "/b"].map((name) => path.posix.normalize(name)));
     assert.equal(new Set(mounts.map(({ source }) => source)).size, mounts.length);

@@ -30,6 +30,7 @@ export async function imageVolumes(options: {
   const mounts: ContainerMount[] = [];
   for (const destination of wanted) {
     if (destination === "/" || taken.has(destination) || isOwn(destination)) continue;
+    if (leadsToRoot(rootfs, destination)) continue;
     const source = path.join(directory, String(mounts.length));
     makeFolderSync(source, 0o755, { recursive: true });
     fs.chownSync(source, owner, owner);
@@ -41,6 +42,14 @@ export async function imageVolumes(options: {
 
 function isOwn(destination: string): boolean {
   return ownPlaces.some((place) => destination === place || destination.startsWith(`${place}/`));
+}
+
+/** Whether links of the image lead from here to its root, which a mount would hide. */
+function leadsToRoot(rootfs: string, place: string): boolean {
+  using pinned = pinInRoot(rootfs, place);
+  if (!pinned) return false;
+  const [found, root] = [fs.statSync(pinned.path), fs.statSync(rootfs)];
+  return found.dev === root.dev && found.ino === root.ino;
 }
 
 /** Copies a directory of the image with its owner and mode, links as links; does nothing if there is none. */
