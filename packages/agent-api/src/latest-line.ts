@@ -3,7 +3,7 @@ import { AgentError } from "./errors.ts";
 
 /**
  * The longest line {@link LatestLine} takes, bytes: a pod of a thousand containers, or a hundred events and some
- * termination messages of the longest kind.
+ * termination messages of the longest kind. An agent keeps more events only where these are shorter.
  */
 export const maxLineBytes = 512 * 1024;
 

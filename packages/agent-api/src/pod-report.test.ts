@@ -100,10 +100,10 @@ describe("decodePodReport()", () => {
     assert.equal(terminated?.reason.length, 128);
   });
 
-  it("hostile cell: has the newest hundred events at most", () => {
+  it("hostile cell: has the newest four hundred events at most", () => {
     const events = Array.from({ length: 5000 }, (_, index) => ({ ...event, sequence: index }));
     const decoded = decodePodReport({ ...report, events }, "").events;
-    assert.deepEqual([decoded.length, decoded[0]?.sequence], [100, 4900]);
+    assert.deepEqual([decoded.length, decoded[0]?.sequence], [400, 4600]);
   });
 
   it("hostile cell: is a report or no report, whatever is in it", () => {

@@ -207,6 +207,21 @@ describe("reduce()", () => {
     assert.deepEqual(after(end(0), end(30_000)).end, { endMs: 2000 });
   });
 
+  it("keeps all events of a start of many containers", () => {
+    const containers = Array.from({ length: 30 }, (_, n) => container(`c${n}`));
+    const put = { kind: "put", pod: desiredPod({ containers }), nowMs: 0, monotonicMs } as const;
+    const events = (message: string): readonly PodChange[] =>
+      Array.from({ length: 120 }, () => {
+        const event = { type: "Normal", reason: "R", message } as const;
+        return { kind: "event", event, nowMs: 0 };
+      });
+    const keptOf = (message: string): number =>
+      [put, ...events(message)].reduce<PodState>(reduce, noPod).events.length;
+    assert.equal(keptOf("Started"), 120);
+    assert.equal(keptOf("x".repeat(5000)), 100);
+    assert.equal(after(...events("Started")).events.length, 100);
+  });
+
   it("adds up the phases of the start", () => {
     const pulled = { ...ready(name), timingsMs: { unpack: 20 }, monotonicMs: 100 } as PodChange;
     const later = started(0).map((change) =>

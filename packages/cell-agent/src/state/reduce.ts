@@ -35,7 +35,7 @@ function withResizeSettled(state: PodState, nowMs: number): PodState {
   return {
     ...state,
     allocation: end.allocation,
-    events: withEvent(state.events, end.event, nowMs),
+    events: withEvent(state, end.event, nowMs),
   };
 }
 
@@ -51,7 +51,7 @@ function applied(state: PodState, change: PodChange): PodState {
       return { ...state, end, reason: change.reason ?? state.reason };
     }
     case "event":
-      return { ...state, events: withEvent(state.events, change.event, change.nowMs) };
+      return { ...state, events: withEvent(state, change.event, change.nowMs) };
     case "prepared":
       return { ...state, resources: change.resources };
     case "devicesGiven":
@@ -166,7 +166,7 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
       ...held,
       waiting: { reason: "CrashLoopBackOff", message },
     })),
-    events: withEvent(state.events, event, nowMs),
+    events: withEvent(state, event, nowMs),
   };
 }
 
