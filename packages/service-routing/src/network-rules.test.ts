@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
-import { bucketCount, bucketOf, type ServiceView } from "@kip/network-view";
+import { bucketCount, bucketOf, unknownSums, type ServiceView } from "@kip/network-view";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { blockWork } from "./in-blocks.ts";
 import { NetworkRules } from "./network-rules.ts";
@@ -221,6 +221,53 @@ describe("NetworkRules", () => {
     await assert.rejects(rules.apply({ ...change, services }));
     await rules.apply(change);
     assert.match(texts.join(""), /^add element ip \w+ services \{ 10\.96\.0\.1 /m);
+  });
+
+  it("gives no sum of a bucket while a change of it is taken, or waits", async () => {
+    const clock = new ManualClock();
+    const hanging = Promise.withResolvers<void>();
+    const state = { fails: false };
+    const rules = new NetworkRules({
+      ...options,
+      clock,
+      runNft: async () => await Promise.resolve(""),
+      forget: async () => {
+        if (!state.fails) return await hanging.promise;
+        state.fails = false;
+        throw new Error("no socat");
+      },
+    });
+    const of = (count: number, first: number): ServiceView => {
+      const addresses = Array.from({ length: count }, (_, i) => `10.${first}.${i >> 8}.${i & 255}`);
+      const endpoints = addresses.map((address) => `${address}:53`);
+      return { ...view, ports: [{ name: "", protocol: "UDP", port: 53, endpoints }] };
+    };
+    const differs = async (
+      services: Map<string, ServiceView>,
+    ): Promise<{ taken: Promise<void> }> => {
+      const bucket = bucketOf("ns/small");
+      const before = rules.sums[bucket];
+      const taken = rules.apply({ ...change, services });
+      await setImmediate();
+      assert.notEqual(rules.sums[bucket], before);
+      return { taken };
+    };
+    const both = (first: number): Map<string, ServiceView> =>
+      new Map([
+        ["ns/large", of(4000, first)],
+        ["ns/small", { ...of(1, first), clusterIps: ["10.96.0.2"] }],
+      ]);
+    await rules.apply({ ...change, services: both(1) });
+    state.fails = true;
+    const { taken } = await differs(both(2));
+    await taken;
+    await clock.advance(1000); // forgetting is tried again, and takes its time
+    const later = await differs(new Map([["ns/small", of(1, 3)]]));
+    await setImmediate();
+    hanging.resolve();
+    await later.taken;
+    const bucket = bucketOf("ns/small");
+    assert.notEqual(rules.sums[bucket], unknownSums()[bucket], "it is known again");
   });
 
   it("forgets groups of an earlier connection", async () => {

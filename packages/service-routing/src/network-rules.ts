@@ -77,6 +77,8 @@ export class NetworkRules {
   #policyTable: PolicyTable = policyTables[0];
   /** Buckets of Services that have not come, while the rules of an earlier process stay in force. */
   readonly #missing = new Set<number>();
+  /** Buckets of each change that waits or is being taken: what is known of them is not what will be. */
+  readonly #coming = new Set<ReadonlySet<number>>();
   /** Until rules are in force that lead no flow there, and the kernel has forgotten it. */
   readonly #stale = new StaleList();
   /** How often forgetting has failed since it last worked. */
@@ -98,11 +100,15 @@ export class NetworkRules {
     if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
 
-  /** Sums of the Services that are known, for whatever sends changes: buckets that differ are sent whole. See `TableDigest`. */
+  /**
+   * Sums of the Services that are known, for whatever sends changes: buckets that differ are sent whole. See `TableDigest`. A bucket of
+   * which a change is not taken yet differs in any case: another connection would take the sum of before for what is in force.
+   */
   get sums(): readonly number[] {
     const unknown = unknownSums();
+    const isComing = (bucket: number): boolean => [...this.#coming].some((of) => of.has(bucket));
     return this.#services.sums.map((sum, bucket) =>
-      this.#missing.has(bucket) ? (unknown[bucket] ?? 0) : sum,
+      this.#missing.has(bucket) || isComing(bucket) ? (unknown[bucket] ?? 0) : sum,
     );
   }
 
@@ -112,7 +118,13 @@ export class NetworkRules {
    * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
    */
   async apply(change: ViewChange): Promise<void> {
-    await this.#queue.run(async () => await this.#apply(change));
+    const buckets = new Set([...change.buckets, ...[...change.services.keys()].map(bucketOf)]);
+    this.#coming.add(buckets);
+    try {
+      await this.#queue.run(async () => await this.#apply(change));
+    } finally {
+      this.#coming.delete(buckets);
+    }
   }
 
   /** Goes on from the tables that were prepared, once: commands for the first change, if there are such tables. */

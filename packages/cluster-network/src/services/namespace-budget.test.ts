@@ -157,7 +157,7 @@ describe("costOf()", () => {
     }));
     const sourceRanges = list(255, (i) => `10.${i}.0.0/16`);
     const view = { clusterIps: [], loadBalancerIps: ["192.0.2.1"], sourceRanges, ports };
-    assert.equal(costOf("a/b", view).elements, 100 + 255 + 100);
+    assert.equal(costOf("a/b", view).elements, 20 + 100 + 255 + 100);
   });
 
   it("counts the bytes of the line as it is sent", () => {
@@ -184,6 +184,8 @@ describe("costOf()", () => {
     };
     assert.equal(costOf("a/b", view).elements, 11);
     assert.equal(costOf("a/b", withNodePort).elements, 41);
-    assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 201);
+    assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 1 + 20 + 10 * 40);
+    const both = { ...withNodePort, affinitySeconds: 10, isExternalLocal: true };
+    assert.equal(costOf("a/b", both).elements, 1 + 40 + 10 * 40);
   });
 });

@@ -14,8 +14,8 @@ export interface ServiceCost {
  */
 export const mostOfNamespaceCost: ServiceCost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
 
-/** An endpoint of a Service with session affinity has a chain and a set, which nft needs about 20 KB for. */
-const affinityElements = 20;
+/** An endpoint of a Service with session affinity has a chain and a set of its own: nft looks at all of them for each command, too. */
+const affinityElements = 2 * limits.chainElements;
 
 /**
  * What one Service takes, whatever addresses it loses to others. Cells have one element for each address and port, and one for each
@@ -70,7 +70,10 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const isOutside = external > 0 || port.nodePort !== undefined;
     const hasChain =
       hasAffinity || isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
-    const chains = hasAffinity || !hasChain || anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
+    const chains =
+      (hasChain && anywhere > 0 ? 1 : 0) +
+      (isOutside && isExternalLocal && anywhere > 0 ? 1 : 0) +
+      (hasAffinity && isInternalLocal && local > 0 ? 1 : 0);
     const chain =
       chains * limits.chainElements +
       (hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0);
@@ -79,7 +82,7 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
   };
   const balancers = count(view.loadBalancerIps);
   const ranges = balancers === 0 ? 0 : count(view.sourceRanges);
-  const firewall = ranges === 0 ? 0 : ranges + balancers * view.ports.length;
+  const firewall = ranges === 0 ? 0 : limits.chainElements + ranges + balancers * view.ports.length;
   return view.ports.reduce((sum, port) => sum + ofPort(port), firewall);
 }
 
