@@ -192,6 +192,72 @@ describe("Services", () => {
     assert.ok(at("delete element") >= 0);
     assert.ok(at("delete element") <= at("add element"));
   });
+
+  it("fills a new table with all ports of all Services, wherever a part ends", () => {
+    const endpoints = (count: number): string[] =>
+      Array.from({ length: count }, (_, i) => `10.1.0.${i + 1}:80`);
+    const ports = Array.from({ length: 100 }, (_, i) => {
+      return {
+        name: `p${i}`,
+        protocol: "TCP",
+        port: 80 + i,
+        endpoints: endpoints(100 + i),
+      } as const;
+    });
+    const services = new Services(place);
+    const all = ["10.96.0.1", "10.96.0.2"].map(
+      (address, i) => [`ns/s${i}`, { clusterIps: [address], ports }] as const,
+    );
+    resultOf(services.change(new Map(all)));
+    const texts = textsOf(services.rebuild("kip_services_a"));
+    assert.ok(texts.length > 3);
+    const chains = new Set<string>();
+    const found = new Set<string>();
+    for (const text of texts) {
+      for (const [, chain = ""] of text.matchAll(/^add chain \S+ \S+ (balance\S+)/gm))
+        chains.add(chain);
+      for (const [, address = "", port = "", chain = ""] of text.matchAll(
+        /([\d.]+) \. tcp \. (\d+) : goto ([^ ,]+)/g,
+      )) {
+        assert.ok(chains.has(chain), chain);
+        found.add(`${address}:${port}`);
+      }
+    }
+    assert.equal(found.size, 2 * ports.length);
+  });
+
+  it("gives up what others get before anybody gets it, however much text that is", () => {
+    const of = (address: string, subnet: number): ServiceView => ({
+      clusterIps: [],
+      externalIps: [address],
+      ports: [
+        {
+          name: "",
+          protocol: "TCP",
+          port: 80,
+          endpoints: Array.from({ length: 5000 }, (_, i) => `10.${subnet}.${i >> 8}.${i & 255}:80`),
+        },
+      ],
+    });
+    const both = (a: string, b: string): ReadonlyMap<string, ServiceView> =>
+      new Map([
+        ["ns/a", of(a, 2)],
+        ["ns/b", of(b, 3)],
+      ]);
+    const services = new Services(place);
+    resultOf(services.change(both("192.0.2.1", "192.0.2.2")));
+    const { texts } = resultOf(services.change(both("192.0.2.2", "192.0.2.1")));
+    assert.ok(texts.length > 1, "one transaction would show nothing");
+    const lines = texts.join("").split("\n");
+    for (const address of ["192.0.2.1", "192.0.2.2"]) {
+      const at = (verb: string): number =>
+        lines.findIndex(
+          (line) =>
+            line.startsWith(`${verb} element ip kip_services_a services`) && line.includes(address),
+        );
+      assert.ok(at("delete") >= 0 && at("delete") < at("add"), address);
+    }
+  });
 });
 
 describe("arrange()", () => {

@@ -78,7 +78,8 @@ export class Services {
   }
 
   /**
-   * Takes changes. Each text goes to nft as one transaction; a Service is never in two of them.
+   * Takes changes. Each text goes to nft as one transaction; a Service is never in two of them, unless it gives something up and gets
+   * something that another one gives up.
    *
    * A step is at most one port of a Service in one family, or the reading or writing of one Service; it gives how many endpoints it has
    * looked at.
@@ -92,16 +93,16 @@ export class Services {
     const texts: string[] = [];
     const stale: StaleFlows[] = [];
     let batch = this.#batch();
-    for (const [key, next] of this.#inOrder(changes)) {
+    for (const { key, next, without } of this.#inOrder(changes)) {
       const before = this.#known(key);
       const work = 1 + endpointsOf(before.view) + endpointsOf(next);
       yield work;
       const view = next && (yield* arranged(before.view, next));
-      const after = { view, lost: this.#lostOf(key, next) };
+      const after = { view, lost: new Set([...this.#lostOf(key, next), ...without]) };
       for (const flows of staleFlows(before, after, isPending)) stale.push(flows);
       yield work;
       for (const [index, family] of this.#families.entries())
-        yield* this.#addChange(batch[index], { family, key, before, after });
+        yield* this.#addChange(() => batch[index], { family, key, before, after });
       this.#store(key, before.view, after);
       yield work;
       if (batch.reduce((sum, { size }) => sum + size, 0) < batchCharacters) continue;
@@ -144,18 +145,50 @@ export class Services {
    * The changes, and the Services that get or lose something by them. What gives something up comes first: it may be another
    * one's now.
    */
-  #inOrder(changes: ServiceChanges): readonly (readonly [string, ServiceView | undefined])[] {
+  #inOrder(changes: ServiceChanges): readonly Step[] {
     const affected = new Set<string>();
     const giving = new Set<string>();
+    const given = new Set<string>();
     for (const [key, next] of changes) {
       const [before, after] = [claimsOf(this.#head(key)), claimsOf(next)];
-      if ([...before].some((claim) => !after.has(claim))) giving.add(key);
+      for (const claim of before) {
+        if (after.has(claim)) continue;
+        giving.add(key);
+        given.add(claim);
+      }
       for (const other of this.#claims.replace(key, before, after)) affected.add(other);
     }
     const others = [...affected].filter((key) => !changes.has(key));
-    for (const key of others) if (this.#lostOf(key, this.#head(key)).size > 0) giving.add(key);
     const all = [...changes, ...others.map((key) => [key, this.#view(key)] as const)];
-    return all.sort(([a], [b]) => Number(giving.has(b)) - Number(giving.has(a)));
+    for (const [key, next] of all)
+      for (const claim of this.#lostOf(key, next)) {
+        giving.add(key);
+        given.add(claim);
+      }
+    const steps = all.map(([key, next]) => {
+      return { key, next, without: giving.has(key) ? this.#got(key, next, given) : none };
+    });
+    return [
+      ...steps.filter(({ key }) => giving.has(key)),
+      ...steps.filter(({ key }) => !giving.has(key)),
+      // They have given up what others get, and get what others have given up.
+      ...steps
+        .filter(({ without }) => without.size > 0)
+        .map((step) => ({ ...step, without: none })),
+    ];
+  }
+
+  /** What a Service gets of claims that others may have given up. */
+  #got(
+    key: string,
+    next: ServiceView | undefined,
+    given: ReadonlySet<string>,
+  ): ReadonlySet<string> {
+    const [before, after] = [claimsOf(this.#head(key)), claimsOf(next)];
+    const [hadNot, hasNot] = [this.#lost.get(key) ?? none, this.#lostOf(key, next)];
+    const isNew = (claim: string): boolean =>
+      !hasNot.has(claim) && (!before.has(claim) || hadNot.has(claim));
+    return new Set([...after].filter((claim) => given.has(claim) && isNew(claim)));
   }
 
   #batch(): readonly TableChange[] {
@@ -188,7 +221,7 @@ export class Services {
     for (const key of this.#views.keys()) {
       const after = this.#known(key);
       yield 1 + endpointsOf(after.view);
-      for (const work of this.#addChange(batch, { family, key, before: nothing, after })) {
+      for (const work of this.#addChange(() => batch, { family, key, before: nothing, after })) {
         yield work;
         if (batch.size < batchCharacters) continue;
         yield batch.text();
@@ -198,8 +231,9 @@ export class Services {
     if (batch.size > 0) yield batch.text();
   }
 
+  /** @param table what the next part goes to: it may be another one after each step */
   *#addChange(
-    table: TableChange | undefined,
+    table: () => TableChange | undefined,
     change: {
       readonly family: Family;
       readonly key: string;
@@ -208,8 +242,8 @@ export class Services {
     },
   ): Generator<number> {
     for (const { before, after, work } of changedRules({ ...change, place: this.#place })) {
-      table?.add(emptyRuleSet, this.#missingChains(after, change.family));
-      table?.add(before, after);
+      table()?.add(emptyRuleSet, this.#missingChains(after, change.family));
+      table()?.add(before, after);
       yield work;
     }
   }
@@ -256,7 +290,17 @@ export class Services {
   }
 }
 
-const nothing: ClaimedService = { view: undefined, lost: new Set() };
+/** A Service that is taken. */
+interface Step {
+  readonly key: string;
+  readonly next: ServiceView | undefined;
+  /** Claims that it gets by a later step. */
+  readonly without: ReadonlySet<string>;
+}
+
+const none: ReadonlySet<string> = new Set();
+
+const nothing: ClaimedService = { view: undefined, lost: none };
 
 function otherTable(name: ServiceTable): ServiceTable {
   return name === serviceTables[0] ? serviceTables[1] : serviceTables[0];

@@ -187,5 +187,7 @@ describe("costOf()", () => {
     assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 1 + 20 + 10 * 40);
     const both = { ...withNodePort, affinitySeconds: 10, isExternalLocal: true };
     assert.equal(costOf("a/b", both).elements, 1 + 40 + 10 * 40);
+    const inside = { ...view, affinitySeconds: 10, isInternalLocal: true };
+    assert.equal(costOf("a/b", inside).elements, 1, "no endpoint is on the node");
   });
 });

@@ -68,15 +68,21 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const isShared = (external - 1) * anywhere > limits.chainElements;
     const isLookedUp = !hasAffinity && !isExternalLocal && !isShared;
     const isOutside = external > 0 || port.nodePort !== undefined;
+    // With affinity, each list that is led to has chains and sets of its own.
+    const affine = (isOutside || !isInternalLocal ? anywhere : 0) + (isInternalLocal ? local : 0);
     const hasChain =
-      hasAffinity || isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
+      (hasAffinity && affine > 0) ||
+      isShared ||
+      port.nodePort !== undefined ||
+      (isOutside && isExternalLocal);
     const chains =
-      (hasChain && anywhere > 0 ? 1 : 0) +
+      (hasChain && anywhere > 0 && (isOutside || !isInternalLocal) ? 1 : 0) +
       (isOutside && isExternalLocal && anywhere > 0 ? 1 : 0) +
       (hasAffinity && isInternalLocal && local > 0 ? 1 : 0);
     const chain =
       chains * limits.chainElements +
-      (hasChain ? (anywhere + local) * (hasAffinity ? affinityElements : 1) : 0);
+      (hasAffinity ? affine * affinityElements : 0) +
+      (hasChain ? (hasAffinity ? local : anywhere + local) : 0);
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
   };
