@@ -68,21 +68,9 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const isShared = (external - 1) * anywhere > limits.chainElements;
     const isLookedUp = !hasAffinity && !isExternalLocal && !isShared;
     const isOutside = external > 0 || port.nodePort !== undefined;
-    // With affinity, each list that is led to has chains and sets of its own.
-    const affine = (isOutside || !isInternalLocal ? anywhere : 0) + (isInternalLocal ? local : 0);
-    const hasChain =
-      (hasAffinity && affine > 0) ||
-      isShared ||
-      port.nodePort !== undefined ||
-      (isOutside && isExternalLocal);
-    const chains =
-      (hasChain && anywhere > 0 && (isOutside || !isInternalLocal) ? 1 : 0) +
-      (isOutside && isExternalLocal && anywhere > 0 ? 1 : 0) +
-      (hasAffinity && isInternalLocal && local > 0 ? 1 : 0);
-    const chain =
-      chains * limits.chainElements +
-      (hasAffinity ? affine * affinityElements : 0) +
-      (hasChain ? (hasAffinity ? local : anywhere + local) : 0);
+    const lists = { anywhere, local, isOutside, isExternalLocal, isInternalLocal };
+    const hasChain = isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
+    const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
   };
@@ -90,6 +78,34 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
   const ranges = balancers === 0 ? 0 : count(view.sourceRanges);
   const firewall = ranges === 0 ? 0 : limits.chainElements + ranges + balancers * view.ports.length;
   return view.ports.reduce((sum, port) => sum + ofPort(port), firewall);
+}
+
+/** The lists of endpoints that a port may be led to. */
+interface EndpointLists {
+  /** How many there are in the cluster. */
+  readonly anywhere: number;
+  /** How many of them are on the node. */
+  readonly local: number;
+  /** Whether the port is reached by other addresses than the Service's own. */
+  readonly isOutside: boolean;
+  readonly isExternalLocal: boolean;
+  readonly isInternalLocal: boolean;
+}
+
+/** Elements that the chains of a port count as. */
+function ofChains({ anywhere, local, isExternalLocal }: EndpointLists): number {
+  const chains = anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
+  return chains * limits.chainElements + anywhere + local;
+}
+
+/** The same with session affinity: each list that is led to has chains and sets of its own. */
+function ofAffinity(lists: EndpointLists): number {
+  const { anywhere, local, isOutside, isExternalLocal, isInternalLocal } = lists;
+  const led = isOutside || !isInternalLocal ? anywhere : 0;
+  const ledLocally = isInternalLocal ? local : 0;
+  const chains = [led > 0, isOutside && isExternalLocal && anywhere > 0, ledLocally > 0];
+  const count = chains.filter(Boolean).length;
+  return count * limits.chainElements + (led + ledLocally) * affinityElements + local;
 }
 
 function isIPv6(text: string): boolean {
