@@ -160,8 +160,9 @@ function size(length: number) {
 
 type Batch = readonly (readonly [string, ServiceView | undefined])[];
 
-function check(batches: readonly Batch[]): void {
-  const services = new Services(place);
+/** @param partCharacters where a transaction ends, as Services have it */
+function check(batches: readonly Batch[], partCharacters?: number): void {
+  const services = new Services(place, [], partCharacters);
   const kernel = new Kernel();
   for (const batch of batches)
     for (const text of resultOf(services.change(new Map(batch))).texts) kernel.apply(text);
@@ -173,10 +174,23 @@ function check(batches: readonly Batch[]): void {
 describe("Services, by a model of the kernel", () => {
   it("has after any changes what a new table has, and no change fails", () => {
     const steps = fc.array(fc.array(change, { minLength: 1, maxLength: 4 }), { maxLength: 12 });
-    fc.assert(fc.property(steps, check), { numRuns: 200 });
+    fc.assert(
+      fc.property(steps, (batches) => check(batches)),
+      { numRuns: 200 },
+    );
   });
 
   it("has that after changes of endpoints alone, few and many", () => {
-    fc.assert(fc.property(endpointChanges, check), { numRuns: 200 });
+    fc.assert(
+      fc.property(endpointChanges, (batches) => check(batches)),
+      { numRuns: 200 },
+    );
+  });
+
+  it("has that wherever a transaction ends", () => {
+    const steps = fc.array(fc.array(change, { minLength: 1, maxLength: 4 }), { maxLength: 12 });
+    const parts = fc.constantFrom(1, 1000);
+    fc.assert(fc.property(steps, parts, check), { numRuns: 200 });
+    fc.assert(fc.property(endpointChanges, parts, check), { numRuns: 100 });
   });
 });

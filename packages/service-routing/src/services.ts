@@ -55,9 +55,19 @@ export class Services {
   #balanced = new Map<Family, Set<number>>();
   #table: ServiceTable = serviceTables[0];
 
-  /** @param balanced for which numbers of endpoints the table in force has shared chains already; default none */
-  constructor(place: RoutingPlace, balanced: readonly number[] = []) {
+  readonly #partCharacters: number;
+
+  /**
+   * @param balanced for which numbers of endpoints the table in force has shared chains already; default none
+   * @param partCharacters a text ends when it has so many characters, 1 or more; default 256 Ki
+   */
+  constructor(
+    place: RoutingPlace,
+    balanced: readonly number[] = [],
+    partCharacters: number = batchCharacters,
+  ) {
     this.#place = place;
+    this.#partCharacters = partCharacters;
     this.#families = familiesOf(place);
     for (const family of this.#families) this.#balanced.set(family, new Set(balanced));
   }
@@ -105,7 +115,7 @@ export class Services {
         yield* this.#addChange(() => batch[index], { family, key, before, after });
       this.#store(key, before.view, after);
       yield work;
-      if (batch.reduce((sum, { size }) => sum + size, 0) < batchCharacters) continue;
+      if (batch.reduce((sum, { size }) => sum + size, 0) < this.#partCharacters) continue;
       texts.push(textOf(batch));
       batch = this.#batch();
     }
@@ -133,7 +143,7 @@ export class Services {
         continue;
       }
       batch += text;
-      if (batch.length < batchCharacters) continue;
+      if (batch.length < this.#partCharacters) continue;
       yield batch;
       batch = "";
     }
@@ -223,7 +233,7 @@ export class Services {
       yield 1 + endpointsOf(after.view);
       for (const work of this.#addChange(() => batch, { family, key, before: nothing, after })) {
         yield work;
-        if (batch.size < batchCharacters) continue;
+        if (batch.size < this.#partCharacters) continue;
         yield batch.text();
         batch = new TableChange(`${family.ip} ${this.#table}`);
       }
