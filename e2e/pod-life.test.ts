@@ -194,7 +194,9 @@ describe("the life of a pod", () => {
       },
       lifecycle: { preStop: { exec: { command: shell(note(`${name} hook`)) } } },
     });
-    const main = `${note("main starts")}; trap 'until [ -e /data/tail ]; do sleep 0.1; done; ${note("main term")}; exit 0' TERM; while :; do sleep 0.1; done`;
+    // Main ends only when both sidecars' hooks have run, so that the order does not hang on which of them is faster.
+    const hooked = `[ -e /data/tail ] && [ "$(grep -c hook /data/life)" -ge 2 ]`;
+    const main = `${note("main starts")}; trap 'until ${hooked}; do sleep 0.1; done; ${note("main term")}; exit 0' TERM; while :; do sleep 0.1; done`;
     await kube.apply({
       apiVersion: "v1",
       kind: "Pod",
@@ -221,7 +223,7 @@ describe("the life of a pod", () => {
       [...first].sort((a, b) => a - b),
       lines.join(),
     );
-    // Hooks run at once; main takes a while to end, then the later sidecar gets its signal, then the other one.
+    // Hooks run at once, while main still runs; when it has ended, the later sidecar gets its signal, then the other one.
     const last = ["main term", "two term"].map(place);
     assert.ok(Math.max(place("one hook"), place("two hook")) < place("main term"), lines.join());
     assert.ok(last.every((at) => at > 0) && (last[0] ?? 0) < (last[1] ?? 0), lines.join());
