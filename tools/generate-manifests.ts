@@ -7,18 +7,17 @@ import { kipNamespaceRules, kipRules, type PolicyRule } from "@kip/control-plane
 import { cellCrd } from "@kip/kip";
 import { stringify } from "yaml";
 
-const folder = "deploy/kustomize/base";
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 
 const outputs: Readonly<Record<string, readonly object[]>> = {
-  "crd.yaml": [cellCrd],
-  "roles.yaml": [
-    role("ClusterRole", { name: "kip" }, kipRules),
-    role("Role", { name: "kip", namespace: "kip-system" }, kipNamespaceRules),
-  ],
+  "kustomize/base/crd.yaml": [cellCrd],
+  "kustomize/base/roles.yaml": roles("kip", "kip-system"),
+  // Helm makes it before all else, and does not delete it: with it, all Cells would go.
+  "helm/kip/crds/cells.yaml": [cellCrd],
+  "helm/kip/templates/roles.yaml": roles("{{ .Release.Name }}", "{{ .Release.Namespace }}"),
 };
 for (const [name, objects] of Object.entries(outputs)) {
-  const file = `${folder}/${name}`;
+  const file = `deploy/${name}`;
   const documents = objects.map((object) => stringify(object, { aliasDuplicateObjects: false }));
   const text = `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
   if (!values.check) writeFileSync(file, text);
@@ -26,6 +25,14 @@ for (const [name, objects] of Object.entries(outputs)) {
     console.error(`${file} is not up to date: run node tools/generate-manifests.ts`);
     process.exitCode = 1;
   }
+}
+
+/** What kip may do, and what it may do in its own namespace. */
+function roles(clusterRole: string, namespace: string): readonly object[] {
+  return [
+    role("ClusterRole", { name: clusterRole }, kipRules),
+    role("Role", { name: "kip", namespace }, kipNamespaceRules),
+  ];
 }
 
 function role(kind: "ClusterRole" | "Role", metadata: object, rules: readonly PolicyRule[]) {

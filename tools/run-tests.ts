@@ -12,7 +12,7 @@ import { spec } from "node:test/reporters";
 import { PassThrough } from "node:stream";
 import { errorText } from "@kip/base";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
-import { endSharedControlPlane, openTestRun } from "@kip/control-plane/testing";
+import { endSharedControlPlane, obtainHelm, openTestRun } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile } from "./acceptance.ts";
@@ -34,6 +34,7 @@ const e2eFileLimitMs = process.env["KIP_E2E_ALL"] === "1" ? 3_600_000 : 1_200_00
 
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
+const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const [stage = "all", ...chosen] = process.argv.slice(2);
 const stages = stage === "all" ? ["unit", "integration", "e2e"] : [stage];
 const outcomes: Outcome[] = [];
@@ -53,7 +54,7 @@ try {
   // What a run before this one left behind when it was killed.
   if (stages.includes("e2e")) removeCluster();
   if (stages.includes("matrix")) await prepareMatrix();
-  else if (stages.some((name) => name !== "unit")) prepare();
+  else if (stages.some((name) => name !== "unit")) await prepare();
   for (const name of stages) {
     if (interrupted.signal.aborted) break;
     // The end-to-end tests bring their own, and look at what runs on this machine.
@@ -89,10 +90,11 @@ function endLeft(): void {
 }
 
 /** Binaries and images are made before the first test: no test is to wait for them. */
-function prepare(): void {
+async function prepare(): Promise<void> {
   const { status } = spawnSync(kip, ["up", "--prepare"], { stdio: "inherit" });
   if (status !== 0)
     throw new Error("The binaries and images that the tests need could not be made");
+  await obtainHelm({ cacheDir, onProgress: (line) => console.log(line) });
 }
 
 /** The Kubernetes of the matrix, which is built the first time: some ten minutes on two cores. */
@@ -100,7 +102,7 @@ async function prepareMatrix(): Promise<void> {
   const version = (process.env["KIP_KUBERNETES_VERSION"] ??= "newest");
   const release = findRelease(version);
   await obtainBinaries({
-    cacheDir: process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip",
+    cacheDir,
     release,
     env: process.env,
     onProgress: (line) => console.log(line),

@@ -17,7 +17,7 @@ export interface CacheEntry<Name extends string> {
   readonly programs: readonly Name[];
 }
 
-const projects = ["kubernetes", "etcd", "coredns", "specs"] as const;
+const projects = ["kubernetes", "etcd", "coredns", "specs", "helm"] as const;
 type ProjectName = (typeof projects)[number];
 
 const platform = `${process.platform}/${process.arch}`;
@@ -26,6 +26,7 @@ const manifestDecoder = decode.object({
   etcd: decode.optional(decode.string),
   coredns: decode.optional(decode.string),
   specs: decode.optional(decode.string),
+  helm: decode.optional(decode.string),
   platform: decode.string,
   programs: decode.map(
     decode.object({ sha256: decode.string, size: decode.number, mtimeMs: decode.number }),

@@ -1,3 +1,4 @@
+export { obtainHelm, type ObtainHelmOptions } from "../binaries/obtain-helm.ts";
 export {
   endSharedControlPlane,
   sharedControlPlane,
