@@ -1,6 +1,6 @@
 // The container image of kip: the same for the same sources, and it runs as its user in a root that it cannot write to.
 import assert from "node:assert/strict";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
@@ -19,10 +19,19 @@ async function build(name: string, umask: string, zone: string): Promise<string>
   return /sha256:[0-9a-f]{64}/.exec(stdout)?.[0] ?? "";
 }
 
-interface Manifest {
+/** An index, a manifest or a configuration, of which each has a part of these. */
+interface Blob {
   readonly manifests: readonly { readonly digest: string }[];
+  readonly config: { readonly digest: string; readonly Entrypoint?: readonly string[] };
   readonly layers: readonly { readonly digest: string }[];
 }
+
+const pod = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name: "web" },
+  spec: { containers: [{ name: "web", image: "web" }] },
+};
 
 describe("the container image of kip", { timeout: 900_000 }, () => {
   after(() => folder.remove());
@@ -49,13 +58,14 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
 
   it("runs as a user without rights, and says what it does not have", async () => {
     const layout = path.join(folder.path, "one");
-    const read = (digest: string): Manifest => {
+    const read = (digest: string): Blob => {
       const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
-      return JSON.parse(readFileSync(blob, "utf8")) as Manifest; // the builder's own
+      return JSON.parse(readFileSync(blob, "utf8")) as Blob; // the builder's own
     };
-    const top = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as Manifest;
+    const top = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as Blob;
     const index = read(top.manifests[0]?.digest ?? "");
-    const { layers } = read(index.manifests[0]?.digest ?? "");
+    const { layers, config } = read(index.manifests[0]?.digest ?? "");
+    const entrypoint = read(config.digest).config.Entrypoint ?? [];
     const files = path.join(folder.path, "root");
     mkdirSync(files);
     for (const { digest } of layers) {
@@ -63,16 +73,27 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
       assert.equal((await run("tar", ["-xzf", blob, "-C", files])).status, 0);
     }
     assert.deepEqual(readdirSync(path.join(files, "bin")), []);
+    writeFileSync(path.join(files, "pod.json"), JSON.stringify(pod));
     const inside = async (...words: readonly string[]) => {
       const script = 'mount --rbind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"';
-      const program = ["/usr/bin/node", "/opt/kip/apps/kip/src/main.ts", ...words];
-      const enter = ["chroot", "--userspec=65532:65532", files, ...program];
+      const enter = ["chroot", "--userspec=65532:65532", files, ...words];
       return await run("unshare", ["--mount", "sh", "-c", script, files, ...enter]);
     };
-    const { stdout, stderr } = await inside("version");
+    const kip = async (...words: readonly string[]) => await inside(...entrypoint, ...words);
+    const { stdout, stderr } = await kip("version");
     assert.match(stdout, /^kip \d/, stderr);
-    const up = await inside("up");
+    const price = await kip("price", "-f", "/pod.json", "--cloud=aws", "--region=us-east-1");
+    assert.match(price.stdout, /web/, price.stderr);
+    const up = await kip("up");
     assert.equal(up.status, 1);
     assert.match(up.stderr, /has the provider alone: .*\n {5}Run it in a checkout/);
+    // A failure in the first call of the program, to see how its stack trace looks.
+    const [node = "", flag = "", program = ""] = entrypoint;
+    const fail = `process.umask = () => { throw new Error("here"); }; import("${program}");`;
+    const failed = await inside(node, flag, "-e", fail);
+    assert.match(
+      failed.stderr,
+      /Error: here\n.*\n +at .*\/opt\/kip\/apps\/kip\/src\/main\.ts:\d+:/,
+    );
   });
 });

@@ -2,12 +2,14 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { billOfMaterials } from "./bill-of-materials.ts";
+import { bundleFolder } from "./bundle.ts";
 import { fetchPackages } from "./debian-packages.ts";
 import { emptyLayout, ImageLayout, type Layer } from "./image-layout.ts";
-import { fillNode, fillPackages, fillSources, fillSystem, installFolder } from "./layer-folders.ts";
+import { fillNode, fillPackages, fillProgram, fillSystem, installFolder } from "./layer-folders.ts";
 import { fetchNode } from "./node-binary.ts";
 import { npmClosure, type LockEntries } from "./npm-closure.ts";
-import { readDebianLock, readRecipe, root, type Architecture } from "./recipe.ts";
+import { readDebianLock, readRecipe, root } from "./recipe.ts";
+import type { Architecture, ImageRecipe } from "./recipe.ts";
 
 /** Options of {@link buildImage}. */
 export interface BuildImageOptions {
@@ -25,8 +27,6 @@ export interface BuildImageOptions {
 /** Tag of the image in its layout. */
 export const layoutTag = "latest";
 
-const entrypoint = ["/usr/bin/node", `/${installFolder}/apps/kip/src/main.ts`];
-
 /**
  * Builds the image. The same sources and locks give the same digest, on any computer with Debian 12's tar and gzip. Needs
  * no root: apt, dpkg-deb, tar, gzip and npm.
@@ -40,7 +40,7 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
   const closure = npmClosure(entries, recipe.application, recipe.leftOut);
   mkdirSync(output, { recursive: true });
   emptyLayout(output);
-  const layout = new ImageLayout(output, { epoch, config: imageConfig(version, recipe.user) });
+  const layout = new ImageLayout(output, { epoch, config: imageConfig(version, recipe) });
   const layer = async (name: string, fill: (folder: string) => unknown): Promise<Layer> => {
     const folder = path.join(output, "work");
     rmSync(folder, { recursive: true, force: true });
@@ -53,7 +53,7 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
   onProgress?.("Packing kip");
   const shared = [
     await layer("npm packages", (folder) => fillPackages(folder, closure)),
-    await layer("kip", (folder) => fillSources(folder, closure)),
+    await layer("kip", async (folder) => await fillProgram(folder, { ...recipe, closure })),
   ];
   const images = [];
   for (const architecture of options.architectures) {
@@ -74,10 +74,15 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
   return layout.finish(images, layoutTag);
 }
 
-function imageConfig(version: string, user: number): Readonly<Record<string, unknown>> {
+function imageConfig(
+  version: string,
+  { user, application }: ImageRecipe,
+): Readonly<Record<string, unknown>> {
+  const program = `/${installFolder}/${application}/${bundleFolder}/main.js`;
   return {
     User: `${user}:${user}`,
-    Entrypoint: entrypoint,
+    // Stack traces name lines of the sources.
+    Entrypoint: ["/usr/bin/node", "--enable-source-maps", program],
     Env: [
       "PATH=/usr/bin",
       "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",

@@ -1,8 +1,9 @@
 // Fills a folder for each layer of the image.
-import { copyFileSync, cpSync, globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
-import { symlinkSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, globSync, mkdirSync, readFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { runCommand } from "@kip/base";
+import { bundleApplication, type BundleOptions } from "./bundle.ts";
 import type { NpmClosure } from "./npm-closure.ts";
 import { root } from "./recipe.ts";
 
@@ -78,22 +79,16 @@ export function fillPackages(folder: string, { packages }: NpmClosure): void {
   }
 }
 
-/** The workspaces' sources, which Node runs as they are, without tests; and the links by which they find each other. */
-export function fillSources(folder: string, { workspaces, links }: NpmClosure): void {
+/** The program, and the files that it reads. */
+export async function fillProgram(folder: string, options: BundleOptions): Promise<void> {
   const target = path.join(folder, installFolder);
-  const isShipped = (file: string): boolean => !/\.test\.ts$|\/src\/testing(?:\/|$)/.test(file);
-  for (const workspace of workspaces)
-    for (const name of ["package.json", "src", "data"]) {
-      const from = path.join(root, workspace, name);
-      if (globSync(from).length === 0) continue;
-      const to = path.join(target, workspace, name);
-      cpSync(from, to, { recursive: true, filter: isShipped });
-    }
-  for (const name of ["LICENSE", "package.json"])
-    copyFileSync(path.join(root, name), path.join(target, name));
-  for (const [place, workspace] of links) {
-    const link = path.join(target, place);
-    mkdirSync(path.dirname(link), { recursive: true });
-    symlinkSync(path.relative(path.dirname(place), workspace), link);
+  await bundleApplication(target, options);
+  for (const workspace of options.closure.workspaces) {
+    const data = path.join(root, workspace, "data");
+    if (existsSync(data)) cpSync(data, path.join(target, workspace, "data"), { recursive: true });
   }
+  // Says that the program is of ES modules.
+  const description = path.join(options.application, "package.json");
+  for (const name of ["LICENSE", "package.json", description])
+    copyFileSync(path.join(root, name), path.join(target, name));
 }

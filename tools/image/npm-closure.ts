@@ -19,8 +19,6 @@ export type LockEntries = Readonly<Record<string, LockEntry>>;
 export interface NpmClosure {
   /** Folders of the workspaces, the application's among them. */
   readonly workspaces: readonly string[];
-  /** Folders in `node_modules` that lead to workspaces, with the workspace's folder. */
-  readonly links: ReadonlyMap<string, string>;
   /** Folders in `node_modules` of packages from the registry. */
   readonly packages: readonly string[];
 }
@@ -36,7 +34,6 @@ export function npmClosure(
   application: string,
   leftOut: readonly string[],
 ): NpmClosure {
-  const links = new Map<string, string>();
   const found = new Set([application]);
   for (const folder of found) {
     const { dependencies, optionalDependencies } = entries[folder] ?? {};
@@ -44,7 +41,6 @@ export function npmClosure(
       if (leftOut.includes(name)) continue;
       const place = resolve(entries, folder, name);
       const entry = entries[place];
-      if (entry?.link === true) links.set(place, entry.resolved ?? "");
       found.add(entry?.link === true ? (entry.resolved ?? "") : place);
     }
   }
@@ -52,7 +48,6 @@ export function npmClosure(
   return {
     workspaces: sorted.filter((folder) => !folder.includes("node_modules/")),
     packages: sorted.filter((folder) => folder.includes("node_modules/")),
-    links: new Map([...links].sort(([a], [b]) => (a < b ? -1 : 1))),
   };
 }
 
