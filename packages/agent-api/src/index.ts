@@ -43,8 +43,11 @@ export {
   type Channel,
   type Frame,
 } from "./framing.ts";
+export { maxLineBytes } from "./latest-line.ts";
 export { limitSeconds } from "./longest-seconds.ts";
+export { maxMessageLength } from "./message-length.ts";
 export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
+export { plainText } from "./plain-text.ts";
 export {
   decodePodReport,
   maxEvents,

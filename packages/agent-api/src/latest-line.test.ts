@@ -35,7 +35,9 @@ describe("LatestLine", () => {
 
   it("refuses a line without end", () => {
     const lines = new LatestLine();
-    assert.throws(() => push(lines, "x".repeat(2 * 1024 * 1024)), { code: "AGENT_ANSWER_INVALID" });
+    assert.throws(() => push(lines, "x".repeat(2 * maxLineBytes)), {
+      code: "AGENT_ANSWER_INVALID",
+    });
   });
 
   it("takes the longest line, and none longer, in however many pieces", () => {

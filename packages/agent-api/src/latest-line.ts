@@ -2,10 +2,10 @@ import { GrowingBuffer } from "./growing-buffer.ts";
 import { AgentError } from "./errors.ts";
 
 /**
- * The longest line {@link LatestLine} takes, bytes: a pod of a thousand containers, or a hundred events and some
- * termination messages of the longest kind. An agent keeps more events only where these are shorter.
+ * The longest line {@link LatestLine} takes, bytes, without its end: a thousand containers that have ended twice have half of it.
+ * An agent shortens what is longer.
  */
-export const maxLineBytes = 512 * 1024;
+export const maxLineBytes = 2 * 1024 * 1024;
 
 const lineEnd = 0x0a;
 

@@ -323,6 +323,18 @@ describe("a pod's life", limit, () => {
     await report(client, (one) => one.phase === "Failed");
   });
 
+  it("reports on a pod of whose containers more is said than a line may have", async () => {
+    await using cell = await Cell.start();
+    const message = "\u0001".repeat(10_000);
+    cell.runtime.create = async () => await Promise.reject(new Error(message));
+    const client = await cell.connect();
+    const containers = Array.from({ length: 60 }, (_, n) => container(`c${n}`));
+    await client.putPod(desiredPod({ containers }));
+    await report(client, (one) =>
+      one.containers.every(({ waiting }) => waiting?.reason === "CreateContainerError"),
+    );
+  });
+
   it("fails a pod whose command does not exist", async () => {
     await using cell = await Cell.start();
     const { RuntimeError } = await import("@kip/oci-runtime");

@@ -1,5 +1,6 @@
 import type { ServerHttp2Stream } from "node:http2";
 import type { PodReport } from "@kip/agent-api";
+import { reportLine } from "../state/report-line.ts";
 
 /** A sign of life on a connection where nothing changes. */
 const blankLineMs = 10_000;
@@ -25,7 +26,7 @@ export class StatusStream implements Disposable {
     this.#pending ??= setImmediate(() => {
       this.#pending = undefined;
       const report = this.#read();
-      const line = report && `${JSON.stringify(report)}\n`;
+      const line = report && reportLine(report);
       if (line === undefined || line === this.#line) return;
       this.#line = line;
       for (const stream of this.#listeners.keys()) this.#send(stream);
@@ -47,7 +48,7 @@ export class StatusStream implements Disposable {
       if (listener?.isBehind === true) this.#send(stream);
     });
     const report = this.#read();
-    this.#line = report && `${JSON.stringify(report)}\n`;
+    this.#line = report && reportLine(report);
     this.#send(stream);
     this.#timer ??= setInterval(() => {
       for (const one of this.#listeners.keys()) if (!one.writableNeedDrain) one.write("\n");

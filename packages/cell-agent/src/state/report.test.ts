@@ -5,25 +5,42 @@ import { noAllocation } from "./allocation.ts";
 import { containersOf, newRecord } from "./container-record.ts";
 import { podReport } from "./report.ts";
 
+const view = {
+  events: [],
+  startTimeMs: 0,
+  isEnding: false,
+  timingsMs: {},
+  isReleased: false,
+  allocation: noAllocation,
+};
+
 describe("podReport()", () => {
   // What kubectl makes "Init:0/1" of; of another reason it makes "Init:ContainerCreating".
   it("lets all containers of a pod that has init containers wait for its initialisation", () => {
     const reasons = (initContainers: string[]): (string | undefined)[] => {
       const pod = desiredPod({ initContainers: initContainers.map((name) => container(name)) });
       const containers = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));
-      const report = podReport({
-        pod,
-        containers,
-        events: [],
-        startTimeMs: 0,
-        isEnding: false,
-        timingsMs: {},
-        isReleased: false,
-        allocation: noAllocation,
-      });
+      const report = podReport({ ...view, pod, containers });
       return [...report.initContainers, ...report.containers].map(({ waiting }) => waiting?.reason);
     };
     assert.deepEqual(reasons(["init"]), ["PodInitializing", "PodInitializing"]);
     assert.deepEqual(reasons([]), ["ContainerCreating"]);
+  });
+
+  it("shares 12 KiB among the termination messages of all containers, as a kubelet does", () => {
+    const names = Array.from({ length: 12 }, (_, n) => `c${n}`);
+    const pod = desiredPod({ containers: names.map((name) => container(name)) });
+    const exit = {
+      exitCode: 1,
+      reason: "Error",
+      message: "m".repeat(4096),
+      finishedAt: "2026-01-01T00:00:00Z",
+    };
+    const records = containersOf(pod).map(({ desired, kind }) => {
+      const record = newRecord(desired, kind);
+      return { ...record, saved: { ...record.saved, lastTerminated: exit } };
+    });
+    for (const one of podReport({ ...view, pod, containers: records }).containers)
+      assert.equal(one.lastTerminated?.message, "m".repeat(1024));
   });
 });

@@ -1,4 +1,11 @@
-import type { ContainerReport, DesiredPod, PodEventReport, PodReport } from "@kip/agent-api";
+import {
+  maxMessageLength,
+  type ContainerReport,
+  type DesiredPod,
+  type PodEventReport,
+  type PodReport,
+  type TerminatedReport,
+} from "@kip/agent-api";
 import { defined } from "@kip/base";
 import { actuated, type Allocation } from "./allocation.ts";
 import { shownId } from "./run-id.ts";
@@ -29,10 +36,16 @@ export function podReport(view: ReportView): PodReport {
   // A pod that is ended for a reason of its own has failed, however well its containers took it.
   const phase = computed === "Succeeded" && view.reason !== undefined ? "Failed" : computed;
   const reason = pod.initContainers.length > 0 ? "PodInitializing" : "ContainerCreating";
+  const context = {
+    podUid: pod.uid,
+    allocation: view.allocation,
+    waiting: { reason },
+    messageLength: maxMessageLength(containers.length),
+  };
   const part = (...kinds: readonly string[]): ContainerReport[] =>
     containers
       .filter((record) => kinds.includes(record.kind))
-      .map((record) => containerReport(record, { ...view, podUid: pod.uid, waiting: { reason } }));
+      .map((record) => containerReport(record, context));
   return defined({
     podUid: pod.uid,
     generation: pod.generation,
@@ -52,14 +65,16 @@ export function podReport(view: ReportView): PodReport {
   });
 }
 
-function containerReport(
-  record: ContainerRecord,
-  context: {
-    readonly podUid: string;
-    readonly waiting: { readonly reason: string };
-    readonly allocation: Allocation;
-  },
-): ContainerReport {
+interface ReportContext {
+  readonly podUid: string;
+  readonly allocation: Allocation;
+  /** Of a container that waits for nothing of its own. */
+  readonly waiting: { readonly reason: string };
+  /** Longest termination message, characters. */
+  readonly messageLength: number;
+}
+
+function containerReport(record: ContainerRecord, context: ReportContext): ContainerReport {
   const { saved, desired, kind } = record;
   const { run } = saved;
   const running = isRunning(record);
@@ -67,7 +82,7 @@ function containerReport(
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return defined({
     name: desired.name,
-    ...containerState(record, context.waiting),
+    ...containerState(record, context),
     ready: isComplete || (running && saved.ready),
     started: running && saved.started,
     restartCount: run?.attempt ?? 0,
@@ -86,16 +101,25 @@ type StateReport = Pick<ContainerReport, "waiting" | "running" | "terminated" | 
 
 function containerState(
   record: ContainerRecord,
-  defaultWaiting: { readonly reason: string },
+  { waiting: defaultWaiting, messageLength }: ReportContext,
 ): StateReport {
-  const { run, lastTerminated } = record.saved;
-  const last = lastTerminated && { lastTerminated };
+  const { run } = record.saved;
+  const exit = run?.exit && shortened(run.exit, messageLength);
+  const last = record.saved.lastTerminated && {
+    lastTerminated: shortened(record.saved.lastTerminated, messageLength),
+  };
   if (run && isRunning(record))
     return { running: { startedAt: seconds(run.startedAtMs ?? 0) }, ...last };
-  if (run?.exit && !record.waiting) return { terminated: run.exit, ...last };
+  if (exit && !record.waiting) return { terminated: exit, ...last };
   // A run that ended and waits for its successor is the last one, not the present one.
   const waiting = record.waiting ?? defaultWaiting;
-  return { waiting, ...(run?.exit ? { lastTerminated: run.exit } : last) };
+  return { waiting, ...(exit ? { lastTerminated: exit } : last) };
+}
+
+function shortened(exit: TerminatedReport, messageLength: number): TerminatedReport {
+  return exit.message === undefined
+    ? exit
+    : { ...exit, message: exit.message.slice(0, messageLength) };
 }
 
 /** RFC 3339 in whole seconds, as the kubelet writes times. */

@@ -1,5 +1,5 @@
 import { defined } from "@kip/base";
-import { runsAgain, type ContainerReport, type PodReport } from "@kip/agent-api";
+import { maxMessageLength, runsAgain, type ContainerReport, type PodReport } from "@kip/agent-api";
 import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
@@ -7,7 +7,7 @@ import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { containerStatus } from "./container-status.ts";
-import { maxMessageLength, shortState } from "./termination-messages.ts";
+import { shortState } from "./termination-messages.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
 /** The three lists of container statuses of a pod. */

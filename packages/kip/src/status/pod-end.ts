@@ -1,10 +1,10 @@
-import type { PodReport } from "@kip/agent-api";
+import { maxMessageLength, type PodReport } from "@kip/agent-api";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
-import { maxMessageLength, shortState } from "./termination-messages.ts";
+import { shortState } from "./termination-messages.ts";
 
 /** A Cell with a larger end than this, characters of JSON, may be more than the API server's store takes. */
 const maxEnd = 200 * 1024;

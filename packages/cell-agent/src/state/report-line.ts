@@ -1,0 +1,49 @@
+import { maxEvents, maxLineBytes, plainText } from "@kip/agent-api";
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+
+/** What is left of a report that is too long: characters of each message, groups of each user, the newest events. */
+const cuts = [
+  { characters: 1000, groups: 1000, events: maxEvents },
+  { characters: 100, groups: 100, events: 100 },
+  { characters: 0, groups: 0, events: 1 },
+] as const;
+
+type Cut = (typeof cuts)[number];
+
+/**
+ * The report as a line of the status stream, which kip can read: a cell whose reports are too long is replaced by another.
+ * Most of one that is too long are words of the pod's programs and of registries, so these are shortened.
+ */
+export function reportLine(report: PodReport): string {
+  let line = JSON.stringify(report);
+  for (const cut of cuts) {
+    if (Buffer.byteLength(line) <= maxLineBytes) break;
+    line = JSON.stringify(shortened(report, cut));
+  }
+  return `${line}\n`;
+}
+
+function shortened(report: PodReport, cut: Cut): PodReport {
+  const container = (one: ContainerReport): ContainerReport => ({
+    ...one,
+    waiting: one.waiting && withShortMessage(one.waiting, cut),
+    terminated: one.terminated && withShortMessage(one.terminated, cut),
+    lastTerminated: one.lastTerminated && withShortMessage(one.lastTerminated, cut),
+    user: one.user && { ...one.user, groups: one.user.groups.slice(0, cut.groups) },
+  });
+  return {
+    ...withShortMessage(report, cut),
+    initContainers: report.initContainers.map(container),
+    containers: report.containers.map(container),
+    ephemeralContainers: report.ephemeralContainers.map(container),
+    events: report.events.slice(-cut.events).map((event) => withShortMessage(event, cut)),
+  };
+}
+
+/** As kip reads it, too: a control character has six bytes in JSON, what is shown in its place three. */
+function withShortMessage<T extends { readonly message?: string | undefined }>(
+  one: T,
+  { characters }: Cut,
+): T {
+  return one.message === undefined ? one : { ...one, message: plainText(one.message, characters) };
+}
