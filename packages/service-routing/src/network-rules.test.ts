@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { bucketCount, bucketOf, unknownSums, type ServiceView } from "@kip/network-view";
+import { listed } from "./testing/listed-chains.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { blockWork } from "./in-blocks.ts";
 import { NetworkRules } from "./network-rules.ts";
@@ -50,7 +51,7 @@ describe("NetworkRules", () => {
         place: { ...options.place, podAddresses: ["10.1.0.2"], cable: "kip-pod" },
         takesOver: true,
         runNft: async (text) => {
-          if (text.startsWith("list")) return await Promise.resolve(`table ip ${there}\n`);
+          if (text.startsWith("list")) return await Promise.resolve(listed([there]));
           texts.push(text);
           return "";
         },
@@ -180,7 +181,7 @@ describe("NetworkRules", () => {
       ...options,
       takesOver: true,
       runNft: async (text) =>
-        await Promise.resolve(text.startsWith("list") ? "table ip kip_services_b\n" : ""),
+        await Promise.resolve(text.startsWith("list") ? listed(["kip_services_b"]) : ""),
       forget: async (flows) => {
         forgotten.push(...flows);
         await Promise.resolve();

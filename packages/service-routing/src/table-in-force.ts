@@ -14,18 +14,7 @@ export async function tableInForce(
   [family]: readonly Family[],
   runNft: RunNft,
 ): Promise<ServiceTable | undefined> {
-  if (!family) return undefined;
-  const there = await newestFirst(serviceTables, family, runNft);
-  if (there.length < 2) return there[0];
-  for (const table of there) {
-    try {
-      await runNft(`list chain ${family.ip} ${table} translate_in\n`);
-      return table;
-    } catch {
-      // It has no hooks.
-    }
-  }
-  return undefined;
+  return family && (await newestWithHooks(serviceTables, family, runNft));
 }
 
 /**
@@ -38,15 +27,24 @@ export async function policyTableInForce(
   [family]: readonly Family[],
   runNft: RunNft,
 ): Promise<PolicyTable | undefined> {
-  return family && (await newestFirst(policyTables, family, runNft))[0];
+  return family && (await newestWithHooks(policyTables, family, runNft));
 }
 
-/** Those tables that there are. The kernel lists tables in the order in which they were made. */
-async function newestFirst<Name extends string>(
+/**
+ * The last of the tables that have hooks: the kernel lists tables in the order in which they were made. To list tables or one chain,
+ * nft 1.0.6 reads all elements of all tables, for 10,000 Services in 2 s of processor time and 220 MB; to list all chains it does not.
+ */
+async function newestWithHooks<Name extends string>(
   names: readonly Name[],
   { ip }: Family,
   runNft: RunNft,
-): Promise<readonly Name[]> {
-  const lines = (await runNft(`list tables ${ip}\n`)).split("\n").toReversed();
-  return lines.flatMap((line) => names.find((name) => line === `table ${ip} ${name}`) ?? []);
+): Promise<Name | undefined> {
+  let table: Name | undefined;
+  let newest: Name | undefined;
+  for (const line of (await runNft(`list chains ${ip}\n`)).split("\n")) {
+    const [, name] = /^table \S+ (\S+) \{/.exec(line) ?? [];
+    if (name !== undefined) table = names.find((each) => each === name);
+    else if (/^\s+type \S+ hook /.test(line)) newest = table ?? newest;
+  }
+  return newest;
 }
