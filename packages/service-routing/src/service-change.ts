@@ -9,6 +9,9 @@ import { portEndpoints, portRules, sharedRules } from "./service-rules.ts";
 /** An endpoint with session affinity has a chain and a set of its own: it takes as long as so many others. */
 const affinityWork = 5;
 
+/** An address of a port is looked for among those of other Services: it takes as long as so many endpoints. */
+const addressWork = 3;
+
 /** A Service that changes, and where its rules are for. */
 export interface ServiceChange {
   /** Namespace and name. */
@@ -23,7 +26,7 @@ export interface ServiceChange {
 export interface RulesChange {
   readonly before: RuleSet;
   readonly after: RuleSet;
-  /** How many endpoints were looked at, or what took as long. */
+  /** How many endpoints and addresses were looked at, or what took as long. */
   readonly work: number;
 }
 
@@ -35,7 +38,10 @@ export function* changedRules(change: ServiceChange): Generator<RulesChange> {
   const { before, after } = change;
   const shared = (service: ClaimedService): RuleSet =>
     rulesOf(service, (view) => sharedRules({ ...change, view }));
-  yield { before: shared(before), after: shared(after), work: 1 };
+  // Source ranges have an element for each address of each port.
+  const sharedWork = workOf(before.view) + workOf(after.view);
+  yield { before: shared(before), after: shared(after), work: sharedWork };
+  const addresses = addressCount(before.view) + addressCount(after.view);
   const hasAffinity = [before, after].some(({ view }) => view?.affinitySeconds !== undefined);
   const isSame = isSameButEndpoints(before, after);
   for (const [old, next] of portPairs(before.view, after.view)) {
@@ -44,7 +50,8 @@ export function* changedRules(change: ServiceChange): Generator<RulesChange> {
       port
         ? rulesOf(service, (view) => portRules({ ...change, view, port, places }))
         : emptyRuleSet;
-    const work = 1 + (endpointCount(old) + endpointCount(next)) * (hasAffinity ? affinityWork : 1);
+    const endpoints = endpointCount(old) + endpointCount(next);
+    const work = 1 + addresses + endpoints * (hasAffinity ? affinityWork : 1);
     yield { before: rules(before, old), after: rules(after, next), work };
   }
 }
@@ -52,6 +59,18 @@ export function* changedRules(change: ServiceChange): Generator<RulesChange> {
 /** How many endpoints a port has in its lists. */
 export function endpointCount(port: ServicePortView | undefined): number {
   return (port?.endpoints.length ?? 0) + (port?.localEndpoints?.length ?? 0);
+}
+
+/** How many endpoints and addresses a Service has to look at, or what takes as long. Users decide how many there are of both. */
+export function workOf(view: ServiceView | undefined): number {
+  const ofPort = 1 + addressWork * addressCount(view);
+  return view?.ports.reduce((sum, port) => sum + ofPort + endpointCount(port), 1) ?? 1;
+}
+
+function addressCount(view: ServiceView | undefined): number {
+  if (!view) return 0;
+  const { clusterIps, externalIps = [], loadBalancerIps = [] } = view;
+  return clusterIps.length + externalIps.length + loadBalancerIps.length;
 }
 
 /** The same port of two views of a Service. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { encodeLine, limits, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
+import { blockWork } from "./in-blocks.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
 import { resultOf, textsOf } from "./testing/steps.ts";
@@ -92,6 +93,30 @@ describe("Services", () => {
     for (; step.done !== true; step = steps.next()) count++;
     assert.ok(count >= 2 * ports, String(count));
     assert.equal(step.value.texts.join("").match(/10\.96\.0\.1 /g)?.length, 2 * ports);
+  });
+
+  it("looks at few addresses at a time of Services with very many", () => {
+    const count = 20;
+    const of = (net: number): ReadonlyMap<string, ServiceView> =>
+      new Map(
+        Array.from({ length: count }, (_, i) => {
+          const externalIps = Array.from({ length: 256 }, (_, k) => `203.${net}.${i}.${k}`);
+          const ports = [80, 81, 82, 83].map((port) => {
+            return { name: `p${port}`, protocol: "TCP", port, endpoints: [] } as const;
+          });
+          return [`ns/s${i}`, { clusterIps: [], externalIps, ports }] as const;
+        }),
+      );
+    const services = new Services(place);
+    resultOf(services.change(of(0)));
+    const steps = services.change(of(1));
+    let [sum, most] = [0, 0];
+    for (let step = steps.next(); step.done !== true; step = steps.next()) {
+      sum += step.value;
+      most = Math.max(most, step.value);
+    }
+    assert.ok(sum >= 2 * 4 * 256 * count, String(sum));
+    assert.ok(most < 2 * blockWork, String(most));
   });
 
   it("writes nothing for a Service that is as before, in whatever order its endpoints come", () => {

@@ -3,7 +3,7 @@ import { arranged, withSortedEndpoints } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
-import { changedRules, endpointCount } from "./service-change.ts";
+import { changedRules, workOf } from "./service-change.ts";
 import { claimsOf, ServiceClaims } from "./service-claims.ts";
 import { balanceChain, balancedCount, balanceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
@@ -91,8 +91,8 @@ export class Services {
    * Takes changes. Each text goes to nft as one transaction; a Service is never in two of them, unless it gives something up and gets
    * something that another one gives up.
    *
-   * A step is at most one port of a Service in one family, or the reading or writing of one Service; it gives how many endpoints it has
-   * looked at.
+   * A step is at most one port of a Service in one family, or the reading or writing of one Service; it gives how many endpoints and
+   * addresses it has looked at.
    *
    * @param isPending see {@link staleFlows}
    */
@@ -103,9 +103,9 @@ export class Services {
     const texts: string[] = [];
     const stale: StaleFlows[] = [];
     let batch = this.#batch();
-    for (const { key, next, without } of this.#inOrder(changes)) {
+    for (const { key, next, without } of yield* this.#inOrder(changes)) {
       const before = this.#known(key);
-      const work = 1 + endpointsOf(before.view) + endpointsOf(next);
+      const work = workOf(before.view) + workOf(next);
       yield work;
       const view = next && (yield* arranged(before.view, next));
       const after = { view, lost: new Set([...this.#lostOf(key, next), ...without]) };
@@ -155,29 +155,40 @@ export class Services {
    * The changes, and the Services that get or lose something by them. What gives something up comes first: it may be another
    * one's now.
    */
-  #inOrder(changes: ServiceChanges): readonly Step[] {
+  *#inOrder(changes: ServiceChanges): Generator<number, readonly Step[]> {
     const affected = new Set<string>();
     const giving = new Set<string>();
     const given = new Set<string>();
     for (const [key, next] of changes) {
-      const [before, after] = [claimsOf(this.#head(key)), claimsOf(next)];
+      const head = this.#head(key);
+      const [before, after] = [claimsOf(head), claimsOf(next)];
       for (const claim of before) {
         if (after.has(claim)) continue;
         giving.add(key);
         given.add(claim);
       }
       for (const other of this.#claims.replace(key, before, after)) affected.add(other);
+      yield workOf(head) + workOf(next);
     }
-    const others = [...affected].filter((key) => !changes.has(key));
-    const all = [...changes, ...others.map((key) => [key, this.#view(key)] as const)];
-    for (const [key, next] of all)
+    const all = new Map(changes);
+    for (const key of affected) {
+      if (all.has(key)) continue;
+      const view = this.#view(key);
+      all.set(key, view);
+      yield workOf(view);
+    }
+    for (const [key, next] of all) {
       for (const claim of this.#lostOf(key, next)) {
         giving.add(key);
         given.add(claim);
       }
-    const steps = all.map(([key, next]) => {
-      return { key, next, without: giving.has(key) ? this.#got(key, next, given) : none };
-    });
+      yield workOf(next);
+    }
+    const steps: Step[] = [];
+    for (const [key, next] of all) {
+      steps.push({ key, next, without: giving.has(key) ? this.#got(key, next, given) : none });
+      yield workOf(next);
+    }
     return [
       ...steps.filter(({ key }) => giving.has(key)),
       ...steps.filter(({ key }) => !giving.has(key)),
@@ -230,7 +241,7 @@ export class Services {
     let batch = new TableChange(`${family.ip} ${this.#table}`);
     for (const key of this.#views.keys()) {
       const after = this.#known(key);
-      yield 1 + endpointsOf(after.view);
+      yield workOf(after.view);
       for (const work of this.#addChange(() => batch, { family, key, before: nothing, after })) {
         yield work;
         if (batch.size < this.#partCharacters) continue;
@@ -324,8 +335,4 @@ function textOf(tables: readonly TableChange[]): string {
 function lineOf(key: string, view: ServiceView | undefined): string | undefined {
   if (!view) return undefined;
   return encodeLine({ kind: "service", key, view: withSortedEndpoints(view) });
-}
-
-function endpointsOf(view: ServiceView | undefined): number {
-  return view?.ports.reduce((sum, port) => sum + endpointCount(port), 0) ?? 0;
 }
