@@ -141,6 +141,25 @@ describe("a pod in its own machine", () => {
     );
   });
 
+  it("has a Cell that tells its start, can be waited for, and has the labels of its pod", async () => {
+    const metadata = { name: "told", labels: { "app.kubernetes.io/name": "told" } };
+    await kube.apply({ ...shellPod("told", "sleep 1000"), metadata });
+    await kube.ok("wait", "--for=condition=Ready", "pod/told", "--timeout=240s");
+    const ofPod = ["-l", "app.kubernetes.io/name=told"];
+    await kube.ok("wait", "--for=condition=Claimed", "cell", ...ofPod, "--timeout=60s");
+    const text = await kube.ok("describe", "cell", ...ofPod);
+    for (const reason of ["InstanceStarted", "InstanceRunning", "AgentAnswers", "PodSent"])
+      assert.match(text, new RegExp(`Reason: +${reason}`), text);
+    const field = (path: string) => kube.ok("get", "cell", ...ofPod, "-o", `jsonpath={..${path}}`);
+    assert.deepEqual(await Promise.all(["status.podName", "status.launchType"].map(field)), [
+      "told",
+      "On-Demand",
+    ]);
+    const wide = await kube.ok("get", "cells", ...ofPod, "-o", "wide");
+    assert.match(wide, /REASON\s[^]*AgentAnswers/);
+    await kube.ok("delete", "pod", "told", "--timeout=120s");
+  });
+
   it("follows its log until the container ends", async () => {
     await kube.apply(
       shellPod("counter", "for i in 1 2 3 4 5; do echo line $i; sleep 1; done", {

@@ -62,6 +62,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
       },
       followAgent: async (_client: AgentClient, each: AgentFollower) => void (follower = each),
       noteReport: () => {},
+      noteStatus: () => {},
       flush: async () => {},
     },
     cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },

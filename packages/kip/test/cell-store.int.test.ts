@@ -75,14 +75,18 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     const spec = specOf(crypto.randomUUID());
     const cell = await store.create(spec);
     const podEnd = storedEnd(endOf(2, "all of it"));
-    await store.writeStatus(cell, { phase: "Claimed", podEnd });
+    const lastTransitionTime = "2026-01-01T00:00:00Z";
+    const ready = { type: "Ready", status: "True", reason: "AgentAnswers", message: "m" } as const;
+    const conditions = [{ ...ready, lastTransitionTime }];
+    await store.writeStatus(cell, { phase: "Claimed", conditions, podEnd });
     // A later status without it leaves it there.
     await store.writeStatus(cell, { phase: "Terminating" });
     const read = await client.get<Cell>(paths.cells(cell.metadata.name));
     assert.deepEqual(read.spec, spec);
     // The API server leaves out what is null.
     const known = JSON.stringify(podEnd).replaceAll(/,"(?:startedAt|finishedAt)":null/g, "");
-    assert.deepEqual(read.status, { phase: "Terminating", podEnd: JSON.parse(known) });
+    const kept = { podEnd: JSON.parse(known) as unknown, conditions };
+    assert.deepEqual(read.status, { ...read.status, phase: "Terminating", ...kept });
     await store.remove(cell);
   });
 

@@ -137,6 +137,7 @@ class Life {
       executors: { ...real.executors, connect: async (_step, context) => this.#connect(context) },
       followAgent: async (client, follower) => await this.#follow(client, follower),
       noteReport: () => {},
+      noteStatus: () => {},
       flush: async () => {},
     };
     const options = { ...parts, steps };

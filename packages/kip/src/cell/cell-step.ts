@@ -58,6 +58,8 @@ export interface StandbyFollower extends Pick<CellContext, "state" | "change"> {
 /** The work that the plan of a standby cell asks for. */
 export interface StandbySteps {
   readonly executors: Executors<CellStepArgs, CellState, CellChange>;
+  /** Has the Cell's status written within a second. */
+  noteStatus(state: CellState): void;
   /** Renews the identity of a cell until the connection ends or the cell is released. Never throws. */
   keepIdentity(client: AgentClient, follower: StandbyFollower): Promise<void>;
 }
@@ -69,6 +71,8 @@ export interface CellSteps {
   followAgent(client: AgentClient, follower: AgentFollower): Promise<void>;
   /** Takes over what the newest report of the agent says beside the pod's status. */
   noteReport(context: Pick<CellContext, "state" | "change">): void;
+  /** Has the Cell's status written within a second. */
+  noteStatus(state: CellState): void;
   /** Writes what is still to be written of Cells; for the end of kip, when the workers have stopped. */
   flush(): Promise<void>;
 }

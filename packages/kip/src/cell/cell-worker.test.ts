@@ -89,6 +89,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
       executors: Object.fromEntries(kinds),
       followAgent: async () => {},
       noteReport: () => {},
+      noteStatus: () => {},
       flush: async () => {},
     },
     limits: { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 },

@@ -7,8 +7,9 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { problemOf } from "../errors.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { isInUse, newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
-import type { Cell } from "../state/cell.ts";
+import type { Cell, CellStatus } from "../state/cell.ts";
 import { interruptionMessage } from "../status/disruption.ts";
+import { hasNewConditions } from "./cell-conditions.ts";
 import { cellPlan } from "./cell-plan.ts";
 import type { CellStep, CellStepArgs, CellSteps } from "./cell-step.ts";
 import type { CellLimits } from "./observe-cell.ts";
@@ -49,6 +50,7 @@ export class CellWorker {
   readonly #logsSaved = Promise.withResolvers<void>();
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
+  #conditions: CellStatus["conditions"];
 
   constructor(options: CellWorkerOptions) {
     const { podRef, nodeIp, steps, limits, clock, logger } = options;
@@ -188,6 +190,8 @@ export class CellWorker {
     if (wait.reason && wait.reported !== undefined && wait.reported !== this.#reportedWait)
       this.#options.onProblem(wait.reason.reason, wait.reason.message);
     this.#reportedWait = wait.reported;
+    if (hasNewConditions(state, this.#conditions)) this.#options.steps.noteStatus(state);
+    this.#conditions = state.cell.status.conditions;
     this.#options.onChange(state);
   }
 

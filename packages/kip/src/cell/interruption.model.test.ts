@@ -126,6 +126,7 @@ class World {
         executors: this.#executors(),
         followAgent: async () => {},
         noteReport: () => {},
+        noteStatus: () => {},
         flush: async () => {},
       },
       limits: { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 },

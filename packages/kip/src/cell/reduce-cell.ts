@@ -6,6 +6,7 @@ import { restrictReportToPod } from "../status/restrict-report.ts";
 import type { CellChange, CellChanges } from "../state/cell-change.ts";
 import { wasClaimed, withoutCell, type CellState, type Interruption } from "../state/cell-state.ts";
 import { isStandby, type Cell, type CellClaim, type StandbyCell } from "../state/cell.ts";
+import { cellConditions } from "./cell-conditions.ts";
 import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
 
 type Reducers = {
@@ -201,7 +202,22 @@ export function reduceCell(state: CellState, change: CellChange, now: Moment): C
   ) => CellState;
   const next = reduce(state, change, now.monotonicMs);
   if (next === state || change.kind === "publishAgain") return next;
-  return withStatus(progress.has(change.kind) ? forgetReported(next) : next, now);
+  const shown = withStatus(progress.has(change.kind) ? forgetReported(next) : next, now);
+  return withConditions(state, shown, now);
+}
+
+/** The conditions of the cell follow from everything else, too. A report of the agent, the most frequent change, changes none. */
+function withConditions(before: CellState, state: CellState, { wallMs }: Moment): CellState {
+  const { cell } = state;
+  const isSame =
+    cell === before.cell &&
+    state.wait === before.wait &&
+    state.machine === before.machine &&
+    state.agent.client === before.agent.client;
+  if (isSame || !cell.object) return state;
+  const conditions = cellConditions(state, wallMs);
+  if (conditions === cell.status.conditions) return state;
+  return { ...state, cell: { ...cell, status: { ...cell.status, conditions } } };
 }
 
 /** The pod's status follows from everything else. One that kip has done nothing for yet keeps the status that it has. */

@@ -86,6 +86,8 @@ export interface WantedMachine {
   readonly spec: CellSpec;
   /** Where the pod may be. */
   readonly zones: readonly string[];
+  /** Those of the pod. @default none */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
 /**

@@ -152,7 +152,7 @@ export class StandbyCells implements StandbyClaims {
       try {
         const disk = largerDisk(wanted, worker.cell.spec);
         const claim = { ...defined({ podRef, attempt, restartCounts, ended }), ...disk };
-        const cell = await this.#options.store.claim(worker.cell, claim);
+        const cell = await this.#options.store.claim(worker.cell, claim, wanted.labels);
         if (cell) return this.#claimed(worker, cell);
         this.#unclaimable.add(worker);
       } finally {

@@ -1,13 +1,14 @@
 import type { Clock, Logger } from "@kip/base";
 import type { AgentClient } from "@kip/agent-api";
 import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
+import { hasNewConditions } from "../cell/cell-conditions.ts";
 import { standbyPlan } from "../cell/cell-plan.ts";
 import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
 import type { CellLimits } from "../cell/observe-cell.ts";
 import { reduceCell } from "../cell/reduce-cell.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { newCellState, type CellState } from "../state/cell-state.ts";
-import type { Cell, StandbyCell } from "../state/cell.ts";
+import type { Cell, CellStatus, StandbyCell } from "../state/cell.ts";
 import { problemOf } from "../errors.ts";
 
 /** Options of {@link StandbyWorker}. */
@@ -30,6 +31,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   #cell: C;
   #followed: AgentClient | undefined;
   #isReleased = false;
+  #conditions: CellStatus["conditions"];
 
   constructor(options: StandbyWorkerOptions<C>) {
     const { cell, steps, limits, clock, logger } = options;
@@ -145,6 +147,10 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   #changed(state: CellState): void {
     const { client } = state.agent;
     if (client && client !== this.#followed) this.#follow(client);
+    // Once a pod has the cell, its worker writes them.
+    if (hasNewConditions(state, this.#conditions) && !this.#isReleased)
+      this.#options.steps.noteStatus(state);
+    this.#conditions = state.cell.status.conditions;
   }
 
   #follow(client: AgentClient): void {

@@ -95,6 +95,20 @@ export interface PodEnd extends Pick<
   readonly phase: "Succeeded" | "Failed";
 }
 
+/** One stage of a cell's start, as conditions are in Kubernetes. */
+export interface CellCondition {
+  /**
+   * `Launched`: the cloud has accepted the instance. `Running`: it runs and has its addresses. `Ready`: kip is connected to its
+   * agent. `Claimed`: it has its pod.
+   */
+  readonly type: "Launched" | "Running" | "Ready" | "Claimed";
+  readonly status: "True" | "False";
+  readonly reason: string;
+  readonly message: string;
+  /** Since when the status is what it is, RFC 3339. */
+  readonly lastTransitionTime: string;
+}
+
 /** The status of a cell; only kip writes it. */
 export interface CellStatus {
   readonly phase: CellPhase;
@@ -111,6 +125,7 @@ export interface CellStatus {
   /** Why the cell is in its phase, if the phase does not say. */
   readonly reason?: string;
   readonly message?: string;
+  readonly conditions?: readonly CellCondition[];
   /** How the pod ended; written before the instance is ended. At most some 200 KiB of JSON. */
   readonly podEnd?: PodEnd;
 }

@@ -285,7 +285,7 @@ describe("podStatus()", () => {
 
   it("does not show a container that its lost cell ran when the pod is removed", () => {
     const clock = { now: () => now, monotonic: () => 0 };
-    const cell = { metadata: { uid: "c" } } as unknown as Cell; // all that is looked at
+    const cell = { metadata: { uid: "c" }, spec: { podRef: {} } } as unknown as Cell; // all that is looked at
     const seen = new StateUnderTest(
       cellStateWith({
         pod: { object: pod },

@@ -66,6 +66,32 @@ const endedContainer = {
   properties: { exitCode: integer, reason: text, startedAt: time, finishedAt: time },
 };
 
+const conditions = {
+  type: "array",
+  "x-kubernetes-list-type": "map",
+  "x-kubernetes-list-map-keys": ["type"],
+  items: {
+    type: "object",
+    required: ["type", "status"],
+    properties: {
+      type: text,
+      status: { type: "string", enum: ["True", "False", "Unknown"] },
+      reason: text,
+      message: text,
+      lastTransitionTime: time,
+    },
+  },
+};
+/** What the original had in the status, where its users' scripts look for it; the spec says the same. */
+const originalStatus = {
+  podName: text,
+  podNamespace: text,
+  node: text,
+  launchType: text,
+  instanceType: text,
+  controllerID: text,
+};
+
 /** A standby cell gets its pod once; nothing else of a spec changes. */
 const specRules = [
   {
@@ -120,6 +146,14 @@ export const cellCrd = {
           { name: "Phase", type: "string", jsonPath: ".status.phase" },
           { name: "Price", type: "number", jsonPath: ".spec.pricePerHour" },
           { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
+          { name: "Zone", type: "string", priority: 1, jsonPath: ".spec.zone" },
+          { name: "Standby", type: "boolean", priority: 1, jsonPath: ".spec.standby" },
+          {
+            name: "Reason",
+            type: "string",
+            priority: 1,
+            jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+          },
         ],
         schema: {
           openAPIV3Schema: {
@@ -164,6 +198,8 @@ export const cellCrd = {
                   identityExpires: text,
                   reason: text,
                   message: text,
+                  conditions,
+                  ...originalStatus,
                   podEnd,
                 },
               },

@@ -3,7 +3,13 @@ import { describe, it } from "node:test";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
 import { CellStore } from "./cell-store.ts";
-import { cellFinalizer, type Cell } from "../state/cell.ts";
+import {
+  cellFinalizer,
+  nodeLabel,
+  type Cell,
+  type CellSpec,
+  type StandbyCell,
+} from "../state/cell.ts";
 
 /** An API server with one Cell, which others may write between two requests. */
 function start(...finalizers: string[]) {
@@ -69,5 +75,46 @@ describe("CellStore.remove()", () => {
     const { remove, left } = start(cellFinalizer);
     await remove("earlier");
     assert.deepEqual(left(), [cellFinalizer]);
+  });
+});
+
+describe("what CellStore writes", () => {
+  function start() {
+    const written: Readonly<Record<string, unknown>>[] = [];
+    const note = async (_path: string, body: Readonly<Record<string, unknown>>) => {
+      written.push(body);
+      return body;
+    };
+    const store = new CellStore({ create: note, patch: note } as unknown as ApiClient); // all that is called
+    const podRef = { namespace: "shop", name: "web", uid: "u" };
+    const machine = { nodeName: "kip", controllerID: "id", instanceType: "t3.nano", attempt: 0 };
+    return { store, written, spec: { ...machine, launchType: "spot", podRef } as CellSpec };
+  }
+  const labels = { app: "web", [nodeLabel]: "another" };
+
+  it("hostile pod: has the pod's labels, and none of them in the place of kip's own", async () => {
+    const { store, written, spec } = start();
+    const cell = await store.create(spec, labels);
+    assert.deepEqual(cell.metadata.labels, { app: "web", [nodeLabel]: "kip" });
+    const standby = { metadata: { name: "s", uid: "s" }, spec: { ...spec, podRef: undefined } };
+    await store.claim(standby as unknown as StandbyCell, spec, labels);
+    const claimed = written[1] as unknown as Cell; // what was sent
+    assert.deepEqual(claimed.metadata.labels, { app: "web", [nodeLabel]: "kip" });
+  });
+
+  it("has the original's fields in the status, in its words", async () => {
+    const { store, written, spec } = start();
+    const cell = { metadata: { name: "c", uid: "c" }, spec } as Cell;
+    await store.writeStatus(cell, { phase: "Ready", instanceID: "i-1" });
+    assert.deepEqual(written[0]?.["status"], {
+      podName: "web",
+      podNamespace: "shop",
+      node: "kip",
+      launchType: "Spot",
+      instanceType: "t3.nano",
+      controllerID: "id",
+      phase: "Ready",
+      instanceID: "i-1",
+    });
   });
 });

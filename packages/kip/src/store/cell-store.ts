@@ -1,4 +1,4 @@
-import { systemClock } from "@kip/base";
+import { defined, systemClock } from "@kip/base";
 import {
   K8sError,
   isNotFound,
@@ -55,12 +55,12 @@ export class CellStore {
   }
 
   /**
-   * Writes the Cell of a pod. One that an earlier process of kip wrote is returned as it is.
+   * Writes the Cell of a pod, with the labels of that pod. One that an earlier process of kip wrote is returned as it is.
    */
-  async create(spec: CellSpec): Promise<Cell> {
+  async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
     try {
-      return await this.#client.create<Cell>(paths.cells(), newCell(name, spec));
+      return await this.#client.create<Cell>(paths.cells(), newCell(name, spec, labels));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
@@ -70,7 +70,7 @@ export class CellStore {
   /** Writes a Cell that waits for its pod; undefined if a pod has the one of this name. */
   async createStandby(spec: StandbySpec, name: string): Promise<StandbyCell | undefined> {
     try {
-      return await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec));
+      return await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec, {}));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const cell = await this.#client.get<Cell | StandbyCell>(paths.cells(name));
@@ -79,14 +79,19 @@ export class CellStore {
   }
 
   /**
-   * Writes the pod into a standby Cell that is as it was seen, so that no two pods get one. Undefined if the Cell is
-   * no longer to be had; a Cell that has this very pod is returned.
+   * Writes the pod into a standby Cell that is as it was seen, so that no two pods get one, with the labels of the pod. Undefined
+   * if the Cell is no longer to be had; a Cell that has this very pod is returned.
    *
    * @throws what leaves the outcome open
    */
-  async claim(seen: StandbyCell, claim: CellClaim): Promise<Cell | undefined> {
+  async claim(
+    seen: StandbyCell,
+    claim: CellClaim,
+    podLabels: Labels = {},
+  ): Promise<Cell | undefined> {
     const { name, uid } = seen.metadata;
     const path = paths.cells(name);
+    const labels = cellLabels(seen.spec, podLabels);
     let cell: Cell | StandbyCell | undefined = seen;
     for (let conflicts = 0; ; conflicts++) {
       if (cell?.metadata.uid !== uid || cell.metadata.deletionTimestamp !== undefined)
@@ -98,7 +103,7 @@ export class CellStore {
       try {
         return await this.#client.patch<Cell>(
           path,
-          { metadata: { uid, resourceVersion }, spec: claim },
+          { metadata: { uid, resourceVersion, labels }, spec: claim },
           "merge",
         );
       } catch (error) {
@@ -113,7 +118,14 @@ export class CellStore {
   async writeStatus(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     const path = paths.cells(cell.metadata.name, "status");
     await ignoreGone(
-      this.#client.patch(path, { metadata: { uid: cell.metadata.uid }, status }, "merge"),
+      this.#client.patch(
+        path,
+        {
+          metadata: { uid: cell.metadata.uid },
+          status: { ...originalStatus(cell.spec), ...status },
+        },
+        "merge",
+      ),
     );
   }
 
@@ -172,9 +184,32 @@ export class CellStore {
   }
 }
 
+/** Labels by key. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** Those of the pod, and above them those that kip finds its Cells by. */
+function cellLabels({ nodeName }: CellSpec | StandbySpec, podLabels: Labels): Labels {
+  return { ...podLabels, [nodeLabel]: nodeName };
+}
+
+/** What the original wrote into a Cell's status, in its words. */
+function originalStatus(spec: CellSpec | StandbySpec) {
+  const { nodeName, launchType, instanceType, controllerID } = spec;
+  const { namespace, name } = (spec as Partial<CellSpec>).podRef ?? {}; // a standby cell has none
+  const onDemand = launchType === "spot" ? "Spot" : "On-Demand";
+  return defined({
+    podName: name,
+    podNamespace: namespace,
+    node: nodeName,
+    launchType: launchType === "dedicated" ? "Dedicated" : onDemand,
+    instanceType,
+    controllerID,
+  });
+}
+
 /** A Cell as it is written first. */
-function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S) {
-  const labels = { [nodeLabel]: spec.nodeName };
+function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S, podLabels: Labels) {
+  const labels = cellLabels(spec, podLabels);
   return {
     apiVersion: "kip.elotl.co/v1beta1",
     kind: "Cell",

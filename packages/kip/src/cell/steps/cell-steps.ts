@@ -14,7 +14,7 @@ import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts"
 import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import { InstanceList } from "./instance-list.ts";
-import type { CellTools } from "./step-context.ts";
+import { noteStatus, type CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
 type OwnTools = "statuses" | "knownImages" | "shortages" | "pace" | "instances";
@@ -31,6 +31,7 @@ export function createCellSteps(
     executors: traced(tools.tracer, cellExecutors(tools)),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),
     noteReport: (context) => noteReport(tools, context),
+    noteStatus: (state) => noteStatus(tools, state),
     flush: async () => await statuses.flush(),
     standby: standbySteps(tools),
   };
@@ -44,6 +45,7 @@ function standbySteps(tools: CellTools): StandbySteps {
   const own = { ...tools, standby: undefined, onEvent: () => {}, onProblem };
   return {
     executors: cellExecutors(own),
+    noteStatus: (state) => noteStatus(own, state),
     keepIdentity: async (client, follower) => await keepStandbyIdentity(own, client, follower),
   };
 }

@@ -53,7 +53,11 @@ async function claimCell(tools: CellTools, context: CellContext): Promise<Obtain
   if (standby?.isUsed !== true) return undefined;
   const spec = await bestCell(tools, context);
   const began = clock.monotonic();
-  const cell = await standby.claim({ spec, zones: zonesOf(tools, context) });
+  const cell = await standby.claim({
+    spec,
+    zones: zonesOf(tools, context),
+    labels: podLabels(context),
+  });
   if (!cell) return undefined;
   context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
   const { instanceType } = cell.spec;
@@ -65,11 +69,15 @@ function zonesOf({ chooser }: CellTools, { state }: CellContext): readonly strin
   return chooser.zonesOf(required(state().pod.resolved, "the pod is not known").pod);
 }
 
+function podLabels({ state }: CellContext): Readonly<Record<string, string>> | undefined {
+  return state().pod.resolved?.pod.metadata.labels;
+}
+
 async function newCell(tools: CellTools, context: CellContext): Promise<Obtained> {
   const { store, clock, standby } = tools;
   const spec = await chooseCell(tools, context);
   const began = clock.monotonic();
-  const cell = await store.create(spec);
+  const cell = await store.create(spec, podLabels(context));
   context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
   standby?.missed({ spec, zones: zonesOf(tools, context) });
   const { name } = cell.metadata;

@@ -14,6 +14,7 @@ import {
 } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
+import { labelTags } from "./label-tags.ts";
 import { userData } from "./user-data.ts";
 
 /** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
@@ -145,6 +146,7 @@ function launchRequest(
           context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,
     tags: {
+      ...labelTags(context.state().pod.resolved?.pod.metadata.labels),
       ...podTags(cell),
       [clusterTag]: tools.clusterID,
       "kip-nametag": tools.settings().nametag ?? spec.controllerID,

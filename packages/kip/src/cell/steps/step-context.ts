@@ -14,7 +14,7 @@ import type { LaunchPace } from "../../selection/launch-pace.ts";
 import type { WantedMachine } from "../../selection/standby-spec.ts";
 import type { Shortages } from "../../selection/shortages.ts";
 import type { ClusterNetwork } from "../../network/cluster-network.ts";
-import type { CellPart } from "../../state/cell-state.ts";
+import type { CellPart, CellState } from "../../state/cell-state.ts";
 import type { Cell, CellStatus, StandbyCell } from "../../state/cell.ts";
 import type { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import type { PodReplacement } from "../../store/pod-replacement.ts";
@@ -85,15 +85,19 @@ export interface CellTools {
   readonly onProblem: (podUid: string, reason: string, message: string) => void;
 }
 
-/** Changes the Cell's status, which is written within a second unless a newer one is: kip can do without it after a restart. */
+/** Changes the Cell's status, which is written as by {@link noteStatus}. */
 export function setStatus(
-  { statuses }: Pick<CellTools, "statuses">,
+  tools: Pick<CellTools, "statuses">,
   { change, state }: Pick<CellContext, "change" | "state">,
   status: Partial<CellStatus>,
 ): void {
   change({ kind: "cellStatus", status });
-  const { object, status: newest } = state().cell;
-  if (object) statuses.note(object, newest);
+  noteStatus(tools, state());
+}
+
+/** Has the Cell's status written within a second, unless a newer one is: kip can do without it after a restart. */
+export function noteStatus({ statuses }: Pick<CellTools, "statuses">, { cell }: CellState): void {
+  if (cell.object) statuses.note(cell.object, cell.status);
 }
 
 /** The Cell that the state has. @throws as {@link required} */

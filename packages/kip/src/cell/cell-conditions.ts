@@ -1,0 +1,133 @@
+import { wireTime } from "@kip/k8s-client";
+import type { CellState } from "../state/cell-state.ts";
+import { cellPhases, isStandby, type CellCondition, type CellPhase } from "../state/cell.ts";
+
+/** A condition as it should be, without the time since when. */
+type Wanted = Omit<CellCondition, "lastTransitionTime">;
+type Text = readonly [reason: string, message: string];
+
+/**
+ * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first that is not
+ * true says what the cell waits for. Each keeps its time while its status stays; one that is as it was stays the same object, and
+ * so does the list.
+ */
+export function cellConditions(state: CellState, wallMs: number): readonly CellCondition[] {
+  const { conditions: known = [], phase } = state.cell.status;
+  const wanted = phase === "Terminating" ? ending(state, known) : starting(state);
+  const next = wanted.map((each) => {
+    const before = known.find(({ type }) => type === each.type);
+    if (before && isSame(before, each)) return before;
+    const isOld = before?.status === each.status;
+    return { ...each, lastTransitionTime: isOld ? before.lastTransitionTime : wireTime(wallMs) };
+  });
+  const hasChanged = next.length !== known.length || next.some((each, at) => each !== known[at]);
+  return hasChanged ? next : known;
+}
+
+/** Whether the conditions are others than `before`, and than the API has: after a restart of kip most Cells are as they were. */
+export function hasNewConditions(
+  { cell }: CellState,
+  before: readonly CellCondition[] | undefined,
+): boolean {
+  const { conditions } = cell.status;
+  return conditions !== before && conditions !== cell.object?.status?.conditions;
+}
+
+/** Figures in a message (free memory, place in the queue) may differ each time: they do not count as a change. */
+function isSame(a: Wanted, b: Wanted): boolean {
+  const text = ({ message }: Wanted): string => message.replace(/\d+/g, "#");
+  return a.status === b.status && a.reason === b.reason && text(a) === text(b);
+}
+
+function starting(state: CellState): readonly Wanted[] {
+  const { cell, wait } = state;
+  const { phase } = cell.status;
+  const isPast = (other: CellPhase): boolean =>
+    cellPhases.indexOf(phase) >= cellPhases.indexOf(other);
+  const lost = unreachable(state);
+  const conditions = [
+    condition("Launched", isPast("Launching"), launchTexts(state)),
+    condition("Running", isPast("Booting"), runTexts(state)),
+    condition("Ready", isPast("Ready") && !lost, {
+      yes: ["AgentAnswers", "Kip is connected to the agent on the instance"],
+      no: lost ?? ["AgentNotConnected", "The agent on the instance has not answered yet"],
+    }),
+    condition("Claimed", isPast("Claimed"), claimTexts(state)),
+  ];
+  const waiting = lost ? undefined : wait.reason;
+  const first = conditions.findIndex(({ status }) => status === "False");
+  return conditions.map((each, at) => (at === first && waiting ? { ...each, ...waiting } : each));
+}
+
+/** What was reached before the end began stays as it was. */
+function ending(state: CellState, known: readonly CellCondition[]): readonly Wanted[] {
+  const conditions = known.length > 0 ? known : starting(state);
+  const [reason, message] = endTexts(state);
+  return conditions.map((each) =>
+    each.type === "Ready" ? { type: "Ready", status: "False", reason, message } : each,
+  );
+}
+
+function condition(
+  type: CellCondition["type"],
+  isTrue: boolean,
+  { yes, no }: { readonly yes: Text; readonly no: Text },
+): Wanted {
+  const [reason, message] = isTrue ? yes : no;
+  return { type, status: isTrue ? "True" : "False", reason, message };
+}
+
+function launchTexts({ cell }: CellState): { readonly yes: Text; readonly no: Text } {
+  const { instanceType = "", launchType = "" } = cell.object?.spec ?? {};
+  return {
+    yes: [
+      "InstanceStarted",
+      `Instance "${cell.status.instanceID}" (${instanceType}, ${launchType})`,
+    ],
+    no: ["InstanceNotStarted", "The cloud has not started an instance yet"],
+  };
+}
+
+function runTexts({ cell }: CellState): { readonly yes: Text; readonly no: Text } {
+  const { ip = "", startedFrom } = cell.status;
+  const from = startedFrom === undefined ? "" : `, started from ${startedFrom}`;
+  return {
+    yes: ["InstanceRunning", `The instance runs at ${ip}${from}`],
+    no: ["InstanceNotRunning", "The cloud does not say yet that the instance runs"],
+  };
+}
+
+function claimTexts({ cell, podRef }: CellState): { readonly yes: Text; readonly no: Text } {
+  const isWithoutPod = cell.object !== undefined && isStandby(cell.object);
+  return {
+    yes: ["PodSent", `The instance has pod "${podRef.namespace}/${podRef.name}"`],
+    no: isWithoutPod
+      ? ["StandsBy", "No pod has taken this cell yet"]
+      : ["PodNotSent", "The pod has not been sent to the agent yet"],
+  };
+}
+
+/** A cell that had answered, and has been out of reach for so long that the cloud was asked for its instance. */
+function unreachable({ agent, machine, cell }: CellState): Text | undefined {
+  const { client, unreachableSince } = agent;
+  const { cloudAskedAt, cloudSeenAt } = machine;
+  if (client || unreachableSince === undefined || cloudAskedAt === undefined) return undefined;
+  const hadAnswered = cellPhases.indexOf(cell.status.phase) >= cellPhases.indexOf("Ready");
+  if (!hadAnswered || cloudAskedAt < unreachableSince) return undefined;
+  const isRunning = cloudSeenAt !== undefined && cloudSeenAt >= cloudAskedAt;
+  const cloud = isRunning ? "says that the instance runs" : "does not say that the instance runs";
+  return ["AgentUnreachable", `The agent on the instance does not answer; the cloud ${cloud}`];
+}
+
+function endTexts({ cell, end, machine, pod }: CellState): Text {
+  if (cell.object && isStandby(cell.object))
+    return ["NotNeeded", "The cell ends before a pod has taken it"];
+  if (machine.isRefused === true)
+    return [
+      "CloudNoCapacity",
+      "The cloud had no capacity for the instance; the pod gets another cell",
+    ];
+  if (end.isPodFinished) return ["PodFinished", "The pod has ended"];
+  if (pod.wanted.kind === "remove") return ["PodDeleted", "The pod is deleted"];
+  return ["CellLost", "The cell can no longer run its pod"];
+}
