@@ -1,7 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import type { StoredService } from "@kip/k8s-types/network";
 import {
-  canonicalAddress,
   ipFamily,
   parseEndpoint,
   type IpFamily,
@@ -9,6 +8,7 @@ import {
   type ServicePortView,
   type ServiceView,
 } from "@kip/network-view";
+import { writtenAddress } from "../written-address.ts";
 import { isProxied, protocolOf } from "../services/service-view-of.ts";
 import { addressesOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
 import { explainPolicies } from "./explain-policies.ts";
@@ -91,7 +91,7 @@ function withoutRoom(
 export function refusedServiceAt({ index }: KnownCluster, address: string): string | undefined {
   for (const key of index.keys()) {
     const { clusterIP = "", clusterIPs = [clusterIP] } = index.service(key)?.spec ?? {};
-    if (index.budget.isRefused(key) && clusterIPs.some((ip) => canonicalAddress(ip) === address))
+    if (index.budget.isRefused(key) && clusterIPs.some((ip) => writtenAddress(ip) === address))
       return key;
   }
   return undefined;
@@ -205,7 +205,7 @@ function headless(cluster: KnownCluster, service: StoredService, attempt: Servic
           ? named
           : [{ port, protocol: protocol ?? "TCP" }];
     const ready = (slice.endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false);
-    const addresses = ready.flatMap((each) => canonicalAddress(each.addresses[0] ?? "") ?? []);
+    const addresses = ready.flatMap((each) => writtenAddress(each.addresses[0] ?? "") ?? []);
     return addresses
       .filter((address) => families.has(ipFamily(address)))
       .flatMap((address) =>
@@ -276,5 +276,5 @@ export function memberOf(cluster: KnownCluster, key: string, hostname: string): 
     .slices(key)
     .flatMap((slice) => slice.endpoints ?? [])
     .find((each) => each.hostname === hostname);
-  return podAt(cluster.objects, canonicalAddress(endpoint?.addresses[0] ?? "") ?? "");
+  return podAt(cluster.objects, writtenAddress(endpoint?.addresses[0] ?? "") ?? "");
 }

@@ -17,13 +17,14 @@ function blocksWithout(cidr: string, except: string) {
 }
 
 describe("podPolicy()", () => {
-  it("reads zeros before the numbers of a block as the API server does", () => {
+  it("reads zeros before the numbers of a block, and IPv4 in IPv6, as the API server does", () => {
     const expected = [{ cidr: "10.0.0.0/8", except: ["10.8.0.0/16"] }];
     assert.deepEqual(blocksWithout("010.00.0.0/8", "010.008.000.0/016"), expected);
+    assert.deepEqual(blocksWithout("10.0.0.0/8", "::ffff:10.8.0.0/112"), expected);
   });
 
   it("leaves out a block with an exception that it cannot read, or that is of another IP version", () => {
-    for (const except of ["10.0.0.0/33", "ten", "::ffff:10.8.0.0/112", "fd00::/8"])
+    for (const except of ["10.0.0.0/33", "ten", "::ffff:10.8.0.0/90", "fd00::/8"])
       assert.equal(blocksWithout("0.0.0.0/0", except), undefined, except);
   });
 });

@@ -2,7 +2,6 @@ import { defined } from "@kip/base";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
 import {
   contains,
-  parseCidr,
   type PolicyBlock,
   type PolicyPort,
   type PolicyRule,
@@ -17,6 +16,7 @@ import { withNumbers, type NamedRules } from "./named-rules.ts";
 import type { PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
+import { writtenCidr } from "../written-address.ts";
 
 /** What the computation asks of the groups of addresses. */
 export interface GroupNames {
@@ -250,16 +250,11 @@ function blockOf({
   cidr: text,
   except: exceptTexts = [],
 }: NonNullable<NetworkPolicyPeer["ipBlock"]>): readonly PolicyBlock[] {
-  const cidr = parseCidr(withoutZeros(text));
-  const except = exceptTexts.map((each) => parseCidr(withoutZeros(each)));
+  const cidr = writtenCidr(text);
+  const except = exceptTexts.map(writtenCidr);
   if (!cidr || !except.every((each) => each && contains(cidr, each))) return [];
   const texts = except.flatMap((each) => each?.text ?? []);
   return [defined({ cidr: cidr.text, except: unlessEmpty(texts) })];
-}
-
-/** The API server takes zeros before the numbers of an IPv4 range, and means decimal numbers. */
-function withoutZeros(text: string): string {
-  return text.includes(":") ? text : text.replace(/(^|[./])0+(?=[0-9])/g, "$1");
 }
 
 function rule(options: {

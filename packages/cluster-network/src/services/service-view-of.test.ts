@@ -229,6 +229,36 @@ describe("serviceViewOf()", () => {
     assert.equal(viewOf(slice(v4.slice(0, 10)), slice(v6, second)).length, 1510);
   });
 
+  it("reads zeros before the numbers of addresses, and IPv4 in IPv6, as kube-proxy does", () => {
+    const ingress = [{ ip: "198.051.100.001" }];
+    const written = {
+      ...service({
+        clusterIPs: ["010.096.0.1"],
+        externalIPs: ["192.000.002.001", "::ffff:192.0.2.2"],
+        loadBalancerSourceRanges: ["010.0.0.0/08", "::ffff:192.0.2.0/120"],
+      }),
+      status: { loadBalancer: { ingress } },
+    };
+    const slices = [slice([endpoint("010.01.0.7")])];
+    const view = serviceViewOf(written, slices, node);
+    assert.deepEqual(view.clusterIps, ["10.96.0.1"]);
+    assert.deepEqual(view.externalIps, ["192.0.2.1", "192.0.2.2"]);
+    assert.deepEqual(view.loadBalancerIps, ["198.51.100.1"]);
+    assert.deepEqual(view.sourceRanges, ["10.0.0.0/8", "192.0.2.0/24"]);
+    assert.deepEqual(view.ports[0]?.endpoints, ["10.1.0.7:8080"]);
+  });
+
+  it("opens a load balancer to nothing for source ranges that it leaves out", () => {
+    const rangesOf = (...loadBalancerSourceRanges: readonly string[]): readonly string[] =>
+      serviceViewOf(service({ loadBalancerSourceRanges }), [], node).sourceRanges ?? [];
+    assert.deepEqual(rangesOf("10.0.0.0/33"), ["0.0.0.0/32", "::/128"]);
+    assert.deepEqual(rangesOf("ten", "10.0.0.0/8"), ["0.0.0.0/32", "::/128", "10.0.0.0/8"]);
+    const many = Array.from({ length: 256 }, (_, i) => `10.${i}.0.0/16`);
+    assert.deepEqual(rangesOf(...many), many);
+    const some = rangesOf(...many, "fd00::/64");
+    assert.deepEqual([some.length, some.at(-1)], [256, "::/128"]);
+  });
+
   it("leaves out addresses of load balancers that act as proxies", () => {
     const withStatus = {
       ...service({ type: "LoadBalancer", loadBalancerSourceRanges: [" 10.1.2.3/8 "] }),

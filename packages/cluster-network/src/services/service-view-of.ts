@@ -1,12 +1,6 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
-import {
-  canonicalAddress,
-  limits,
-  parseCidr,
-  type Protocol,
-  type ServicePortView,
-  type ServiceView,
-} from "@kip/network-view";
+import { limits, type Protocol, type ServicePortView, type ServiceView } from "@kip/network-view";
+import { writtenAddress, writtenCidr } from "../written-address.ts";
 import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.ts";
 
 /** Labels of Services and EndpointSlices that this proxy leaves alone, as kube-proxy does: another's, and headless ones. */
@@ -29,6 +23,9 @@ export function isProxied({ metadata, spec }: StoredService): boolean {
   return !isHeadless && spec?.type !== "ExternalName" && !isLabelled;
 }
 
+/** Ranges of each IP version without a client. */
+const withoutClients = ["0.0.0.0/32", "::/128"] as const;
+
 /** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */
 export function serviceViewOf(
   service: StoredService,
@@ -48,9 +45,6 @@ export function serviceViewOf(
       ip !== undefined && ipMode !== "Proxy" ? [ip] : [],
     ),
   ).slice(0, mostAddresses - external.length);
-  const ranges = (spec.loadBalancerSourceRanges ?? []).flatMap(
-    (range) => parseCidr(range.trim())?.text ?? [],
-  );
   const hasLocal = isInternalLocal || isExternalLocal;
   const hasAffinity = spec.sessionAffinity === "ClientIP";
   const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
@@ -59,7 +53,7 @@ export function serviceViewOf(
     clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
     externalIps: some(external),
     loadBalancerIps: some(loadBalancer),
-    sourceRanges: some(ranges.slice(0, limits.addresses)),
+    sourceRanges: some(sourceRanges(spec.loadBalancerSourceRanges)),
     affinitySeconds: hasAffinity
       ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds)
       : undefined,
@@ -114,8 +108,18 @@ export function protocolOf(text: string | undefined): Protocol {
 }
 
 function addresses(list: readonly string[] = []): readonly string[] {
-  const valid = list.flatMap((text) => canonicalAddress(text) ?? []);
+  const valid = list.flatMap((text) => writtenAddress(text) ?? []);
   return [...new Set(valid)].sort().slice(0, limits.addresses);
+}
+
+/**
+ * The ranges of a load balancer's clients. It is open to all of an IP version that has none, so what is left out has stand-ins. Kube-proxy
+ * skips ranges that it cannot read; the API server takes none of those.
+ */
+function sourceRanges(list: readonly string[] = []): readonly string[] {
+  const ranges = list.flatMap((text) => writtenCidr(text.trim())?.text ?? withoutClients);
+  if (ranges.length <= limits.addresses) return ranges;
+  return [...ranges.slice(0, limits.addresses - withoutClients.length), ...withoutClients];
 }
 
 function some(list: readonly string[]): readonly string[] | undefined {

@@ -1,5 +1,6 @@
 import type { Endpoint, EndpointSlice } from "@kip/k8s-types/network";
-import { canonicalAddress, endpointText, limits, type Protocol } from "@kip/network-view";
+import { endpointText, limits, type Protocol } from "@kip/network-view";
+import { writtenAddress } from "../written-address.ts";
 
 /** The node whose view of the cluster is computed. */
 export interface ViewNode {
@@ -163,7 +164,7 @@ function isPort(port: number): boolean {
 }
 
 function knownEndpoint(endpoint: Endpoint, node: ViewNode): KnownEndpoint | undefined {
-  const address = canonicalAddress(endpoint.addresses[0] ?? "");
+  const address = writtenAddress(endpoint.addresses[0] ?? "");
   if (address === undefined) return undefined;
   const { ready = true, serving = ready, terminating = false } = endpoint.conditions ?? {};
   return {
