@@ -231,4 +231,36 @@ describe("resources of pods", () => {
     assert.deepEqual([...new Set(scores)], [String(score)]);
     await kube.ok("delete", "pod", "whole", "--wait=false");
   });
+
+  it("leave the agent its memory, however much a pod without limits takes", async () => {
+    const volumes = ["one", "two"].map((name) => ({ name, emptyDir: { medium: "Memory" } }));
+    const volumeMounts = volumes.map(({ name }) => ({ name, mountPath: `/${name}` }));
+    const fill = (folder: string): string => `dd if=/dev/zero of=/${folder}/x bs=1M`;
+    const script = `${fill("one")}; echo filled; ${forever}`;
+    const containers = [
+      { name: "main", image, command: ["sh", "-c", script], volumeMounts },
+      { name: "beside", image, command: ["sh", "-c", "echo here; exec sleep 10000"] },
+    ];
+    const spec = { volumes, containers, restartPolicy: "Never" };
+    await kube.apply(shellPod("greedy", "", spec));
+    await kube.ok("wait", "--for=condition=Ready", "pod/greedy", "--timeout=240s");
+    await eventually("a full volume", async () =>
+      (await kube.ok("logs", "greedy", "-c", "main")).includes("filled"),
+    );
+    const inMain = ["exec", "greedy", "-c", "main", "--"];
+    assert.match(await kube.ok(...inMain, "df", "/one"), / 100% \/one$/m);
+    const cellOfPod = async () => /^(\S+) +greedy /m.exec(await kube.ok("get", "cells"))?.[1];
+    const cell = await cellOfPod();
+    assert.ok(cell);
+    // Both together are more than the pod may use.
+    await kube.kubectl(...inMain, "sh", "-c", fill("two"));
+    await eventually("the end of the container", async () => {
+      const ended = statusOf(await get("greedy"), "main")?.state?.terminated;
+      return ended?.reason === "OOMKilled";
+    });
+    // The agent that reported it is still the one that answers.
+    assert.match(await kube.ok("logs", "greedy", "-c", "beside"), /here/);
+    assert.equal(await cellOfPod(), cell);
+    await kube.ok("delete", "pod", "greedy", "--wait=false");
+  });
 });

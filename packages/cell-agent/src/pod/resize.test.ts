@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { totalmem } from "node:os";
 import { describe, it } from "node:test";
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
+import { podMemory } from "../admission/pod-memory.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { PodStore } from "../storage/pod-store.ts";
 import { AgentWorker } from "./agent-worker.ts";
@@ -104,6 +106,16 @@ describe("AgentWorker, of a pod that is resized", () => {
     assert.deepEqual(cell.completed, [
       'Pod resize completed: {"containers":[{"name":"main","resources":{"limits":{"cpu":"800m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"32Mi"}}}]}',
     ]);
+  });
+
+  it("leaves the agent its memory, before and after, where the pod has no limit or a large one", async () => {
+    await using cell = new Cell();
+    const limit = (): number | undefined => cell.runtime.podLimits.at(-1)?.memoryBytesLimit;
+    await cell.run(podOf({ memoryBytesLimit: undefined }));
+    assert.equal(limit(), podMemory({}));
+    cell.worker.put(podOf({ memoryBytesLimit: totalmem() }, 2));
+    await eventually(() => cell.completed.length > 0);
+    assert.equal(limit(), podMemory({}));
   });
 
   it("restarts a container whose policy wants that for the resource", async () => {

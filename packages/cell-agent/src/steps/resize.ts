@@ -1,5 +1,6 @@
 import type { ResourceAmounts } from "@kip/agent-api";
 import { errorText } from "@kip/base";
+import { withinMachine } from "../admission/pod-memory.ts";
 import { actuated, resizeOf } from "../state/allocation.ts";
 import { containerLimits, podLimits } from "../state/amounts.ts";
 import type { PodState } from "../state/pod-state.ts";
@@ -40,7 +41,7 @@ export const resize: Executor<"resize"> = async (_step, context, tools) => {
   }
 
   function limitPod(limits: ResourceAmounts): void {
-    dependencies.runtime.limitPod(sandbox, limits);
+    dependencies.runtime.limitPod(sandbox, withinMachine(limits, pod));
     context.change({ kind: "podLimited", limits, nowMs: clock.now() });
   }
 };

@@ -3,6 +3,7 @@ import { AgentError } from "@kip/agent-api";
 import { defined, errorText } from "@kip/base";
 import { ImageError } from "@kip/oci-image";
 import { RuntimeError } from "@kip/oci-runtime";
+import { withinMachine } from "../admission/pod-memory.ts";
 import { startErrorReport } from "../container/exit-report.ts";
 import {
   createContainer,
@@ -136,7 +137,8 @@ function limitPod(
 ): void {
   const known = state().allocation.podLimits;
   const limits = known ?? podLimits(pod, amounts);
-  dependencies.runtime.limitPod(sandbox, { ...limits, ...defined({ hugePages: pod.hugePages }) });
+  const hugePages = defined({ hugePages: pod.hugePages });
+  dependencies.runtime.limitPod(sandbox, { ...withinMachine(limits, pod), ...hugePages });
   if (!known) change({ kind: "podLimited", limits, nowMs: clock.now() });
 }
 

@@ -1,9 +1,9 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import fs from "node:fs/promises";
-import { totalmem } from "node:os";
 import path from "node:path";
 import { AgentError, type DesiredPod, type DesiredVolume } from "@kip/agent-api";
 import { errorText, removeTree, isSystemError } from "@kip/base";
+import { largestTmpfs } from "../admission/pod-memory.ts";
 import { amountsOf, countedContainers, podLimits } from "../state/amounts.ts";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 import { writeFilesVolume } from "./files-volume.ts";
@@ -196,6 +196,7 @@ async function makeEmptyDir(
 function memorySize({ sizeLimitBytes = 0 }: DesiredVolume, pod: DesiredPod): number {
   const amounts = countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const);
   const { memoryBytesLimit = 0 } = podLimits(pod, Object.fromEntries(amounts));
-  const sizes = [pod.machine?.memoryBytes ?? totalmem(), memoryBytesLimit, sizeLimitBytes];
+  const { memoryBytes = 0 } = pod.machine ?? {};
+  const sizes = [largestTmpfs(pod), memoryBytes, memoryBytesLimit, sizeLimitBytes];
   return Math.min(...sizes.filter((size) => size > 0));
 }
