@@ -23,6 +23,7 @@ export type {
 export type { PodSandbox, UserNamespace } from "./contract/pod-sandbox.ts";
 export { RuntimeError, type RuntimeErrorCode } from "./errors.ts";
 export { describeDevice } from "./bundle/machine-devices.ts";
+export { mountPlace } from "./bundle/mount-places.ts";
 export { createRuntime, type RuntimeOptions } from "./runtime/crun-runtime.ts";
 export { logUsageBytes } from "./logs/log-files.ts";
 export { defaultLogLimits, type LogLimits } from "./logs/log-limits.ts";

@@ -28,6 +28,25 @@ describe("containerMounts()", () => {
     assert.deepEqual(places, ["/data", "/logs", "/a/c", "/etc/hosts"]);
   });
 
+  it("lets /etc/hosts be written to in a root that is only read, and no other file of the node's", async () => {
+    const mounts = await containerMounts({
+      container: container("web", { readOnlyRootFilesystem: true, terminationMessagePath: "" }),
+      volumes: new Map(),
+      shiftedVolumes: new Set(),
+      readOnlyVolumes: new Set(),
+      podFiles: new Map(
+        ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"].map((file) => [file, file]),
+      ),
+      terminationFile: "",
+      subPaths: "",
+      mounter: fakeDependencies().mounter,
+    });
+    assert.deepEqual(
+      mounts.map(({ readOnly }) => readOnly),
+      [false, true, true],
+    );
+  });
+
   it("makes submounts read-only where that is wanted of a mount that is only read", async () => {
     const web = container("web", {
       mounts: [

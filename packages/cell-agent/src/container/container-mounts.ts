@@ -65,7 +65,9 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
       machines.add(source);
     }
   };
-  for (const [destination, source] of input.podFiles) add(source, destination, isReadOnly);
+  // As with a kubelet, which mounts the first itself; the others are the runtime's.
+  for (const [destination, source] of input.podFiles)
+    add(source, destination, isReadOnly && destination !== "/etc/hosts");
   if (container.terminationMessagePath !== "") {
     fs.writeFileSync(input.terminationFile, "", { mode: 0o666 });
     // The umask does not count: a container's process of any user may leave a message.

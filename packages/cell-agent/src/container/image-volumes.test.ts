@@ -58,6 +58,15 @@ describe("imageVolumes()", () => {
     assert.ok(!fs.existsSync(place("volumes")));
   });
 
+  it("leaves out what leads through a link to what the runtime mounts", async () => {
+    fs.mkdirSync(place("rootfs/proc/sys"), { recursive: true });
+    fs.symlinkSync("/proc", place("rootfs/facts"));
+    // The image itself has no such folder.
+    fs.symlinkSync("dev", place("rootfs/nodes"));
+    assert.deepEqual(await make(["/facts", "/facts/sys", "/nodes"]), []);
+    assert.ok(!fs.existsSync(place("volumes")));
+  });
+
   it("makes one of each", async () => {
     const mounts = await make(["/a", "/b", "/a/", "/b"].map((name) => path.posix.normalize(name)));
     assert.equal(new Set(mounts.map(({ source }) => source)).size, mounts.length);

@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { makeFolderSync, runCommand } from "@kip/base";
-import type { ContainerMount } from "@kip/oci-runtime";
+import { mountPlace, type ContainerMount } from "@kip/oci-runtime";
 import { pinInRoot } from "../volumes/safe-path.ts";
 
 /** What the runtime mounts itself: an image must not put its own files in these places. */
@@ -29,8 +29,7 @@ export async function imageVolumes(options: {
   const wanted = new Set(options.volumes.map((place) => path.posix.resolve("/", place)));
   const mounts: ContainerMount[] = [];
   for (const destination of wanted) {
-    if (destination === "/" || taken.has(destination) || isOwn(destination)) continue;
-    if (leadsToRoot(rootfs, destination)) continue;
+    if (taken.has(destination) || isKept(mountPlace(rootfs, destination))) continue;
     const source = path.join(directory, String(mounts.length));
     makeFolderSync(source, 0o755, { recursive: true });
     fs.chownSync(source, owner, owner);
@@ -40,16 +39,9 @@ export async function imageVolumes(options: {
   return mounts;
 }
 
-function isOwn(destination: string): boolean {
-  return ownPlaces.some((place) => destination === place || destination.startsWith(`${place}/`));
-}
-
-/** Whether links of the image lead from here to its root, which a mount would hide. */
-function leadsToRoot(rootfs: string, place: string): boolean {
-  using pinned = pinInRoot(rootfs, place);
-  if (!pinned) return false;
-  const [found, root] = [fs.statSync(pinned.path), fs.statSync(rootfs)];
-  return found.dev === root.dev && found.ino === root.ino;
+/** Whether this is the root, which a mount would hide, or the runtime's own. */
+function isKept(place: string): boolean {
+  return place === "/" || ownPlaces.some((own) => place === own || place.startsWith(`${own}/`));
 }
 
 /** Copies a directory of the image with its owner and mode, links as links; does nothing if there is none. */

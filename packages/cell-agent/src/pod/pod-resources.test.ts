@@ -18,6 +18,28 @@ function podWith(data: string, generation: number): DesiredPod {
 }
 
 describe("AgentWorker, of a volume of files", () => {
+  it("has the newest /etc/hosts although a volume cannot be brought up to date", async () => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    await using worker = new AgentWorker({
+      directories,
+      clock: new ManualClock(),
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    await worker.begin(fakeDependencies());
+    worker.put(podWith("one", 1));
+    await eventually(() => worker.report()?.phase === "Running");
+    const volume = path.join(directories.secretVolumes, "config");
+    fs.rmSync(volume, { recursive: true });
+    fs.writeFileSync(volume, "");
+    worker.put({ ...podWith("two", 2), etcHosts: "newest\n" });
+    await eventually(
+      () => worker.report()?.events.some(({ reason }) => reason === "FailedMount") === true,
+    );
+    assert.equal(fs.readFileSync(path.join(directories.podFiles, "hosts"), "utf8"), "newest\n");
+  });
+
   it("has the newest files, also those that come while the first are being written, and none after the end", async () => {
     using folder = temporaryFolder();
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);

@@ -1,4 +1,3 @@
-import { isSame } from "./amounts.ts";
 import {
   isRunning,
   type ContainerRecord,
@@ -75,14 +74,15 @@ function withKill(record: ContainerRecord, kill: KillCause): ContainerRecord {
 
 /**
  * The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. Neither do the
- * ends of one that was to have other resources, as with a kubelet.
+ * ends of one that is given other resources, as with a kubelet.
  */
 export function withDesired(
   record: ContainerRecord,
   desired: ContainerRecord["desired"],
+  { isResized }: { readonly isResized: boolean },
 ): ContainerRecord {
   const isSameImage = record.desired.image === desired.image;
-  if (isSameImage && isSame(record.desired, desired)) {
+  if (isSameImage && !isResized) {
     const retryAtMs = record.isCreateFailed ? 0 : record.retryAtMs;
     return { ...record, desired, retryAtMs };
   }

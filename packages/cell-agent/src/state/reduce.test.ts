@@ -172,13 +172,28 @@ describe("reduce()", () => {
     assert.deepEqual([later.retryAtMs, later.waiting], [12_000, undefined]);
   });
 
-  it("forgets the ends of a container that was to have other resources", () => {
+  it("forgets the ends of a container that is given other resources", () => {
     const state = after(ready(name), ...started(0), ended(0, 1000), ...started(1), ended(1, 2000));
     const containers = [container("web", { memoryBytesLimit: 2 ** 26 })];
     const pod = desiredPod({ containers, generation: 2 });
     const next = webOf(reduce(state, { kind: "put", pod, nowMs: 3000, monotonicMs }));
     assert.deepEqual([next.saved.backoff, next.retryAtMs], [undefined, 0]);
     assert.equal(next.image.kind, "ready");
+  });
+
+  it("counts the ends of a container on, whose cell is too small for other resources", () => {
+    const state = after(ready(name), ...started(0), ended(0, 1000), ...started(1), ended(1, 2000));
+    const containers = [container("web", { memoryBytesRequest: 2 ** 26 })];
+    const machine = { cpuMilli: 1000, memoryBytes: 2 ** 25 };
+    const pod = desiredPod({ containers, machine, generation: 2 });
+    const next = reduce(state, { kind: "put", pod, nowMs: 3000, monotonicMs });
+    assert.equal(next.allocation.pending?.reason, "Infeasible");
+    const { saved, retryAtMs } = webOf(state);
+    assert.ok(saved.backoff);
+    assert.deepEqual(
+      [webOf(next).saved.backoff, webOf(next).retryAtMs],
+      [saved.backoff, retryAtMs],
+    );
   });
 
   it("waits for nothing with a container that is not to run again", () => {

@@ -1,4 +1,5 @@
 import { allocate, settled, withFailure } from "./allocation.ts";
+import { isSame } from "./amounts.ts";
 import {
   containersOf,
   hasEnded,
@@ -96,18 +97,22 @@ function putPod(
   state: PodState,
   { pod, nowMs, monotonicMs }: Extract<PodChange, { kind: "put" }>,
 ): PodState {
+  const allocation = allocate(pod, state.desired && state.allocation);
+  const isResized = (name: string): boolean =>
+    !isSame(state.allocation.containers[name] ?? {}, allocation.containers[name] ?? {});
   const records = containersOf(pod).map(({ desired, kind }) => {
-    const record = state.containers.get(desired.name);
-    return [
-      desired.name,
-      record ? withDesired(record, desired) : newRecord(desired, kind),
-    ] as const;
+    const { name } = desired;
+    const record = state.containers.get(name);
+    const next = record
+      ? withDesired(record, desired, { isResized: isResized(name) })
+      : newRecord(desired, kind);
+    return [name, next] as const;
   });
   const next = {
     ...state,
     desired: pod,
     containers: new Map([...state.containers, ...records]),
-    allocation: allocate(pod, state.desired && state.allocation),
+    allocation,
   };
   if (state.desired) return next;
   const startTimeMs = nowMs - (pod.activeForMs ?? 0);

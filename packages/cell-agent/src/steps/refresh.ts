@@ -9,8 +9,13 @@ export const refresh: Executor<"refresh"> = async (_step, { state }, tools) => {
   const pod = present(state().desired);
   const before = present(state().resources);
   try {
-    refreshVolumes(pod, directories);
-    const podFiles = writePodFiles(directories.podFiles, pod);
+    let podFiles;
+    try {
+      refreshVolumes(pod, directories);
+    } finally {
+      // A volume that fails keeps none of these from it.
+      podFiles = writePodFiles(directories.podFiles, pod);
+    }
     return { kind: "prepared", resources: { ...before, podFiles, generation: pod.generation } };
   } catch (error) {
     events.warning("FailedMount", errorText(error));

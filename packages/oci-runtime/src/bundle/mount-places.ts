@@ -42,6 +42,15 @@ export function resolveMounts(
     });
 }
 
+/**
+ * Where something is mounted for a container whose image has such links, if nothing else is mounted there.
+ *
+ * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for links in a circle
+ */
+export function mountPlace(rootfs: string, destination: string): string {
+  return resolveInRoot(rootfs, destination, new Set(ownPlaces));
+}
+
 function resolveInRoot(rootfs: string, file: string, mounted: ReadonlySet<string>): string {
   const left = stepsOf(file).toReversed();
   let way: Place[] = [];
