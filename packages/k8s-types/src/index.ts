@@ -15,6 +15,8 @@ export type {
   Node,
   NodeAddress,
   NodeCondition,
+  NodeSelectorRequirement,
+  NodeSelectorTerm,
   NodeStatus,
   ObjectMeta,
   OwnerReference,

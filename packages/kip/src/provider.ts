@@ -153,14 +153,15 @@ export class KipProvider implements PodProvider {
 
   async admit(pod: Pod): Promise<void> {
     const { uid } = pod.metadata;
-    const { capacity, allocatable = capacity } = this.#nodeFacts;
+    const { capacity, allocatable = capacity, labels = {} } = this.#nodeFacts;
     const otherPods = (): readonly Pod[] =>
       this.#admittedPods().filter((each) => each.metadata.uid !== uid);
+    const context = { labels, allocatable, otherPods };
     const rejection =
-      admitPod(pod, { allocatable, otherPods }) ??
+      admitPod(pod, context) ??
       (await rejectRuntimeClass(pod, this.#options.handlerOf)) ??
       // Again: another pod may have been admitted meanwhile.
-      admitPod(pod, { allocatable, otherPods });
+      admitPod(pod, context);
     if (!rejection) return void this.#admitted.set(uid, pod);
     const { reason, message } = rejection;
     throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });

@@ -1,14 +1,23 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Container, PodSpec } from "@kip/k8s-types";
+import type { Container, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { admitPod } from "./admit-pod.ts";
-import type { Rejection } from "./rejection.ts";
+import type { AdmissionContext, Rejection } from "./rejection.ts";
 
 const allocatable = { cpu: "2", memory: "4Gi", pods: "20", "ephemeral-storage": "100Gi" };
 
+const context: AdmissionContext = { labels: {}, allocatable, otherPods: () => [] };
+
 function judge(spec: Partial<PodSpec>, metadata: PodParts["metadata"] = {}): Rejection | undefined {
-  return admitPod(podWith({ spec, metadata }), { allocatable, otherPods: () => [] });
+  return admitPod(podWith({ spec, metadata }), context);
+}
+
+/** Whether a pod with this required node affinity is taken. */
+function isTaken(terms: readonly NodeSelectorTerm[], labels: AdmissionContext["labels"] = {}) {
+  const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
+  const spec = { nodeName: "kip-1", affinity: { nodeAffinity: required } };
+  return admitPod(podWith({ spec }), { ...context, labels }) === undefined;
 }
 
 function sysctl(name: string, spec: Partial<PodSpec> = {}): string | undefined {
@@ -41,6 +50,46 @@ describe("admitPod()", () => {
       reason: "NodeAffinity",
       message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
     });
+  });
+
+  it("takes a node selector for the processor that the node's label names", () => {
+    const pod = podWith({ spec: { nodeSelector: { "kubernetes.io/arch": "arm64" } } });
+    const labels = { "kubernetes.io/arch": "arm64" };
+    assert.equal(admitPod(pod, { ...context, labels }), undefined);
+  });
+
+  it("refuses a required node affinity for another system, processor or node", () => {
+    const arch = { key: "kubernetes.io/arch" };
+    const name = { key: "metadata.name" };
+    const isMet = (one: Omit<NodeSelectorRequirement, "key">, value?: string): boolean => {
+      const labels = value === undefined ? {} : { [arch.key]: value };
+      return isTaken([{ matchExpressions: [{ ...arch, ...one }] }], labels);
+    };
+    assert.ok(isMet({ operator: "In", values: ["arm64", "amd64"] }));
+    assert.ok(!isMet({ operator: "In", values: ["arm64"] }));
+    assert.ok(isMet({ operator: "In", values: ["arm64"] }, "arm64"));
+    assert.ok(isMet({ operator: "NotIn", values: ["arm64"] }));
+    assert.ok(!isMet({ operator: "NotIn", values: ["amd64"] }));
+    assert.ok(isMet({ operator: "Exists" }));
+    assert.ok(!isMet({ operator: "DoesNotExist" }));
+    for (const [operator, below, above] of [
+      ["Gt", true, false],
+      ["Lt", false, true],
+    ] as const) {
+      assert.equal(isMet({ operator, values: ["9"] }, "10"), below);
+      assert.equal(isMet({ operator, values: ["11"] }, "10"), above);
+      assert.ok(!isMet({ operator, values: ["10"] }, "10"));
+      assert.ok(!isMet({ operator, values: ["10"] }, "amd64"));
+    }
+    const named = (operator: string, value: string) => ({
+      matchFields: [{ ...name, operator, values: [value] }],
+    });
+    assert.ok(isTaken([named("In", "kip-1")]) && isTaken([named("NotIn", "kip-2")]));
+    assert.ok(!isTaken([named("In", "kip-2")]) && !isTaken([named("NotIn", "kip-1")]));
+    // Terms are alternatives, their requirements are not; of other labels more is not known.
+    const rack = { matchExpressions: [{ key: "rack", operator: "In", values: ["7"] }] };
+    assert.ok(isTaken([named("In", "kip-2"), rack]));
+    assert.ok(!isTaken([{ ...rack, ...named("In", "kip-2") }, {}]));
   });
 
   it("refuses sysctls that are not safe, however they are written", () => {
@@ -85,8 +134,8 @@ describe("admitPod()", () => {
     const pod = podWith({
       spec: { containers: [{ name: "main", resources: { requests: { [card]: "3" } } }] },
     });
-    const context = { allocatable: { ...allocatable, [card]: "2" }, otherPods: () => [] };
-    assert.deepEqual(admitPod(pod, context), {
+    const offered = { ...allocatable, [card]: "2" };
+    assert.deepEqual(admitPod(pod, { ...context, allocatable: offered }), {
       reason: `OutOf${card}`,
       message: `Node didn't have enough resource: ${card}, requested: 3, used: 0, capacity: 2`,
     });
@@ -135,8 +184,10 @@ describe("admitPod()", () => {
       ...more,
     });
     const beside = (own: Partial<PodSpec>, other: Partial<PodSpec>) =>
-      admitPod(podWith({ spec: own }), { allocatable, otherPods: () => [podWith({ spec: other })] })
-        ?.reason;
+      admitPod(podWith({ spec: own }), {
+        ...context,
+        otherPods: () => [podWith({ spec: other })],
+      })?.reason;
     const refused = "NodePorts";
     const loopback = { hostIP: "127.0.0.1" };
     assert.equal(beside(spec({}), spec({})), refused);

@@ -2,10 +2,11 @@ import type { Pod } from "@kip/k8s-types";
 import { rejectAppArmor } from "./app-armor.ts";
 import { rejectHostPorts } from "./host-ports.ts";
 import { rejectUnsupported } from "./fields.ts";
+import { rejectNodeAffinity } from "./node-affinity.ts";
 import type { AdmissionCheck, AdmissionContext, Rejection } from "./rejection.ts";
 import { rejectTooLarge } from "./resources.ts";
 import { rejectSysctls } from "./sysctls.ts";
-import { rejectNodeSelector, rejectOs, rejectOsLabel } from "./system.ts";
+import { rejectOs, rejectOsLabel } from "./system.ts";
 
 /** In the kubelet's order, then what only cells do not have: the first that speaks against a pod gives the reason. */
 const checks: readonly AdmissionCheck[] = [
@@ -13,7 +14,7 @@ const checks: readonly AdmissionCheck[] = [
   rejectOsLabel,
   rejectOs,
   rejectTooLarge,
-  rejectNodeSelector,
+  rejectNodeAffinity,
   rejectHostPorts,
   rejectAppArmor,
   rejectUnsupported,

@@ -8,6 +8,8 @@ export interface Rejection {
 
 /** What a pod is judged by, besides the pod itself. */
 export interface AdmissionContext {
+  /** The node's labels, those that others gave it left out. */
+  readonly labels: Readonly<Record<string, string>>;
   /** What the node offers to pods. */
   readonly allocatable: Readonly<Record<string, string>>;
   /** Pods of the node that were admitted and have not ended, without the one that is judged. */

@@ -1,0 +1,82 @@
+import type { NodeSelectorRequirement, NodeSelectorTerm, Pod } from "@kip/k8s-types";
+import type { AdmissionContext, Rejection } from "./rejection.ts";
+
+/** Labels of the node that only kip sets, unless its configuration does; others may change, and are the scheduler's business. */
+const systemLabels: Readonly<Record<string, string>> = {
+  "kubernetes.io/os": "linux",
+  "kubernetes.io/arch": "amd64",
+  "beta.kubernetes.io/os": "linux",
+  "beta.kubernetes.io/arch": "amd64",
+};
+
+/**
+ * Refuses a pod that was bound in spite of a node selector, or of a required node affinity, for another system, processor or node.
+ * Requirements of other labels count as met.
+ */
+export function rejectNodeAffinity(
+  { spec }: Pod,
+  { labels }: AdmissionContext,
+): Rejection | undefined {
+  const label = (key: string): string | undefined =>
+    key in systemLabels ? (labels[key] ?? systemLabels[key]) : undefined;
+  const selector = Object.entries(spec.nodeSelector ?? {});
+  const affinity = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const fields = new Map([["metadata.name", spec.nodeName]]);
+  // Terms are alternatives.
+  const isMet =
+    selector.every(([key, value]) => (label(key) ?? value) === value) &&
+    (affinity?.nodeSelectorTerms.some((term) => isTermMet(term, { label, fields })) ?? true);
+  if (isMet) return undefined;
+  return {
+    reason: "NodeAffinity",
+    message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+  };
+}
+
+interface Facts {
+  /** Value of a label that is known; undefined for others. */
+  readonly label: (key: string) => string | undefined;
+  readonly fields: ReadonlyMap<string, string | undefined>;
+}
+
+/** One without requirements is met by no node, as the API has it. */
+function isTermMet(
+  { matchExpressions = [], matchFields = [] }: NodeSelectorTerm,
+  { label, fields }: Facts,
+): boolean {
+  if (matchExpressions.length === 0 && matchFields.length === 0) return false;
+  return (
+    matchExpressions.every((one) => mayBeMet(one, label(one.key))) &&
+    matchFields.every((one) => mayBeMet(one, fields.get(one.key)))
+  );
+}
+
+/**
+ * Whether the node's value meets a requirement, or is not known.
+ *
+ * @see https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#operators
+ */
+function mayBeMet(
+  { operator, values = [] }: NodeSelectorRequirement,
+  value: string | undefined,
+): boolean {
+  if (value === undefined) return true;
+  switch (operator) {
+    case "In":
+      return values.includes(value);
+    case "NotIn":
+      return !values.includes(value);
+    case "DoesNotExist":
+      return false;
+    case "Gt":
+      return isInteger(value) && isInteger(values[0]) && BigInt(value) > BigInt(values[0]);
+    case "Lt":
+      return isInteger(value) && isInteger(values[0]) && BigInt(value) < BigInt(values[0]);
+    default:
+      return true;
+  }
+}
+
+function isInteger(text: string | undefined): text is string {
+  return text !== undefined && /^-?\d+$/.test(text);
+}
