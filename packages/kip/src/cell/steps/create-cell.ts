@@ -1,6 +1,7 @@
 import { wireTime } from "@kip/k8s-client";
 import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { checkPodSize } from "../../dispatch/document-size.ts";
+import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
@@ -21,7 +22,7 @@ export async function createCell(
   const { pod } = resolved;
   const volumes = unsupportedVolumes(pod);
   if (volumes.length > 0) throw volumesUnsupported(volumes);
-  checkPodSize(resolved);
+  checkPodSize(resolved, await readSeccompProfiles(pod, tools.settings().seccompProfileRoot));
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);
     if (taken.kind === "ended") return taken;

@@ -2,7 +2,7 @@ import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
-import { checkDocumentSize } from "../../dispatch/document-size.ts";
+import { checkContentSize, checkDocumentSize } from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -22,6 +22,8 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const client = required(state().agent.client, "the agent is not connected");
+  const isOnCell = state().cell.status.phase === "Claimed";
+  checkContentSize(resolved, { isOnCell });
   const podIPs = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
   const hostIPs = hostAddresses(state());
   const found = await logIns?.find(registriesOf(pulledImages(resolved.pod)), signal);
@@ -48,7 +50,6 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     activeForMs: activeFor(state(), clock.now()),
     ended: new Set(Object.keys(state().containers.ended)),
   });
-  const isOnCell = state().cell.status.phase === "Claimed";
   checkDocumentSize(document, { isOnCell });
   if (!isOnCell) {
     await growDisk(tools, context);
