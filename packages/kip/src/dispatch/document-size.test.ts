@@ -31,10 +31,15 @@ describe("checkPodSize()", () => {
       checkPodSize(resolved, []);
     });
 
-  it("refuses too much content without reading it", () => {
-    const data = Buffer.alloc(2 ** 20);
-    data.toString = () => assert.fail("was read");
-    const list = Array.from({ length: 7 }, (_, n) => ({ path: `f${n}`, data, mode: 0o644 }));
+  it("refuses too much content before it makes a document of it", () => {
+    const file = {
+      get path(): string {
+        return assert.fail("was read");
+      },
+      data: Buffer.alloc(2 ** 20),
+      mode: 0o644,
+    };
+    const list = Array.from({ length: 7 }, () => file);
     const volumes = [{ name: "all", configMap: { name: "a" } }];
     const files = new Map([["all", list]]);
     const resolved = resolvedOf({ spec: { volumes, containers: [] } }, { files });
