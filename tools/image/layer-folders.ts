@@ -65,10 +65,10 @@ export function fillNode(folder: string, node: string): void {
   }
 }
 
-/** Packages of npm as they are installed here, without what only compilers read. */
+/** Packages of npm as they are installed here, without what only compilers and bundlers read. */
 export function fillPackages(folder: string, { packages }: NpmClosure): void {
   const isRead = (file: string): boolean =>
-    !/\.(?:[cm]?ts|map|md)$|\/dist-types(?:\/|$)/.test(file) || /LICEN[CS]E/i.test(file);
+    !/\.(?:[cm]?ts|map|md)$|\/dist-(?:es|types)(?:\/|$)/.test(file) || /LICEN[CS]E/i.test(file);
   for (const place of packages) {
     const from = path.join(root, place);
     const isOwn = (file: string): boolean => {

@@ -10,6 +10,8 @@ export interface TestEc2 extends AsyncDisposable {
   readonly proxy: Ec2Proxy;
   readonly image: string;
   readonly subnetId: string;
+  /** Where the proxy listens, on loopback. */
+  readonly endpointURL: string;
   open(changes?: Partial<AwsCloudOptions>): Promise<CloudDriver>;
 }
 
@@ -34,6 +36,7 @@ export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<Test
     proxy,
     image,
     subnetId,
+    endpointURL,
     open: async (changes) =>
       await openAwsCloud({
         sourceDestCheck: false, // all calls are made
