@@ -8,9 +8,17 @@ import { canonicalAddress, type IpFamily } from "@kip/network-view";
  */
 const types = { noop: 1, error: 2, done: 3, get: 0x01_01, new: 0x01_00, delete: 0x01_02 } as const;
 const flags = { request: 0x01, acknowledge: 0x04, dump: 0x03_00 } as const;
-const attributes = { original: 1, reply: 2, address: 1, protocol: 2 } as const;
+const attributes = { original: 1, reply: 2, filter: 25, address: 1, protocol: 2 } as const;
 const addressFields = { v4Source: 1, v4Destination: 2, v6Source: 3, v6Destination: 4 } as const;
 const protocolFields = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
+/** Attributes of a filter, and the bit of what it compares. */
+const filterFields = { originalFlags: 1, protocolBit: 1 << 3 } as const;
+
+/** The number of UDP. */
+export const udp = 17;
+
+/** The bit of a type whose payload is attributes. */
+const nested = 0x80_00;
 
 const headerBytes = 16;
 const familyBytes = 4;
@@ -36,9 +44,16 @@ export type Answer =
   | { readonly kind: "result"; readonly errno: number }
   | { readonly kind: "done" };
 
-/** Asks for all connections of a family. */
+/** Asks for all connections of UDP in a family. Kernels before 5.8 do not filter, and send all. */
 export function listRequest(family: IpFamily): Buffer {
-  return request(types.get, flags.dump, { family, attribute: Buffer.alloc(0) });
+  const bits = Buffer.alloc(4);
+  bits.writeUInt32LE(filterFields.protocolBit);
+  const protocol = attributeOf(protocolFields.number, Buffer.of(udp));
+  const attribute = Buffer.concat([
+    attributeOf(attributes.original, attributeOf(attributes.protocol, protocol, nested), nested),
+    attributeOf(attributes.filter, attributeOf(filterFields.originalFlags, bits), nested),
+  ]);
+  return request(types.get, flags.dump, { family, attribute });
 }
 
 /** Asks for the end of one connection; the kernel answers with a result. */
@@ -135,6 +150,15 @@ function addressText(bytes: Buffer): string {
   if (bytes.length === 4) return bytes.join(".");
   const groups = bytes.toString("hex").match(/.{4}/g) ?? [];
   return canonicalAddress(groups.join(":")) ?? "";
+}
+
+/** An attribute with its payload. @param more see {@link nested} */
+function attributeOf(type: number, payload: Buffer, more = 0): Buffer {
+  const whole = Buffer.alloc(aligned(4 + payload.length));
+  whole.writeUInt16LE(4 + payload.length, 0);
+  whole.writeUInt16LE(type | more, 2);
+  payload.copy(whole, 4);
+  return whole;
 }
 
 function request(

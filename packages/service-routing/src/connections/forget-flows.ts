@@ -18,7 +18,7 @@ const pieceBytes = 4096;
 export interface ForgetFlowsOptions {
   /** A command that runs another one in the namespace of the rules, with its arguments. @default none */
   readonly inNamespace?: readonly string[] | undefined;
-  /** @default 5000 */
+  /** How long the kernel may send nothing. A list takes as long as there are connections. @default 5000 */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -38,13 +38,12 @@ export async function forgetFlows(
   const [program = "", ...words] = [...inNamespace, ...socat];
   const child = spawn(program, words, {
     stdio: ["pipe", "pipe", "ignore"],
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
   });
+  const limit = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
   const ended = new Promise((resolve) => child.once("close", resolve).once("error", resolve));
   child.stdin.on("error", () => {}); // the answers end, too
   try {
-    const answers = answersOf(child.stdout);
+    const answers = answersOf(child.stdout, () => limit.refresh());
     const flows: Flow[] = [];
     const list = new StaleList();
     list.add(stale);
@@ -60,6 +59,7 @@ export async function forgetFlows(
     }
     return flows.length;
   } finally {
+    clearTimeout(limit);
     child.kill("SIGKILL");
     await ended;
   }
@@ -72,8 +72,8 @@ function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
   return [...(isWanted(false) ? [4 as const] : []), ...(isWanted(true) ? [6 as const] : [])];
 }
 
-/** The next message at each call. */
-function answersOf(output: Readable): () => Promise<Answer> {
+/** The next message at each call. @param onBytes called when some have come */
+function answersOf(output: Readable, onBytes: () => void): () => Promise<Answer> {
   const chunks = output[Symbol.asyncIterator]() as AsyncIterator<Buffer>; // no encoding is set
   const waiting: Answer[] = [];
   let rest: Buffer = Buffer.alloc(0);
@@ -86,6 +86,7 @@ function answersOf(output: Readable): () => Promise<Answer> {
         const reason = "socat ended before the kernel had answered";
         throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
       }
+      onBytes();
       const read = readAnswers(Buffer.concat([rest, value]));
       waiting.push(...read.answers);
       rest = read.rest;

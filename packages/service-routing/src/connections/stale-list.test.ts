@@ -92,6 +92,22 @@ describe("StaleList", () => {
     assert.equal(listOf([ofTcp([a]), ofTcp([])]).size, 0);
   });
 
+  it("gives up what has waited longest when another change comes, and nothing of one change", () => {
+    const list = new StaleList();
+    const of = (address: string) => {
+      return { address, port: 53, serving: new Set<string>(), isUntranslatedStale: false };
+    };
+    const first = of("10.96.0.10");
+    const count = 70_000;
+    list.add([first, ...Array.from({ length: count }, (_, i) => of(`203.0.${i >> 8}.${i & 255}`))]);
+    assert.equal(list.size, count + 1);
+    assert.ok(list.knows(first));
+    list.add([of("10.96.0.11")]);
+    assert.equal(list.size, 65_537);
+    assert.ok(!list.knows(first));
+    assert.ok(list.knows(of("10.96.0.11")));
+  });
+
   it("keeps the endpoints of very many addresses once, and looks flows up", () => {
     const endpoints = Array.from({ length: 5000 }, (_, i) => `10.2.${i >> 8}.${i & 255}:53`);
     const externalIps = Array.from({ length: 256 }, (_, i) => `203.0.113.${i}`);

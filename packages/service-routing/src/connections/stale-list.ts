@@ -1,10 +1,8 @@
 import { endpointText } from "@kip/network-view";
-import type { Flow } from "./conntrack-messages.ts";
+import { udp, type Flow } from "./conntrack-messages.ts";
 import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
-const udp = 17;
-
-/** Destinations whose flows are kept. Beyond it, what has waited longest is given up: forgetting fails for a long time already. */
+/** Destinations that are kept once another change comes. Beyond it, what has waited longest is given up: forgetting fails already. */
 const mostDestinations = 65_536;
 
 /** What the kernel must forget and has not yet, by destination: a later entry replaces an earlier one of the same. */
@@ -26,16 +24,16 @@ export class StaleList {
   }
 
   add(list: readonly StaleFlows[]): void {
+    for (const key of this.#byDestination.keys()) {
+      if (this.#byDestination.size <= mostDestinations) break;
+      this.#byDestination.delete(key);
+    }
     for (const flows of list) {
       const key = keyOf(flows);
       const before = this.#byDestination.get(key)?.isUntranslatedStale ?? false;
       const isUntranslatedStale = flows.isUntranslatedStale || before;
       this.#byDestination.delete(key);
       this.#byDestination.set(key, { ...flows, isUntranslatedStale });
-    }
-    for (const key of this.#byDestination.keys()) {
-      if (this.#byDestination.size <= mostDestinations) return;
-      this.#byDestination.delete(key);
     }
   }
 
