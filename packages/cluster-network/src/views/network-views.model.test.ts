@@ -452,6 +452,8 @@ it("NetworkViews gives each cell what the objects of the cluster mean, whatever 
     ),
     { numRuns: runs, ...(seed !== undefined && { seed: Number(seed) }) },
   );
+  // Fewer histories may miss one by chance.
+  if (runs < 100) return;
   for (const what of ["policies refused", "services refused", "ingress", "egress"])
     for (const is of [true, false]) assert.ok(seen.has(`${what}: ${is}`), `${what}: ${is}`);
 });
