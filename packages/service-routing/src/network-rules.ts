@@ -269,10 +269,10 @@ export class NetworkRules {
   }
 
   #withBuckets({ services, buckets, kept }: ViewChange): ServiceChanges {
-    if (buckets.length === 0) return services;
-    const gone = [...this.#services.keys()].filter(
-      (key) => !services.has(key) && !kept?.has(key) && buckets.includes(bucketOf(key)),
-    );
+    const gone = buckets
+      .flatMap((bucket) => [...this.#services.keysOf(bucket)])
+      .filter((key) => !services.has(key) && !kept?.has(key));
+    if (gone.length === 0) return services;
     return new Map([...services, ...gone.map((key) => [key, undefined] as const)]);
   }
 

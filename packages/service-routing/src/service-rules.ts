@@ -133,6 +133,8 @@ function externalLocal(
 
 function addClusterIps(context: PortContext, onNode: readonly string[]): void {
   const { view, family, id, anywhere } = context;
+  const vips = ofFamily(view.clusterIps, family);
+  if (vips.length === 0) return; // nothing leads to a chain
   const isLocal = view.isInternalLocal ?? false;
   const endpoints = isLocal ? onNode : anywhere;
   const target = choose(context, {
@@ -140,7 +142,7 @@ function addClusterIps(context: PortContext, onNode: readonly string[]): void {
     isDropped: isLocal && anywhere.length > 0,
     chain: `${isLocal ? "local" : "all"}/${id}`,
   });
-  for (const address of ofFamily(view.clusterIps, family)) addVip(context, address, target);
+  for (const address of vips) addVip(context, address, target);
 }
 
 function addExternal(context: PortContext): void {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { encodeLine, limits, TableDigest, type ServiceView } from "@kip/network-view";
+import { bucketOf, encodeLine, limits, TableDigest, type ServiceView } from "@kip/network-view";
 import { arrange } from "./arrange.ts";
 import { blockWork } from "./in-blocks.ts";
 import type { RoutingPlace } from "./routing-place.ts";
@@ -117,6 +117,23 @@ describe("Services", () => {
     }
     assert.ok(sum >= 2 * 4 * 256 * count, String(sum));
     assert.ok(most < 2 * blockWork, String(most));
+  });
+
+  it("has no chains in a family that the Service has no address of", () => {
+    const services = new Services({ ...place, podAddresses: [] });
+    const both = { ...view(["10.1.0.1:80", "[fd00::1]:80"]), affinitySeconds: 10 };
+    const { texts } = resultOf(services.change(new Map([["ns/a", both]])));
+    assert.match(texts.join(""), /^add chain ip kip_services_a all/m);
+    assert.doesNotMatch(texts.join(""), /ip6/);
+  });
+
+  it("names the Services of a bucket", () => {
+    const services = many(3);
+    resultOf(services.change(new Map([["ns/s1", undefined]])));
+    const named = ["ns/s0", "ns/s1", "ns/s2"].filter((key) =>
+      [...services.keysOf(bucketOf(key))].includes(key),
+    );
+    assert.deepEqual(named, ["ns/s0", "ns/s2"]);
   });
 
   it("writes nothing for a Service that is as before, in whatever order its endpoints come", () => {

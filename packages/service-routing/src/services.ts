@@ -1,4 +1,10 @@
-import { encodeLine, TableDigest, type ServiceView } from "@kip/network-view";
+import {
+  bucketCount,
+  bucketOf,
+  encodeLine,
+  TableDigest,
+  type ServiceView,
+} from "@kip/network-view";
 import { arranged, withSortedEndpoints } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
@@ -47,6 +53,8 @@ export class Services {
   readonly #families: readonly Family[];
   /** Each Service as `textOfView` writes it. */
   readonly #views = new Map<string, string>();
+  /** Names of the Services of each bucket. */
+  readonly #buckets = Array.from({ length: bucketCount }, () => new Set<string>());
   readonly #digest = new TableDigest();
   readonly #claims = new ServiceClaims();
   /** Of the few Services that have lost something to another one: what. */
@@ -77,9 +85,9 @@ export class Services {
     return this.#digest.sums;
   }
 
-  /** Names of all Services. */
-  keys(): Iterable<string> {
-    return this.#views.keys();
+  /** Names of the Services of a bucket; see `bucketOf`. */
+  keysOf(bucket: number): Iterable<string> {
+    return this.#buckets[bucket] ?? none;
   }
 
   /** The table that changes go to: that of the last {@link Services.rebuild}. */
@@ -306,6 +314,8 @@ export class Services {
     this.#digest.change(key, lineOf(key, before), lineOf(key, view));
     if (view) this.#views.set(key, textOfView(view));
     else this.#views.delete(key);
+    if (view && !before) this.#buckets[bucketOf(key)]?.add(key);
+    else if (!view) this.#buckets[bucketOf(key)]?.delete(key);
     if (lost.size > 0) this.#lost.set(key, lost);
     else this.#lost.delete(key);
   }

@@ -68,7 +68,8 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const isShared = (external - 1) * anywhere > limits.chainElements;
     const isLookedUp = !hasAffinity && !isExternalLocal && !isShared;
     const isOutside = external > 0 || port.nodePort !== undefined;
-    const lists = { anywhere, local, isOutside, isExternalLocal, isInternalLocal };
+    const hasClusterIp = cluster > 0;
+    const lists = { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal };
     const hasChain = isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
     const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
@@ -86,6 +87,7 @@ interface EndpointLists {
   readonly anywhere: number;
   /** How many of them are on the node. */
   readonly local: number;
+  readonly hasClusterIp: boolean;
   /** Whether the port is reached by other addresses than the Service's own. */
   readonly isOutside: boolean;
   readonly isExternalLocal: boolean;
@@ -98,11 +100,14 @@ function ofChains({ anywhere, local, isExternalLocal }: EndpointLists): number {
   return chains * limits.chainElements + anywhere + local;
 }
 
-/** The same with session affinity: each list that is led to has chains and sets of its own. */
+/**
+ * The same with session affinity: each list that cluster IPs, other addresses and NodePorts lead to has chains and sets of its own. With
+ * `externalTrafficPolicy: Local`, clients from elsewhere are led to local endpoints without affinity, by one rule.
+ */
 function ofAffinity(lists: EndpointLists): number {
-  const { anywhere, local, isOutside, isExternalLocal, isInternalLocal } = lists;
-  const led = isOutside || !isInternalLocal ? anywhere : 0;
-  const ledLocally = isInternalLocal ? local : 0;
+  const { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal } = lists;
+  const led = isOutside || (hasClusterIp && !isInternalLocal) ? anywhere : 0;
+  const ledLocally = hasClusterIp && isInternalLocal ? local : 0;
   const chains = [led > 0, isOutside && isExternalLocal && anywhere > 0, ledLocally > 0];
   const count = chains.filter(Boolean).length;
   return count * limits.chainElements + (led + ledLocally) * affinityElements + local;
