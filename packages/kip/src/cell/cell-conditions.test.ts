@@ -108,17 +108,26 @@ describe("the conditions of a cell", () => {
       "Ready=False PodDeleted 1",
       "Claimed=False PodNotSent 1",
     ]);
+    const { conditions } = life.state.cell.status;
+    life.apply({ kind: "finished" }, { kind: "terminated" });
+    assert.equal(life.state.cell.status.conditions, conditions, "no other reason afterwards");
     const standby = cellWith(undefined, {});
     const unused = new Life().apply(created(standby)).phase("Ready").phase("Terminating");
     assert.equal(unused.shown[2], "Ready=False NotNeeded 3");
   });
 
-  it("need no write after a restart of kip, and one when they change", () => {
-    const first = new Life().apply(created()).phase("Claimed", { instanceID: "i-1" });
-    const { status } = first.state.cell;
+  it("are written when they change by themselves, not with a phase or after a restart of kip", () => {
+    const life = new Life().apply(created());
+    const changes = (...done: readonly CellChange[]): boolean => {
+      const { status } = life.state.cell;
+      return hasNewConditions(status, life.apply(...done).state.cell.status);
+    };
+    assert.equal(hasNewConditions(undefined, life.state.cell.status), false);
+    assert.equal(changes(waits("for room")), true);
+    assert.equal(changes({ kind: "cellStatus", status: { phase: "Claimed" } }), false);
+    assert.equal(changes({ kind: "cellStatus", status: { startMs: {} } }), false);
+    const { status } = life.state.cell;
     const again = new Life().apply({ kind: "cellSeen", cell: cellWith(status) });
-    assert.equal(hasNewConditions(again.state, undefined), false);
-    again.phase("Terminating");
-    assert.equal(hasNewConditions(again.state, status.conditions), true);
+    assert.equal(again.state.cell.status.conditions, status.conditions);
   });
 });

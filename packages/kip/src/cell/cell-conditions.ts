@@ -1,6 +1,12 @@
 import { wireTime } from "@kip/k8s-client";
 import type { CellState } from "../state/cell-state.ts";
-import { cellPhases, isStandby, type CellCondition, type CellPhase } from "../state/cell.ts";
+import {
+  cellPhases,
+  isStandby,
+  type CellCondition,
+  type CellPhase,
+  type CellStatus,
+} from "../state/cell.ts";
 
 /** A condition as it should be, without the time since when. */
 type Wanted = Omit<CellCondition, "lastTransitionTime">;
@@ -24,13 +30,10 @@ export function cellConditions(state: CellState, wallMs: number): readonly CellC
   return hasChanged ? next : known;
 }
 
-/** Whether the conditions are others than `before`, and than the API has: after a restart of kip most Cells are as they were. */
-export function hasNewConditions(
-  { cell }: CellState,
-  before: readonly CellCondition[] | undefined,
-): boolean {
-  const { conditions } = cell.status;
-  return conditions !== before && conditions !== cell.object?.status?.conditions;
+/** Whether conditions have changed by themselves. The step that changes the phase writes them with it. */
+export function hasNewConditions(before: CellStatus | undefined, now: CellStatus): boolean {
+  if (before?.conditions === undefined || before.phase !== now.phase) return false;
+  return before.conditions !== now.conditions;
 }
 
 /** Figures in a message (free memory, place in the queue) may differ each time: they do not count as a change. */
@@ -59,8 +62,9 @@ function starting(state: CellState): readonly Wanted[] {
   return conditions.map((each, at) => (at === first && waiting ? { ...each, ...waiting } : each));
 }
 
-/** What was reached before the end began stays as it was. */
+/** What was reached before the end began stays as it was, and so does why it began: a pod that is deleted then ends. */
 function ending(state: CellState, known: readonly CellCondition[]): readonly Wanted[] {
+  if (known.some(({ reason }) => endReasons.has(reason))) return known;
   const conditions = known.length > 0 ? known : starting(state);
   const [reason, message] = endTexts(state);
   return conditions.map((each) =>
@@ -119,14 +123,20 @@ function unreachable({ agent, machine, cell }: CellState): Text | undefined {
   return ["AgentUnreachable", `The agent on the instance does not answer; the cloud ${cloud}`];
 }
 
+/** Those of {@link endTexts}. */
+const endReasons: ReadonlySet<string> = new Set([
+  "NotNeeded",
+  "NoCapacity",
+  "PodFinished",
+  "PodDeleted",
+  "CellLost",
+]);
+
 function endTexts({ cell, end, machine, pod }: CellState): Text {
   if (cell.object && isStandby(cell.object))
     return ["NotNeeded", "The cell ends before a pod has taken it"];
   if (machine.isRefused === true)
-    return [
-      "CloudNoCapacity",
-      "The cloud had no capacity for the instance; the pod gets another cell",
-    ];
+    return ["NoCapacity", "The cloud had no capacity for the instance; the pod gets another cell"];
   if (end.isPodFinished) return ["PodFinished", "The pod has ended"];
   if (pod.wanted.kind === "remove") return ["PodDeleted", "The pod is deleted"];
   return ["CellLost", "The cell can no longer run its pod"];

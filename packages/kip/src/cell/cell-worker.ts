@@ -50,7 +50,7 @@ export class CellWorker {
   readonly #logsSaved = Promise.withResolvers<void>();
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
-  #conditions: CellStatus["conditions"];
+  #status: CellStatus | undefined;
 
   constructor(options: CellWorkerOptions) {
     const { podRef, nodeIp, steps, limits, clock, logger } = options;
@@ -190,8 +190,8 @@ export class CellWorker {
     if (wait.reason && wait.reported !== undefined && wait.reported !== this.#reportedWait)
       this.#options.onProblem(wait.reason.reason, wait.reason.message);
     this.#reportedWait = wait.reported;
-    if (hasNewConditions(state, this.#conditions)) this.#options.steps.noteStatus(state);
-    this.#conditions = state.cell.status.conditions;
+    if (hasNewConditions(this.#status, state.cell.status)) this.#options.steps.noteStatus(state);
+    this.#status = state.cell.status;
     this.#options.onChange(state);
   }
 

@@ -31,7 +31,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   #cell: C;
   #followed: AgentClient | undefined;
   #isReleased = false;
-  #conditions: CellStatus["conditions"];
+  #status: CellStatus | undefined;
 
   constructor(options: StandbyWorkerOptions<C>) {
     const { cell, steps, limits, clock, logger } = options;
@@ -148,9 +148,9 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     const { client } = state.agent;
     if (client && client !== this.#followed) this.#follow(client);
     // Once a pod has the cell, its worker writes them.
-    if (hasNewConditions(state, this.#conditions) && !this.#isReleased)
+    if (hasNewConditions(this.#status, state.cell.status) && !this.#isReleased)
       this.#options.steps.noteStatus(state);
-    this.#conditions = state.cell.status.conditions;
+    this.#status = state.cell.status;
   }
 
   #follow(client: AgentClient): void {
