@@ -105,7 +105,6 @@ async function measureRules(
       cable: "kip-pod",
       nodeAddresses: [],
       serviceRanges: [],
-      localEndpoints: "own",
     },
     runNft: nft,
     forget: async () => {},

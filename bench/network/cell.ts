@@ -36,7 +36,6 @@ function dependencies() {
           nodeAddresses: [],
           serviceRanges: [],
           ...place,
-          localEndpoints: "own",
         },
         runNft: async (input) =>
           (await runCommand(program, [...prefix, "nft", "-f", "-"], { input })).stdout,

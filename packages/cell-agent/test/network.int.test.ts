@@ -66,7 +66,7 @@ describe("POST /v1/network", limit, () => {
     await report(client, ({ phase }) => phase === "Running");
     assert.deepEqual(cell.rules.changes[0]?.policy, {});
     assert.deepEqual(cell.rules.places, [
-      { ...network, podAddresses: ["10.0.0.2"], localEndpoints: "own" },
+      { ...network, podAddresses: ["10.0.0.2"], machineAddresses: [] },
     ]);
   });
 

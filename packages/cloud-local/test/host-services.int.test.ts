@@ -107,6 +107,7 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
   };
   // curl: 7 is a connection that failed, 28 the time limit
   const isRefused = (error: unknown): boolean => CommandError.is(error) && error.exitCode === 7;
+  const isDropped = (error: unknown): boolean => CommandError.is(error) && error.exitCode === 28;
 
   it("leads the host to the pod behind a ClusterIP and behind a NodePort", async () => {
     for (let repetition = 0; repetition < 3; repetition++) assert.equal(await ask(vip), "hello");
@@ -156,11 +157,12 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
     }
   });
 
-  it("leads no machine to another's agent by way of a Service", async () => {
+  it("leads neither the host nor a machine to an agent by way of a Service", async () => {
     const server = cell.start("perl", [programFile("serve-hello.pl"), "6421"]);
     await once(server.stdout, "data");
     await source.set(service([`${cell.machineIp}:6421`]));
-    assert.equal(await ask(vip), "hello");
+    assert.equal(await ask(cell.machineIp, 6421), "hello");
+    await assert.rejects(ask(vip), isDropped);
     await assert.rejects(other.fetch(`http://${vip}/`), isRefused);
     await source.set(service([`${cell.podIp}:8080`]));
   });

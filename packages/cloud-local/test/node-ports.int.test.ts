@@ -57,6 +57,12 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     assert.equal(await say(port), "ECONNREFUSED");
   });
 
+  it("are not there for a Service without an IPv4 address: no rule leads them on", async () => {
+    await using ports = nodePorts();
+    await ports.apply(change({ ...service(["TCP", port]), clusterIps: ["fd00::10"] }));
+    assert.equal(await say(port), "ECONNREFUSED");
+  });
+
   it("reset a connection that is refused in the namespace", async () => {
     const { server: other, port: closed } = await echo();
     other.close();

@@ -3,6 +3,9 @@ import { addressText, canonicalAddress, parseCidr, type Cidr } from "@kip/networ
 /** The first 96 bits of an IPv4 address that is written as IPv6. */
 const mapped = { number: 0xffffn, bits: 96 } as const;
 
+/** How such an address begins in its canonical form; two groups follow. */
+const mappedPrefix = "::ffff:";
+
 /**
  * Reads an address of an object as kube-proxy does: the API server takes zeros before the numbers of IPv4, which are decimal all the
  * same, and IPv4 addresses that are written as IPv6.
@@ -11,8 +14,12 @@ const mapped = { number: 0xffffn, bits: 96 } as const;
  */
 export function writtenAddress(text: string): string | undefined {
   const address = canonicalAddress(text) ?? canonicalAddress(withoutZeros(text));
-  if (address?.startsWith("::ffff:") !== true) return address;
-  return writtenCidr(address)?.text.split("/")[0];
+  if (address?.startsWith(mappedPrefix) !== true) return address;
+  const [high, low, more] = address.slice(mappedPrefix.length).split(":");
+  if (high === undefined || low === undefined || more !== undefined) return address;
+  // Users decide how many there are: to read them as ranges took a second for the slices of one Service.
+  const [first, second] = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
+  return [first >> 8, first & 255, second >> 8, second & 255].join(".");
 }
 
 /** Reads a range of an object, or an address alone, as {@link writtenAddress} does. */

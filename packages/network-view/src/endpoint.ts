@@ -13,6 +13,11 @@ export function endpointText(address: string, port: number): string {
   return ipFamily(address) === 4 ? `${address}:${port}` : `[${address}]:${port}`;
 }
 
+/** The IP version of an address, a CIDR or an endpoint as {@link endpointText} writes it: only those of IPv4 have fewer than two colons. */
+export function textFamily(text: string): IpFamily {
+  return text.indexOf(":") === text.lastIndexOf(":") ? 4 : 6;
+}
+
 /**
  * Reads what {@link endpointText} has written.
  *

@@ -11,7 +11,7 @@ export {
 } from "./address.ts";
 export { ChangeReader, type ViewChange } from "./change-reader.ts";
 export type { Protocol } from "./decoders.ts";
-export { endpointText, parseEndpoint, type Endpoint } from "./endpoint.ts";
+export { endpointText, parseEndpoint, textFamily, type Endpoint } from "./endpoint.ts";
 export { limits } from "./limits.ts";
 export {
   groupsOf,

@@ -1,4 +1,4 @@
-import type { IpFamily } from "@kip/network-view";
+import { textFamily, type IpFamily } from "@kip/network-view";
 import type { RoutingPlace } from "./routing-place.ts";
 
 /** How nftables names what differs between the two IP versions. */
@@ -19,12 +19,7 @@ export const families: readonly Family[] = [
 
 /** The addresses, CIDRs or endpoints of a list that are of the family. */
 export function ofFamily(list: readonly string[], { number }: Family): readonly string[] {
-  return list.filter((text) => isIpv6(text) === (number === 6));
-}
-
-/** Addresses, CIDRs and endpoints in brackets: only those of IPv4 have fewer than two colons. */
-function isIpv6(text: string): boolean {
-  return text.indexOf(":") !== text.lastIndexOf(":");
+  return list.filter((text) => textFamily(text) === number);
 }
 
 /**

@@ -16,7 +16,7 @@ const view: ServiceView = {
 
 const change = { number: 1, services: new Map(), buckets: [], groups: [] };
 const options = {
-  place: { podAddresses: [], nodeAddresses: [], serviceRanges: [], localEndpoints: "own" },
+  place: { podAddresses: [], nodeAddresses: [], serviceRanges: [] },
   forget: async () => await Promise.resolve(),
   logger: silentLogger,
 } as const;
@@ -25,7 +25,7 @@ describe("NetworkRules", () => {
   it("leaves a Service as it is that the change of its bucket says is kept, and removes others", async () => {
     const texts: string[] = [];
     const rules = new NetworkRules({
-      place: { podAddresses: [], nodeAddresses: [], serviceRanges: [], localEndpoints: "own" },
+      place: { podAddresses: [], nodeAddresses: [], serviceRanges: [] },
       runNft: async (text) => {
         texts.push(text);
         return await Promise.resolve("");
@@ -200,6 +200,34 @@ describe("NetworkRules", () => {
     assert.deepEqual(forgotten, [
       { address: "10.96.0.1", port: 53, serving, isUntranslatedStale: true },
     ]);
+  });
+
+  it("has everything forgotten that comes in several changes, however much, if forgetting has not failed", async () => {
+    const forgotten = new Set<string>();
+    const rules = new NetworkRules({
+      ...options,
+      takesOver: true,
+      runNft: async (text) =>
+        await Promise.resolve(text.startsWith("list") ? listed(["kip_services_b"]) : ""),
+      forget: async (flows) => {
+        for (const { address = "", port } of flows) forgotten.add(`${address} ${port}`);
+        await Promise.resolve();
+      },
+    });
+    const of = (net: number): ServiceView => ({
+      clusterIps: [`10.96.0.${net}`],
+      externalIps: Array.from({ length: 256 }, (_, i) => `203.0.${net}.${i}`),
+      ports: [1, 2, 3, 4].map((port) => ({ name: "", protocol: "UDP", port, endpoints: [] })),
+    });
+    const all = Array.from({ length: 70 }, (_, net) => [`ns/s${net}`, of(net)] as const);
+    await rules.apply({ ...change, services: new Map(all.slice(0, 69)) });
+    await rules.apply({
+      ...change,
+      services: new Map(all.slice(69)),
+      buckets: Array.from({ length: bucketCount }, (_, i) => i),
+      kept: new Set(all.map(([key]) => key)),
+    });
+    assert.equal(forgotten.size, 70 * 4 * 257);
   });
 
   it("writes everything again after a change that could be taken in part only", async () => {

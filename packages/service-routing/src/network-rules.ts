@@ -153,6 +153,7 @@ export class NetworkRules {
     this.#note(change);
     const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
     const { texts, stale } = await inBlocks(changes);
+    if (this.#failures > 0) this.#stale.trim();
     // To look for stale connections is a list of all that the kernel has: a new pod has none.
     if (this.#hasLed) this.#stale.add(stale);
     this.#hasLed = true;

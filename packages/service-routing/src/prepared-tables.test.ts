@@ -12,7 +12,6 @@ const place: RoutingPlace = {
   cable,
   nodeAddresses: ["10.0.0.200"],
   serviceRanges: ["10.96.0.0/16"],
-  localEndpoints: "own",
 };
 const port = { name: "", protocol: "TCP", port: 80, endpoints: ["10.0.0.1:80", "10.0.0.2:80"] };
 const change = {

@@ -21,7 +21,7 @@ export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 function nowhere({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
   const none = { podAddresses: [], nodeAddresses: [], serviceRanges: [] };
-  return { ...none, machinePorts, localEndpoints: "own" };
+  return { ...none, machinePorts };
 }
 
 /**

@@ -9,7 +9,6 @@ const place = {
   podAddresses: ["10.1.0.2"],
   nodeAddresses: [],
   serviceRanges: [],
-  localEndpoints: "own",
 } as const;
 
 function of(address: string, nodePort: number): ServiceView {

@@ -39,9 +39,9 @@ interface PortContext extends PortRulesOptions {
   /** Part of the names of chains and sets: at most 80 characters. */
   readonly id: string;
   readonly protocol: string;
-  /** Endpoints for traffic policy `Cluster`, and those for `Local`. */
-  readonly anywhere: readonly string[];
-  readonly local: readonly string[];
+  /** The Service's own addresses in the family: at least one. */
+  readonly clusterIps: readonly string[];
+  readonly endpoints: PortEndpoints;
   readonly rules: RuleSetBuilder;
 }
 
@@ -64,14 +64,15 @@ type Target =
  * What is refused, dropped and balanced follows kube-proxy.
  */
 export function portRules(options: PortRulesOptions): RuleSet {
-  const { key, view, family, place, port } = options;
+  const { key, family, port } = options;
   const rules = new RuleSetBuilder();
-  const { anywhere, onNode } = portEndpoints(port, family);
-  const local = view.isExternalLocal ? externalLocal([...anywhere, ...onNode], onNode, place) : [];
+  const clusterIps = ofFamily(options.view.clusterIps, family);
+  if (clusterIps.length === 0) return rules; // as for kube-proxy, no Service of this IP version
   const protocol = port.protocol.toLowerCase();
   const id = shortened(`${key}/${protocol}-${port.port}`);
-  const context = { ...options, id, protocol, anywhere, local, rules };
-  addClusterIps(context, onNode);
+  const endpoints = portEndpoints(port, family);
+  const context = { ...options, id, protocol, clusterIps, endpoints, rules };
+  addClusterIps(context);
   addExternal(context);
   return rules;
 }
@@ -122,19 +123,9 @@ export function balanceRules(count: number, { ip }: Family): readonly string[] {
   ];
 }
 
-function externalLocal(
-  all: readonly string[],
-  onNode: readonly string[],
-  { localEndpoints, podAddresses }: RoutingPlace,
-): readonly string[] {
-  if (localEndpoints === "node") return onNode;
-  return [...new Set(all.filter((text) => podAddresses.includes(parsed(text).address)))];
-}
-
-function addClusterIps(context: PortContext, onNode: readonly string[]): void {
-  const { view, family, id, anywhere } = context;
-  const vips = ofFamily(view.clusterIps, family);
-  if (vips.length === 0) return; // nothing leads to a chain
+function addClusterIps(context: PortContext): void {
+  const { view, id, clusterIps } = context;
+  const { anywhere, onNode } = context.endpoints;
   const isLocal = view.isInternalLocal ?? false;
   const endpoints = isLocal ? onNode : anywhere;
   const target = choose(context, {
@@ -142,15 +133,17 @@ function addClusterIps(context: PortContext, onNode: readonly string[]): void {
     isDropped: isLocal && anywhere.length > 0,
     chain: `${isLocal ? "local" : "all"}/${id}`,
   });
-  for (const address of vips) addVip(context, address, target);
+  for (const address of clusterIps) addVip(context, address, target);
 }
 
 function addExternal(context: PortContext): void {
-  const { view, family, port, rules, protocol } = context;
+  const { view, family, place, port, rules, protocol } = context;
   const addresses = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
   const vips = ofFamily([...new Set(addresses)], family);
   if (vips.length === 0 && port.nodePort === undefined) return;
-  const found = view.isExternalLocal ? externalLocalTarget(context) : clusterTarget(context);
+  // A router's clients are the node itself, which kube-proxy leads to all endpoints.
+  const isLocal = view.isExternalLocal === true && place.clients === undefined;
+  const found = isLocal ? externalLocalTarget(context) : clusterTarget(context);
   // Otherwise each address would have an element for each endpoint. Of few, those are cheaper than a chain.
   const hasChain =
     found.kind === "balance" && (vips.length - 1) * found.endpoints.length > limits.chainElements;
@@ -164,23 +157,31 @@ function addExternal(context: PortContext): void {
 }
 
 function clusterTarget(context: PortContext): Target {
-  const { anywhere: endpoints, id } = context;
-  return choose(context, { endpoints, isDropped: false, chain: `all/${id}` });
+  const { endpoints, id } = context;
+  return choose(context, { endpoints: endpoints.anywhere, isDropped: false, chain: `all/${id}` });
 }
 
-/** Clients here reach every endpoint, as their packets need not keep a source; others only local ones. */
+/** Clients here reach every endpoint, as their packets need not keep a source; others only the pod's own. */
 function externalLocalTarget(context: PortContext): Target {
-  const { family, id, local, rules } = context;
+  const { family, id, rules } = context;
   const all = clusterTarget(context);
   if (all.kind === "refuse" || all.kind === "drop") return all;
+  const own = ownEndpoints(context);
   const chain = `external/${id}`;
   const everywhere = ownChain(context, all);
   rules.chains.set(chain, [
     `${family.ip} saddr @pods goto ${everywhere}`,
     `fib saddr type local goto ${everywhere}`,
-    local.length === 0 ? "drop" : translate(context, local),
+    own.length === 0 ? "drop" : translate(context, own),
   ]);
   return { kind: "chain", chain };
+}
+
+/** Those of the pod behind this machine: answers to a packet that keeps its source come back here from no other pod. */
+function ownEndpoints({ endpoints, place }: PortContext): readonly string[] {
+  const all = new Set([...endpoints.anywhere, ...endpoints.onNode]);
+  const own = [...place.podAddresses, ...(place.machineAddresses ?? [])];
+  return [...all].filter((text) => own.includes(parsed(text).address));
 }
 
 function choose(

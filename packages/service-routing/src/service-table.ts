@@ -1,6 +1,7 @@
 import { limits } from "@kip/network-view";
 import type { Family } from "./family.ts";
 import { ofFamily } from "./family.ts";
+import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 
 /** Sets and maps of the table, without hooks: nothing passes it yet. */
@@ -72,10 +73,11 @@ function addressSets(family: Family, place: RoutingPlace): string {
  * What is translated and comes from elsewhere gets the machine's own address as its source, so that answers come back
  * this way. What the pod sends to itself does, too, as no machine takes a packet from its own address.
  */
-export function tableHooks(table: string, { ip, loopback }: Family, place: RoutingPlace): string {
+export function tableHooks(table: string, family: Family, place: RoutingPlace): string {
+  const { ip, loopback } = family;
   const others = place.clients === undefined ? "" : `\n    ${ip} saddr != @clients return`;
   const target = `${ip} daddr . meta l4proto . th dport`;
-  const own = ownPorts(place);
+  const own = ownPorts(place, family);
   const nodeport = "meta l4proto . th dport";
   const toOwn = `fib daddr type local ${ip} daddr != ${loopback}`;
   const translate = `
@@ -83,7 +85,9 @@ export function tableHooks(table: string, { ip, loopback }: Family, place: Routi
     ${target} vmap @services
     ${toOwn} ${nodeport} vmap @nodeports
     ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
+  // Who may write EndpointSlices names any address and port. What hands a packet on to them would get past what else guards these ports.
   const refuse = `
+    ${own("drop", "ct status dnat ")}
     ct state != new accept
     ${own("accept")}
     ${target} vmap @refused
@@ -128,10 +132,19 @@ table ${table} {
 `;
 }
 
-/** A rule for connections to the machine's own ports, which come before all Services. */
-function ownPorts({ machinePorts = [] }: RoutingPlace): (verdict: string) => string {
+/** Rules for connections to the machine's own ports, and to those of machines behind it, which come before all Services. */
+function ownPorts(
+  { machinePorts = [], machineRanges = [] }: RoutingPlace,
+  family: Family,
+): (verdict: string, match?: string) => string {
   if (machinePorts.length === 0) return () => "";
-  return (verdict) => `fib daddr type local tcp dport { ${machinePorts.join(", ")} } ${verdict}`;
+  const ranges = ofFamily(machineRanges, family);
+  const behind = ranges.length === 0 ? [] : [`${family.ip} daddr ${rangeSet(ranges)}`];
+  const ports = `tcp dport { ${machinePorts.join(", ")} }`;
+  return (verdict, match = "") =>
+    ["fib daddr type local", ...behind]
+      .map((to) => `${ports} ${match}${to} ${verdict}`)
+      .join("\n    ");
 }
 
 function elements(list: readonly string[]): string {

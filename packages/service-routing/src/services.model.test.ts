@@ -10,7 +10,6 @@ const place: RoutingPlace = {
   podAddresses: ["10.1.0.1"],
   nodeAddresses: [],
   serviceRanges: [],
-  localEndpoints: "own",
 };
 
 /** One table as the kernel would have it. Fails where nft would. */

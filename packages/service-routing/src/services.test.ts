@@ -11,7 +11,6 @@ const place: RoutingPlace = {
   podAddresses: ["10.1.0.2"],
   nodeAddresses: [],
   serviceRanges: [],
-  localEndpoints: "own",
 };
 
 function view(endpoints: readonly string[], protocol: "TCP" | "UDP" = "TCP"): ServiceView {
@@ -104,7 +103,7 @@ describe("Services", () => {
           const ports = [80, 81, 82, 83].map((port) => {
             return { name: `p${port}`, protocol: "TCP", port, endpoints: [] } as const;
           });
-          return [`ns/s${i}`, { clusterIps: [], externalIps, ports }] as const;
+          return [`ns/s${i}`, { clusterIps: [`10.96.0.${i}`], externalIps, ports }] as const;
         }),
       );
     const services = new Services(place);
@@ -119,12 +118,42 @@ describe("Services", () => {
     assert.ok(most < 2 * blockWork, String(most));
   });
 
+  it("has no NodePort in a family that the Service has no cluster IP of", () => {
+    const ports = [
+      { name: "", protocol: "TCP", port: 80, nodePort: 30_080, endpoints: [] },
+    ] as const;
+    const services = new Services({ ...place, podAddresses: [] });
+    const single = { clusterIps: ["10.96.0.1"], ports };
+    const { texts } = resultOf(services.change(new Map([["ns/a", single]])));
+    assert.match(texts.join(""), /^add element ip kip_services_a refused_nodeports .*30080/m);
+    assert.doesNotMatch(texts.join(""), /ip6 kip_services_a refused_nodeports .*30080/);
+  });
+
   it("has no chains in a family that the Service has no address of", () => {
     const services = new Services({ ...place, podAddresses: [] });
     const both = { ...view(["10.1.0.1:80", "[fd00::1]:80"]), affinitySeconds: 10 };
     const { texts } = resultOf(services.change(new Map([["ns/a", both]])));
     assert.match(texts.join(""), /^add chain ip kip_services_a all/m);
     assert.doesNotMatch(texts.join(""), /ip6/);
+  });
+
+  it("leads a router's clients to all endpoints with externalTrafficPolicy Local, and keeps their affinity", () => {
+    const port = { name: "", protocol: "TCP", port: 80, nodePort: 30_080 } as const;
+    const endpoints = ["10.1.0.1:80", "10.1.0.2:80", "10.1.0.3:80"];
+    const rulesOf = (localEndpoints: readonly string[], affinitySeconds?: number): string => {
+      const ports = [{ ...port, endpoints, localEndpoints }];
+      const isLocal = { clusterIps: ["10.96.0.1"], isExternalLocal: true };
+      const router = { ...place, podAddresses: [], clients: ["10.9.0.1"] };
+      const changes = new Map([["ns/a", { ...isLocal, affinitySeconds, ports }]]);
+      return resultOf(new Services(router).change(changes)).texts.join("");
+    };
+    for (const local of [[], endpoints.slice(0, 2)]) {
+      const [plain, kept] = [rulesOf(local), rulesOf(local, 10)];
+      for (const text of [plain, kept])
+        assert.match(text, /nodeports \{ tcp \. 30080 : goto all\/ns\/a\/tcp-80 \}/);
+      assert.match(plain, /rule ip kip_services_a all\S+ meta l4proto tcp dnat .* mod 3 map/);
+      assert.equal(kept.match(/all\S+ ip saddr @clients\/10\//g)?.length, 3);
+    }
   });
 
   it("names the Services of a bucket", () => {
@@ -270,7 +299,7 @@ describe("Services", () => {
 
   it("gives up what others get before anybody gets it, however much text that is", () => {
     const of = (address: string, subnet: number): ServiceView => ({
-      clusterIps: [],
+      clusterIps: [`10.96.0.${subnet}`],
       externalIps: [address],
       ports: [
         {

@@ -68,7 +68,7 @@ describe("hostPortTables()", () => {
 
   it("go before a NodePort of the same number", async () => {
     const rules = new NetworkRules({
-      place: { podAddresses, cable, nodeAddresses: [], serviceRanges: [], localEndpoints: "own" },
+      place: { podAddresses, cable, nodeAddresses: [], serviceRanges: [] },
       runNft: async (text) => await network.nft(text),
       forget: async () => {},
       logger: silentLogger,

@@ -19,7 +19,6 @@ const place: RoutingPlace = {
   nodeAddresses: ["10.0.0.200"],
   serviceRanges: ["10.96.0.0/16", "fd00:96::/112"],
   machinePorts: [6421],
-  localEndpoints: "own",
 };
 
 /** A Service at `vip`, port 80, with these endpoints. */
@@ -394,8 +393,11 @@ describe("NetworkRules", () => {
       forget: async () => {},
       logger: silentLogger,
     });
-    const services = new Map([["default/web", service(["10.1.0.2:8080"])]]);
+    // None is local to the node.
+    const web = service(["10.1.0.2:8080"], { isExternalLocal: true, nodePort: 30_080 });
+    const services = new Map([["default/web", web]]);
     await router.apply({ number: 1, services, buckets: [], groups: [] });
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.1.0.2 10.0.0.2");
     await network.others.ip("route add 10.96.0.0/16 via 10.0.0.2 src 10.0.0.11");
     assert.equal(await network.others.tcp(vip, 80), "10.1.0.2 10.0.0.2");
     await network.others.ip("route replace 10.96.0.0/16 via 10.0.0.2 src 10.0.0.12");

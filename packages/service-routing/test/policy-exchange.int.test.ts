@@ -10,7 +10,6 @@ const place: RoutingPlace = {
   cable,
   nodeAddresses: [],
   serviceRanges: [],
-  localEndpoints: "own",
 };
 
 const repeated = (rule: string, count: number): string => `    ${rule}\n`.repeat(count);

@@ -74,7 +74,7 @@ describe("NetworkRules with SCTP", () => {
       await using network = await TestNetwork.open();
       const { pod: client, others, cell } = network;
       const rules = new NetworkRules({
-        place: { podAddresses, cable, nodeAddresses: [], serviceRanges: [], localEndpoints: "own" },
+        place: { podAddresses, cable, nodeAddresses: [], serviceRanges: [] },
         runNft: async (text) => await network.nft(text),
         forget: async (flows) => {
           const inNamespace = ["nsenter", "--target", String(cell.pid), "--net"];

@@ -1,6 +1,8 @@
+import { networkInterfaces } from "node:os";
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
 import type { PodPlace } from "../network/pod-rules.ts";
+import { canonicalAddress } from "@kip/network-view";
 import { present, type Executor } from "./step-tools.ts";
 
 /** Puts the next change of the cluster's network in force. The rules are those of the pod's first document with a network. */
@@ -24,6 +26,13 @@ function placeOf({ hostNetwork, podIp, ipv6, network: settings }: DesiredPod): P
   return {
     ...present(settings),
     podAddresses: isOwn ? [podIp, ipv6?.podIp ?? []].flat() : [],
-    localEndpoints: "own",
+    machineAddresses: isOwn ? [] : machineAddresses(),
   };
+}
+
+function machineAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return all.flatMap(({ internal, address }) =>
+    internal ? [] : (canonicalAddress(address) ?? []),
+  );
 }

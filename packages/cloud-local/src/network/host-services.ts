@@ -37,7 +37,9 @@ export async function leadHostServices(
       nodeAddresses: [],
       clients: [plan.host, plan.ipv6?.host ?? []].flat(),
       serviceRanges: [],
-      localEndpoints: "node",
+      // Where br_netfilter was loaded later, what the bridge carries passes these rules, too.
+      machinePorts: network.managementPorts,
+      machineRanges: [plan.machines, plan.ipv6?.machines ?? []].flat(),
     },
     runNft: async (text) => (await namespace.run("nft", ["-f", "-"], text)).stdout,
     forget: async (flows) => {

@@ -177,6 +177,11 @@ export class LocalNetwork {
     return (await this.hasInternet()) ? [this.plan.gateway] : [];
   }
 
+  /** See {@link LocalNetworkOptions}. */
+  get managementPorts(): readonly number[] {
+    return this.#options.managementPorts;
+  }
+
   /** Whether the network exists and belongs to this state folder. */
   async exists(): Promise<boolean> {
     return (await this.namespace.exists()) && (await this.#claim.otherHolder()) === undefined;

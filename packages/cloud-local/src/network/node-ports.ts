@@ -1,5 +1,5 @@
 import { errorText, every, type Clock, type Logger } from "@kip/base";
-import { bucketOf, type ServiceView, type ViewChange } from "@kip/network-view";
+import { bucketOf, ipFamily, type ServiceView, type ViewChange } from "@kip/network-view";
 import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
@@ -103,8 +103,9 @@ export class NodePorts implements AsyncDisposable {
   }
 }
 
-/** Protocol and port of each NodePort. */
-function nodePortsOf({ ports }: ServiceView): readonly string[] {
+/** Protocol and port of each NodePort. A Service of IPv6 alone has none here: relays pass on IPv4, and no rule would lead it further. */
+function nodePortsOf({ clusterIps, ports }: ServiceView): readonly string[] {
+  if (!clusterIps.some((address) => ipFamily(address) === 4)) return [];
   return ports.flatMap(({ protocol, nodePort }) =>
     nodePort === undefined || protocol === "SCTP" ? [] : [`${protocol} ${nodePort}`],
   );

@@ -284,7 +284,6 @@ async function kernelOf(views: NetworkViews, pod: Pod, ranges: readonly string[]
       cable: isOwn ? "cable" : undefined,
       nodeAddresses: [nodeAddress],
       serviceRanges: ranges,
-      localEndpoints: "own",
     },
     runNft: async (text) => {
       kernel.apply(text);

@@ -280,6 +280,21 @@ describe("explainNetwork()", () => {
     );
   });
 
+  it("leads no NodePort of an IP version that the Service has no cluster IP of", () => {
+    const [hostIPs, podIPs] = [
+      [{ ip: "10.9.0.4" }, { ip: "fd00:9::4" }],
+      [{ ip: "10.0.0.1" }, { ip: "fd00::1" }],
+    ];
+    const [a, far] = [
+      pod("a", "10.0.0.1", { status: { hostIP: "10.9.0.4", hostIPs, podIPs } }),
+      pod("far", "10.0.0.6", { status: { hostIP: "10.9.0.6", hostIPs: [{ ip: "fd00:9::6" }] } }),
+    ];
+    const objects = { ...cluster, pods: [a, far, ...cluster.pods.slice(1, 2)] };
+    assert.match(ask("10.9.0.4:30080", {}, objects), /^passes: .*NodePort of Service shop\/node/);
+    for (const to of ["[fd00:9::4]:30080", "[fd00:9::6]:30080"])
+      assert.match(ask(to, {}, objects), /^passes: .*a reaches fd00:9::\d port 30080/);
+  });
+
   it("takes the ports of a headless Service with their protocols", () => {
     const udp = policy("udp", {
       podSelector: { matchLabels: { app: "web" } },

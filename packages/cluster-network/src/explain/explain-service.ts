@@ -264,7 +264,8 @@ export function serviceAt(
     const has = (number: (each: ServicePortView) => number | undefined): boolean =>
       view.ports.some((each) => number(each) === port && each.protocol === protocol);
     if (external.includes(address) && has((each) => each.port)) return { key, isNodePort: false };
-    if (nodeAddresses.includes(address) && has((each) => each.nodePort))
+    const isOfVersion = view.clusterIps.some((each) => ipFamily(each) === ipFamily(address));
+    if (isOfVersion && nodeAddresses.includes(address) && has((each) => each.nodePort))
       return { key, isNodePort: true };
   }
   return undefined;

@@ -3,15 +3,15 @@ import { canonicalAddress } from "@kip/network-view";
 import type { AddressGroups, NodeFacts } from "./address-groups.ts";
 import { nodeFacts } from "./node-facts.ts";
 
-/** A pod with the network of its host, by the node that it counts for. */
+/** A pod's host, by the node that it counts for. */
 interface HostPod {
   readonly node: string;
   readonly addresses: readonly string[];
 }
 
 /**
- * Addresses of nodes, for policies that choose nodes: their own, and those of pods with the network of their host. On a virtual node
- * these have machines of their own; policies do not reach such a pod as a pod.
+ * Addresses of nodes, for policies that choose nodes: their own, and those of their pods' hosts. On a virtual node these are machines
+ * of their own, where host ports and NodePorts answer, and pods with the network of their host, which policies do not reach as pods.
  */
 export class NodeAddresses {
   readonly #groups: AddressGroups;
@@ -20,6 +20,8 @@ export class NodeAddresses {
   readonly #pods = new Map<string, HostPod>();
   /** UIDs of pods by their node. */
   readonly #podsOf = new Map<string, Set<string>>();
+  /** UIDs of those whose hosts have addresses of their own: of 100,000 pods on usual nodes, none. */
+  readonly #shown = new Set<string>();
 
   constructor(groups: AddressGroups) {
     this.#groups = groups;
@@ -53,8 +55,9 @@ export class NodeAddresses {
 
   /** Forgets all pods: they are no longer watched. */
   forgetPods(): void {
-    for (const uid of this.#pods.keys()) this.setPod(uid, undefined);
+    this.#pods.clear();
     this.#podsOf.clear();
+    for (const uid of this.#shown) this.#show(uid);
   }
 
   /** Forgets all nodes: they are no longer watched. */
@@ -67,18 +70,21 @@ export class NodeAddresses {
     const pod = this.#pods.get(uid);
     const node = pod && this.#nodes.get(pod.node);
     const addresses = (pod?.addresses ?? []).filter((each) => !node?.addresses.includes(each));
+    const facts = node && addresses.length > 0 ? { labels: node.labels, addresses } : undefined;
+    if (!this.#shown.delete(uid) && !facts) return;
+    if (facts) this.#shown.add(uid);
     // No node has such a name.
-    this.#groups.setNode(
-      `pod/${uid}`,
-      node && addresses.length > 0 ? { labels: node.labels, addresses } : undefined,
-    );
+    this.#groups.setNode(`pod/${uid}`, facts);
   }
 }
 
 function readHostPod({ spec, status }: Pod): HostPod | undefined {
   const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
-  if (spec.hostNetwork !== true || spec.nodeName === undefined || hasEnded) return undefined;
-  const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
+  if (spec.nodeName === undefined || hasEnded) return undefined;
+  const hosts = status?.hostIPs?.map(({ ip }) => ip) ?? [status?.hostIP];
+  const own = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
+  const ips = spec.hostNetwork === true ? [...own, ...hosts] : hosts;
   const addresses = ips.flatMap((ip) => canonicalAddress(ip ?? "") ?? []);
-  return { node: spec.nodeName, addresses };
+  if (addresses.length === 0) return undefined;
+  return { node: spec.nodeName, addresses: [...new Set(addresses)] };
 }

@@ -145,7 +145,7 @@ describe("costOf()", () => {
     const externalIps = ["192.0.2.1", "192.0.2.2"];
     assert.equal(of(1, { externalIps }), 2 + 4);
     assert.equal(of(21, { externalIps }), 22 + 2 + 21 + 20);
-    assert.equal(of(1, { externalIps: ["192.0.2.1"], isExternalLocal: true }), 2 + 1 + 1 + 40);
+    assert.equal(of(1, { externalIps: ["192.0.2.1"], isExternalLocal: true }), 2 + 2 + 1 + 40);
   });
 
   it("counts source ranges once for all ports", () => {
@@ -184,6 +184,12 @@ describe("costOf()", () => {
     };
     assert.equal(costOf("a/b", view).elements, 11);
     assert.equal(costOf("a/b", withNodePort).elements, 41);
+    const localPorts = withNodePort.ports.map((each) => ({
+      ...each,
+      localEndpoints: each.endpoints,
+    }));
+    const local = { ...view, isExternalLocal: true, ports: localPorts };
+    assert.equal(costOf("a/b", local).elements, 61, "of local ones, a cell has its own pod");
     assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 1 + 20 + 10 * 40);
     const both = { ...withNodePort, affinitySeconds: 10, isExternalLocal: true };
     assert.equal(costOf("a/b", both).elements, 1 + 40 + 10 * 40);

@@ -1,4 +1,10 @@
-import { encodeLine, limits, type ServicePortView, type ServiceView } from "@kip/network-view";
+import {
+  encodeLine,
+  limits,
+  textFamily,
+  type ServicePortView,
+  type ServiceView,
+} from "@kip/network-view";
 
 /** What Services take: on each cell, and in kip. */
 export interface ServiceCost {
@@ -23,7 +29,7 @@ const affinityElements = 2 * limits.chainElements;
  */
 export function costOf(key: string, view: ServiceView): ServiceCost {
   let elements = 0;
-  for (const isWanted of [isIPv4, isIPv6]) elements += elementsOf(view, isWanted);
+  for (const family of [4, 6]) elements += elementsOf(view, (text) => textFamily(text) === family);
   return { elements, bytes: lineLength(key, view) };
 }
 
@@ -66,11 +72,12 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const anywhere = count(port.endpoints);
     const local = count(port.localEndpoints);
     const isShared = (external - 1) * anywhere > limits.chainElements;
-    const isLookedUp = !hasAffinity && !isExternalLocal && !isShared;
-    const isOutside = external > 0 || port.nodePort !== undefined;
+    const isLookedUp = !hasAffinity && !isShared;
     const hasClusterIp = cluster > 0;
+    const hasNodePort = hasClusterIp && port.nodePort !== undefined;
+    const isOutside = external > 0 || hasNodePort;
     const lists = { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal };
-    const hasChain = isShared || port.nodePort !== undefined || (isOutside && isExternalLocal);
+    const hasChain = isShared || hasNodePort || (isOutside && isExternalLocal);
     const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
@@ -95,14 +102,14 @@ interface EndpointLists {
 }
 
 /** Elements that the chains of a port count as. */
-function ofChains({ anywhere, local, isExternalLocal }: EndpointLists): number {
+function ofChains({ anywhere, isExternalLocal }: EndpointLists): number {
   const chains = anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
-  return chains * limits.chainElements + anywhere + local;
+  return chains * limits.chainElements + anywhere;
 }
 
 /**
  * The same with session affinity: each list that cluster IPs, other addresses and NodePorts lead to has chains and sets of its own. With
- * `externalTrafficPolicy: Local`, clients from elsewhere are led to local endpoints without affinity, by one rule.
+ * `externalTrafficPolicy: Local`, clients from elsewhere are led to the cell's own pod, by one rule.
  */
 function ofAffinity(lists: EndpointLists): number {
   const { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal } = lists;
@@ -110,13 +117,5 @@ function ofAffinity(lists: EndpointLists): number {
   const ledLocally = hasClusterIp && isInternalLocal ? local : 0;
   const chains = [led > 0, isOutside && isExternalLocal && anywhere > 0, ledLocally > 0];
   const count = chains.filter(Boolean).length;
-  return count * limits.chainElements + (led + ledLocally) * affinityElements + local;
-}
-
-function isIPv6(text: string): boolean {
-  return text.startsWith("[") || text.indexOf(":") !== text.lastIndexOf(":");
-}
-
-function isIPv4(text: string): boolean {
-  return !isIPv6(text);
+  return count * limits.chainElements + (led + ledLocally) * affinityElements;
 }

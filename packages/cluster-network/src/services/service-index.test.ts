@@ -165,6 +165,17 @@ describe("ServiceIndex with more Services than there is room for", () => {
     assert.equal(index.isChanged, false);
   });
 
+  it("gives one Service with very many source ranges at a time", () => {
+    const index = new ServiceIndex({ name: "kip" });
+    const loadBalancerSourceRanges = numbered(20_000).map((i) => `10.${i >> 8}.${i & 255}.0/24`);
+    for (const i of numbered(4)) {
+      const each = service(`s${i}`, `tenant-${i}`);
+      const spec = { ...each.spec, loadBalancerSourceRanges };
+      index.setService(`tenant-${i}/s${i}`, { ...each, spec });
+    }
+    assert.equal(index.takeChanges(share).size, 1);
+  });
+
   it("gives back few addresses each of very many Services in parts", () => {
     const index = new ServiceIndex({ name: "kip" });
     const externalIPs = numbered(63).map((i) => `192.0.2.${i}`);

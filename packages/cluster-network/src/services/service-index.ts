@@ -19,6 +19,9 @@ const mostWeight = mostLookedAt / endpointsAsOne;
 /** External addresses, each once for each port, that take as long as a small Service: each is looked for among those of others. */
 const claimsAsOne = 64;
 
+/** Source ranges that take as long as a small Service: a Service has room for very many, and all are read. */
+const rangesAsOne = 32;
+
 /** So many addresses that a Service without rules gives back take as long as a small Service. */
 const givenBackAsOne = 256;
 
@@ -244,11 +247,12 @@ export class ServiceIndex {
     for (const slice of this.#slices.get(key)?.values() ?? [])
       endpoints +=
         Math.max(1, slice.endpoints?.length ?? 0) * Math.max(1, slice.ports?.length ?? 0);
-    const { ports = [], externalIPs = [] } = service?.spec ?? {};
+    const { ports = [], externalIPs = [], loadBalancerSourceRanges = [] } = service?.spec ?? {};
     const external = externalIPs.length + (service?.status?.loadBalancer?.ingress?.length ?? 0);
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
     const ofEndpoints = Math.min(Math.floor(endpoints / endpointsAsOne), mostWeight);
-    return 1 + ofEndpoints + Math.floor(claims / claimsAsOne);
+    const ofRanges = Math.floor(loadBalancerSourceRanges.length / rangesAsOne);
+    return 1 + ofEndpoints + Math.floor(claims / claimsAsOne) + ofRanges;
   }
 
   /** Any user of the cluster may have written what cannot be read: it must not keep others' changes back. */

@@ -255,8 +255,46 @@ describe("serviceViewOf()", () => {
     assert.deepEqual(rangesOf("ten", "10.0.0.0/8"), ["0.0.0.0/32", "::/128", "10.0.0.0/8"]);
     const many = Array.from({ length: 256 }, (_, i) => `10.${i}.0.0/16`);
     assert.deepEqual(rangesOf(...many), many);
-    const some = rangesOf(...many, "fd00::/64");
-    assert.deepEqual([some.length, some.at(-1)], [256, "::/128"]);
+  });
+
+  it("leaves out source ranges that others hold first, and then of each IP version alone", () => {
+    const rangesOf = (...loadBalancerSourceRanges: readonly string[]): readonly string[] =>
+      serviceViewOf(service({ loadBalancerSourceRanges }), [], node).sourceRanges ?? [];
+    const many = Array.from({ length: 300 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+    assert.deepEqual(rangesOf(...many, "10.0.0.0/15", "fd00::/64"), ["10.0.0.0/15", "fd00::/64"]);
+    assert.deepEqual(rangesOf(...many), many.slice(0, 256));
+    assert.deepEqual(rangesOf(...many, "fd00::/64"), [...many.slice(0, 255), "fd00::/64"]);
+    assert.deepEqual(rangesOf(...many, "ten").slice(-2), ["10.0.253.0/24", "::/128"]);
+    assert.equal(rangesOf(...many, "ten")[0], "0.0.0.0/32");
+  });
+
+  it("looks at the first 1,024 external addresses alone: users decide how many there are", () => {
+    let read = 0;
+    const externalIPs = new Proxy(
+      Array.from({ length: 5000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`),
+      {
+        get(target, name, receiver) {
+          if (typeof name === "string" && /^\d+$/.test(name)) read++;
+          return Reflect.get(target, name, receiver) as unknown;
+        },
+      },
+    );
+    const view = serviceViewOf(service({ clusterIPs: ["10.96.0.1"], externalIPs }), [], node);
+    assert.equal(view.externalIps?.length, 256);
+    assert.equal(read, 1024);
+  });
+
+  it("leaves out external addresses of an IP version that the Service has no cluster IP of, before it counts them", () => {
+    const many = Array.from({ length: 300 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
+    const ingress = [...many, "2001:db8::2"].map((ip) => ({ ip }));
+    const viewOf = (...clusterIPs: readonly string[]) => {
+      const written = service({ clusterIPs, externalIPs: ["192.0.2.1", "2001:db8::1"] });
+      return serviceViewOf({ ...written, status: { loadBalancer: { ingress } } }, [], node);
+    };
+    assert.deepEqual(viewOf("fd00::1").externalIps, ["2001:db8::1"]);
+    assert.deepEqual(viewOf("fd00::1").loadBalancerIps, ["2001:db8::2"]);
+    assert.deepEqual(viewOf("10.96.0.1").externalIps, ["192.0.2.1"]);
+    assert.equal(viewOf("10.96.0.1", "fd00::1").externalIps?.length, 2);
   });
 
   it("leaves out addresses of load balancers that act as proxies", () => {

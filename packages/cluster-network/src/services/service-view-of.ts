@@ -1,5 +1,15 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
-import { limits, type Protocol, type ServicePortView, type ServiceView } from "@kip/network-view";
+import {
+  ipFamily,
+  limits,
+  outermost,
+  parseCidr,
+  textFamily,
+  type IpFamily,
+  type Protocol,
+  type ServicePortView,
+  type ServiceView,
+} from "@kip/network-view";
 import { writtenAddress, writtenCidr } from "../written-address.ts";
 import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.ts";
 
@@ -8,6 +18,9 @@ export const unproxiedLabels = [
   "service.kubernetes.io/service-proxy-name",
   "service.kubernetes.io/headless",
 ] as const;
+
+/** How many addresses of one kind are looked at. A Service has room for 100,000 external IPs, which take 0.2 s. */
+const mostRead = 4 * limits.addresses;
 
 /** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
 const defaultAffinitySeconds = 10_800;
@@ -24,7 +37,7 @@ export function isProxied({ metadata, spec }: StoredService): boolean {
 }
 
 /** Ranges of each IP version without a client. */
-const withoutClients = ["0.0.0.0/32", "::/128"] as const;
+const withoutClients = ["0.0.0.0/32", "::/128"].flatMap((text) => parseCidr(text) ?? []);
 
 /** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */
 export function serviceViewOf(
@@ -36,11 +49,16 @@ export function serviceViewOf(
   const isExternal = spec.type === "NodePort" || spec.type === "LoadBalancer";
   const ports = (spec.ports ?? []).slice(0, limits.ports);
   const mostAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
-  const external = addresses(spec.externalIPs).slice(0, mostAddresses);
+  const clusterIps = addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]);
+  // As with kube-proxy, a Service is of the IP versions of its cluster IPs. Its load balancer may translate another one by itself.
+  const families = new Set(clusterIps.map(ipFamily));
+  const ofFamilies = (list?: readonly string[]): readonly string[] =>
+    addresses(list, (address) => families.has(ipFamily(address)));
+  const external = ofFamilies(spec.externalIPs).slice(0, mostAddresses);
   const isInternalLocal = spec.internalTrafficPolicy === "Local";
   const isExternalLocal =
     (isExternal || external.length > 0) && spec.externalTrafficPolicy === "Local";
-  const loadBalancer = addresses(
+  const loadBalancer = ofFamilies(
     (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
       ip !== undefined && ipMode !== "Proxy" ? [ip] : [],
     ),
@@ -50,7 +68,7 @@ export function serviceViewOf(
   const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
   const reader = new SliceReader(slices, ports.map(slicePort), node);
   return {
-    clusterIps: addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]),
+    clusterIps,
     externalIps: some(external),
     loadBalancerIps: some(loadBalancer),
     sourceRanges: some(sourceRanges(spec.loadBalancerSourceRanges)),
@@ -93,10 +111,11 @@ function mostEndpoints(lists: number, hasAffinity: boolean): number {
   return Math.min(limits.endpoints, Math.floor(total / lists));
 }
 
-/** The first ones; of IPv4 and IPv6 half each if there are more, as endpoints of one are of no use to packets of the other. */
+/** The first endpoints or ranges; of IPv4 and IPv6 half each if there are more, as those of one are of no use to packets of the other. */
 function firstOf(list: readonly string[], most: number): readonly string[] {
   if (list.length <= most) return list;
-  const [v4, v6] = [list.filter((text) => text[0] !== "["), list.filter((text) => text[0] === "[")];
+  const ofFamily = (family: IpFamily) => list.filter((text) => textFamily(text) === family);
+  const [v4, v6] = [ofFamily(4), ofFamily(6)];
   const half = Math.ceil(most / 2);
   const kept = v4.slice(0, Math.max(half, most - v6.length));
   return [...kept, ...v6.slice(0, most - kept.length)];
@@ -107,19 +126,26 @@ export function protocolOf(text: string | undefined): Protocol {
   return text === "UDP" || text === "SCTP" ? text : "TCP";
 }
 
-function addresses(list: readonly string[] = []): readonly string[] {
-  const valid = list.flatMap((text) => writtenAddress(text) ?? []);
+function addresses(
+  list: readonly string[] = [],
+  isWanted: (address: string) => boolean = () => true,
+): readonly string[] {
+  const read = list.slice(0, mostRead);
+  const valid = read.flatMap((text) => writtenAddress(text) ?? []).filter(isWanted);
   return [...new Set(valid)].sort().slice(0, limits.addresses);
 }
 
 /**
- * The ranges of a load balancer's clients. It is open to all of an IP version that has none, so what is left out has stand-ins. Kube-proxy
- * skips ranges that it cannot read; the API server takes none of those.
+ * The ranges of a load balancer's clients. It is open to all of an IP version that has none, so what cannot be read has stand-ins.
+ * Kube-proxy skips it; the API server takes none of those. If there are too many, each version that has some keeps some.
  */
 function sourceRanges(list: readonly string[] = []): readonly string[] {
-  const ranges = list.flatMap((text) => writtenCidr(text.trim())?.text ?? withoutClients);
-  if (ranges.length <= limits.addresses) return ranges;
-  return [...ranges.slice(0, limits.addresses - withoutClients.length), ...withoutClients];
+  const ranges = list.flatMap((text) => writtenCidr(text.trim()) ?? withoutClients);
+  const kept = ranges.length > limits.addresses ? outermost(ranges) : ranges;
+  return firstOf(
+    kept.map(({ text }) => text),
+    limits.addresses,
+  );
 }
 
 function some(list: readonly string[]): readonly string[] | undefined {

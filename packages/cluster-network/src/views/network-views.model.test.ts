@@ -353,11 +353,12 @@ class World {
   }
 
   #setService(next: StepOf<"service">): void {
-    const { number, home, isGone, isDual, externalIps, ports, endpoints } = next;
+    const { number, home, isGone, isDual, ports, endpoints } = next;
     const [name, key] = [`s${number}`, `${home}/s${number}`];
     const at = this.#model.services.get(key)?.created ?? created(next.month);
     const place = namespaceNames.findIndex((each) => each === home) * 10 + number;
     const clusterIps = [`10.96.0.${place}`, ...(isDual ? [`fd00::96:${place}`] : [])];
+    const externalIps = next.externalIps.filter((address) => isDual || !address.includes(":"));
     const model: ModelService = { created: at, clusterIps, externalIps, ports, endpoints };
     if (isGone) this.#model.services.delete(key);
     else this.#model.services.set(key, model);
@@ -366,7 +367,7 @@ class World {
     const spec = {
       clusterIP: clusterIps[0] ?? "",
       clusterIPs: clusterIps,
-      externalIPs: [...externalIps],
+      externalIPs: [...next.externalIps],
     };
     this.#views.setService({ metadata, spec: { ...spec, ports: named } }, isGone);
     for (const addressType of ["IPv4", "IPv6"]) {

@@ -131,12 +131,15 @@ function withoutUnused({ metadata, spec, status }: Pod): Pod {
     spec: {
       containers: ports(spec.containers),
       initContainers: ports(spec.initContainers),
-      ...(spec.hostNetwork === true && { hostNetwork: true, nodeName: spec.nodeName }),
+      ...(spec.hostNetwork === true && { hostNetwork: true }),
+      ...(spec.nodeName !== undefined && { nodeName: spec.nodeName }),
     },
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(status?.podIP !== undefined && { podIP: status.podIP }),
       ...(status?.podIPs && { podIPs: status.podIPs }),
+      ...(status?.hostIP !== undefined && { hostIP: status.hostIP }),
+      ...(status?.hostIPs && { hostIPs: status.hostIPs }),
     },
   };
 }

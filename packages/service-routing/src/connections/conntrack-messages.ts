@@ -44,8 +44,13 @@ export type Answer =
   | { readonly kind: "result"; readonly errno: number }
   | { readonly kind: "done" };
 
-/** Asks for all connections of UDP in a family. Kernels before 5.8 do not filter, and send all. */
-export function listRequest(family: IpFamily): Buffer {
+/**
+ * Asks for the connections in a family: those of UDP, or all. Kernels before 5.8 do not filter, and send all in any case; another one
+ * may answer with an error.
+ */
+export function listRequest(family: IpFamily, which: "udp" | "all" = "udp"): Buffer {
+  if (which === "all")
+    return request(types.get, flags.dump, { family, attribute: Buffer.alloc(0) });
   const bits = Buffer.alloc(4);
   bits.writeUInt32LE(filterFields.protocolBit);
   const protocol = attributeOf(protocolFields.number, Buffer.of(udp));

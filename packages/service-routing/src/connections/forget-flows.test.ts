@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { listRequest } from "./conntrack-messages.ts";
 import { forgetFlows } from "./forget-flows.ts";
 
 const stale = [
@@ -17,6 +18,20 @@ describe("forgetFlows()", () => {
     const done = String.raw`printf '\024\0\0\0\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
     const inNamespace = script(`for i in 1 2 3 4 5; do ${empty}; sleep 1; done; ${done}`);
     assert.equal(await forgetFlows(stale, { inNamespace, timeoutMs: 4000 }), 0);
+  });
+
+  it("asks for all connections if the kernel refuses to list those of UDP alone, and fails if it lists none", async () => {
+    const refusal = String.raw`printf '\044\0\0\0\002\0\0\0\0\0\0\0\0\0\0\0\352\377\377\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
+    const done = String.raw`printf '\024\0\0\0\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
+    const [long, short] = [listRequest(4).length, listRequest(4, "all").length];
+    const afterBoth = (second: string): readonly string[] =>
+      script(
+        `head -c ${long} >/dev/null; ${refusal}; head -c ${short} >/dev/null; ${second}; exec cat`,
+      );
+    const ended = async (second: string): Promise<number> =>
+      await forgetFlows(stale, { inNamespace: afterBoth(second), timeoutMs: 60_000 });
+    assert.equal(await ended(done), 0);
+    await assert.rejects(ended(refusal), { message: /lists none \(error 22\)$/ });
   });
 
   it("fails if no answer comes", async () => {

@@ -48,9 +48,10 @@ export async function forgetFlows(
     const list = new StaleList();
     list.add(stale);
     for (const family of familiesOf(stale)) {
-      child.stdin.write(listRequest(family));
-      for (let answer = await answers(); answer.kind !== "done"; answer = await answers())
-        if (answer.kind === "flow" && list.has(answer.flow)) flows.push(answer.flow);
+      const ask = (which: "udp" | "all"): unknown => child.stdin.write(listRequest(family, which));
+      await readList(ask, answers, (flow) => {
+        if (list.has(flow)) flows.push(flow);
+      });
     }
     for (const piece of pieces(flows.map(deleteRequest))) {
       child.stdin.write(piece.bytes);
@@ -70,6 +71,24 @@ function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
   const isWanted = (isIpv6: boolean): boolean =>
     stale.some(({ address }) => address === undefined || address.includes(":") === isIpv6);
   return [...(isWanted(false) ? [4 as const] : []), ...(isWanted(true) ? [6 as const] : [])];
+}
+
+/** Has connections listed. A kernel that refuses to list those of UDP alone is asked for all. */
+async function readList(
+  ask: (which: "udp" | "all") => unknown,
+  answers: () => Promise<Answer>,
+  onFlow: (flow: Flow) => void,
+): Promise<void> {
+  let errno = 0;
+  for (const which of ["udp", "all"] as const) {
+    ask(which);
+    let answer = await answers();
+    for (; answer.kind === "flow"; answer = await answers()) onFlow(answer.flow);
+    if (answer.kind === "done") return;
+    errno = answer.errno;
+  }
+  const reason = `the kernel lists none (error ${errno})`;
+  throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
 }
 
 /** The next message at each call. @param onBytes called when some have come */

@@ -2,7 +2,7 @@ import { endpointText } from "@kip/network-view";
 import { udp, type Flow } from "./conntrack-messages.ts";
 import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
-/** Destinations that are kept once another change comes. Beyond it, what has waited longest is given up: forgetting fails already. */
+/** Destinations that are kept while forgetting fails, besides those of the last change. */
 const mostDestinations = 65_536;
 
 /** What the kernel must forget and has not yet, by destination: a later entry replaces an earlier one of the same. */
@@ -23,11 +23,15 @@ export class StaleList {
     return this.#byDestination.has(keyOf(to));
   }
 
-  add(list: readonly StaleFlows[]): void {
+  /** Gives up what has waited longest, beyond 65,536 destinations: while forgetting fails, the list would grow without end. */
+  trim(): void {
     for (const key of this.#byDestination.keys()) {
-      if (this.#byDestination.size <= mostDestinations) break;
+      if (this.#byDestination.size <= mostDestinations) return;
       this.#byDestination.delete(key);
     }
+  }
+
+  add(list: readonly StaleFlows[]): void {
     for (const flows of list) {
       const key = keyOf(flows);
       const before = this.#byDestination.get(key)?.isUntranslatedStale ?? false;
