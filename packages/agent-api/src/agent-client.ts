@@ -17,7 +17,7 @@ import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { EventLoopBudget } from "./event-loop-budget.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import { limitSeconds } from "./longest-seconds.ts";
-import { LatestLine } from "./latest-line.ts";
+import { LatestLine, longestReport } from "./latest-line.ts";
 import {
   openSession,
   openTcp,
@@ -163,12 +163,16 @@ export class AgentClient implements AsyncDisposable {
    * The pod's state, now and at every change; reports that came while the reader was busy are
    * skipped in favour of the newest. Ends when the signal aborts.
    *
+   * @param containers how many the pod has at present, of all kinds: longer reports are read of a pod of many. @default 1000
    * @throws {AgentError} code `AGENT_UNREACHABLE` when the connection is lost
    */
-  async *status(signal: AbortSignal): AsyncGenerator<PodReport, void, void> {
+  async *status(
+    signal: AbortSignal,
+    containers = (): number => 1000,
+  ): AsyncGenerator<PodReport, void, void> {
     if (signal.aborted) return;
     try {
-      const lines = new LatestLine();
+      const lines = new LatestLine(() => longestReport(containers()));
       // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
       const budget = new EventLoopBudget(systemClock);
       const onPiece = (bytes: number): void => budget.charge(pieceCostMs + bytes * byteCostMs);

@@ -43,7 +43,7 @@ export {
   type Channel,
   type Frame,
 } from "./framing.ts";
-export { maxLineBytes } from "./latest-line.ts";
+export { longestReport } from "./latest-line.ts";
 export { limitSeconds } from "./longest-seconds.ts";
 export { maxMessageLength } from "./message-length.ts";
 export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
@@ -54,6 +54,7 @@ export {
   type ContainerReport,
   type PodEventReport,
   type PodReport,
+  type ReportedPod,
   type ResizeReport,
   type TerminatedReport,
 } from "./pod-report.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { growth } from "@kip/base/testing";
-import { LatestLine, maxLineBytes } from "./latest-line.ts";
+import { LatestLine, longestReport, maxLineBytes } from "./latest-line.ts";
 
 const push = (lines: LatestLine, text: string): string | undefined => lines.push(Buffer.from(text));
 
@@ -56,6 +56,19 @@ describe("LatestLine", () => {
         else assert.throws(send, { code: "AGENT_ANSWER_INVALID" });
       }
     }
+  });
+
+  it("hostile cell: keeps no more of a cell that sends no line end than a report of its pod may have", () => {
+    let containers = 1;
+    const lines = new LatestLine(() => longestReport(containers));
+    push(lines, "x".repeat(longestReport(1)));
+    assert.throws(() => push(lines, "x"), { code: "AGENT_ANSWER_INVALID" });
+    containers = 2;
+    push(lines, "x".repeat(longestReport(2) - longestReport(1)));
+    assert.throws(() => push(lines, "x\n"), { code: "AGENT_ANSWER_INVALID" });
+    assert.ok(longestReport(1) <= 520 * 1024);
+    assert.equal(longestReport(1000), maxLineBytes);
+    assert.equal(longestReport(Infinity), maxLineBytes);
   });
 
   it("keeps characters whole whose bytes come apart", () => {

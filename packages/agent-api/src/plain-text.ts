@@ -8,7 +8,9 @@ const unshown = /(?!\r\n)[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu;
  * colour it, each replaced by U+FFFD, and of at most so many UTF-16 units.
  */
 export function plainText(text: string, maxLength: number): string {
-  return text.slice(0, maxLength).toWellFormed().replaceAll(unshown, "\ufffd");
+  const shown = text.slice(0, maxLength).toWellFormed().replaceAll(unshown, "\ufffd");
+  // V8 keeps all of a text in memory for a part of it; a copy lets go of the rest.
+  return text.length > maxLength ? Buffer.from(shown).toString() : shown;
 }
 
 /** Decodes a text as {@link plainText}. */

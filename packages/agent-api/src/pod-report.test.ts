@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { DecodeError } from "@kip/base";
 import * as fc from "fast-check";
 import { growth } from "@kip/base/testing";
+import { decodeAnswer } from "./answers.ts";
 import { decodeAgentStats } from "./agent-stats.ts";
 import { maxLineBytes } from "./latest-line.ts";
 import { decodePodReport } from "./pod-report.ts";
@@ -99,6 +102,22 @@ describe("decodePodReport()", () => {
       assert.ok((text?.length ?? 0) <= 4096);
     }
     assert.equal(terminated?.reason.length, 128);
+  });
+
+  it("hostile cell: keeps no more of long texts in memory than is shown", () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const usedBytes = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const message = `\u2713${"a".repeat(maxLineBytes / 2)}`;
+    const line = JSON.stringify({ ...report, message, events: [{ ...event, message }] });
+    const before = usedBytes();
+    const reports = Array.from({ length: 20 }, () => decodeAnswer(line, decodePodReport));
+    const each = (usedBytes() - before) / reports.length;
+    assert.ok(each < 100_000, `${each} bytes`);
+    assert.equal(reports[0]?.message, message.slice(0, 4096));
   });
 
   it("hostile cell: has the newest four hundred events at most", () => {

@@ -127,6 +127,8 @@ export const decodePodReport = object({
  * coalesced, as one JSON line; kip never asks in between.
  */
 export type PodReport = Decoded<typeof decodePodReport>;
+/** What stays true of a report until the next one: its events are news once. */
+export type ReportedPod = Omit<PodReport, "events">;
 export type ContainerReport = Decoded<typeof containerReport>;
 export type ResizeReport = Decoded<typeof resize>;
 export type TerminatedReport = Decoded<typeof terminated>;

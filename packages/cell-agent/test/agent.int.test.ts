@@ -64,6 +64,21 @@ describe("mutual TLS", limit, () => {
     await assert.rejects(client.putPod(desiredPod()), { code: "AGENT_FORBIDDEN" });
   });
 
+  it("cells against each other: lets kip in beside however many connections that show no certificate", async () => {
+    await using cell = await Cell.start();
+    const before = await cell.connect();
+    const { port } = cell.agent;
+    const others = Array.from({ length: 100 }, () => net.connect(port, "127.0.0.1"));
+    for (const socket of others) socket.on("error", () => {}); // ended by the agent
+    try {
+      await Promise.all(others.map(async (socket) => await once(socket, "connect")));
+      await (await cell.connect()).info();
+      await before.info();
+    } finally {
+      for (const socket of others) socket.destroy();
+    }
+  });
+
   it("does not take one cell for another", async () => {
     await using cell = await Cell.start();
     await assert.rejects(cell.connect({ cellName: "cell-2" }), { code: "AGENT_IDENTITY_INVALID" });

@@ -6,11 +6,13 @@ import { setImmediate } from "node:timers/promises";
 import { silentLogger, systemClock } from "@kip/base";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import type { InterruptionNotice } from "@kip/cloud";
+import type { PodSpec } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import {
   VirtualKubeletError,
   type PodEvent,
   type PodStatusUpdate,
+  type ProviderCallbacks,
   type ResolvedPod,
 } from "@kip/virtual-kubelet";
 import { KipMetrics } from "./metrics/kip-metrics.ts";
@@ -31,7 +33,11 @@ async function settle(): Promise<void> {
 const silentAgent = { [Symbol.asyncDispose]: async () => {} };
 
 /** A provider whose cells stay at their first step. */
-async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) {
+async function start(
+  agent?: Partial<AgentClient>,
+  cells: readonly Cell[] = [],
+  callbacks: Partial<ProviderCallbacks> = {},
+) {
   const events: PodEvent[] = [];
   const statuses: PodStatusUpdate[] = [];
   const archived = new Map<string, string>();
@@ -85,6 +91,7 @@ async function start(agent?: Partial<AgentClient>, cells: readonly Cell[] = []) 
     podStatus: (status) => void statuses.push(status),
     podEvent: (event) => events.push(event),
     nodeChanged: () => {},
+    ...callbacks,
   });
   await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
   await settle();
@@ -124,6 +131,54 @@ describe("KipProvider", () => {
         VirtualKubeletError.is(error, "VK_INVALID_POD") && error.reason === "PodOSNotSupported",
     );
     await provider.admit(podWith({ metadata: { uid: "linux" } }));
+    await provider.stop();
+  });
+
+  it("judges a pod by the labels that others gave the node, and asks for them before it refuses one", async () => {
+    let [seen, present] = [{ rack: "7" }, { rack: "7" }];
+    let reads = 0;
+    const { provider } = await start(undefined, [], {
+      nodeLabels: () => seen,
+      readNodeLabels: async () => {
+        reads++;
+        return present;
+      },
+    });
+    const admit = async (rack: string): Promise<void> =>
+      await provider.admit(podWith({ metadata: { uid: rack }, spec: { nodeSelector: { rack } } }));
+    await admit("7");
+    assert.equal(reads, 0);
+    await assert.rejects(
+      admit("8"),
+      (error) => VirtualKubeletError.is(error) && error.reason === "NodeAffinity",
+    );
+    assert.equal(reads, 1);
+    present = { rack: "8" };
+    await admit("8");
+    seen = present;
+    await admit("8");
+    assert.equal(reads, 2);
+    await provider.stop();
+  });
+
+  it("asks for the labels of a node that it has not seen yet, if a pod selects by them", async () => {
+    let reads = 0;
+    const { provider } = await start(undefined, [], {
+      nodeLabels: () => undefined,
+      readNodeLabels: async () => {
+        reads++;
+        return { rack: "7" };
+      },
+    });
+    const admit = async (spec: Partial<PodSpec>): Promise<void> =>
+      await provider.admit(podWith({ metadata: { uid: "a" }, spec }));
+    await admit({});
+    assert.equal(reads, 0);
+    await admit({ nodeSelector: { rack: "7" } });
+    await assert.rejects(
+      admit({ nodeSelector: { rack: "8" } }),
+      (error) => VirtualKubeletError.is(error) && error.reason === "NodeAffinity",
+    );
     await provider.stop();
   });
 

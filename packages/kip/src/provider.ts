@@ -153,15 +153,23 @@ export class KipProvider implements PodProvider {
 
   async admit(pod: Pod): Promise<void> {
     const { uid } = pod.metadata;
-    const { capacity, allocatable = capacity, labels = {} } = this.#nodeFacts;
+    const { capacity, allocatable = capacity, labels: own = {} } = this.#nodeFacts;
     const otherPods = (): readonly Pod[] =>
       this.#admittedPods().filter((each) => each.metadata.uid !== uid);
-    const context = { labels, allocatable, otherPods };
-    const rejection =
-      admitPod(pod, context) ??
-      (await rejectRuntimeClass(pod, this.#options.handlerOf)) ??
-      // Again: another pod may have been admitted meanwhile.
-      admitPod(pod, context);
+    const seen = this.#callbacks?.nodeLabels?.();
+    let labels = seen ?? own;
+    const judge = () => {
+      const mostOtherPods = this.#workers.size + this.#admitted.size;
+      return admitPod(pod, { labels, allocatable, otherPods, mostOtherPods });
+    };
+    let rejection = judge();
+    if (rejection?.reason === "NodeAffinity" || (!seen && !rejection && selectsNode(pod))) {
+      // The scheduler may know the node better than the watch, or the node is not registered yet: as a kubelet, ask.
+      labels = (await this.#callbacks?.readNodeLabels?.()) ?? labels;
+      rejection = judge();
+    }
+    // Again at last: another pod may have been admitted meanwhile.
+    rejection ??= (await rejectRuntimeClass(pod, this.#options.handlerOf)) ?? judge();
     if (!rejection) return void this.#admitted.set(uid, pod);
     const { reason, message } = rejection;
     throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });
@@ -420,6 +428,11 @@ export class KipProvider implements PodProvider {
     this.#options.metrics.event(type, reason);
     this.#callbacks?.podEvent({ uid, type, reason, message });
   }
+}
+
+/** Whether the labels of the node matter to a pod. */
+function selectsNode({ spec }: Pod): boolean {
+  return spec.nodeSelector !== undefined || spec.affinity?.nodeAffinity !== undefined;
 }
 
 function refOf(pod: Pod): PodRef {

@@ -1,4 +1,5 @@
-import { every, untilAborted, type Clock, type Logger } from "@kip/base";
+import type { waitForAgent } from "@kip/agent-api";
+import { every, untilAborted, type Clock, type EveryOptions, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import {
   createInformer,
@@ -38,7 +39,10 @@ import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.
 type AnyCell = (Cell | StandbyCell) & KubeObject;
 
 /** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
-const collectIntervalMs = 60_000;
+const collectIntervalMs = 45_000;
+
+/** How each comparison is repeated. */
+type Collecting = Omit<EveryOptions, "what" | "isImmediate">;
 
 /** Options of {@link startKip}. */
 export interface StartKipOptions {
@@ -60,6 +64,8 @@ export interface StartKipOptions {
   readonly logDir: string;
   /** Takes the time of each step of a pod's cell. @default none */
   readonly tracer?: Tracer | undefined;
+  /** Connects to the agent of a cell. @default `waitForAgent` */
+  readonly dial?: typeof waitForAgent | undefined;
   /** Where credential helpers are looked for. @default the process's own */
   readonly path?: string | undefined;
   /** Ends the start, and what was started: to be disposed of nevertheless. @default never */
@@ -87,6 +93,7 @@ interface MeasuredOptions extends StartKipOptions {
 /** Parts that are opened before the provider is created. */
 interface OpenedParts {
   readonly store: CellStore;
+  readonly orphans: OrphanInstances;
   readonly identities: CellIdentities;
   readonly nodeFacts: NodeFacts;
   /** The configuration in force. */
@@ -151,7 +158,9 @@ async function openParts(options: StartKipOptions): Promise<OpenedParts> {
     clock,
   });
   const settings = { current: options.config };
-  return { store, identities, settings, nodeFacts: await readNodeFacts(options) };
+  const { driver, controllerID, clusterID = controllerID, logger } = options;
+  const orphans = new OrphanInstances({ driver, store, clusterID, clock, logger });
+  return { store, orphans, identities, settings, nodeFacts: await readNodeFacts(options) };
 }
 
 /** The provider and the informer of its cells; the informer calls the provider from its first list on. */
@@ -302,7 +311,7 @@ function createChooser(
 
 function createSteps(
   options: MeasuredOptions,
-  { store, identities, settings }: OpenedParts,
+  { store, orphans, identities, settings }: OpenedParts,
   own: Pick<
     CellTools,
     "archive" | "chooser" | "network" | "standby" | "dns" | "onEvent" | "onProblem"
@@ -313,6 +322,7 @@ function createSteps(
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
+    orphansEnded: async (signal) => await orphans.begun(signal),
     replacement: new PodReplacement({ client, clock, logger }),
     driver,
     clusterID: options.clusterID ?? controllerID,
@@ -321,6 +331,7 @@ function createSteps(
     logIns: source && new CloudLogIns(source, { clock, logger }),
     metrics,
     tracer: options.tracer ?? noTracer,
+    dial: options.dial,
     clock,
     logger: logger.with({ component: "cells" }),
     ...own,
@@ -328,16 +339,15 @@ function createSteps(
 }
 
 async function collect(
-  { client, driver, controllerID, clusterID = controllerID, clock, logger }: StartKipOptions,
-  parts: Pick<OpenedParts, "store" | "settings"> & {
+  { client, clock, logger }: StartKipOptions,
+  parts: Pick<OpenedParts, "orphans" | "settings"> & {
     readonly cells: Informer<AnyCell>;
     readonly provider: KipProvider;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, settings, cells, provider } = parts;
+  const { orphans, settings, cells, provider } = parts;
   const options = { intervalMs: collectIntervalMs, clock, logger, signal };
-  const orphans = new OrphanInstances({ driver, store, clusterID, logger });
   const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
   await Promise.all([
     every(
@@ -350,13 +360,17 @@ async function collect(
         if (healthMs() !== undefined) await provider.askCloud();
       },
     ),
-    every({ ...options, what: "compare the instances with the Cells" }, async () => {
-      await orphans.collect();
-    }),
+    collectOrphans(orphans, options),
     every({ ...options, what: "free the cells of finished pods" }, async () => {
       await freeFinishedPods({ client, cells: withPods(cells.list()), provider });
     }),
   ]);
+}
+
+async function collectOrphans(orphans: OrphanInstances, options: Collecting): Promise<void> {
+  await orphans.begin(options.signal);
+  const what = "compare the instances with the Cells";
+  await every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect()));
 }
 
 async function dnsSettings(

@@ -106,6 +106,10 @@ export interface ProviderCallbacks {
   podEvent(event: PodEvent): void;
   /** The node's facts changed: {@link PodProvider.nodeFacts} is called again. */
   nodeChanged(): void;
+  /** The labels of the Node object, those of others too, as they were seen last; undefined before it is registered. */
+  nodeLabels?(): Readonly<Record<string, string>> | undefined;
+  /** The same, as the API has them now. @throws {K8sError} */
+  readNodeLabels?(): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 /** The provider's part of the Node object; the library adds names, leases and conditions. */

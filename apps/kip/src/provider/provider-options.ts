@@ -37,7 +37,12 @@ export const providerOptions: readonly Option[] = [
     fallback: "off",
     help: "address of GET /livez and GET /readyz, which answers also while another kip runs the node; or off",
   },
-  { flag: "log-dir", type: "string", fallback: "/var/log/kip", help: "logs of finished pods" },
+  {
+    flag: "log-dir",
+    type: "string",
+    fallback: "/var/log/kip",
+    help: "logs of finished pods, 768 MiB at most",
+  },
   {
     flag: "network-agent-secret",
     type: "string",

@@ -67,6 +67,13 @@ describe("imageVolumes()", () => {
     assert.ok(!fs.existsSync(place("volumes")));
   });
 
+  it("leaves out what leads there through a link that is not text", async () => {
+    fs.mkdirSync(Buffer.concat([Buffer.from(`${place("rootfs")}/x`), Buffer.of(0xff)]));
+    fs.symlinkSync(Buffer.from("x\xff/../proc", "latin1"), place("rootfs/facts"));
+    assert.deepEqual(await make(["/facts", "/facts/sys"]), []);
+    assert.ok(!fs.existsSync(place("volumes")));
+  });
+
   it("makes one of each", async () => {
     const mounts = await make(["/a", "/b", "/a/", "/b"].map((name) => path.posix.normalize(name)));
     assert.equal(new Set(mounts.map(({ source }) => source)).size, mounts.length);

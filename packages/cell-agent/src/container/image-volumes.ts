@@ -39,8 +39,9 @@ export async function imageVolumes(options: {
   return mounts;
 }
 
-/** Whether this is the root, which a mount would hide, or the runtime's own. */
-function isKept(place: string): boolean {
+/** Whether this is the root, which a mount would hide, or the runtime's own; or may be. */
+function isKept(place: string | undefined): boolean {
+  if (place === undefined) return true;
   return place === "/" || ownPlaces.some((own) => place === own || place.startsWith(`${own}/`));
 }
 

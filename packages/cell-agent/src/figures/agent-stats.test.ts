@@ -28,6 +28,7 @@ describe("agentStats()", () => {
         ]),
       probes: () => [],
       sandbox: { cgroupParent: "/pod" } as PodSandbox, // all that is read
+      hasMemoryLimit: false,
       diskFigures: new DiskFigures(),
     };
     const made = await agentStats(runtime, {
@@ -42,5 +43,26 @@ describe("agentStats()", () => {
     assert.deepEqual(read.pod, usage);
     assert.ok(read.interfaces);
     assert.equal(read.disk, undefined);
+  });
+
+  it("has no limit of memory for a pod that has none itself, although its cgroup leaves the agent its memory", async () => {
+    const runtime = {
+      stats: async () => assert.fail("no container runs"),
+      podStats: () => ({ ...usage, memoryLimitBytes: 2 ** 30 }),
+    };
+    const limitOf = async (hasMemoryLimit: boolean): Promise<number | undefined> => {
+      const worker = {
+        running: () => new Map(),
+        probes: () => [],
+        sandbox: { cgroupParent: "/pod" } as PodSandbox, // all that is read
+        hasMemoryLimit,
+        diskFigures: new DiskFigures(),
+      };
+      const clock = new ManualClock();
+      const { pod } = await agentStats(runtime, { worker, clock, logger: silentLogger });
+      return pod?.memoryLimitBytes;
+    };
+    assert.equal(await limitOf(false), undefined);
+    assert.equal(await limitOf(true), 2 ** 30);
   });
 });

@@ -6,7 +6,10 @@ import { readInterfaces } from "./interfaces.ts";
 
 /** What {@link agentStats} works with. */
 export interface AgentStatsOptions {
-  readonly worker: Pick<AgentWorker, "running" | "probes" | "sandbox" | "diskFigures">;
+  readonly worker: Pick<
+    AgentWorker,
+    "running" | "probes" | "sandbox" | "hasMemoryLimit" | "diskFigures"
+  >;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -31,7 +34,8 @@ export async function agentStats(
       logger.debug("Left a container out of the statistics", { container: name, err: error });
     }
   }
-  const pod = worker.sandbox && runtime.podStats(worker.sandbox);
+  const usage = worker.sandbox && runtime.podStats(worker.sandbox);
+  const pod = usage && ofPod(usage, worker);
   const cpu = process.cpuUsage();
   const nowMs = clock.now();
   return {
@@ -44,6 +48,15 @@ export async function agentStats(
     agentRssBytes: process.memoryUsage.rss(),
     agentCpuMicroseconds: cpu.user + cpu.system,
   };
+}
+
+/** A pod without a limit has none, as at a kubelet. */
+function ofPod(
+  usage: CgroupUsage,
+  { hasMemoryLimit }: Pick<AgentWorker, "hasMemoryLimit">,
+): CgroupUsage {
+  const { memoryLimitBytes: _ofCgroup, ...rest } = usage;
+  return hasMemoryLimit ? usage : rest;
 }
 
 /** As many devices as kip reads. */

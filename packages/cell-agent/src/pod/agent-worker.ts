@@ -89,6 +89,11 @@ export class AgentWorker implements AsyncDisposable {
     return this.#state.resources?.sandbox;
   }
 
+  /** Whether the pod itself has a limit of memory. Its cgroup has one in any case, which leaves the agent its memory. */
+  get hasMemoryLimit(): boolean {
+    return this.#state.allocation.podLimits?.memoryBytesLimit !== undefined;
+  }
+
   get #state(): PodState {
     return this.#reconciler.state;
   }

@@ -112,9 +112,11 @@ describe("AgentWorker, of a pod that is resized", () => {
     await using cell = new Cell();
     const limit = (): number | undefined => cell.runtime.podLimits.at(-1)?.memoryBytesLimit;
     await cell.run(podOf({ memoryBytesLimit: undefined }));
+    assert.equal(cell.worker.hasMemoryLimit, false);
     assert.equal(limit(), podMemory({}));
     cell.worker.put(podOf({ memoryBytesLimit: totalmem() }, 2));
     await eventually(() => cell.completed.length > 0);
+    assert.equal(cell.worker.hasMemoryLimit, true);
     assert.equal(limit(), podMemory({}));
   });
 

@@ -4,10 +4,11 @@ import http2, {
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { SecureContextOptions, TLSSocket } from "node:tls";
+import type { PeerCertificate, SecureContextOptions, TLSSocket } from "node:tls";
 import { AgentError, type CellIdentity } from "@kip/agent-api";
 import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
+import { mostStrangers, Strangers } from "./strangers.ts";
 
 /** Serves one request; a failure becomes an error answer. */
 export type Handler = (stream: ServerHttp2Stream, request: AgentRequest) => Promise<void>;
@@ -39,6 +40,9 @@ export interface AgentServer extends AsyncDisposable {
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
 
+/** So many connections may kip have. */
+const mostOfKip = 64;
+
 /**
  * Listens for kip: HTTP/2 over TLS 1.3, and only for a client whose certificate is from our CA and
  * carries the common name `kip`. A cell's own certificate is from the same CA, so the name counts.
@@ -54,9 +58,12 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     maxSessionMemory: 32,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
   });
-  server.maxConnections = 64;
+  server.maxConnections = mostOfKip + mostStrangers;
+  const strangers = new Strangers();
+  server.on("connection", (socket) => strangers.add(socket));
   const sessions = new Set<Http2Session>();
   server.on("session", (session) => {
+    if (isOfKip(session)) strangers.release(session.socket);
     sessions.add(session);
     session.once("close", () => sessions.delete(session));
     session.on("error", (error) => options.logger.debug("Lost a connection", { err: error }));
@@ -120,12 +127,20 @@ async function serve(
   }
 }
 
-function checkClient(stream: ServerHttp2Stream): void {
-  const socket = stream.session?.socket as TLSSocket | undefined; // the server is a TLS server
-  const name = socket?.getPeerCertificate().subject.CN;
-  if (name === clientName) return;
+function checkClient({ session }: ServerHttp2Stream): void {
+  if (isOfKip(session)) return;
   throw new AgentError(
     "AGENT_FORBIDDEN",
-    `Cannot serve "${String(name)}": only the client "${clientName}" may ask`,
+    `Cannot serve "${String(clientOf(session))}": only the client "${clientName}" may ask`,
   );
+}
+
+function isOfKip(session: Http2Session | undefined): boolean {
+  return clientOf(session) === clientName;
+}
+
+function clientOf(session: Http2Session | undefined): unknown {
+  const socket = session?.socket as TLSSocket | undefined; // the server is a TLS server
+  const certificate: Partial<PeerCertificate> | undefined = socket?.getPeerCertificate();
+  return certificate?.subject?.CN;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { maxLineBytes, type ContainerReport, type PodReport } from "@kip/agent-api";
+import { longestReport, type ContainerReport, type PodReport } from "@kip/agent-api";
 import { reportLine } from "./report-line.ts";
 
 const time = "2026-01-01T00:00:00Z";
@@ -43,17 +43,28 @@ describe("reportLine()", () => {
   it("is one that kip can read, whatever the programs of the pod print", () => {
     for (const text of ["\u0001", "\u6f22", '"'])
       for (const [containers, length, groups] of [
+        [1, 4096, 1000],
         [70, 4096, 1],
         [1000, 300, 1],
         [1000, 300, 300],
       ] as const) {
         const line = reportLine(reportOf(containers, text.repeat(length), groups));
-        assert.ok(Buffer.byteLength(line) <= maxLineBytes + 1);
+        assert.ok(Buffer.byteLength(line) <= longestReport(containers) + 1);
         assert.ok(line.endsWith("\n"));
         const shown = JSON.parse(line) as PodReport;
         assert.equal(shown.containers.length, containers);
         assert.equal(shown.events.at(-1)?.sequence, 400);
       }
+  });
+
+  it("is one that kip can read of a pod with absurd names of images", () => {
+    const report = reportOf(2, "");
+    const [one] = report.containers;
+    assert.ok(one);
+    const containers = [{ ...one, image: "i".repeat(700_000) }];
+    const line = reportLine({ ...report, containers });
+    assert.ok(Buffer.byteLength(line) <= longestReport(1) + 1);
+    assert.equal((JSON.parse(line) as PodReport).containers[0]?.image.length, 1024);
   });
 
   it("changes nothing of a thousand containers that have ended twice without a word", () => {

@@ -1,4 +1,4 @@
-import { maxEvents, maxLineBytes, plainText } from "@kip/agent-api";
+import { longestReport, maxEvents, plainText } from "@kip/agent-api";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 
 /** What is left of a report that is too long: characters of each message, groups of each user, the newest events. */
@@ -8,6 +8,9 @@ const cuts = [
   { characters: 0, groups: 0, events: 1 },
 ] as const;
 
+/** As much of an image's name as kip reads, characters. */
+const imageLength = 1024;
+
 type Cut = (typeof cuts)[number];
 
 /**
@@ -15,9 +18,13 @@ type Cut = (typeof cuts)[number];
  * Most of one that is too long are words of the pod's programs and of registries, so these are shortened.
  */
 export function reportLine(report: PodReport): string {
+  const { initContainers, containers, ephemeralContainers } = report;
+  const most = longestReport(
+    initContainers.length + containers.length + ephemeralContainers.length,
+  );
   let line = JSON.stringify(report);
   for (const cut of cuts) {
-    if (Buffer.byteLength(line) <= maxLineBytes) break;
+    if (Buffer.byteLength(line) <= most) break;
     line = JSON.stringify(shortened(report, cut));
   }
   return `${line}\n`;
@@ -26,6 +33,7 @@ export function reportLine(report: PodReport): string {
 function shortened(report: PodReport, cut: Cut): PodReport {
   const container = (one: ContainerReport): ContainerReport => ({
     ...one,
+    image: plainText(one.image, imageLength),
     waiting: one.waiting && withShortMessage(one.waiting, cut),
     terminated: one.terminated && withShortMessage(one.terminated, cut),
     lastTerminated: one.lastTerminated && withShortMessage(one.lastTerminated, cut),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { growth } from "@kip/base/testing";
 import type { Container, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { admitPod } from "./admit-pod.ts";
@@ -52,6 +53,14 @@ describe("admitPod()", () => {
     });
   });
 
+  it("takes a node selector for a label that objects of JavaScript have as a property", () => {
+    for (const key of ["constructor", "toString", "__proto__"]) {
+      const requirement = { key, operator: "In", values: ["x"] } as const;
+      assert.equal(judge({ nodeSelector: { [key]: "x" } }), undefined, key);
+      assert.ok(isTaken([{ matchExpressions: [requirement] }]), key);
+    }
+  });
+
   it("takes a node selector for the processor that the node's label names", () => {
     const pod = podWith({ spec: { nodeSelector: { "kubernetes.io/arch": "arm64" } } });
     const labels = { "kubernetes.io/arch": "arm64" };
@@ -86,10 +95,27 @@ describe("admitPod()", () => {
     });
     assert.ok(isTaken([named("In", "kip-1")]) && isTaken([named("NotIn", "kip-2")]));
     assert.ok(!isTaken([named("In", "kip-2")]) && !isTaken([named("NotIn", "kip-1")]));
-    // Terms are alternatives, their requirements are not; of other labels more is not known.
+    // Terms are alternatives, their requirements are not; a label that the node has not counts as met.
     const rack = { matchExpressions: [{ key: "rack", operator: "In", values: ["7"] }] };
     assert.ok(isTaken([named("In", "kip-2"), rack]));
     assert.ok(!isTaken([{ ...rack, ...named("In", "kip-2") }, {}]));
+  });
+
+  it("judges by all labels that the node has, and by no others", () => {
+    const labels = { rack: "7", "kubernetes.io/arch": "amd64" };
+    const isMet = (one: Omit<NodeSelectorRequirement, "key">): boolean =>
+      isTaken([{ matchExpressions: [{ key: "rack", ...one }] }], labels);
+    assert.ok(
+      isMet({ operator: "In", values: ["7"] }) && !isMet({ operator: "In", values: ["8"] }),
+    );
+    assert.ok(!isMet({ operator: "NotIn", values: ["7"] }) && !isMet({ operator: "DoesNotExist" }));
+    assert.ok(
+      isMet({ operator: "Gt", values: ["6"] }) && !isMet({ operator: "Gt", values: ["7"] }),
+    );
+    const select = (nodeSelector: Readonly<Record<string, string>>) =>
+      admitPod(podWith({ spec: { nodeSelector } }), { ...context, labels })?.reason;
+    assert.equal(select({ rack: "8" }), "NodeAffinity");
+    assert.equal(select({ rack: "7", "node.elotl.co/gpu-t4": "" }), undefined);
   });
 
   it("refuses sysctls that are not safe, however they are written", () => {
@@ -202,6 +228,64 @@ describe("admitPod()", () => {
       message:
         "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
     });
+  });
+
+  it("refuses a pod beyond the number of those that the node offers", () => {
+    const pod = podWith({ spec: { nodeName: "kip-1", containers: [] } });
+    const beside = (count: number) =>
+      admitPod(pod, { ...context, otherPods: () => Array.from({ length: count }, () => pod) });
+    assert.equal(beside(19), undefined);
+    const uncounted = { ...context, otherPods: () => assert.fail("were listed") };
+    assert.equal(admitPod(pod, { ...uncounted, mostOtherPods: 19 }), undefined);
+    assert.deepEqual(beside(20), {
+      reason: "OutOfpods",
+      message: "Node didn't have enough resource: pods, requested: 1, used: 20, capacity: 20",
+    });
+  });
+
+  it("hostile pod: adds up requests in time linear in containers and names of resources", async () => {
+    const judgeMany = (size: number): unknown => {
+      const names = Array.from({ length: size * 8 }, (_, at) => [`a.test/${at}`, "1"]);
+      const first = { name: "c", resources: { requests: Object.fromEntries(names) } };
+      const rest = Array.from({ length: size }, (_, at) => ({ name: `c${at}` }));
+      return judge({ initContainers: rest, containers: [first, ...rest] });
+    };
+    assert.ok((await growth(judgeMany, 1000)) < 40);
+  });
+
+  it("hostile pod: compares host ports in time linear in their number", async () => {
+    const portsAt = (hostIP: string, count: number): Partial<PodSpec> => {
+      const ports = Array.from({ length: count }, (_, index) => {
+        const port = index < 6000 ? index + 1 : index + 1000;
+        return { containerPort: port, hostPort: port, hostIP };
+      });
+      return { containers: [{ name: "main", ports }] };
+    };
+    const judgeBeside = (count: number): void => {
+      const other = podWith({ spec: portsAt("127.0.0.1", count) });
+      const own = podWith({ spec: portsAt("127.0.0.2", count) });
+      assert.equal(admitPod(own, { ...context, otherPods: () => [other] }), undefined);
+    };
+    assert.ok((await growth(judgeBeside, 20_000)) < 40);
+  });
+
+  it("hostile pod: compares with the host ports of others by what the smaller pod has", () => {
+    const portsAt = (hostIP: string, count: number) => {
+      const ports = Array.from({ length: count }, (_, at) => ({
+        containerPort: 1,
+        hostPort: at + 10_000,
+        hostIP,
+      }));
+      return podWith({ spec: { containers: [{ name: "main", ports }] } });
+    };
+    const others = Array.from({ length: 4 }, (_, at) => portsAt(`127.0.0.${at + 2}`, 20_000));
+    const own = portsAt("127.0.0.1", 1);
+    const judgeOwn = () => admitPod(own, { ...context, otherPods: () => others });
+    assert.equal(judgeOwn(), undefined);
+    const before = process.threadCpuUsage().user;
+    for (let turn = 0; turn < 10; turn++) assert.equal(judgeOwn(), undefined);
+    const took = process.threadCpuUsage().user - before;
+    assert.ok(took < 200_000, `${took} µs`);
   });
 
   it("refuses what cells do not have, by the field's path", () => {

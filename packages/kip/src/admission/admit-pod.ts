@@ -4,7 +4,7 @@ import { rejectHostPorts } from "./host-ports.ts";
 import { rejectUnsupported } from "./fields.ts";
 import { rejectNodeAffinity } from "./node-affinity.ts";
 import type { AdmissionCheck, AdmissionContext, Rejection } from "./rejection.ts";
-import { rejectTooLarge } from "./resources.ts";
+import { rejectTooLarge, rejectTooMany } from "./resources.ts";
 import { rejectSysctls } from "./sysctls.ts";
 import { rejectOs, rejectOsLabel } from "./system.ts";
 
@@ -13,6 +13,7 @@ const checks: readonly AdmissionCheck[] = [
   rejectSysctls,
   rejectOsLabel,
   rejectOs,
+  rejectTooMany,
   rejectTooLarge,
   rejectNodeAffinity,
   rejectHostPorts,

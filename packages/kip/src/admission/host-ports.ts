@@ -18,10 +18,12 @@ export function rejectHostPorts(
   pod: Pod,
   { otherPods }: Pick<AdmissionContext, "otherPods">,
 ): Rejection | undefined {
-  const wanted = hostPortsOf(pod);
-  if (wanted.length === 0) return undefined;
-  const taken = [...reserved, ...otherPods().flatMap(hostPortsOf)];
-  if (!wanted.some((port) => taken.some((other) => conflict(port, other)))) return undefined;
+  const wanted = portsOf(pod);
+  if (wanted.size === 0) return undefined;
+  const isTaken =
+    reserved.some((port) => wanted.has(port)) ||
+    otherPods().some((other) => conflict(wanted, portsOf(other)));
+  if (!isTaken) return undefined;
   return {
     reason: "NodePorts",
     message:
@@ -29,8 +31,43 @@ export function rejectHostPorts(
   };
 }
 
-/** A port of all addresses is that of each one. */
-function conflict(a: PodHostPort, b: PodHostPort): boolean {
-  if (a.hostPort !== b.hostPort || a.protocol !== b.protocol) return false;
-  return a.hostIp === undefined || b.hostIp === undefined || a.hostIp === b.hostIp;
+/** Kept, because each pod with host ports is compared with all others, and one may have tens of thousands. */
+const portsByPod = new WeakMap<Pod["spec"], HostPorts>();
+
+function portsOf(pod: Pod): HostPorts {
+  const ports = portsByPod.get(pod.spec) ?? new HostPorts(hostPortsOf(pod));
+  portsByPod.set(pod.spec, ports);
+  return ports;
+}
+
+/** Looks up the ports of the one that has fewer. */
+function conflict(one: HostPorts, other: HostPorts): boolean {
+  const [fewer, more] = one.size < other.size ? [one, other] : [other, one];
+  return fewer.list.some((port) => more.has(port));
+}
+
+/** Host ports of a pod. A port of all addresses is that of each one. */
+class HostPorts {
+  readonly list: readonly PodHostPort[];
+  readonly #keys = new Set<string>();
+
+  constructor(ports: readonly PodHostPort[]) {
+    this.list = ports;
+    for (const port of ports)
+      this.#keys.add(keyOf(port)).add(`${keyOf(port)} ${port.hostIp ?? "*"}`);
+  }
+
+  get size(): number {
+    return this.list.length;
+  }
+
+  has(port: PodHostPort): boolean {
+    const key = keyOf(port);
+    if (port.hostIp === undefined) return this.#keys.has(key);
+    return this.#keys.has(`${key} *`) || this.#keys.has(`${key} ${port.hostIp}`);
+  }
+}
+
+function keyOf({ protocol, hostPort }: PodHostPort): string {
+  return `${protocol} ${hostPort}`;
 }

@@ -1,7 +1,7 @@
 import type { NodeSelectorRequirement, NodeSelectorTerm, Pod } from "@kip/k8s-types";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
-/** Labels of the node that only kip sets, unless its configuration does; others may change, and are the scheduler's business. */
+/** Labels that every node of kip has, unless its configuration says otherwise. */
 const systemLabels: Readonly<Record<string, string>> = {
   "kubernetes.io/os": "linux",
   "kubernetes.io/arch": "amd64",
@@ -10,15 +10,18 @@ const systemLabels: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses a pod that was bound in spite of a node selector, or of a required node affinity, for another system, processor or node.
- * Requirements of other labels count as met.
+ * Refuses a pod that was bound in spite of a node selector, or of a required node affinity, for another node, or another value
+ * of a label that the node has.
+ *
+ * Unlike at a kubelet requirements of a label that the node has not count as met: the scheduler binds no such pod, and a pod that
+ * names its node says so which machine it wants, such as one with a kind of GPU.
  */
 export function rejectNodeAffinity(
   { spec }: Pod,
   { labels }: AdmissionContext,
 ): Rejection | undefined {
-  const label = (key: string): string | undefined =>
-    key in systemLabels ? (labels[key] ?? systemLabels[key]) : undefined;
+  const known = new Map(Object.entries({ ...systemLabels, ...labels }));
+  const label = (key: string): string | undefined => known.get(key);
   const selector = Object.entries(spec.nodeSelector ?? {});
   const affinity = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const fields = new Map([["metadata.name", spec.nodeName]]);
@@ -77,6 +80,7 @@ function mayBeMet(
   }
 }
 
+/** Of at most 64 bits or little more: to compare longer ones takes long. */
 function isInteger(text: string | undefined): text is string {
-  return text !== undefined && /^-?\d+$/.test(text);
+  return text !== undefined && /^-?\d{1,19}$/.test(text);
 }

@@ -8,12 +8,14 @@ export interface Rejection {
 
 /** What a pod is judged by, besides the pod itself. */
 export interface AdmissionContext {
-  /** The node's labels, those that others gave it left out. */
+  /** The node's labels; those that others gave it, too, once the node is registered. */
   readonly labels: Readonly<Record<string, string>>;
   /** What the node offers to pods. */
   readonly allocatable: Readonly<Record<string, string>>;
   /** Pods of the node that were admitted and have not ended, without the one that is judged. */
   readonly otherPods: () => readonly Pod[];
+  /** A number that those do not exceed: to list thousands of them for each pod takes long. @default Infinity */
+  readonly mostOtherPods?: number | undefined;
 }
 
 /** One of the checks of admission. Pure; undefined means that nothing speaks against the pod. */

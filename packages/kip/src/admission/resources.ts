@@ -4,6 +4,26 @@ import { podRequests } from "../selection/pod-requests.ts";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
 /**
+ * Refuses a pod beyond the number of those that the node offers: one that names its node comes past the scheduler, which counts them
+ * otherwise. Each would have a machine, and kip keeps what it has looked up for each.
+ */
+export function rejectTooMany(
+  _pod: Pod,
+  { allocatable, otherPods, mostOtherPods = Infinity }: AdmissionContext,
+): Rejection | undefined {
+  const { pods } = allocatable;
+  if (pods === undefined) return undefined;
+  const capacity = parseQuantity(pods);
+  if (mostOtherPods < capacity) return undefined;
+  const used = otherPods().length;
+  if (used < capacity) return undefined;
+  return {
+    reason: "OutOfpods",
+    message: `Node didn't have enough resource: pods, requested: 1, used: ${used}, capacity: ${capacity}`,
+  };
+}
+
+/**
  * Refuses a pod that requests more than the whole node offers. What other pods use does not count, as each pod has a
  * machine of its own. Extended resources that the node does not have are left out, as with a kubelet.
  *

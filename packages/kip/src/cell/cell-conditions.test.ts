@@ -78,9 +78,11 @@ describe("the conditions of a cell", () => {
       life.apply(waits("place 7 in the queue")).state.cell.status.conditions,
       conditions,
     );
+    life.apply(waits("for 2 GiB at 10.0.0.1")).apply(waits("for 1.5 GiB at 10.0.0.12"));
+    assert.equal(life.message("Launched"), "for 2 GiB at 10.0.0.1");
     life.phase("Launching", { instanceID: "i-1" });
     assert.deepEqual(life.shown.slice(0, 2), [
-      "Launched=True InstanceStarted 4",
+      "Launched=True InstanceStarted 6",
       "Running=False CellWaits 1",
     ]);
   });
@@ -97,6 +99,29 @@ describe("the conditions of a cell", () => {
     const client = {} as CellChange<"connected">["client"]; // none of it is called
     life.apply({ kind: "connected", client });
     assert.equal(ready(), "Ready=True AgentAnswers 6");
+  });
+
+  it("still say after a restart of kip that the agent is out of reach, until it answers or the cloud is asked", () => {
+    const life = new Life().apply(created()).phase("Claimed").apply({ kind: "agentLost" });
+    life.apply({ kind: "cloudAsked", isRunning: true });
+    const { status } = life.state.cell;
+    const again = (): Life => new Life().apply({ kind: "cellSeen", cell: cellWith(status) });
+    const waiting = again().apply({ kind: "dialing" }, waits("for its turn"));
+    assert.deepEqual(waiting.state.cell.status.conditions, status.conditions);
+    waiting.apply({ kind: "cloudAsked", isRunning: false });
+    assert.match(waiting.message("Ready") ?? "", /the cloud does not say that/);
+    const client = {} as CellChange<"connected">["client"]; // none of it is called
+    const answered = again().apply({ kind: "connected", client });
+    assert.equal(answered.shown[2], "Ready=True AgentAnswers 2");
+    answered.apply({ kind: "agentLost" });
+    assert.equal(answered.shown[2], "Ready=True AgentAnswers 2");
+  });
+
+  it("are read without a message, as another client may have written them", () => {
+    const conditions = [{ type: "Launched", status: "False", reason: "InstanceNotStarted" }];
+    const status = { phase: "Pending", conditions } as unknown as CellStatus; // as the CRD allows it
+    const life = new Life().apply({ kind: "cellSeen", cell: cellWith(status) });
+    assert.equal(life.message("Launched"), "The cloud has not started an instance yet");
   });
 
   it("keep what was reached when the cell ends, and say why it ends", () => {

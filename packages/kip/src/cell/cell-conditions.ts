@@ -10,7 +10,11 @@ import {
 
 /** A condition as it should be, without the time since when. */
 type Wanted = Omit<CellCondition, "lastTransitionTime">;
+/** One as the API has it: another client may have written it. */
+type Known = Pick<CellCondition, "type" | "status"> & Partial<CellCondition>;
 type Text = readonly [reason: string, message: string];
+
+const agentUnreachable = "AgentUnreachable";
 
 /**
  * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first that is not
@@ -19,7 +23,7 @@ type Text = readonly [reason: string, message: string];
  */
 export function cellConditions(state: CellState, wallMs: number): readonly CellCondition[] {
   const { conditions: known = [], phase } = state.cell.status;
-  const wanted = phase === "Terminating" ? ending(state, known) : starting(state);
+  const wanted = phase === "Terminating" ? ending(state, known) : starting(state, known);
   const next = wanted.map((each) => {
     const before = known.find(({ type }) => type === each.type);
     if (before && isSame(before, each)) return before;
@@ -37,17 +41,21 @@ export function hasNewConditions(before: CellStatus | undefined, now: CellStatus
 }
 
 /** Figures in a message (free memory, place in the queue) may differ each time: they do not count as a change. */
-function isSame(a: Wanted, b: Wanted): boolean {
-  const text = ({ message }: Wanted): string => message.replace(/\d+/g, "#");
+export function withoutFigures(message: string): string {
+  return message.replace(/\d+(\.\d+)*/g, "#");
+}
+
+function isSame(a: Known, b: Wanted): boolean {
+  const text = ({ message = "" }: Known): string => withoutFigures(message);
   return a.status === b.status && a.reason === b.reason && text(a) === text(b);
 }
 
-function starting(state: CellState): readonly Wanted[] {
+function starting(state: CellState, known: readonly Known[]): readonly Wanted[] {
   const { cell, wait } = state;
   const { phase } = cell.status;
   const isPast = (other: CellPhase): boolean =>
     cellPhases.indexOf(phase) >= cellPhases.indexOf(other);
-  const lost = unreachable(state);
+  const lost = unreachable(state, known);
   const conditions = [
     condition("Launched", isPast("Launching"), launchTexts(state)),
     condition("Running", isPast("Booting"), runTexts(state)),
@@ -65,7 +73,7 @@ function starting(state: CellState): readonly Wanted[] {
 /** What was reached before the end began stays as it was, and so does why it began: a pod that is deleted then ends. */
 function ending(state: CellState, known: readonly CellCondition[]): readonly Wanted[] {
   if (known.some(({ reason }) => endReasons.has(reason))) return known;
-  const conditions = known.length > 0 ? known : starting(state);
+  const conditions = known.length > 0 ? known : starting(state, known);
   const [reason, message] = endTexts(state);
   return conditions.map((each) =>
     each.type === "Ready" ? { type: "Ready", status: "False", reason, message } : each,
@@ -112,31 +120,35 @@ function claimTexts({ cell, podRef }: CellState): { readonly yes: Text; readonly
 }
 
 /** A cell that had answered, and has been out of reach for so long that the cloud was asked for its instance. */
-function unreachable({ agent, machine, cell }: CellState): Text | undefined {
+function unreachable(
+  { agent, machine, cell }: CellState,
+  known: readonly Known[],
+): Text | undefined {
   const { client, unreachableSince } = agent;
   const { cloudAskedAt, cloudSeenAt } = machine;
+  const before = known.find(({ reason }) => reason === agentUnreachable);
+  // An earlier process of kip has found it out.
+  if (!client && cloudAskedAt === undefined && before)
+    return [agentUnreachable, before.message ?? ""];
   if (client || unreachableSince === undefined || cloudAskedAt === undefined) return undefined;
   const hadAnswered = cellPhases.indexOf(cell.status.phase) >= cellPhases.indexOf("Ready");
   if (!hadAnswered || cloudAskedAt < unreachableSince) return undefined;
   const isRunning = cloudSeenAt !== undefined && cloudSeenAt >= cloudAskedAt;
   const cloud = isRunning ? "says that the instance runs" : "does not say that the instance runs";
-  return ["AgentUnreachable", `The agent on the instance does not answer; the cloud ${cloud}`];
+  return [agentUnreachable, `The agent on the instance does not answer; the cloud ${cloud}`];
 }
 
 /** Those of {@link endTexts}. */
 const endReasons: ReadonlySet<string> = new Set([
   "NotNeeded",
-  "NoCapacity",
   "PodFinished",
   "PodDeleted",
   "CellLost",
 ]);
 
-function endTexts({ cell, end, machine, pod }: CellState): Text {
+function endTexts({ cell, end, pod }: CellState): Text {
   if (cell.object && isStandby(cell.object))
     return ["NotNeeded", "The cell ends before a pod has taken it"];
-  if (machine.isRefused === true)
-    return ["NoCapacity", "The cloud had no capacity for the instance; the pod gets another cell"];
   if (end.isPodFinished) return ["PodFinished", "The pod has ended"];
   if (pod.wanted.kind === "remove") return ["PodDeleted", "The pod is deleted"];
   return ["CellLost", "The cell can no longer run its pod"];

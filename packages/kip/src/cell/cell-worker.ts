@@ -150,7 +150,7 @@ export class CellWorker {
     this.#reconciler.apply({ kind: "reported", report });
     this.#options.steps.noteReport(this.#view);
     const { agent, cell } = this.state;
-    this.#options.onReport(agent.report ?? report, cell.object?.metadata.uid);
+    this.#options.onReport({ ...report, ...agent.report }, cell.object?.metadata.uid);
   }
 
   /** The connection to the agent ended. */

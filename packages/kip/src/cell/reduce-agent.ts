@@ -78,7 +78,8 @@ export function agentLost(
 /** The agent sent a report. */
 export function reported(state: CellState, change: CellChange<"reported">): CellState {
   const { pod, cell, agent, end } = state;
-  const report = restrictReportToPod(change.report, pod.object);
+  const { events: _passedOn, ...stateOfPod } = change.report;
+  const report = restrictReportToPod(stateOfPod, pod.object);
   const seen = { ...state, agent: { ...agent, report } };
   // The end of a pod that was asked to stop is not its own.
   const isOwnEnd = agent.drain === undefined && cell.status.phase !== "Draining";

@@ -6,7 +6,7 @@ import { restrictReportToPod } from "../status/restrict-report.ts";
 import type { CellChange, CellChanges } from "../state/cell-change.ts";
 import { wasClaimed, withoutCell, type CellState, type Interruption } from "../state/cell-state.ts";
 import { isStandby, type Cell, type CellClaim, type StandbyCell } from "../state/cell.ts";
-import { cellConditions } from "./cell-conditions.ts";
+import { cellConditions, withoutFigures } from "./cell-conditions.ts";
 import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
 
 type Reducers = {
@@ -79,13 +79,10 @@ const reducers: Reducers = {
     ...state,
     containers: { ...state.containers, restartCounts, ended },
   }),
-  machine: (state, change) => ({ ...state, machine: { ...state.machine, state: change.state } }),
+  machine: (state, change) => withMachine(state, { state: change.state }),
   machineSeen: (state, { instance }) => machineSeen(state, instance),
   // The answer may be one that was lost on the way and given again: the cloud is asked before another machine is.
-  refused: (state) => ({
-    ...state,
-    machine: { ...state.machine, state: "unknown", isRefused: true },
-  }),
+  refused: (state) => withMachine(state, { state: "unknown", isRefused: true }),
   launched: (state, { instance, cloudMs }, nowMs) => {
     const startMs = { ...state.cell.startMs, cloud: cloudMs };
     const agent = { ...state.agent, unreachableSince: nowMs };
@@ -170,8 +167,7 @@ const reducers: Reducers = {
   logsSaved: (state) => ({ ...state, agent: { ...state.agent, areLogsSaved: true } }),
   cellDeleted: (state, { isLost }, nowMs) => cellDeleted(state, isLost, nowMs),
   waits: (state, { reason, message }) => {
-    // The figures in a message (free memory, place in the queue) may differ each time: they do not count as a change.
-    const reported = `${reason} ${message.replace(/[\d.]+/g, "#")}`;
+    const reported = `${reason} ${withoutFigures(message)}`;
     return { ...state, wait: { reason: { reason, message }, reported } };
   },
   publishAgain: (state) => ({ ...state, status: state.status && { ...state.status } }),
@@ -295,7 +291,13 @@ function machineSeen(
 ): CellState {
   const { state: seen } = instance;
   const present = seen === "terminated" ? "gone" : seen;
-  return { ...state, machine: { ...state.machine, instance, state: present, isRefused: false } };
+  return withMachine(state, { instance, state: present, isRefused: false });
+}
+
+/** An instance that has ended does not come back: an answer that says otherwise is older, as clouds list what was so a while ago. */
+function withMachine(state: CellState, change: Partial<CellState["machine"]>): CellState {
+  if (state.machine.state === "gone") return state;
+  return { ...state, machine: { ...state.machine, ...change } };
 }
 
 /** Forgets everything about the cell; the pod stays known, and takes the facts of its containers to its next cell. */

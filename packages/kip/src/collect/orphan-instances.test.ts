@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createLogger } from "@kip/base";
+import { createLogger, systemClock } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { eventually, ManualClock } from "@kip/testing";
 import type { Cell } from "../state/cell.ts";
 import { OrphanInstances } from "./orphan-instances.ts";
 
@@ -11,6 +12,7 @@ function newCloud() {
   const driver = cloud.open({ owner: "kip" });
   const logged: string[] = [];
   const logger = createLogger({ level: "info", write: (line) => void logged.push(line) });
+  const common = { driver, clusterID: "here", clock: systemClock, logger };
   const launch = async (token: string, owner = driver, tags = {}): Promise<Instance> => {
     const launched = await owner.launch({
       token,
@@ -28,9 +30,9 @@ function newCloud() {
   const collect = async (...uids: readonly string[]): Promise<number> => {
     const cells = uids.map((uid) => ({ metadata: { uid } }) as Cell); // all that is looked at
     const store = { list: async () => await Promise.resolve(cells) };
-    return await new OrphanInstances({ driver, store, clusterID: "here", logger }).collect();
+    return await new OrphanInstances({ ...common, store }).collect();
   };
-  return { cloud, driver, launch, collect, logged };
+  return { cloud, driver, launch, collect, common, logged };
 }
 
 describe("OrphanInstances", () => {
@@ -65,6 +67,24 @@ describe("OrphanInstances", () => {
     assert.deepEqual(left, [orphans[0]]);
     await collect();
     await Promise.all(orphans.map(({ id }) => driver.waitForTerminated(id)));
+  });
+
+  it("has none of before the start of kip once those have ended, also if calls fail at first", async () => {
+    const { cloud, driver, launch, common } = newCloud();
+    const orphan = await launch("a");
+    const clock = new ManualClock();
+    const store = { list: async () => [] };
+    const orphans = new OrphanInstances({ ...common, clock, store });
+    const never = new AbortController().signal;
+    let hasBegun = false;
+    const begun = orphans.begun(never).then(() => (hasBegun = true));
+    await cloud.faults.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
+    const beginning = orphans.begin(never);
+    await eventually(() => clock.sleepers > 0, { what: "a pause", limitMs: 60_000 });
+    assert.deepEqual([hasBegun, await driver.list()], [false, [orphan]]);
+    await clock.advance(1000);
+    await Promise.all([begun, beginning]);
+    assert.deepEqual(await driver.list(), []);
   });
 
   it("ends nothing when the cloud does not answer", async () => {

@@ -1,4 +1,4 @@
-import type { Logger } from "@kip/base";
+import { backoffDelay, pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver, Instance } from "@kip/cloud";
 import { clusterTag } from "../state/cell.ts";
 import type { CellStore } from "../store/cell-store.ts";
@@ -9,8 +9,12 @@ export interface OrphanInstancesOptions {
   readonly store: Pick<CellStore, "list">;
   /** ID of the cluster whose Cells the store has. */
   readonly clusterID: string;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
+
+/** Pauses after a first look that failed, milliseconds. */
+const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 
 /**
  * Terminates instances of this installation that have no Cell.
@@ -23,27 +27,68 @@ export interface OrphanInstancesOptions {
 export class OrphanInstances {
   readonly #options: OrphanInstancesOptions;
   readonly #reported = new Set<string>();
+  readonly #begun = Promise.withResolvers<void>();
 
   constructor(options: OrphanInstancesOptions) {
     this.#options = options;
   }
 
+  /**
+   * Resolves when those that there were at the start of kip have ended. One of them may run a pod whose Cell was removed together
+   * with its finalizer while kip was away: until then no pod gets a new Cell.
+   *
+   * @throws the signal's reason
+   */
+  async begun(signal: AbortSignal): Promise<void> {
+    await untilAborted(this.#begun.promise, signal);
+  }
+
+  /** Terminates those that there are, and waits for their end; repeats that until it succeeds or the signal aborts. */
+  async begin(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    for (let failures = 0; !signal.aborted; failures++) {
+      try {
+        for (const orphan of await this.#find()) {
+          await this.#terminate(orphan);
+          await this.#options.driver.waitForTerminated(orphan.id, signal);
+        }
+        return this.#begun.resolve();
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn("Could not end the instances without a Cell: pods without a Cell wait", {
+          err: error,
+        });
+        await pause(backoffDelay(failures, failureBackoff, error), clock, signal);
+      }
+    }
+  }
+
+  async #terminate({ id, name }: Instance): Promise<void> {
+    const { driver, logger } = this.#options;
+    await driver.terminate(id);
+    logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
+  }
+
   /** @returns how many were found */
   async collect(): Promise<number> {
-    const { driver, store, logger } = this.#options;
-    const instances = (await driver.list()).filter((each) => this.#isOwn(each));
-    if (instances.length === 0) return 0;
-    const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
-    const orphans = instances.filter((instance) => !tokens.has(instance.token));
-    for (const { id, name } of orphans) {
+    const { logger } = this.#options;
+    const orphans = await this.#find();
+    for (const orphan of orphans) {
       try {
-        await driver.terminate(id);
-        logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
-      } catch (error) {
-        logger.warn("Could not terminate an instance without a Cell", { instance: id, err: error });
+        await this.#terminate(orphan);
+      } catch (err) {
+        logger.warn("Could not terminate an instance without a Cell", { instance: orphan.id, err });
       }
     }
     return orphans.length;
+  }
+
+  async #find(): Promise<readonly Instance[]> {
+    const { driver, store } = this.#options;
+    const instances = (await driver.list()).filter((each) => this.#isOwn(each));
+    if (instances.length === 0) return [];
+    const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
+    return instances.filter((instance) => !tokens.has(instance.token));
   }
 
   #isOwn(instance: Instance): boolean {

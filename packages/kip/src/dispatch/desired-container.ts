@@ -27,18 +27,23 @@ type AnyContainer = Container | EphemeralContainer;
 type Propagation = DesiredContainer["mounts"][number]["propagation"];
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
 
-/** A container of the pod as the agent runs it: references resolved, defaults applied. */
+/**
+ * A container of the pod as the agent runs it: references resolved, defaults applied.
+ *
+ * @param budget for all that is expanded; shared by all containers of the pod, as they have one document
+ */
 export function desiredContainer(
   resolved: ResolvedPod,
   container: AnyContainer,
   addresses: LateAddresses,
+  budget = new ExpansionBudget(),
 ): DesiredContainer {
-  const env = bindLateEnv(resolved, container.name, addresses);
+  const env = bindLateEnv(resolved, container.name, addresses, budget);
   const variables = new Map(
     env.flatMap((one) => (isOpen(one) ? [] : [[one.name, one.value] as const])),
   );
   const open = new Set(env.filter(isOpen).map(({ name }) => name));
-  const expand = expander(variables, open);
+  const expand = expander(variables, { open, budget });
   return defined({
     name: container.name,
     image: container.image ?? "",
@@ -51,7 +56,7 @@ export function desiredContainer(
         subPath:
           mount.subPathExpr === undefined
             ? mount.subPath
-            : expandSubPath(mount.subPathExpr, variables),
+            : expandSubPath(mount.subPathExpr, variables, budget),
         readOnly: mount.readOnly,
         recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
         propagation: propagation(mount),
@@ -70,7 +75,7 @@ export function desiredContainer(
     ephemeralStorage: ephemeralStorage(container.resources),
     resizeRestarts: "resizePolicy" in container ? resizeRestarts(container) : undefined,
     ...security(resolved.pod, container),
-    ...probesAndHooks(container),
+    ...probesAndHooks(container, budget),
     terminationMessagePath: container.terminationMessagePath ?? "/dev/termination-log",
     terminationMessagePolicy: messagePolicy(container),
     targetContainer: "targetContainerName" in container ? container.targetContainerName : undefined,
@@ -86,6 +91,8 @@ function isOpen({ file, template }: BoundVariable): boolean {
 }
 
 function desiredVariable({ name, value, file, template }: BoundVariable): DesiredVariable {
+  // Almost all of them; a pod may have a hundred thousand.
+  if (!file && template === undefined) return { name, value };
   const fromFile = file && {
     volume: file.volumeName,
     path: file.path,
@@ -98,9 +105,8 @@ function desiredVariable({ name, value, file, template }: BoundVariable): Desire
 /** Expands texts; where variables are open, to texts that the cell expands once more. */
 function expander(
   variables: ReadonlyMap<string, string>,
-  open: ReadonlySet<string>,
+  { open, budget }: { readonly open: ReadonlySet<string>; readonly budget: ExpansionBudget },
 ): (texts: readonly string[]) => string[] {
-  const budget = new ExpansionBudget();
   if (open.size === 0)
     return (texts) => texts.map((text) => expandVariables(text, variables, budget));
   const isLate = (name: string): boolean => open.has(name);
@@ -184,22 +190,27 @@ function groupsPolicy(policy: string | undefined): DesiredContainer["supplementa
   return policy === "Strict" ? policy : undefined;
 }
 
-function probesAndHooks(container: AnyContainer) {
+function probesAndHooks(container: AnyContainer, budget: ExpansionBudget) {
+  const probe = (each: Probe | undefined) => desiredProbe(container, each, budget);
   return {
-    livenessProbe: desiredProbe(container, container.livenessProbe),
-    readinessProbe: desiredProbe(container, container.readinessProbe),
-    startupProbe: desiredProbe(container, container.startupProbe),
+    livenessProbe: probe(container.livenessProbe),
+    readinessProbe: probe(container.readinessProbe),
+    startupProbe: probe(container.startupProbe),
     postStart: desiredHook(container, container.lifecycle?.postStart),
     preStop: desiredHook(container, container.lifecycle?.preStop),
   };
 }
 
-function desiredProbe(container: AnyContainer, probe: Probe | undefined): DesiredProbe | undefined {
+function desiredProbe(
+  container: AnyContainer,
+  probe: Probe | undefined,
+  budget: ExpansionBudget,
+): DesiredProbe | undefined {
   if (!probe) return undefined;
   const { tcpSocket, grpc } = probe;
   const { exec, ...others } = action(container, probe);
   return defined({
-    exec: exec && { command: exec.command.map(staticExpander(container)) },
+    exec: exec && { command: exec.command.map(staticExpander(container, budget)) },
     ...others,
     tcpSocket: tcpSocket && defined({ ...portOf(container, tcpSocket.port), host: tcpSocket.host }),
     grpc: grpc && defined({ port: grpc.port, service: grpc.service }),
@@ -213,9 +224,11 @@ function desiredProbe(container: AnyContainer, probe: Probe | undefined): Desire
 }
 
 /** As the kubelet expands commands of probes, and not those of hooks: with what the container's `env` itself says. */
-function staticExpander({ env = [] }: AnyContainer): (text: string) => string {
+function staticExpander(
+  { env = [] }: AnyContainer,
+  budget: ExpansionBudget,
+): (text: string) => string {
   const variables = new Map(env.map(({ name, value = "" }) => [name, value]));
-  const budget = new ExpansionBudget();
   return (text) => expandVariables(text, variables, budget);
 }
 

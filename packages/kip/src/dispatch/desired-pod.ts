@@ -12,7 +12,7 @@ import {
 import type { InstanceIpv6, RegistryLogIn } from "@kip/cloud";
 import type { Container, Pod, Volume } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
-import type { LateAddresses } from "@kip/virtual-kubelet/environment";
+import { ExpansionBudget, type LateAddresses } from "@kip/virtual-kubelet/environment";
 import { qosClass } from "@kip/virtual-kubelet/status";
 import { desiredContainer, pullPolicy } from "./desired-container.ts";
 import { diskBytes, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
@@ -60,13 +60,19 @@ export interface DesiredPodContext {
   readonly ended?: ReadonlySet<string>;
 }
 
-/** Turns a resolved pod into the document for its cell's agent. */
+/**
+ * Turns a resolved pod into the document for its cell's agent.
+ *
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if its variables, commands and paths are larger than any document when they are expanded
+ */
 export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): DesiredPod {
   const { pod } = resolved;
   const { spec } = pod;
   const { addresses, dns } = context;
+  // One for all: a few texts of a pod could otherwise be more than any memory before their size is checked.
+  const budget = new ExpansionBudget();
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
-    withGranted(desiredContainer(resolved, each, addresses), context);
+    withGranted(desiredContainer(resolved, each, addresses, budget), context);
   const goesOn = ({ name }: { readonly name: string }) => context.ended?.has(name) !== true;
   const hostNetwork = spec.hostNetwork === true;
   const podIp = addresses.podIPs[0] ?? "";
@@ -177,9 +183,11 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
   if (image) return imageVolume(name, image);
   const files = resolved.files.get(name);
   if (files) {
-    const encoded = files.map(({ path, data, mode, owner }) =>
-      defined({ path, data: Buffer.from(data).toString("base64"), mode, owner }),
-    );
+    const encoded = files.map(({ path, data: bytes, mode, owner }) => {
+      const data = Buffer.from(bytes).toString("base64");
+      // A pod may have a hundred thousand: `defined()` takes longer than all else.
+      return owner === undefined ? { path, data, mode } : { path, data, mode, owner };
+    });
     return { name, kind: "files", files: encoded };
   }
   const { medium, sizeLimit } = emptyDir ?? {};

@@ -3,12 +3,15 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
 import { desiredPod } from "./desired-pod.ts";
 
-/** The longest that there are. There must be some: no `subPathExpr` with a variable of an address can be expanded without. */
-const longestAddresses = ["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"];
+/**
+ * The shortest that there are: those of the cell may be longer, but make no pod too large here that is not. There must be some: no
+ * `subPathExpr` with a variable of an address can be expanded without.
+ */
+const shortestAddresses = ["::"];
 /** What is not known before there is a cell; it adds little to a document. */
 const noContext = {
   nodeIp: "",
-  addresses: { podIPs: longestAddresses, hostIPs: longestAddresses },
+  addresses: { podIPs: shortestAddresses, hostIPs: shortestAddresses },
   dns: { clusterDns: [], clusterDomain: "", hostNameservers: [], hostSearchDomains: [] },
   registries: [],
   generation: 0,
@@ -34,28 +37,54 @@ export function checkPodSize(
   checkDocumentSize(desiredPod(resolved, { ...noContext, seccompProfiles }), { isOnCell: false });
 }
 
+/** `{"name":"","value":""}`. */
+const variableBytes = 22;
+/** `{"path":"","data":"","mode":0}`. */
+const fileBytes = 30;
+
 /**
- * Checks the least that the volumes of a pod take in its document, before there is one: to make one of all that a pod may name
- * would hold up all others for a second.
+ * Checks the least that the volumes and variables of a pod take in its document, before there is one: to make one of all that a
+ * pod may name would hold up all others for seconds, and take more memory than kip has.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
 export function checkContentSize(
-  { files }: Pick<ResolvedPod, "files">,
+  { files, env }: Pick<ResolvedPod, "files" | "env">,
   options: SizeOptions,
 ): void {
   let bytes = 0;
-  for (const { data } of [...files.values()].flat()) bytes += Math.ceil(data.length / 3) * 4;
+  for (const { path, data } of [...files.values()].flat())
+    bytes += fileBytes + path.length + Math.ceil(data.length / 3) * 4;
   checkSize(bytes, options);
+  for (const variables of env.values()) {
+    for (const { name, value } of variables) bytes += variableBytes + name.length + value.length;
+    checkSize(bytes, options);
+  }
 }
 
 /**
- * Checks that the agent will take the document.
+ * Checks that the agent will take the document. Part by part: containers share parts such as groups in memory, but not as JSON.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
 export function checkDocumentSize(document: DesiredPod, options: SizeOptions): void {
-  checkSize(Buffer.byteLength(JSON.stringify(document)), options);
+  const lists = partLists.flatMap((key) => (document[key] ? [document[key]] : []));
+  const empty = Object.fromEntries(partLists.map((key) => [key, document[key] && []]));
+  let bytes = jsonBytes({ ...document, ...empty });
+  for (const parts of lists) {
+    bytes += Math.max(0, parts.length - 1); // commas
+    for (const part of parts) {
+      bytes += jsonBytes(part);
+      checkSize(bytes, options);
+    }
+  }
+  checkSize(bytes, options);
+}
+
+const partLists = ["initContainers", "containers", "ephemeralContainers", "volumes"] as const;
+
+function jsonBytes(value: object): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }
 
 function checkSize(bytes: number, { isOnCell }: SizeOptions): void {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { growth } from "@kip/base/testing";
 import type { Container } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { containerHugePages, desiredHugePages } from "./huge-pages.ts";
@@ -42,5 +43,25 @@ describe("desiredHugePages() and containerHugePages()", () => {
       [desiredHugePages(pod), containerHugePages(pod, plain)],
       [undefined, undefined],
     );
+  });
+
+  it("gives no container sizes of which the pod has nothing: a pod may name thousands", () => {
+    const none = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, at) => [`hugepages-${at + 1}`, "0"]),
+    );
+    const pod = podWith({ spec: { containers: [container("a", none), container("b", {})] } });
+    assert.equal(desiredHugePages(pod), undefined);
+    for (const one of pod.spec.containers) assert.equal(containerHugePages(pod, one), undefined);
+  });
+
+  it("costs time linear in the number of containers of a pod", async () => {
+    const ofAll = (count: number): unknown => {
+      const containers = Array.from({ length: count }, (_, index) =>
+        container(`c${index}`, { cpu: "10m", memory: "64Mi" }),
+      );
+      const pod = podWith({ spec: { containers } });
+      return containers.map((one) => containerHugePages(pod, one));
+    };
+    assert.ok((await growth(ofAll, 2000)) < 40);
   });
 });

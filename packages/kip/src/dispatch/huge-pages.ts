@@ -21,8 +21,19 @@ export function containerHugePages(
   const has = (limits: Readonly<Record<string, string>>): boolean =>
     Object.keys(limits).some((name) => name.startsWith(hugePagesPrefix));
   const limits = has(own) ? own : ofPod;
-  const names = [...podHugePages(pod).keys()];
+  const names = namesOf(pod);
   return asList(new Map(names.map((name) => [name, parseQuantity(limits[name] ?? "0")])));
+}
+
+/** Names of the sizes that a pod has. Kept, because all of its containers are looked at for them, for each container. */
+const namesByPod = new WeakMap<Pod, readonly string[]>();
+
+function namesOf(pod: Pod): readonly string[] {
+  const known = namesByPod.get(pod);
+  if (known) return known;
+  const names = [...podHugePages(pod).keys()];
+  namesByPod.set(pod, names);
+  return names;
 }
 
 function asList(amounts: ReadonlyMap<string, number>): readonly DesiredHugePages[] | undefined {

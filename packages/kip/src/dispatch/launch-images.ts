@@ -1,4 +1,4 @@
-import type { DesiredRegistry, ImagePull, PodReport } from "@kip/agent-api";
+import type { DesiredRegistry, ImagePull, ReportedPod } from "@kip/agent-api";
 import type { LaunchImages } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -21,7 +21,7 @@ export class KnownImages {
    *
    * @returns whether a name has another digest than before
    */
-  learn(report: PodReport | undefined, pod: Pod | undefined): boolean {
+  learn(report: ReportedPod | undefined, pod: Pod | undefined): boolean {
     if (!report || !pod) return false;
     let isNew = false;
     const own = new Set(imagesOf(pod));

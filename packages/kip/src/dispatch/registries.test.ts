@@ -114,6 +114,16 @@ describe("mergeRegistries()", () => {
     assert.ok((await growth(parse, 1_500_000)) < 40);
   });
 
+  it("compares hosts and keys with wildcards for a short time only, however many and long they are", () => {
+    const images = Array.from({ length: 1000 }, (_, at) => `${"a".repeat(230)}${at}.test/app`);
+    const keys = Array.from({ length: 100 }, (_, at) => `*${"a".repeat(115)}b.test/${at}`);
+    const pullSecrets = [auths(...keys)];
+    const before = process.cpuUsage();
+    assert.deepEqual(mergeRegistries(images, { pullSecrets, own: [] }), []);
+    const { user } = process.cpuUsage(before);
+    assert.ok(user < 1_000_000, `${user} µs`);
+  });
+
   it("copies accounts of keys with wildcards into at most some MiB", () => {
     const images = Array.from({ length: 5000 }, (_, index) => `h${index}.test/app`);
     const keys = Array.from({ length: 200 }, (_, index) => `${"*".repeat(index + 1)}.test`);

@@ -10,9 +10,19 @@ export const maxWildcardKeys = 100;
  */
 const maxWildcardText = 1024 * 1024;
 
+/**
+ * The most that comparing keys with a wildcard with one pod's registries takes: characters of a key times those of a host, together.
+ * Thousands of hosts times all keys would hold kip up for minutes.
+ */
+const maxWildcardWork = 8 * 1024 * 1024;
+
 interface Ranked extends SecretEntry {
   /** Position in the order in which accounts are tried. */
   readonly rank: number;
+}
+
+interface Wildcard extends Ranked {
+  readonly parts: HostParts;
 }
 
 /**
@@ -24,8 +34,9 @@ interface Ranked extends SecretEntry {
  */
 export class SecretAccounts {
   readonly #exact = new Map<string, Ranked[]>();
-  readonly #wildcards: readonly Ranked[];
+  readonly #wildcards: readonly Wildcard[];
   #wildcardText = 0;
+  #wildcardWork = 0;
 
   constructor(documents: readonly unknown[]) {
     const entries = documents.flatMap(secretEntries);
@@ -35,7 +46,9 @@ export class SecretAccounts {
       if (isWildcard(entry.host)) wildcards.push({ ...entry, rank });
       else this.#add({ ...entry, rank });
     }
-    this.#wildcards = wildcards.slice(0, maxWildcardKeys);
+    this.#wildcards = wildcards
+      .slice(0, maxWildcardKeys)
+      .map((entry) => ({ ...entry, parts: splitHost(entry.host) }));
   }
 
   /**
@@ -60,7 +73,9 @@ export class SecretAccounts {
     if (this.#wildcards.length === 0 || host.length > maxGlobLength) return [];
     const parts = splitHost(host);
     return this.#wildcards.filter((entry) => {
-      if (this.#wildcardText > maxWildcardText || !hostMatches(entry.host, parts)) return false;
+      if (this.#wildcardText > maxWildcardText || !isAlike(entry, parts)) return false;
+      this.#wildcardWork += entry.host.length * host.length;
+      if (this.#wildcardWork > maxWildcardWork || !hostMatches(entry.parts, parts)) return false;
       this.#wildcardText += entry.path.length + entry.username.length + entry.password.length;
       return true;
     });
@@ -82,14 +97,15 @@ function splitHost(host: string): HostParts {
   return { names: name.split("."), port: colon === -1 ? "" : host.slice(colon) };
 }
 
-function hostMatches(pattern: string, host: HostParts): boolean {
-  if (pattern.length > maxGlobLength) return false;
-  const { names, port } = splitHost(pattern);
+/** Whether a key has as many parts as a host, and its port. */
+function isAlike({ host: pattern, parts }: Wildcard, { names, port }: HostParts): boolean {
   return (
-    port === host.port &&
-    names.length === host.names.length &&
-    names.every((name, index) => globMatches(name, host.names[index] ?? ""))
+    pattern.length <= maxGlobLength && parts.port === port && parts.names.length === names.length
   );
+}
+
+function hostMatches(pattern: HostParts, host: HostParts): boolean {
+  return pattern.names.every((name, index) => globMatches(name, host.names[index] ?? ""));
 }
 
 /** Whether one of the sorted texts begins with the prefix: the first one that is not less than it does, or none. */

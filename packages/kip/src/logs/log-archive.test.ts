@@ -200,3 +200,37 @@ describe("LogArchive, of names that others choose", () => {
     assert.deepEqual(readdirSync(path.join(folder, "logs")).sort(), [uid, "audit"]);
   });
 });
+
+describe("LogArchive, of many pods", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "kip-archive-"));
+  after(() => rmSync(folder, { recursive: true }));
+  const uidOf = (pod: number): string => uid.slice(0, -1) + pod;
+  const log = "2026-01-01T00:00:00Z x\n".repeat(1000);
+  // Only this is called.
+  const agent = { logs: async () => Readable.from([Buffer.from(log)]) } as unknown as AgentClient;
+  const report = (containers: number): PodReport => {
+    const ended = Array.from({ length: containers }, (_, at) => ({
+      name: `c${at}`,
+      terminated: {},
+    }));
+    return {
+      initContainers: [],
+      containers: ended,
+      ephemeralContainers: [],
+    } as unknown as PodReport;
+  };
+  const limit = 25 * (log.length + 4096);
+
+  it("removes the logs of those that finished first where all take too much, also after a restart", async () => {
+    const { signal } = new AbortController();
+    for (let pod = 1; pod <= 4; pod++)
+      await new LogArchive(folder, silentLogger, limit).save(uidOf(pod), agent, report(10), signal);
+    assert.deepEqual(readdirSync(folder).sort(), [uidOf(3), uidOf(4)]);
+    await new LogArchive(folder, silentLogger, limit).save(uidOf(5), agent, report(100), signal);
+    const sizes = readdirSync(path.join(folder, uidOf(5))).map(
+      (name) => statSync(path.join(folder, uidOf(5), name)).size,
+    );
+    assert.ok(sizes.length >= 25 && sizes.length < 40, `${sizes.length}`);
+    assert.ok(sizes.reduce((sum, size) => sum + size, 0) <= limit);
+  });
+});

@@ -4,13 +4,22 @@ import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { bytesOf, errorText, type Logger } from "@kip/base";
-import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
+import { AgentError, type AgentClient, type ReportedPod } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
 import { readSavedLog } from "./read-saved-log.ts";
 
 /** How much of the end of one container's log is kept at most, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
+
+/**
+ * How much all logs may take, bytes, less than the volume of kip's own pod has: a kubelet evicts a pod whose emptyDir is larger than
+ * its `sizeLimit`.
+ */
+const maxArchiveBytes = 768 * 1024 * 1024;
+
+/** What each file takes at least: a block. */
+const blockBytes = 4096;
 
 /** Names come from cells and from the disk: only folders and files with these names are touched. */
 const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
@@ -27,15 +36,23 @@ interface ContainerRun {
 
 /**
  * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is
- * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first.
+ * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first. Where they are too many, those of the pods
+ * that finished first are removed sooner, as a kubelet does on a full disk.
  */
 export class LogArchive {
   readonly #root: string;
   readonly #logger: Logger;
+  readonly #maxBytes: number;
+  /** What the logs of each pod take, the oldest pod first. */
+  readonly #sizes = new Map<string, number>();
+  readonly #saving = new Set<string>();
+  #total = 0;
+  #loaded: Promise<void> | undefined;
 
-  constructor(root: string, logger: Logger) {
+  constructor(root: string, logger: Logger, maxBytes = maxArchiveBytes) {
     this.#root = root;
     this.#logger = logger;
+    this.#maxBytes = maxBytes;
   }
 
   /**
@@ -50,49 +67,103 @@ export class LogArchive {
   async save(
     podUid: string,
     agent: AgentClient,
-    report: PodReport,
+    report: ReportedPod,
     signal: AbortSignal,
   ): Promise<void> {
     if (!uidShape.test(podUid)) return;
     const folder = path.join(this.#root, podUid);
     await createFolder(folder);
+    await (this.#loaded ??= this.#load());
     const waiting = endedRuns(report);
     let lost: AgentError | undefined;
     const fetchSome = async (): Promise<void> => {
       for (let run = waiting.shift(); run; run = waiting.shift()) {
         try {
-          await this.#fetch(agent, folder, run, signal);
+          await this.#fetch(agent, podUid, run, signal);
         } catch (error) {
           if (signal.aborted || !AgentError.is(error)) throw error;
           lost = error;
         }
       }
     };
-    await Promise.all(Array.from({ length: parallelFetches }, fetchSome));
+    this.#saving.add(podUid);
+    try {
+      await Promise.all(Array.from({ length: parallelFetches }, fetchSome));
+    } finally {
+      this.#saving.delete(podUid);
+    }
     if (lost) throw lost;
+  }
+
+  /** What an earlier process has saved. */
+  async #load(): Promise<void> {
+    const found: { readonly uid: string; readonly size: number; readonly at: number }[] = [];
+    for (const uid of await this.pods()) {
+      const folder = path.join(this.#root, uid);
+      let [size, at] = [0, 0];
+      for (const name of await readdir(folder).catch(() => [])) {
+        const stat = await lstat(path.join(folder, name)).catch(() => undefined);
+        size += blockBytes + (stat?.size ?? 0);
+        at = Math.max(at, stat?.mtimeMs ?? 0);
+      }
+      found.push({ uid, size, at });
+    }
+    for (const { uid, size } of found.sort((a, b) => a.at - b.at)) this.#count(uid, size);
+  }
+
+  #count(podUid: string, bytes: number): void {
+    const size = (this.#sizes.get(podUid) ?? 0) + bytes;
+    if (size > 0) this.#sizes.set(podUid, size);
+    else this.#sizes.delete(podUid);
+    this.#total += bytes;
+  }
+
+  /** Makes room for so many bytes of a pod. @returns whether there is room */
+  async #take(podUid: string, bytes: number): Promise<boolean> {
+    this.#count(podUid, bytes);
+    while (this.#total > this.#maxBytes) {
+      const oldest = this.#sizes.keys().find((uid) => !this.#saving.has(uid));
+      if (oldest === undefined) break;
+      this.#logger.info("Removed the logs of a finished pod: all take too much room", {
+        podUid: oldest,
+      });
+      await this.remove(oldest);
+    }
+    if (this.#total <= this.#maxBytes) return true;
+    this.#count(podUid, -bytes);
+    return false;
   }
 
   /** @throws {AgentError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
   async #fetch(
     agent: AgentClient,
-    folder: string,
+    podUid: string,
     { container, previous }: ContainerRun,
     signal: AbortSignal,
   ): Promise<void> {
-    const file = path.join(folder, fileName(container, previous));
+    const file = path.join(this.#root, podUid, fileName(container, previous));
     if (await isThere(file)) return;
+    let taken = 0;
+    const take = async (bytes: number): Promise<boolean> => {
+      const isRoom = await this.#take(podUid, bytes);
+      if (isRoom) taken += bytes;
+      return isRoom;
+    };
     try {
+      if (!(await take(blockBytes))) return;
       const log = await agent.logs(
         container,
         { timestamps: true, previous, tailBytes: maxLogBytes },
         signal,
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });
-      await pipeline(firstBytes(log, maxLogBytes, container), part, { signal });
+      await pipeline(firstBytes(log, { limit: maxLogBytes, container, take }), part, { signal });
       // Readers ask the agent until then: a saved log is a whole one.
       await rename(`${file}.part`, file);
     } catch (error) {
       await rm(`${file}.part`, { force: true }).catch(() => {}); // the error says why
+      // The pod may have been removed meanwhile.
+      this.#count(podUid, -Math.min(taken, this.#sizes.get(podUid) ?? 0));
       if (signal.aborted || AgentError.is(error, "AGENT_UNREACHABLE")) throw error;
       this.#logger.warn("Could not save the log of a finished container", {
         container,
@@ -118,6 +189,8 @@ export class LogArchive {
    */
   async remove(podUid: string): Promise<void> {
     if (!uidShape.test(podUid)) return;
+    this.#total -= this.#sizes.get(podUid) ?? 0;
+    this.#sizes.delete(podUid);
     try {
       await rm(path.join(this.#root, podUid), { recursive: true, force: true });
     } catch (error) {
@@ -151,7 +224,7 @@ async function createFolder(folder: string): Promise<void> {
 }
 
 /** The runs of a pod's containers that have ended and have a log. */
-function endedRuns(report: PodReport): ContainerRun[] {
+function endedRuns(report: ReportedPod): ContainerRun[] {
   return [...report.initContainers, ...report.containers, ...report.ephemeralContainers]
     .filter(({ name }) => containerShape.test(name))
     .flatMap(({ name: container, terminated, lastTerminated }) => [
@@ -168,18 +241,26 @@ async function isThere(file: string): Promise<boolean> {
 }
 
 /**
- * The content of a log, at most `limit` bytes: a cell may send more than it was asked for.
+ * The content of a log, at most `limit` bytes: a cell may send more than it was asked for. Ends early when the archive is full.
  *
  * @throws {AgentError} code `AGENT_UNREACHABLE` if the log breaks off
  */
 async function* firstBytes(
   source: Readable,
-  limit: number,
-  container: string,
+  {
+    limit,
+    container,
+    take,
+  }: {
+    readonly limit: number;
+    readonly container: string;
+    readonly take: (bytes: number) => Promise<boolean>;
+  },
 ): AsyncGenerator<Buffer> {
   let left = limit;
   try {
     for await (const chunk of bytesOf(source)) {
+      if (!(await take(Math.min(chunk.length, left)))) return;
       yield chunk.subarray(0, left);
       left -= chunk.length;
       if (left <= 0) return;

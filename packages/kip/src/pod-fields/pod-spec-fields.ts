@@ -22,7 +22,7 @@ const scheduler = "the scheduler";
 export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
   PodSpec: {
     activeDeadlineSeconds: works(podMapping),
-    affinity: elsewhere(scheduler),
+    affinity: elsewhere(`${scheduler}; what is required of nodes, for the node's admission too`),
     automountServiceAccountToken: elsewhere(apiServer),
     containers: works(podMapping, "Container"),
     dnsConfig: works(inside, "PodDNSConfig"),

@@ -22,10 +22,13 @@ export function podRequests({ spec }: Pod): ResourceAmounts {
 /** Names of resources that are huge pages begin so; their size follows. */
 export const hugePagesPrefix = "hugepages-";
 
-/** The huge pages of a pod, bytes by the name of the resource. Requests and limits are the same, by the API server. */
+/**
+ * The huge pages of a pod, bytes by the name of the resource. Requests and limits are the same, by the API server. None of a size does
+ * not count: such sizes pass admission at every node, and each container of the document would have all of them.
+ */
 export function podHugePages(pod: Pod): ResourceAmounts {
-  const isHugePages = ([name]: readonly [string, number]): boolean =>
-    name.startsWith(hugePagesPrefix);
+  const isHugePages = ([name, amount]: readonly [string, number]): boolean =>
+    name.startsWith(hugePagesPrefix) && amount > 0;
   return new Map([...podRequests(pod)].filter(isHugePages));
 }
 
@@ -34,22 +37,27 @@ export function hugePageBytes(pod: Pod): number {
   return [...podHugePages(pod).values()].reduce(sum, 0);
 }
 
-/** The requests or limits of a pod's containers together, without those that a container does not have. */
+/**
+ * The requests or limits of a pod's containers together, without those that a container does not have. Each container costs what
+ * it names itself: others of the pod may name resources in their thousands.
+ */
 export function amountsOfContainers(
   spec: Pod["spec"],
   kind: "requests" | "limits",
 ): ResourceAmounts {
-  let sidecars: ResourceAmounts = new Map();
-  let starting: ResourceAmounts = new Map();
+  const sidecars = new Map<string, number>();
+  const starting = new Map<string, number>();
   for (const { resources, restartPolicy } of spec.initContainers ?? []) {
-    const beside = joined(sidecars, amounts(resources?.[kind]), sum);
-    starting = joined(starting, beside, Math.max);
-    if (restartPolicy === "Always") sidecars = beside;
+    for (const [name, amount] of amounts(resources?.[kind])) {
+      const beside = (sidecars.get(name) ?? 0) + amount;
+      starting.set(name, Math.max(starting.get(name) ?? 0, beside));
+      if (restartPolicy === "Always") sidecars.set(name, beside);
+    }
   }
-  const running = spec.containers.reduce(
-    (total, { resources }) => joined(total, amounts(resources?.[kind]), sum),
-    sidecars,
-  );
+  const running = new Map(sidecars);
+  for (const { resources } of spec.containers)
+    for (const [name, amount] of amounts(resources?.[kind]))
+      running.set(name, (running.get(name) ?? 0) + amount);
   return joined(starting, running, Math.max);
 }
 

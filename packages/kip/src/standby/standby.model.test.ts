@@ -123,6 +123,7 @@ class Story {
         driver,
         store,
         clusterID: "kip",
+        clock: this.world.clock,
         logger: silentLogger,
       }).collect();
       await this.#life.sweep();

@@ -1,4 +1,4 @@
-import type { AgentClient, DesiredPod, DesiredSeccompProfile, PodReport } from "@kip/agent-api";
+import type { AgentClient, DesiredPod, DesiredSeccompProfile, ReportedPod } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -84,7 +84,8 @@ export interface AgentPart {
   /** Connections in a row that soon ended, and the earliest time of the next one. */
   readonly shortConnections: number;
   readonly dialAt?: number | undefined;
-  readonly report?: PodReport | undefined;
+  /** The newest report; its events have been passed on. */
+  readonly report?: ReportedPod | undefined;
   /** The newest generation of the pod that it has. */
   readonly generation?: number | undefined;
   /** What its machine has for the pod, as was sent to it. */

@@ -1,5 +1,5 @@
 import { withTimeout, type Clock, type Logger } from "@kip/base";
-import type { AgentClient, AgentStats, PodReport } from "@kip/agent-api";
+import type { AgentClient, AgentStats, ReportedPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 
 /** Time limit for a cell's answer, milliseconds. A busy cell must not hold up the others. */
@@ -15,7 +15,7 @@ const freshMs = 5000;
 export interface MeasuredPod {
   readonly uid: string;
   readonly agent: AgentClient;
-  readonly report: PodReport | undefined;
+  readonly report: ReportedPod | undefined;
   /** As it was resolved; figures of containers and volumes that it does not have are ignored. */
   readonly pod: Pod | undefined;
 }

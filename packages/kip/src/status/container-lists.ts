@@ -1,5 +1,10 @@
 import { defined } from "@kip/base";
-import { maxMessageLength, runsAgain, type ContainerReport, type PodReport } from "@kip/agent-api";
+import {
+  maxMessageLength,
+  runsAgain,
+  type ContainerReport,
+  type ReportedPod,
+} from "@kip/agent-api";
 import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
@@ -32,7 +37,7 @@ export function waitingLists(state: Facts, pod: Pod): ContainerLists {
 
 /** The statuses that a cell reports, continued from those of earlier cells. */
 export function reportedLists(
-  given: PodReport,
+  given: ReportedPod,
   { agent, containers, status }: Facts,
   pod: Pod,
 ): ContainerLists {
@@ -162,7 +167,7 @@ function lastState(
 }
 
 function ephemeralStatuses(
-  report: PodReport,
+  report: ReportedPod,
   { ended }: ContainerHistory,
   known: readonly ContainerStatus[] = [],
 ): ContainerStatus[] {

@@ -1,4 +1,4 @@
-import type { ContainerReport, DesiredPod, PodReport, ResourceAmounts } from "@kip/agent-api";
+import type { ContainerReport, DesiredPod, ReportedPod, ResourceAmounts } from "@kip/agent-api";
 import { defined, formatBytes, formatMilliCpu } from "@kip/base";
 import type { Container, ContainerStatus } from "@kip/k8s-types";
 import { resourceAmounts } from "../dispatch/resource-amounts.ts";
@@ -65,7 +65,7 @@ interface Plausibility {
  * A cell's report without claims that would fill the node: the scheduler counts what a container was granted as used. Containers that together were
  * granted more than their machine has, show what the pod asks for; while the machine is not known, or what was published before.
  */
-export function withPlausibleResources(report: PodReport, context: Plausibility): PodReport {
+export function withPlausibleResources(report: ReportedPod, context: Plausibility): ReportedPod {
   const { machine, specs, published } = context;
   const sidecars = report.initContainers.filter(
     ({ name }) => specs.get(name)?.restartPolicy === "Always",

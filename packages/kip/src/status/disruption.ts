@@ -1,4 +1,4 @@
-import type { PodReport } from "@kip/agent-api";
+import type { ReportedPod } from "@kip/agent-api";
 import type { PodCondition } from "@kip/k8s-types";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 import type { CellState, Interruption } from "../state/cell-state.ts";
@@ -23,7 +23,7 @@ export function interruptionMessage({
  */
 export function disruptionVerdict(
   { machine, end }: Pick<CellState, "machine" | "end">,
-  report: PodReport | undefined,
+  report: ReportedPod | undefined,
   known: readonly PodCondition[],
 ): readonly ConditionVerdict[] {
   const { interruption } = machine;

@@ -1,4 +1,4 @@
-import { maxMessageLength, type PodReport } from "@kip/agent-api";
+import { maxMessageLength, type ReportedPod } from "@kip/agent-api";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
@@ -10,7 +10,7 @@ import { shortState } from "./termination-messages.ts";
 const maxEnd = 200 * 1024;
 
 /** The end that a cell reports; undefined while the pod has not ended. */
-export function reportedEnd(report: PodReport, state: CellState, pod: Pod): PodEnd | undefined {
+export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
   return defined({ phase, reason, message, ...reportedLists(report, state, pod) });

@@ -1,5 +1,5 @@
 import { defined } from "@kip/base";
-import type { PodReport } from "@kip/agent-api";
+import type { ReportedPod } from "@kip/agent-api";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { podConditions } from "@kip/virtual-kubelet";
@@ -49,7 +49,7 @@ interface StatusFacts {
   readonly state: CellState;
   readonly pod: Pod;
   /** The report of the cell that has the pod. */
-  readonly report: PodReport | undefined;
+  readonly report: ReportedPod | undefined;
   /** As `metav1.Time`. */
   readonly now: string;
 }

@@ -1,5 +1,5 @@
 import { defined } from "@kip/base";
-import type { AgentStats, DiskStats, PodReport } from "@kip/agent-api";
+import type { AgentStats, DiskStats, ReportedPod } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 import type { Pod } from "@kip/k8s-types";
 import type { CellStats, MeasuredPod } from "./cell-stats.ts";
@@ -68,7 +68,11 @@ function unique<T>(all: readonly T[], name: (each: T) => string): readonly T[] {
 }
 
 /** An agent's figures in the form of the virtual kubelet. */
-export function podUsage(uid: string, stats: AgentStats, report: PodReport | undefined): PodUsage {
+export function podUsage(
+  uid: string,
+  stats: AgentStats,
+  report: ReportedPod | undefined,
+): PodUsage {
   const timeMs = Date.parse(stats.time);
   const { containers = [], initContainers = [], ephemeralContainers = [] } = report ?? {};
   const starts = new Map(

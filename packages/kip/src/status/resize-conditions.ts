@@ -1,4 +1,4 @@
-import type { PodReport, ResizeReport } from "@kip/agent-api";
+import type { ReportedPod, ResizeReport } from "@kip/agent-api";
 import { defined } from "@kip/base";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 
@@ -8,7 +8,7 @@ import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
  *
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/#pod-resize-status
  */
-export function resizeVerdicts(report: PodReport | undefined): readonly ConditionVerdict[] {
+export function resizeVerdicts(report: ReportedPod | undefined): readonly ConditionVerdict[] {
   const { phase, resizePending, resizeInProgress } = report ?? {};
   if (phase === "Succeeded" || phase === "Failed") return [];
   return [

@@ -34,6 +34,18 @@ describe("CellStatusWriter", () => {
     assert.equal(written.at(-1), "Draining");
   });
 
+  it("writes a status that was noted with the newest Cell: a pod may have taken a standby cell", async () => {
+    const written: unknown[] = [];
+    const { writer, clock } = start(async ({ spec }, { phase }) => {
+      written.push([spec.podRef.name, phase]);
+    });
+    const claimed = { ...cell, spec: { podRef: { name: "web" } } } as unknown as Cell; // all that is looked at
+    writer.note(cell, { phase: "Ready" });
+    writer.note(claimed, { phase: "Claimed" });
+    await clock.advance(1000);
+    assert.deepEqual(written, [["web", "Claimed"]]);
+  });
+
   it("reports a failure to the caller of that write, and continues", async () => {
     let calls = 0;
     const { writer } = start(async () => {

@@ -39,6 +39,8 @@ export class CellStatusWriter {
     const { uid } = cell.metadata;
     const known = this.#notes.get(uid);
     if (known) {
+      // A pod may have taken a standby cell in between.
+      known.cell = cell;
       known.status = status;
       return;
     }

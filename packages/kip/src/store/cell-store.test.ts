@@ -91,15 +91,55 @@ describe("what CellStore writes", () => {
     return { store, written, spec: { ...machine, launchType: "spot", podRef } as CellSpec };
   }
   const labels = { app: "web", [nodeLabel]: "another" };
+  const standby = {
+    metadata: { name: "s", uid: "s" },
+    spec: { nodeName: "kip", standby: true },
+  } as StandbyCell;
 
   it("hostile pod: has the pod's labels, and none of them in the place of kip's own", async () => {
     const { store, written, spec } = start();
     const cell = await store.create(spec, labels);
     assert.deepEqual(cell.metadata.labels, { app: "web", [nodeLabel]: "kip" });
-    const standby = { metadata: { name: "s", uid: "s" }, spec: { ...spec, podRef: undefined } };
-    await store.claim(standby as unknown as StandbyCell, spec, labels);
+    await store.claim(standby, spec, labels);
     const claimed = written[1] as unknown as Cell; // what was sent
     assert.deepEqual(claimed.metadata.labels, { app: "web", [nodeLabel]: "kip" });
+  });
+
+  it("is nothing that a tool which deployed the pod would delete", async () => {
+    const { store, written, spec } = start();
+    const kept = {
+      "app.kubernetes.io/name": "web",
+      "app.kubernetes.io/part-of": "shop",
+      "workflows.argoproj.io/workflow": "nightly",
+      "not-fluxcd.io/name": "shop",
+    };
+    const deployed = {
+      ...kept,
+      "app.kubernetes.io/instance": "shop",
+      "app.kubernetes.io/managed-by": "Helm",
+      "argocd.argoproj.io/instance": "shop",
+      "kapp.k14s.io/app": "1600000000000000000",
+      "kapp.k14s.io/association": "v1.0",
+      "kustomize.toolkit.fluxcd.io/name": "shop",
+      "helm.toolkit.fluxcd.io/name": "shop",
+      "objectset.rio.cattle.io/hash": "abc",
+      "applyset.kubernetes.io/part-of": "applyset-x-v1",
+      "addonmanager.kubernetes.io/mode": "Reconcile",
+    };
+    await store.create(spec, deployed);
+    await store.createStandby(standby.spec, "s");
+    await store.claim(standby, spec, deployed);
+    const metadata = written.map((each) => (each as unknown as Cell).metadata);
+    const own = { [nodeLabel]: "kip" };
+    assert.deepEqual(
+      metadata.map((each) => each.labels),
+      [{ ...kept, ...own }, own, { ...kept, ...own }],
+    );
+    for (const { annotations } of metadata)
+      assert.deepEqual(annotations, {
+        "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+        "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+      });
   });
 
   it("has the original's fields in the status, in its words", async () => {

@@ -11,7 +11,6 @@ import {
   cellFinalizer,
   cellName,
   isStandby,
-  nodeLabel,
   type Cell,
   type CellClaim,
   type CellSpec,
@@ -20,6 +19,7 @@ import {
   type StandbySpec,
 } from "../state/cell.ts";
 import { cellCrd } from "./cell-crd.ts";
+import { cellAnnotations, cellLabels, type Labels } from "./cell-metadata.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 
@@ -55,7 +55,7 @@ export class CellStore {
   }
 
   /**
-   * Writes the Cell of a pod, with the labels of that pod. One that an earlier process of kip wrote is returned as it is.
+   * Writes the Cell of a pod, with labels of that pod ({@link cellLabels}). One that an earlier process of kip wrote is returned as it is.
    */
   async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
@@ -91,7 +91,9 @@ export class CellStore {
   ): Promise<Cell | undefined> {
     const { name, uid } = seen.metadata;
     const path = paths.cells(name);
-    const labels = cellLabels(seen.spec, podLabels);
+    const labels = cellLabels(seen.spec.nodeName, podLabels);
+    // Another version of kip may have written the Cell without them.
+    const annotations = cellAnnotations;
     let cell: Cell | StandbyCell | undefined = seen;
     for (let conflicts = 0; ; conflicts++) {
       if (cell?.metadata.uid !== uid || cell.metadata.deletionTimestamp !== undefined)
@@ -103,7 +105,7 @@ export class CellStore {
       try {
         return await this.#client.patch<Cell>(
           path,
-          { metadata: { uid, resourceVersion, labels }, spec: claim },
+          { metadata: { uid, resourceVersion, labels, annotations }, spec: claim },
           "merge",
         );
       } catch (error) {
@@ -184,14 +186,6 @@ export class CellStore {
   }
 }
 
-/** Labels by key. */
-export type Labels = Readonly<Record<string, string>>;
-
-/** Those of the pod, and above them those that kip finds its Cells by. */
-function cellLabels({ nodeName }: CellSpec | StandbySpec, podLabels: Labels): Labels {
-  return { ...podLabels, [nodeLabel]: nodeName };
-}
-
 /** What the original wrote into a Cell's status, in its words. */
 function originalStatus(spec: CellSpec | StandbySpec) {
   const { nodeName, launchType, instanceType, controllerID } = spec;
@@ -209,13 +203,13 @@ function originalStatus(spec: CellSpec | StandbySpec) {
 
 /** A Cell as it is written first. */
 function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S, podLabels: Labels) {
-  const labels = cellLabels(spec, podLabels);
-  return {
-    apiVersion: "kip.elotl.co/v1beta1",
-    kind: "Cell",
-    metadata: { name, labels, finalizers: [cellFinalizer] },
-    spec,
-  } as const;
+  const metadata = {
+    name,
+    labels: cellLabels(spec.nodeName, podLabels),
+    annotations: cellAnnotations,
+    finalizers: [cellFinalizer],
+  };
+  return { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", metadata, spec } as const;
 }
 
 /** A Cell that is gone, or has been replaced by one with another UID, needs no more writing. */

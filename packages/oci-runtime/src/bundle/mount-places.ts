@@ -36,22 +36,36 @@ export function resolveMounts(
   return mounts
     .toSorted((a, b) => depth(a.destination) - depth(b.destination))
     .map((mount) => {
-      const destination = resolveInRoot(rootfs, mount.destination, places);
+      const destination = resolveInRoot(rootfs, mount.destination, { mounted: places });
       places.add(destination);
       return { ...mount, destination };
     });
 }
 
 /**
- * Where something is mounted for a container whose image has such links, if nothing else is mounted there.
+ * Where something is mounted for a container whose image has such links, if nothing else is mounted there. Undefined if a link
+ * on the way has a target that is not text, as Linux allows: it may lead anywhere in the image.
  *
  * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for links in a circle
  */
-export function mountPlace(rootfs: string, destination: string): string {
-  return resolveInRoot(rootfs, destination, new Set(ownPlaces));
+export function mountPlace(rootfs: string, destination: string): string | undefined {
+  let isKnown = true;
+  const place = resolveInRoot(rootfs, destination, {
+    mounted: new Set(ownPlaces),
+    onUnreadable: () => (isKnown = false),
+  });
+  return isKnown ? place : undefined;
 }
 
-function resolveInRoot(rootfs: string, file: string, mounted: ReadonlySet<string>): string {
+/** How links are followed. */
+interface Following {
+  /** Links in these places are hidden. */
+  readonly mounted: ReadonlySet<string>;
+  /** Called for a link whose target JavaScript's text cannot hold; it then counts as what it is not, a folder. */
+  readonly onUnreadable?: () => void;
+}
+
+function resolveInRoot(rootfs: string, file: string, { mounted, onUnreadable }: Following): string {
   const left = stepsOf(file).toReversed();
   let way: Place[] = [];
   let links = 0;
@@ -65,7 +79,7 @@ function resolveInRoot(rootfs: string, file: string, mounted: ReadonlySet<string
     const parent = way.at(-1);
     const path = `${parent?.path ?? ""}/${step}`;
     const isMounted = parent?.isMounted === true || mounted.has(path);
-    const target = isMounted ? undefined : linkTarget(`${rootfs}${path}`);
+    const target = isMounted ? undefined : linkTarget(`${rootfs}${path}`, onUnreadable);
     if (target === undefined) {
       way.push({ path, isMounted });
       continue;
@@ -78,10 +92,12 @@ function resolveInRoot(rootfs: string, file: string, mounted: ReadonlySet<string
 }
 
 /** Undefined for what is not a link, or is not there; and for a target that JavaScript's text cannot hold. */
-function linkTarget(place: string): string | undefined {
+function linkTarget(place: string, onUnreadable?: () => void): string | undefined {
   try {
     const target = readlinkSync(place, { encoding: "buffer" });
-    return isUtf8(target) ? target.toString("utf8") : undefined;
+    if (isUtf8(target)) return target.toString("utf8");
+    onUnreadable?.();
+    return undefined;
   } catch (error) {
     if (isSystemError(error, "EINVAL", "ENOENT", "ENOTDIR", "ENAMETOOLONG")) return undefined;
     throw error;

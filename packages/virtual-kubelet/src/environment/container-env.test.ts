@@ -357,6 +357,32 @@ describe("containerEnv()", () => {
   });
 });
 
+describe("containerEnv(), of a large pod", () => {
+  it("costs time linear in the number of volumes and of variables from files", async () => {
+    await assertScales((count) => {
+      const names = Array.from({ length: count }, (_, at) => `volume-${at}`);
+      const last = names.at(-1) ?? "";
+      const env = names.map((name) => ({
+        name,
+        valueFrom: { fileKeyRef: { volumeName: last, path: "a", key: "k" } },
+      }));
+      const volumes = names.map((name) => ({ name, emptyDir: {} }));
+      const large = podWith({ spec: { volumes, containers: [{ name: "main", env }] } });
+      const [main] = large.spec.containers;
+      assert.ok(main);
+      const sources = {
+        pod: large,
+        references: { read: async () => undefined },
+        services: new Map<string, string>(),
+        allocatable: {},
+        notify: () => {},
+        readsFiles: true,
+      };
+      return () => containerEnv(main, sources);
+    }, 10_000);
+  });
+});
+
 describe("bindLateEnv()", () => {
   it("fills in addresses and what refers to them, in order", async () => {
     const env = [

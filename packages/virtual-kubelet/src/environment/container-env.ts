@@ -1,7 +1,7 @@
 import { errorText, isCodedError } from "@kip/base";
 import type { Container, EnvVar, EphemeralContainer, FileKeySelector, Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
-import { ContentBudget } from "../references/content-budget.ts";
+import { ContentBudget, entryBytes } from "../references/content-budget.ts";
 import {
   absent,
   nameOf,
@@ -93,14 +93,12 @@ async function fill(
   for (const variable of container.env ?? []) {
     await addVariable(state, container, { variable, sources });
   }
-  // Their texts are shared by all pods.
-  state.podBudget.takeAll(sources.services.size, pointerBytes);
+  // Their texts are shared by the containers, but each has entries of its own.
+  state.podBudget.takeAll(sources.services.size, entryBytes);
   for (const [name, value] of sources.services) {
     if (!state.values.has(name)) state.values.set(name, value);
   }
 }
-
-const pointerBytes = 8;
 
 interface EnvState {
   readonly values: Map<string, string>;
@@ -126,8 +124,10 @@ async function addSources(
     const skipped: string[] = [];
     for (const [key, value] of [...(content?.text ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const name = `${prefix}${key}`;
-      if (isVariableName(name)) put(state, name, state.budget.take(value));
-      else {
+      if (isVariableName(name)) {
+        state.podBudget.takeOwnEntry(prefix === "" ? 0 : name.length);
+        put(state, name, state.budget.take(value));
+      } else {
         state.podBudget.take(name.length);
         skipped.push(name);
       }
@@ -208,7 +208,7 @@ function checkFile(
   { name }: Container | EphemeralContainer,
   { spec }: Pod,
 ): void {
-  if (spec.volumes?.some((volume) => volume.name === volumeName) !== true)
+  if (!volumeNames(spec).has(volumeName))
     throw unresolved(`cannot find the volume "${volumeName}" referenced by FileKeyRef`, name);
   if (key.length > maxFileKey) {
     const message = `environment variable key "${key}" exceeds maximum length of ${maxFileKey} characters`;
@@ -217,6 +217,15 @@ function checkFile(
 }
 
 const maxFileKey = 128;
+
+/** Kept, because a pod may have thousands of volumes, and as many variables from files. */
+const volumesByPod = new WeakMap<Pod["spec"], ReadonlySet<string>>();
+
+function volumeNames(spec: Pod["spec"]): ReadonlySet<string> {
+  const names = volumesByPod.get(spec) ?? new Set(spec.volumes?.map(({ name }) => name));
+  volumesByPod.set(spec, names);
+  return names;
+}
 
 async function referencedValue(
   container: Container | EphemeralContainer,

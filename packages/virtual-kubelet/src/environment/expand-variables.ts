@@ -7,7 +7,7 @@ import { unresolved } from "../references/reference.ts";
  */
 const maxExpanded = 8 * 1024 * 1024;
 
-/** Counts the text that is put into one container's environment. */
+/** Counts the text that is put into a container's environment, or into all texts of a pod. */
 export class ExpansionBudget {
   #remaining = maxExpanded;
 
@@ -83,10 +83,14 @@ export function refersTo(text: string, isWanted: (variable: string) => boolean):
  * Expands a `subPathExpr`. Unlike elsewhere every variable must have a value: without one the path
  * would lead to another part of the volume, or to all of it.
  *
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if one has none
+ * @param budget shared by all texts of the container, or of the pod
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if one has none, or if the result exceeds the budget
  */
-export function expandSubPath(text: string, variables: ReadonlyMap<string, string>): string {
-  const budget = new ExpansionBudget();
+export function expandSubPath(
+  text: string,
+  variables: ReadonlyMap<string, string>,
+  budget: ExpansionBudget = new ExpansionBudget(),
+): string {
   return expandReferences(text, (name) => {
     const value = variables.get(name) ?? "";
     if (value === "") throw unresolved(`cannot expand subPathExpr "${text}": ${name} has no value`);

@@ -23,12 +23,14 @@ export interface BoundVariable {
  * The whole environment of a container, once the pod has its addresses: late variables, and those
  * that refer to them by `$(VAR)`, get their values. What comes from files is left to the machine that has them.
  *
+ * @param budget shared by all texts of the container, or of the pod
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it is larger than any program can be started with
  */
 export function bindLateEnv(
   resolved: ResolvedPod,
   container: string,
   addresses: LateAddresses,
+  budget: ExpansionBudget = new ExpansionBudget(),
 ): readonly BoundVariable[] {
   const late = resolved.lateEnv.get(container) ?? new Map<string, string>();
   const templates = resolved.lateTemplates?.get(container) ?? new Map<string, string>();
@@ -36,7 +38,6 @@ export function bindLateEnv(
   const bound = new Map<string, string>();
   const open = new Set<string>();
   const isLate = (name: string): boolean => open.has(name);
-  const budget = new ExpansionBudget();
   return (resolved.env.get(container) ?? []).map(({ name, value }): BoundVariable => {
     const field = late.get(name);
     const template = templates.get(name);

@@ -70,4 +70,25 @@ describe("serviceVariables() (V9)", () => {
     const without = serviceVariables([own, kubernetes], "team", false);
     assert.equal(without.get("KUBERNETES_SERVICE_HOST"), "10.0.0.1");
   });
+
+  const large = (name: string, count: number): Service => {
+    const ports = Array.from({ length: count }, (_, at) => ({ name: `p${at}`, port: at + 1 }));
+    const { metadata } = service("team", name, "");
+    return { metadata, spec: { clusterIP: "10.0.0.9", ports } };
+  };
+
+  it("makes none for services with more ports than any pod could have variables of", () => {
+    const services = [large("a", 20_000), large("b", 32_000)];
+    assert.throws(() => serviceVariables(services, "team", true), { code: "VK_UNRESOLVED" });
+    assert.equal(serviceVariables([kubernetes, ...services], "team", false).size, 8);
+  });
+
+  it("takes memory for the variables of a service once, and not for each pod", () => {
+    const one = large("a", 20_000);
+    assert.equal(serviceVariables([one], "team", true).size, 100_003);
+    const before = process.threadCpuUsage().user;
+    for (let pod = 0; pod < 5; pod++) serviceVariables([one], "team", true);
+    const again = process.threadCpuUsage().user - before;
+    assert.ok(again < 500_000, `${again} µs`);
+  });
 });

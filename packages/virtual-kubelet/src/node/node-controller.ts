@@ -90,6 +90,11 @@ export class NodeController {
     return this.#unhealthy;
   }
 
+  /** Labels of the Node, see {@link NodeObject}. */
+  get labels(): Readonly<Record<string, string>> | undefined {
+    return this.#node.labels;
+  }
+
   /** What pods can have of the node. */
   get allocatable(): Readonly<Record<string, string>> {
     return this.#facts.allocatable ?? this.#facts.capacity;

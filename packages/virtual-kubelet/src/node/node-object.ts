@@ -72,6 +72,11 @@ export class NodeObject {
     return this.#node?.metadata.uid;
   }
 
+  /** As the API had them last; undefined while there is no Node. */
+  get labels(): Readonly<Record<string, string>> | undefined {
+    return this.#node && (this.#node.metadata.labels ?? {});
+  }
+
   /** The watch shows a version of the Node. */
   seen(node: StoredNode): void {
     this.#node = node;
@@ -223,6 +228,21 @@ export class NodeObject {
     const path = paths.nodes(identity.nodeName, "status");
     const patch = { status: { addresses } };
     this.#node = await client.patch<StoredNode>(path, patch, "merge", { fieldManager, signal });
+  }
+}
+
+/** Labels of a Node as the API has them now; undefined if there is none. @throws {K8sError} if the API server is out of reach */
+export async function readNodeLabels(
+  client: Pick<ApiClient, "get">,
+  nodeName: string,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, string>> | undefined> {
+  try {
+    const { metadata } = await client.get<StoredNode>(paths.nodes(nodeName), { signal });
+    return metadata.labels ?? {};
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
   }
 }
 

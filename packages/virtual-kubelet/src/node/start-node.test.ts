@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
+import type { Node, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { NodeServer } from "../testing/node-server.ts";
+import type { ProviderCallbacks } from "../pod-provider.ts";
 import { startNode } from "./start-node.ts";
 import type { RunningNode } from "./node-options.ts";
 
@@ -27,6 +28,8 @@ function pod(uid: string, volumes: NonNullable<Pod["spec"]["volumes"]> = []): Po
     spec: { nodeName: "n", containers: [{ name: "main" }], volumes },
   });
 }
+
+const podlessNode: Node = { metadata: { name: "n", labels: { rack: "1" } } };
 
 /** A volume that ends. */
 const token = { name: "t", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } };
@@ -108,6 +111,33 @@ describe("startNode()", () => {
     first.resolve(facts("1"));
     await clock.advance(0);
     assert.equal(server.node?.status?.capacity?.["cpu"], "2");
+  });
+
+  it("tells the provider the labels of the node, others' too, as they were seen and as they are", async () => {
+    const clock = new ManualClock();
+    const server = new NodeServer(clock);
+    const provider = new MemoryProvider();
+    const callbacks = Promise.withResolvers<ProviderCallbacks>();
+    const begin = provider.start.bind(provider);
+    provider.start = async (given) => {
+      assert.equal(given.nodeLabels?.(), undefined);
+      assert.equal(await given.readNodeLabels?.(), undefined);
+      server.node = podlessNode;
+      assert.deepEqual(await given.readNodeLabels?.(), { rack: "1" });
+      server.deleteNode();
+      callbacks.resolve(given);
+      await begin(given);
+    };
+    await using _ = await start(server, clock, provider);
+    const given = await callbacks.promise;
+    assert.equal(given.nodeLabels?.()?.["kubernetes.io/hostname"], "n");
+    const { node } = server;
+    assert.ok(node);
+    server.node = { ...node, metadata: { ...node.metadata, labels: { rack: "7" } } };
+    assert.equal(given.nodeLabels?.()?.["rack"], undefined, "no watch has told it");
+    assert.deepEqual(await given.readNodeLabels?.(), { rack: "7" });
+    server.deleteNode();
+    assert.equal(await given.readNodeLabels?.(), undefined);
   });
 
   it("writes node facts that changed during the start", async () => {

@@ -10,6 +10,7 @@ import { noTracer } from "../tracing.ts";
 import { kubeletApiFeatures } from "./declared-features.ts";
 import { kubeletHandlers } from "./kubelet-handlers.ts";
 import { NodeController } from "./node-controller.ts";
+import { readNodeLabels } from "./node-object.ts";
 import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeIntervals, NodeOptions, RunningNode } from "./node-options.ts";
 import { NodeTls } from "./node-tls.ts";
@@ -173,6 +174,10 @@ class VirtualNode implements RunningNode {
         if (this.#node) void this.#node.factsChanged();
         else this.#haveFactsChanged = true;
       },
+      nodeLabels: () => this.#node?.labels,
+      // Pods are admitted before the node is registered.
+      readNodeLabels: async () =>
+        await readNodeLabels(this.#client, this.#options.nodeName, this.#stop.signal),
     };
   }
 

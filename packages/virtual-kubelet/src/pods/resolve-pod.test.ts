@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { K8sError } from "@kip/k8s-client";
-import type { EnvVar, Pod } from "@kip/k8s-types";
+import type { EnvVar, Pod, Service } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { VirtualKubeletError } from "../errors.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
@@ -70,6 +70,23 @@ describe("resolvePod()", () => {
     assert.deepEqual(resolved.env.get("main"), own);
     assert.deepEqual(resolved.env.get("debug"), [{ name: "t", value: "u" }, ...own]);
     assert.deepEqual(resolved.pullSecrets, [{ auths: { "r.test": { auth: "x" } } }]);
+  });
+
+  it("hostile pod: counts variables of services for each container, although their texts are shared", async () => {
+    const ports = Array.from({ length: 500 }, (_, index) => ({ port: index + 1 }));
+    const services = Array.from({ length: 10 }, (_, index): Service => ({
+      metadata: { name: `s${index}`, namespace: "team", uid: `s${index}`, resourceVersion: "1" },
+      spec: { clusterIP: "192.0.2.1", ports },
+    }));
+    const withContainers = (count: number): Pod => {
+      const containers = Array.from({ length: count }, (_, index) => ({ name: `c${index}` }));
+      return { ...pod, spec: { containers } };
+    };
+    // 20,030 variables in each.
+    await resolvePod(withContainers(12), { ...nothing, services });
+    await assert.rejects(resolvePod(withContainers(14), { ...nothing, services }), (error) =>
+      VirtualKubeletError.is(error, "VK_UNRESOLVED"),
+    );
   });
 
   it("gives a running pod its new token although its ConfigMap and a Secret's key are gone", async () => {
@@ -166,6 +183,18 @@ describe("resolvePod()", () => {
         containers: [
           { name: "main", envFrom: many(1000, () => ({ configMapRef: { name: "c" } })) },
         ],
+      },
+      "one ConfigMap under some prefixes, whose names are the pod's alone": {
+        containers: [
+          {
+            name: "main",
+            envFrom: many(13, (index) => ({ prefix: `P${index}`, configMapRef: { name: "c" } })),
+          },
+        ],
+      },
+      "one ConfigMap in some volumes": {
+        containers: [],
+        volumes: many(14, (index) => ({ name: `v${index}`, configMap: { name: "c" } })),
       },
       "one ConfigMap in each volume": {
         containers: [],

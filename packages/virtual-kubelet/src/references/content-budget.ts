@@ -13,7 +13,10 @@ const maxContent = 64 * 1024 * 1024;
 const maxOwnContent = 8 * 1024 * 1024;
 
 /** What an entry costs besides its text: objects, and the work of making it. */
-const entryBytes = 256;
+export const entryBytes = 256;
+
+/** What an entry costs each pod whose own it is although its text is shared. */
+const ownEntryBytes = 64;
 
 /** Counts what is looked up for one pod. */
 export class ContentBudget {
@@ -44,7 +47,18 @@ export class ContentBudget {
     return text;
   }
 
-  /** Counts entries that are shared by all pods and cost some bytes each. */
+  /**
+   * Counts an entry that is made of an object as a whole: a pod of some hundred bytes can have hundreds of thousands of them, and keeps
+   * them for life.
+   *
+   * @param ownLength characters of the texts that are the pod's alone
+   * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
+   */
+  takeOwnEntry(ownLength = 0): void {
+    this.takeOwn({ length: ownLength + ownEntryBytes });
+  }
+
+  /** Counts entries whose texts are shared, and that cost some bytes each. */
   takeAll(count: number, bytesEach: number): void {
     this.#remaining -= count * bytesEach;
     if (this.#remaining < 0)

@@ -66,6 +66,19 @@ describe("volumeContent()", () => {
     assert.equal(list?.length, 7);
   });
 
+  it("refuses a pod whose tokens take more than 8 MiB: each lifetime is a token of its own", async () => {
+    const sources = Array.from({ length: 9 }, (_, index) => ({
+      serviceAccountToken: {
+        audience: "x".repeat(2 ** 20),
+        expirationSeconds: 600 + index,
+        path: `${index}`,
+      },
+    }));
+    const { events } = await files({ projected: { sources } });
+    assert.match(events.join(), /expanded variables, fields and trust bundles are larger than/);
+    assert.equal((await files({ projected: { sources: sources.slice(0, 7) } })).list?.length, 7);
+  });
+
   it("shows all keys of a ConfigMap, sorted, with the default mode", async () => {
     const { list } = await files({ configMap: { name: "c" } });
     assert.deepEqual(list, ["a 644 1", "b 644 2"]);

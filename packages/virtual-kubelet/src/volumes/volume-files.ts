@@ -135,6 +135,9 @@ async function projectionContent(
       audience,
       expirationSeconds: expirationSeconds ?? 3600,
     });
+    sources.budget.take(path.length + token.data.length);
+    // Each lifetime and each audience is another token, in memory for as long as the pod.
+    sources.budget.takeOwn(token.data);
     const file = { path, data: token.data, ...credentialAccess(sources.pod, mode) };
     return { files: [file], refreshAt: token.refreshAt };
   }
@@ -174,7 +177,10 @@ async function objectFiles(
   }
   const { budget } = sources;
   if (!source.items) {
-    for (const [path, data] of content.bytes) budget.take(path.length + data.length);
+    for (const [path, data] of content.bytes) {
+      budget.take(path.length + data.length);
+      budget.takeOwnEntry();
+    }
     return [...content.bytes]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([path, data]) => ({ path, data, mode }));

@@ -62,7 +62,7 @@ async function introduce(
   const { state, signal } = context;
   const info = await client.info(signal);
   if (info.podUid !== undefined) {
-    const report = await firstReport(client, signal);
+    const report = await firstReport(client, context);
     // An agent of an earlier version has it only in its reports.
     const generation = info.podGeneration ?? report?.generation;
     return { kind: "connected", client, generation, report };

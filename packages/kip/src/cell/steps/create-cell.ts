@@ -28,6 +28,7 @@ export async function createCell(
     if (taken.kind === "ended") return taken;
     change(taken);
   }
+  await tools.orphansEnded?.(context.signal);
   const { cell, message } = (await claimCell(tools, context)) ?? (await newCell(tools, context));
   const { name } = cell.metadata;
   onEvent(state().podRef.uid, "CellCreated", message);

@@ -37,15 +37,16 @@ export async function drain(
  */
 export async function saveLogs(
   { archive, logger }: CellTools,
-  { state, change, signal }: CellContext,
+  context: CellContext,
 ): Promise<CellChange> {
+  const { state, change, signal } = context;
   const { agent, pod, end, podRef } = state();
   const { client } = agent;
   // The logs of a removed pod are deleted with it; a pod that gets another cell has the logs of that one.
   if (pod.wanted.kind === "run" && end.isPodFinished && client) {
     change({ kind: "savingLogs" });
     try {
-      const report = agent.report ?? (await firstReport(client, signal));
+      const report = agent.report ?? (await firstReport(client, context));
       if (report) await archive.save(podRef.uid, client, report, signal);
     } catch (error) {
       if (signal.aborted || AgentError.is(error, "AGENT_UNREACHABLE")) throw error;

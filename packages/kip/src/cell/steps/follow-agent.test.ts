@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ContainerReport, PodReport } from "@kip/agent-api";
+import { setImmediate } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { AgentClient, ContainerReport, PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { PrepareImagesRequest } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
@@ -10,7 +13,7 @@ import { KnownImages } from "../../dispatch/launch-images.ts";
 import { KipMetrics } from "../../metrics/kip-metrics.ts";
 import type { Cell } from "../../state/cell.ts";
 import { cellStateWith, StateUnderTest } from "../../testing/index.ts";
-import { noteReport } from "./follow-agent.ts";
+import { followAgent, noteReport } from "./follow-agent.ts";
 import type { CellTools } from "./step-context.ts";
 
 const machine = { instanceType: "local.small", image: "cell-image", rootDiskBytes: 2 ** 30 };
@@ -81,5 +84,55 @@ describe("noteReport()", () => {
     assert.deepEqual(prepared, []);
     report({ containers, timingsMs: { start: 5 } });
     assert.equal(prepared.length, 1);
+  });
+});
+
+describe("followAgent()", () => {
+  it("hostile cell: keeps the events of a report only until they are passed on", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const closed = Promise.withResolvers<void>();
+    const limits: number[] = [];
+    const client = {
+      closed: closed.promise,
+      async *status(_signal: AbortSignal, containers: () => number) {
+        limits.push(containers());
+        const lists = { initContainers: [], containers: [], ephemeralContainers: [] };
+        yield { podUid: "p", phase: "Running", ...lists, events: [{ message: "m".repeat(1e5) }] };
+        await closed.promise;
+      },
+      [Symbol.asyncDispose]: async () => {},
+    } as unknown as AgentClient; // all that is called
+    const identityExpires = new Date(2 ** 41).toISOString();
+    const cell = new StateUnderTest(
+      cellStateWith({
+        agent: { client },
+        cell: {
+          object: { metadata: { name: "c" } } as Cell,
+          status: { phase: "Claimed", identityExpires },
+        },
+        pod: { object: podWith({ spec: { containers: [{ name: "app" }, { name: "helper" }] } }) },
+      }),
+      new ManualClock(),
+    );
+    const tools = { identities: {}, clock: new ManualClock(), logger: silentLogger };
+    const seen = Promise.withResolvers<WeakRef<object>>();
+    const followed = followAgent(tools as unknown as CellTools, client, {
+      state: () => cell.state,
+      change: (change) => cell.apply(change),
+      onReport: (report) => {
+        cell.apply({ kind: "reported", report });
+        seen.resolve(new WeakRef(report.events));
+      },
+      onLost: () => {},
+    });
+    const events = await seen.promise;
+    for (let turn = 0; turn < 5; turn++) await setImmediate();
+    collect();
+    assert.equal(events.deref(), undefined);
+    assert.equal(cell.state.agent.report?.phase, "Running");
+    assert.deepEqual(limits, [2]);
+    closed.resolve();
+    await followed;
   });
 });

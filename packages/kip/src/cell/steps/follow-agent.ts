@@ -3,6 +3,7 @@ import { startPodSpan } from "@kip/virtual-kubelet/telemetry";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellPart, CellState } from "../../state/cell-state.ts";
 import { startPhases } from "../../state/cell.ts";
+import { containerNames } from "../../status/restrict-report.ts";
 import type { AgentFollower, CellContext, StandbyFollower } from "../cell-step.ts";
 import { followNetwork } from "./follow-network.ts";
 import { prepareImages } from "./start-instance.ts";
@@ -66,10 +67,12 @@ async function followReports(
   const abort = new AbortController();
   void client.closed.then(() => abort.abort());
   try {
-    for await (const report of client.status(abort.signal)) {
+    const reports = client.status(abort.signal, () => containerCount(state()));
+    const onNext = (report: PodReport): void => {
       // A cell that was abandoned may still send.
       if (state().agent.client === client) onReport(report);
-    }
+    };
+    while (await passNext(reports, onNext));
   } catch (error) {
     const level = AgentError.is(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
     logger[level]("Could not read the status stream of a cell further", { err: error });
@@ -78,12 +81,27 @@ async function followReports(
   await client[Symbol.asyncDispose]();
 }
 
+/** Passes the next report on; resolves with false if there is none. A loop would keep the report in memory until the one after it. */
+async function passNext(
+  reports: AsyncIterator<PodReport, void>,
+  onReport: (report: PodReport) => void,
+): Promise<boolean> {
+  const next = await reports.next();
+  if (next.done !== true) onReport(next.value);
+  return next.done !== true;
+}
+
+/** Of all kinds; more than any pod has while the pod is not known. */
+function containerCount({ pod }: CellState): number {
+  return pod.object ? containerNames(pod.object).size : Infinity;
+}
+
 /** The agent's current report; undefined if it has no pod. */
 export async function firstReport(
   agent: AgentClient,
-  signal: AbortSignal,
+  { state, signal }: Pick<CellContext, "state" | "signal">,
 ): Promise<PodReport | undefined> {
-  for await (const report of agent.status(signal)) return report;
+  for await (const report of agent.status(signal, () => containerCount(state()))) return report;
   signal.throwIfAborted();
   return undefined;
 }

@@ -4,7 +4,7 @@ import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "
 import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
 import type { CellChange } from "../../state/cell-change.ts";
-import type { CellState } from "../../state/cell-state.ts";
+import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import {
   clusterTag,
   isStandby,
@@ -17,19 +17,23 @@ import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 import { labelTags } from "./label-tags.ts";
 import { userData } from "./user-data.ts";
 
-/** Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. */
-export async function observeInstance(
-  { driver, instances }: CellTools,
-  context: CellContext,
-): Promise<CellChange> {
+/**
+ * Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. A Cell that has its pod had an
+ * instance, also where kip ended before it wrote which one: another must not be launched for it, as the pod may have run.
+ */
+export async function observeInstance(tools: CellTools, context: CellContext): Promise<CellChange> {
+  const { driver, instances } = tools;
   const { uid } = cellOf(context).metadata;
-  const id = context.state().cell.status.instanceID;
+  const { status } = context.state().cell;
+  const { instanceID: id } = status;
   const instance =
     id === undefined
       ? (await instances.get()).find((each) => each.token === uid)
       : await driver.describe(id);
-  if (instance) return { kind: "machineSeen", instance };
-  return { kind: "machine", state: id === undefined ? "none" : "gone" };
+  if (!instance)
+    return { kind: "machine", state: id === undefined && !wasClaimed(status) ? "none" : "gone" };
+  if (id === undefined) setStatus(tools, context, { instanceID: instance.id });
+  return { kind: "machineSeen", instance };
 }
 
 /**

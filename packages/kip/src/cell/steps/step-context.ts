@@ -58,6 +58,8 @@ export interface CellTools {
   readonly shortages: Shortages;
   /** How fast the cloud takes launches. */
   readonly pace: LaunchPace;
+  /** Resolves when no instance without a Cell is left from before the start. @default there is none */
+  readonly orphansEnded?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly replacement: Pick<PodReplacement, "evict" | "ready">;
   readonly identities: CellIdentities;
   /** Connects to an agent. @default `waitForAgent` */

@@ -1,0 +1,39 @@
+import type { Socket } from "node:net";
+
+/** So many connections that are not known to be kip's may one address have. */
+const mostOfAddress = 16;
+
+/** So many of them may there be in all. */
+export const mostStrangers = 256;
+
+/**
+ * Connections that are not known to be kip's: those that have not shown a certificate, and those of other cells. Anyone who reaches
+ * the agent may open them. Where there are too many, the oldest one ends: to refuse the next one would keep kip out.
+ */
+export class Strangers {
+  /** By remote address and port, the oldest first. */
+  readonly #sockets = new Map<string, Socket>();
+
+  /** Takes a connection that has just been opened. */
+  add(socket: Socket): void {
+    const key = keyOf(socket);
+    this.#sockets.set(key, socket);
+    socket.once("close", () => {
+      if (this.#sockets.get(key) === socket) this.#sockets.delete(key);
+    });
+    const ofAddress = [...this.#sockets.values()].filter(
+      ({ remoteAddress }) => remoteAddress === socket.remoteAddress,
+    );
+    if (ofAddress.length > mostOfAddress) ofAddress[0]?.destroy();
+    else if (this.#sockets.size > mostStrangers) this.#sockets.values().next().value?.destroy();
+  }
+
+  /** Forgets a connection: it is kip's. */
+  release(socket: Pick<Socket, "remoteAddress" | "remotePort">): void {
+    this.#sockets.delete(keyOf(socket));
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">) {
+  return `${remoteAddress} ${remotePort}`;
+}

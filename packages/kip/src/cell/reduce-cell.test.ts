@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Instance } from "@kip/cloud";
+import { ManualClock } from "@kip/testing";
+import { cellStateWith, StateUnderTest } from "../testing/index.ts";
+import type { CellChange } from "../state/cell-change.ts";
+import type { Cell } from "../state/cell.ts";
+
+const podRef = { namespace: "default", name: "web", uid: "p" };
+const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; // all that is looked at
+const instance = { id: "i", token: "c", state: "running" } as Instance; // all that is looked at
+
+describe("reduceCell()", () => {
+  const later: Readonly<Record<string, CellChange>> = {
+    "a lost answer": { kind: "machine", state: "unknown" },
+    "a list that is behind": { kind: "machineSeen", instance },
+    "the answer to the launch": { kind: "launched", instance, cloudMs: 1 },
+    "the answer that it runs": { kind: "running", instance, cloudMs: 1 },
+    "a refusal": { kind: "refused" },
+  };
+  for (const [what, change] of Object.entries(later)) {
+    it(`does not take ${what} for the life of an instance that has ended`, () => {
+      const machine = { instance, state: "running" } as const;
+      const subject = new StateUnderTest(
+        cellStateWith({ cell: { object }, machine }),
+        new ManualClock(),
+      );
+      subject.apply({ kind: "instanceEnded", token: "c" });
+      subject.apply(change);
+      assert.equal(subject.state.machine.state, "gone");
+    });
+  }
+});
