@@ -1,3 +1,4 @@
+export { seededRandom } from "./seeded-random.ts";
 export {
   createSimulatedCloud,
   type SimulatedCloud,

@@ -1,0 +1,366 @@
+import { PassThrough } from "node:stream";
+import type { IncomingMessage } from "node:http";
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "@kip/base";
+import { K8sError, wireTime, type ApiClient, type Query } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { isStandby, type Cell, type StandbyCell } from "../../state/cell.ts";
+import { mergePatch, strategicPatch } from "./merge.ts";
+
+/** An object as the server stores it. */
+export interface StoredObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly creationTimestamp: string;
+    readonly generation?: number;
+    readonly deletionTimestamp?: string;
+    readonly deletionGracePeriodSeconds?: number;
+    readonly finalizers?: readonly string[];
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: Readonly<Record<string, unknown>>;
+}
+
+interface Change {
+  readonly version: number;
+  readonly resource: string;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly object: StoredObject;
+}
+
+interface Watch {
+  readonly resource: string;
+  readonly matches: (object: StoredObject) => boolean;
+  readonly body: PassThrough;
+}
+
+interface Place {
+  readonly resource: string;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly subresource: string | undefined;
+}
+
+interface Precondition {
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+}
+
+/** Reason of a pod that another client has ended. */
+export const byAnotherClient = "ByAnotherClient";
+
+/** Resources that there are; the others are forbidden, as is the cluster's network. */
+const served: ReadonlySet<string> = new Set([
+  "pods",
+  "cells",
+  "nodes",
+  "secrets",
+  "events",
+  "services",
+  "namespaces",
+  "leases",
+  "customresourcedefinitions",
+]);
+
+const pathShape =
+  /^\/(?:api|apis\/[^/]+)\/[^/]+(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+))?(?:\/([a-z]+))?$/;
+
+/** An API server in memory, with the rules that kip and its virtual kubelet rely on: versions, preconditions, finalizers, grace periods. */
+export class ApiServer {
+  /** What must never happen. */
+  readonly mistakes: string[] = [];
+  /** Streams open as long as this is set say nothing; what they would have said follows. */
+  #isSilent = false;
+  readonly #clock: Clock;
+  readonly #objects = new Map<string, Map<string, StoredObject>>();
+  #history: Change[] = [];
+  readonly #watches = new Map<Watch, Change[]>();
+  #version = 0;
+  /** Watches from an earlier version get `K8S_GONE`. */
+  #oldest = 0;
+  #uids = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** A client none of whose calls fails but for the server's own reasons. */
+  get client(): ApiClient {
+    const client = {
+      server: "https://192.0.2.254",
+      get: async (path: string) => copy(this.#get(placeOf(path))),
+      list: async (path: string, options: { readonly query?: Query } = {}) =>
+        this.#list(placeOf(path), options.query ?? {}),
+      create: async (path: string, body: object) => copy(this.#create(placeOf(path), body)),
+      replace: async (path: string, body: object) => copy(this.#replace(placeOf(path), body)),
+      patch: async (path: string, body: object, type: string) =>
+        copy(this.#patch(placeOf(path), body, type)),
+      delete: async (
+        path: string,
+        options: Precondition & { readonly graceSeconds?: number } = {},
+      ) => copy(this.#delete(placeOf(path), options)),
+      stream: async (path: string, options: StreamOptions = {}) =>
+        this.#watch(placeOf(path), options),
+      close: () => {},
+    };
+    return client as unknown as ApiClient; // all that is called
+  }
+
+  pods(): readonly Pod[] {
+    return this.#all("pods") as unknown as readonly Pod[]; // the server stores only pods there
+  }
+
+  cells(): readonly (Cell | StandbyCell)[] {
+    return this.#all("cells") as unknown as readonly (Cell | StandbyCell)[]; // as above
+  }
+
+  /** All watches break off; events that they have not told are not told over them. */
+  dropWatches(): void {
+    for (const { body } of this.#watches.keys()) body.destroy(new Error("The connection was cut"));
+    this.#watches.clear();
+  }
+
+  /** Versions up to now are forgotten: a watch from one of them needs a new list. */
+  forgetHistory(): void {
+    this.#oldest = this.#version;
+    this.#history = [];
+  }
+
+  get isSilent(): boolean {
+    return this.#isSilent;
+  }
+
+  set isSilent(isSilent: boolean) {
+    this.#isSilent = isSilent;
+    if (isSilent) return;
+    for (const [watch, untold] of this.#watches)
+      for (const change of untold.splice(0)) tell(watch, change);
+  }
+
+  #all(resource: string): readonly StoredObject[] {
+    return [...(this.#objects.get(resource)?.values() ?? [])];
+  }
+
+  #get(place: Place): StoredObject {
+    const found = this.#objects.get(place.resource)?.get(keyOf(place));
+    if (found) return found;
+    throw new K8sError("K8S_NOT_FOUND", `There is no ${keyOf(place)}`, { httpStatus: 404 });
+  }
+
+  #list(place: Place, query: Query): unknown {
+    const matches = selectorOf(place, query);
+    const items = this.#all(place.resource).filter(matches).map(copy);
+    return { metadata: { resourceVersion: String(this.#version) }, items };
+  }
+
+  #create(place: Place, body: object): StoredObject {
+    const given = body as StoredObject; // what kip sends
+    if (place.subresource === "eviction") {
+      const { gracePeriodSeconds } =
+        (body as { deleteOptions?: { gracePeriodSeconds?: number } }).deleteOptions ?? {};
+      return this.#delete(
+        { ...place, subresource: undefined },
+        { graceSeconds: gracePeriodSeconds },
+      );
+    }
+    const { name } = given.metadata;
+    const named = { ...place, name };
+    if (place.resource === "events") return given;
+    if (this.#objects.get(place.resource)?.has(keyOf(named)) === true)
+      throw new K8sError("K8S_ALREADY_EXISTS", name, { httpStatus: 409 });
+    const metadata = {
+      ...given.metadata,
+      ...(place.namespace !== undefined && { namespace: place.namespace }),
+      uid: uidOf(++this.#uids),
+      generation: 1,
+      creationTimestamp: wireTime(this.#clock.now()),
+    };
+    return this.#store(place.resource, { ...structuredClone(given), metadata }, "ADDED");
+  }
+
+  #replace(place: Place, body: object): StoredObject {
+    const before = this.#get(place);
+    const given = structuredClone(body) as StoredObject; // what kip sends
+    check(before, given.metadata);
+    const metadata = { ...before.metadata, ...given.metadata };
+    return this.#store(place.resource, { ...given, metadata }, "MODIFIED");
+  }
+
+  #patch(place: Place, patch: object, type: string): StoredObject {
+    const { resource, subresource } = place;
+    const known = this.#objects.get(resource)?.get(keyOf(place));
+    if (!known && type === "apply" && subresource === undefined)
+      return this.#create({ ...place, name: undefined }, patch);
+    const before = this.#get(place);
+    const { metadata = {}, ...rest } = patch as { metadata?: Precondition };
+    check(before, metadata);
+    const { resourceVersion: _, ...meta } = metadata as { resourceVersion?: string };
+    const parts =
+      subresource === "status" ? { status: (rest as { status?: unknown }).status } : rest;
+    const change = structuredClone({ ...parts, metadata: meta });
+    const merged =
+      type === "strategic" ? strategicPatch(before, change) : mergePatch(before, change);
+    const next = merged as StoredObject; // a patch of an object of this kind
+    this.#checkChange(resource, before, next);
+    const { deletionTimestamp, finalizers = [] } = next.metadata;
+    if (deletionTimestamp !== undefined && finalizers.length === 0 && resource !== "pods")
+      return this.#remove(resource, next);
+    if (isDeepStrictEqual(before, next)) return before;
+    return this.#store(resource, next, "MODIFIED");
+  }
+
+  #checkChange(resource: string, before: StoredObject, next: StoredObject): void {
+    const { name } = before.metadata;
+    if (resource === "cells") {
+      const cell = before as unknown as Cell | StandbyCell; // by its resource
+      if (!isStandby(cell) && !isDeepStrictEqual(before.spec, next.spec))
+        this.mistakes.push(`${name} got another spec`);
+    }
+    const phase = before.status?.["phase"];
+    const isFinal = resource === "pods" && (phase === "Succeeded" || phase === "Failed");
+    // Kip may not have heard yet of what another client wrote.
+    if (
+      isFinal &&
+      before.status?.["reason"] !== byAnotherClient &&
+      next.status?.["phase"] !== phase
+    )
+      this.mistakes.push(`pod ${name} went from ${phase} to ${String(next.status?.["phase"])}`);
+  }
+
+  #delete(
+    place: Place,
+    options: Precondition & { readonly graceSeconds?: number | undefined },
+  ): StoredObject {
+    const object = this.#get(place);
+    check(object, options);
+    if (place.resource === "pods") return this.#deletePod(object, options.graceSeconds);
+    const { finalizers = [], deletionTimestamp } = object.metadata;
+    if (finalizers.length === 0) return this.#remove(place.resource, object);
+    if (deletionTimestamp !== undefined) return object;
+    const metadata = { ...object.metadata, deletionTimestamp: wireTime(this.#clock.now()) };
+    return this.#store(place.resource, { ...object, metadata }, "MODIFIED");
+  }
+
+  #deletePod(pod: StoredObject, graceSeconds: number | undefined): StoredObject {
+    const { phase } = pod.status ?? {};
+    const own = pod.spec?.["terminationGracePeriodSeconds"] as number | undefined;
+    const isFinal = phase === "Succeeded" || phase === "Failed";
+    const asked = isFinal ? 0 : (graceSeconds ?? own ?? 30);
+    if (asked === 0) return this.#remove("pods", pod);
+    const { deletionGracePeriodSeconds: known, deletionTimestamp } = pod.metadata;
+    if (deletionTimestamp !== undefined && known !== undefined && known <= asked) return pod;
+    const metadata = {
+      ...pod.metadata,
+      generation: (pod.metadata.generation ?? 1) + 1,
+      deletionTimestamp: wireTime(this.#clock.now() + asked * 1000),
+      deletionGracePeriodSeconds: asked,
+    };
+    return this.#store("pods", { ...pod, metadata }, "MODIFIED");
+  }
+
+  #store(resource: string, object: StoredObject, type: "ADDED" | "MODIFIED"): StoredObject {
+    const resourceVersion = String(++this.#version);
+    const stored = { ...object, metadata: { ...object.metadata, resourceVersion } };
+    const all = this.#objects.get(resource) ?? new Map<string, StoredObject>();
+    this.#objects.set(resource, all.set(keyOfObject(stored), stored));
+    this.#changed({ version: this.#version, resource, type, object: stored });
+    return stored;
+  }
+
+  #remove(resource: string, object: StoredObject): StoredObject {
+    this.#objects.get(resource)?.delete(keyOfObject(object));
+    const resourceVersion = String(++this.#version);
+    const removed = { ...object, metadata: { ...object.metadata, resourceVersion } };
+    this.#changed({ version: this.#version, resource, type: "DELETED", object: removed });
+    return removed;
+  }
+
+  #changed(change: Change): void {
+    this.#history.push(change);
+    for (const [watch, untold] of this.#watches)
+      if (this.#isSilent) untold.push(change);
+      else tell(watch, change);
+  }
+
+  #watch(place: Place, { query = {}, signal }: StreamOptions): IncomingMessage {
+    const from = Number(query["resourceVersion"] ?? 0);
+    if (from < this.#oldest)
+      throw new K8sError("K8S_GONE", "The version is too old", { httpStatus: 410 });
+    const body = new PassThrough();
+    body.on("error", () => {});
+    const watch = { resource: place.resource, matches: selectorOf(place, query), body };
+    const missed = this.#history.filter(({ version }) => version > from);
+    this.#watches.set(watch, []);
+    for (const change of missed) {
+      if (this.#isSilent) this.#watches.get(watch)?.push(change);
+      else tell(watch, change);
+    }
+    const end = (): void => {
+      this.#watches.delete(watch);
+      body.destroy();
+    };
+    body.once("close", () => this.#watches.delete(watch));
+    if (signal?.aborted === true) end();
+    signal?.addEventListener("abort", end, { once: true });
+    return body as unknown as IncomingMessage; // its reader uses it as a stream
+  }
+}
+
+interface StreamOptions {
+  readonly query?: Query;
+  readonly signal?: AbortSignal;
+}
+
+function placeOf(path: string): Place {
+  const [, namespace, resource = "", name, subresource] = pathShape.exec(path) ?? [];
+  if (served.has(resource)) return { resource, namespace, name, subresource };
+  throw new K8sError("K8S_FORBIDDEN", `${path} is not for kip`, { httpStatus: 403 });
+}
+
+function keyOf({ namespace, name = "" }: Place): string {
+  return `${namespace ?? ""}/${name}`;
+}
+
+function keyOfObject({ metadata }: StoredObject): string {
+  return `${metadata.namespace ?? ""}/${metadata.name}`;
+}
+
+/** Equality alone, as kip uses it. */
+function selectorOf({ namespace }: Place, query: Query): (object: StoredObject) => boolean {
+  const [label, labelValue] = String(query["labelSelector"] ?? "").split("=");
+  const [field = "", fieldValue] = String(query["fieldSelector"] ?? "").split("=");
+  return (object) => {
+    const { metadata } = object;
+    if (namespace !== undefined && metadata.namespace !== namespace) return false;
+    if (labelValue !== undefined && metadata.labels?.[label ?? ""] !== labelValue) return false;
+    if (fieldValue === undefined) return true;
+    const [part, key = ""] = field.split(".");
+    const of = part === "spec" ? object.spec : (metadata as Readonly<Record<string, unknown>>);
+    return of?.[key] === fieldValue;
+  };
+}
+
+function check({ metadata }: StoredObject, { uid, resourceVersion }: Precondition): void {
+  const isOther = uid !== undefined && uid !== metadata.uid;
+  const isOlder = resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion;
+  if (isOther || isOlder) throw new K8sError("K8S_CONFLICT", metadata.name, { httpStatus: 409 });
+}
+
+function tell({ resource, matches, body }: Watch, change: Change): void {
+  if (change.resource !== resource || !matches(change.object)) return;
+  body.write(`${JSON.stringify({ type: change.type, object: change.object })}\n`);
+}
+
+function uidOf(number: number): string {
+  return `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+}
+
+function copy<T>(value: T): T {
+  return structuredClone(value);
+}

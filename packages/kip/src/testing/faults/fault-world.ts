@@ -1,0 +1,331 @@
+import { setImmediate } from "node:timers/promises";
+import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
+import type { CloudDriver, Instance } from "@kip/cloud";
+import { paths } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { isStandby } from "../../state/cell.ts";
+import type { MovableClock } from "../kip-life.ts";
+import { ApiServer } from "./api-server.ts";
+import type { CallFault, Target } from "./gate.ts";
+import { KipProcess, nodeName, type ProcessWorld } from "./kip-process.ts";
+import { Machines, type Machine } from "./machines.ts";
+
+/** How long the end of an instance takes, milliseconds. */
+export const stopMs = 3000;
+/** After how long a process that has ended is started again, milliseconds. */
+const restartMs = 2000;
+/** Largest time of one step, milliseconds. */
+const stepMs = 1000;
+
+/** What the world is like. */
+export interface WorldOptions {
+  /** Of everything that is drawn. */
+  readonly seed: number;
+  /** How far the cloud's lists are behind, milliseconds. */
+  readonly lagMs: number;
+  /** How long calls to the cloud take at most, milliseconds. */
+  readonly callMs: number;
+  /** How many kips there are, of which one at a time works. */
+  readonly replicas: number;
+}
+
+/** A place for one process of kip after the other. */
+interface Replica {
+  process: KipProcess;
+  /** When it is started again, monotonic milliseconds. */
+  restartAtMs: number | undefined;
+}
+
+/** A pod as its creator wants it. */
+export interface PodWish {
+  readonly policy: "Never" | "OnFailure" | "Always";
+  readonly cpu: "100m" | "1500m";
+  readonly graceSeconds: number;
+  /** Whether it does not heed the signal to stop. */
+  readonly isDeaf: boolean;
+}
+
+/** What is known of a pod from outside of kip. */
+export interface PodFacts {
+  readonly uid: string;
+  readonly name: string;
+  readonly policy: PodWish["policy"];
+  /** How often its container began to run. */
+  runs: number;
+  /** The instances on which it did, by their tokens. */
+  readonly machines: Set<string>;
+  /** How its container has ended by itself, for good. */
+  exitCode: number | undefined;
+  /** When it was at its end, monotonic milliseconds: by itself, in the API, or by the end of its grace period. */
+  endedAtMs: number | undefined;
+}
+
+/** The API server, the cloud and its machines, and the process of kip that there is at present. */
+export class FaultWorld implements ProcessWorld {
+  readonly clock: MovableClock;
+  readonly api: ApiServer;
+  readonly cloud: SimulatedCloud;
+  readonly machines: Machines;
+  readonly pods = new Map<string, PodFacts>();
+  readonly #mistakes: string[] = [];
+  /** How much has happened. */
+  readonly figures = { pods: 0, runs: 0, processes: 0, faults: 0 };
+  readonly #podOfCell = new Map<string, string>();
+  /** UIDs of pods and Cells that something befell which may move or end the pod. */
+  readonly #touched = new Set<string>();
+  #agentsAwayMs = 0;
+  readonly #owner: CloudDriver;
+  readonly #faults: CallFault[] = [];
+  readonly #awayUntilMs = new Map<Target, number>();
+  readonly #replicas: Replica[] = [];
+  #disturbedAtMs = 0;
+  #skewMs = 0;
+  #standby = 0;
+  #pods = 0;
+  /** Since when instances have had no Cell, by ID. */
+  readonly #orphanSince = new Map<string, number>();
+
+  constructor(clock: MovableClock, { seed, lagMs, callMs, replicas }: WorldOptions) {
+    this.clock = clock;
+    this.api = new ApiServer(clock);
+    this.machines = new Machines({
+      clock,
+      onRun: (uid, machine) => this.#ran(uid, machine),
+      onExit: (uid, exitCode) => {
+        const pod = this.pods.get(uid);
+        if (pod) pod.exitCode = exitCode;
+      },
+    });
+    this.cloud = createSimulatedCloud({
+      clock,
+      seed,
+      lagMs,
+      callMs: { minMs: 0, maxMs: callMs },
+      startMs: { minMs: 500, maxMs: 4000 },
+      stopMs,
+      images: { cell: 2 ** 30 },
+      boot: ({ instance }) => this.machines.boot(instance),
+    });
+    this.#owner = this.cloud.open({ owner: "kip" });
+    this.isReplicated = replicas > 1;
+    for (let index = 0; index < replicas; index++)
+      this.#replicas.push({ process: new KipProcess(this), restartAtMs: undefined });
+  }
+
+  // What a process of kip finds
+
+  readonly isReplicated: boolean;
+
+  readonly openDriver = (): CloudDriver => this.cloud.open({ owner: "kip" });
+  readonly skewMs = (): number => this.#skewMs;
+  readonly standby = (): number => this.#standby;
+
+  isAway(target: Target): boolean {
+    const isAway = this.clock.monotonic() < (this.#awayUntilMs.get(target) ?? 0);
+    if (isAway) this.disturbed();
+    return isAway;
+  }
+
+  takeFault(target: Target): CallFault | undefined {
+    const index = this.#faults.findIndex((each) => each.target === target);
+    const fault = this.#faults[index];
+    if (!fault) return undefined;
+    if (fault.skip > 0) {
+      this.#faults[index] = { ...fault, skip: fault.skip - 1 };
+      return undefined;
+    }
+    if (fault.calls > 1) this.#faults[index] = { ...fault, calls: fault.calls - 1 };
+    else this.#faults.splice(index, 1);
+    this.figures.faults++;
+    return fault;
+  }
+
+  disturbed(): void {
+    this.#disturbedAtMs = this.clock.monotonic();
+  }
+
+  // What happens to it
+
+  /** The process of a replica, or the only process. */
+  processOf(replica: number): KipProcess {
+    const found = this.#replicas[replica % this.#replicas.length];
+    if (!found) throw new RangeError("No process of kip runs");
+    return found.process;
+  }
+
+  addFault(fault: CallFault): void {
+    this.#faults.push(fault);
+  }
+
+  /** Something befalls this pod, or this Cell or its machine, which may move or end the pod. */
+  touch(uid: string): void {
+    this.#touched.add(uid);
+  }
+
+  /** Whether nothing has befallen a pod for which it may move or end. */
+  isUntouched({ uid }: PodFacts): boolean {
+    const cells = [...this.#podOfCell].filter(([, podUid]) => podUid === uid).map(([cell]) => cell);
+    // Agents that were away for long enough count as lost.
+    return this.#agentsAwayMs < 60_000 && ![uid, ...cells].some((each) => this.#touched.has(each));
+  }
+
+  takeAway(target: Target, ms: number): void {
+    if (target === "agent") this.#agentsAwayMs += ms;
+    this.#awayUntilMs.set(target, this.clock.monotonic() + ms);
+    this.disturbed();
+  }
+
+  /** Sets the clock of kip's computer. */
+  skew(ms: number): void {
+    this.#skewMs = ms;
+    this.disturbed();
+  }
+
+  setStandby(count: number): void {
+    this.#standby = count;
+    for (const { process } of this.#replicas) process.reconfigure();
+  }
+
+  /** All that goes wrong has gone wrong, but for what is past. */
+  async heal(): Promise<void> {
+    this.#faults.length = 0;
+    this.#awayUntilMs.clear();
+    this.api.isSilent = false;
+    await this.cloud.faults.clear();
+    for (const machine of this.machines.all()) machine.setReachable(true);
+    this.disturbed();
+  }
+
+  async createPod({ policy, cpu, graceSeconds, isDeaf }: PodWish): Promise<void> {
+    const name = `${isDeaf ? "deaf" : "pod"}-${++this.#pods}`;
+    const containers = [{ name: "main", image: "i", resources: { requests: { cpu } } }];
+    const { metadata } = await this.api.client.create<Pod>(paths.pods("default"), {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name },
+      spec: {
+        nodeName,
+        restartPolicy: policy,
+        terminationGracePeriodSeconds: graceSeconds,
+        containers,
+      },
+      status: { phase: "Pending" },
+    });
+    const { uid } = metadata;
+    this.figures.pods++;
+    this.pods.set(uid, {
+      uid,
+      name,
+      policy,
+      runs: 0,
+      machines: new Set(),
+      exitCode: undefined,
+      endedAtMs: undefined,
+    });
+  }
+
+  /** Lets time pass; a kip that is dead is started again after some seconds. */
+  async pass(ms: number, step = stepMs): Promise<void> {
+    await this.settle();
+    for (let left = ms; left > 0; left -= step) {
+      await this.clock.advance(Math.min(left, step));
+      await this.settle();
+    }
+  }
+
+  /** Lets happen what is about to. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 25; turn++) await setImmediate();
+    this.#restartDead();
+    this.#note();
+  }
+
+  /** Ends everything. */
+  async stop(): Promise<void> {
+    for (const { process } of this.#replicas) process.gate.kill();
+    await this.#owner[Symbol.asyncDispose]();
+  }
+
+  #restartDead(): void {
+    const now = this.clock.monotonic();
+    if (!this.#replicas.some(({ process }) => process.isReady)) this.disturbed();
+    for (const replica of this.#replicas) {
+      if (!replica.process.gate.isDead) continue;
+      replica.restartAtMs ??= now + restartMs;
+      if (now < replica.restartAtMs) continue;
+      replica.restartAtMs = undefined;
+      replica.process = new KipProcess(this);
+      this.figures.processes++;
+    }
+  }
+
+  // What is found out
+
+  /** What must never happen, and has. */
+  get mistakes(): readonly string[] {
+    return [...this.#mistakes, ...this.api.mistakes];
+  }
+
+  /** Instances that cost money now, as the cloud lists them. */
+  async instances(): Promise<readonly Instance[]> {
+    return await this.#owner.list();
+  }
+
+  #ran(uid: string, machine: Machine): void {
+    const others = this.machines.all().filter((each) => each !== machine && each.runs === uid);
+    const pod = this.pods.get(uid);
+    const name = pod?.name ?? uid;
+    if (others.length > 0) this.#mistakes.push(`${name} runs on two machines`);
+    if (!pod) return;
+    pod.runs++;
+    pod.machines.add(machine.instance.token);
+    this.figures.runs++;
+    if (pod.policy === "Never" && pod.runs > 1) this.#mistakes.push(`${name} runs again`);
+  }
+
+  /** Looks at what is so now. */
+  #note(): void {
+    const now = this.clock.monotonic();
+    const cells = this.api.cells();
+    for (const cell of cells)
+      if (!isStandby(cell)) this.#podOfCell.set(cell.metadata.uid, cell.spec.podRef.uid);
+    const stored = new Map(this.api.pods().map((pod) => [pod.metadata.uid, pod]));
+    for (const pod of this.pods.values())
+      // One that ends on a machine that is lost before kip knows of it runs again.
+      if (this.#isOver(pod, stored.get(pod.uid))) pod.endedAtMs ??= now;
+      else pod.endedAtMs = undefined;
+    if (this.api.isSilent || this.machines.all().some(({ isReachable }) => !isReachable))
+      this.disturbed();
+    const tokens = new Set(cells.map(({ metadata }) => metadata.uid));
+    for (const { instance } of this.machines.all()) {
+      if (tokens.has(instance.token)) this.#orphanSince.delete(instance.id);
+      else if (!this.#orphanSince.has(instance.id)) this.#orphanSince.set(instance.id, now);
+      this.#checkCost(instance, now);
+    }
+  }
+
+  #isOver({ uid }: PodFacts, pod: Pod | undefined): boolean {
+    const phase = pod?.status?.phase;
+    if (!pod || phase === "Succeeded" || phase === "Failed") return true;
+    const { deletionTimestamp } = pod.metadata;
+    if (deletionTimestamp !== undefined && this.clock.now() >= Date.parse(deletionTimestamp))
+      return true;
+    return this.machines.all().some((machine) => machine.pod?.uid === uid && machine.hasEnded);
+  }
+
+  /** Nothing costs money for longer than a minute after it is of no more use, if nothing goes wrong meanwhile. */
+  #checkCost(instance: Instance, now: number): void {
+    const podUid = this.#podOfCell.get(instance.token);
+    const ended = podUid === undefined ? undefined : this.pods.get(podUid)?.endedAtMs;
+    const useless = Math.min(ended ?? Infinity, this.#orphanSince.get(instance.id) ?? Infinity);
+    const since = Math.max(useless, this.#disturbedAtMs);
+    if (now - since <= costLimitMs) return;
+    const about = `${instance.name} of ${this.pods.get(podUid ?? "")?.name ?? "no pod"}`;
+    const [past, calm] = [useless, this.#disturbedAtMs].map((ms) => Math.round((now - ms) / 1000));
+    const what = `${about} costs money ${past} s after its use, ${calm} s after the last fault`;
+    if (!this.#mistakes.some((each) => each.startsWith(about))) this.#mistakes.push(what);
+  }
+}
+
+/** A minute, and the end of the instance. */
+const costLimitMs = 60_000 + stopMs + 2 * stepMs;

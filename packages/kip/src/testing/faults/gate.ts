@@ -1,0 +1,182 @@
+import { setImmediate } from "node:timers/promises";
+import { AgentError } from "@kip/agent-api";
+import type { Clock } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { K8sError } from "@kip/k8s-client";
+
+/** What a process of kip calls. */
+export const targets = ["api", "cloud", "agent"] as const;
+export type Target = (typeof targets)[number];
+
+/**
+ * What becomes of the effect of a call that fails: it has none; it is done and the answer is lost; it is done some time after the
+ * failure; it has none because another client was first (a call of the API alone). Or the call succeeds, after its effect happened
+ * twice, or after some time.
+ */
+export const effects = ["none", "done", "late", "conflict", "twice", "slow"] as const;
+export type Effect = (typeof effects)[number];
+
+/** What happens to calls of one kind that are made from now on. */
+export interface CallFault {
+  readonly target: Target;
+  readonly effect: Effect;
+  /** How many calls pass before it. */
+  readonly skip: number;
+  /** How many calls it hits. */
+  readonly calls: number;
+  /** For "late" and "slow", milliseconds. */
+  readonly ms: number;
+}
+
+/** When a process of kip dies: at its so many-th call from then on. */
+export interface Death {
+  readonly atCall: number;
+  readonly effect: "none" | "done" | "late";
+}
+
+/** What processes of kip share, and what outlives them. */
+export interface GateWorld {
+  readonly clock: Clock;
+  isAway(target: Target): boolean;
+  /** The fault that hits a call that is made now. */
+  takeFault(target: Target): CallFault | undefined;
+  /** Something went wrong now. */
+  disturbed(): void;
+}
+
+const lateMs = 5000;
+
+/** All calls that one process of kip makes to the outside go through here: some fail, and a dead process gets no more answers. */
+export class Gate {
+  /** The process's own: its timers end with it, and its time of day may be wrong. */
+  readonly clock: Clock;
+  readonly #world: GateWorld;
+  readonly #dead = new AbortController();
+  readonly #onDeath = new Set<() => void>();
+  #death: Death | undefined;
+  #calls = 0;
+
+  constructor(world: GateWorld, skewMs: () => number) {
+    this.#world = world;
+    const { clock } = world;
+    const dead = this.#dead.signal;
+    this.clock = {
+      now: () => clock.now() + skewMs(),
+      monotonic: () => clock.monotonic(),
+      sleep: async (ms, signal) => {
+        if (dead.aborted) await never();
+        const either = signal ? AbortSignal.any([signal, dead]) : dead;
+        await clock.sleep(ms, either).catch(async (error: unknown) => {
+          if (dead.aborted) await never();
+          throw error;
+        });
+      },
+    };
+  }
+
+  get isDead(): boolean {
+    return this.#dead.signal.aborted;
+  }
+
+  /** Called when the process dies. */
+  onDeath(callback: () => void): void {
+    this.#onDeath.add(callback);
+  }
+
+  /** Has it die at a call that it makes from now on. */
+  dieAt(death: Death): void {
+    this.#death = death;
+    this.#calls = 0;
+  }
+
+  /** The process is gone, and its connections with it. */
+  kill(): void {
+    if (this.isDead) return;
+    this.#world.disturbed();
+    this.#dead.abort();
+    for (const callback of this.#onDeath) callback();
+  }
+
+  async call<T>(target: Target, effect: () => T | Promise<T>): Promise<T> {
+    if (this.isDead) return await never();
+    if (++this.#calls === this.#death?.atCall) return await this.#die(this.#death, effect);
+    const outcome = await this.#outcome(target, effect);
+    if (this.isDead) return await never();
+    await setImmediate();
+    if (this.isDead) return await never();
+    return outcome();
+  }
+
+  async #die<T>({ effect: what }: Death, effect: () => T | Promise<T>): Promise<T> {
+    if (what === "done") void attempt(effect);
+    if (what === "late") this.#later(effect, lateMs);
+    this.kill();
+    return await never();
+  }
+
+  async #outcome<T>(target: Target, effect: () => T | Promise<T>): Promise<() => T> {
+    const world = this.#world;
+    const fails = (): never => {
+      throw noAnswer(target);
+    };
+    if (world.isAway(target)) return fails;
+    const fault = world.takeFault(target);
+    if (!fault) return await attempt(effect);
+    world.disturbed();
+    switch (fault.effect) {
+      case "none":
+        return fails;
+      case "conflict":
+        return target === "api" ? conflicts : fails;
+      case "done":
+        await attempt(effect);
+        return fails;
+      case "late":
+        // A connection to an agent keeps its calls in order.
+        if (target === "agent") await attempt(effect);
+        else this.#later(effect, fault.ms);
+        return fails;
+      case "twice":
+        await attempt(effect);
+        return await attempt(effect);
+      case "slow":
+        await world.clock.sleep(fault.ms);
+    }
+    return await attempt(effect);
+  }
+
+  #later(effect: () => unknown, ms: number): void {
+    const { clock } = this.#world;
+    void clock.sleep(ms).then(async () => {
+      this.#world.disturbed();
+      await attempt(effect);
+    });
+  }
+}
+
+function conflicts(): never {
+  throw new K8sError("K8S_CONFLICT", "Another client was first", { httpStatus: 409 });
+}
+
+async function never(): Promise<never> {
+  return await new Promise<never>(() => {});
+}
+
+/** What a call comes to, its failure included. */
+async function attempt<T>(effect: () => T | Promise<T>): Promise<() => T> {
+  try {
+    const value = await effect();
+    return () => value;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}
+
+function noAnswer(target: Target): Error {
+  const message = "The call got no answer";
+  if (target === "api") return new K8sError("K8S_UNAVAILABLE", message, { retryable: true });
+  if (target === "cloud") return new CloudError("CLOUD_UNAVAILABLE", message);
+  return new AgentError("AGENT_UNREACHABLE", message, { retryable: true });
+}

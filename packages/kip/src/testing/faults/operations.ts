@@ -1,0 +1,130 @@
+import { paths } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { byAnotherClient } from "./api-server.ts";
+import type { CallFault, Death, Target } from "./gate.ts";
+import type { FaultWorld, PodWish } from "./fault-world.ts";
+import type { Machine } from "./machines.ts";
+
+/** What happens to the world of kip. Indexes are of what there is then; those of nothing do nothing. */
+export type Operation =
+  | ({ readonly kind: "create" } & PodWish)
+  | { readonly kind: "delete"; readonly index: number; readonly graceSeconds: number | undefined }
+  /** A pod's container exits. */
+  | { readonly kind: "exit"; readonly index: number; readonly exitCode: number }
+  /** Another client writes that a pod has failed. */
+  | { readonly kind: "failInApi"; readonly index: number }
+  | { readonly kind: "pass"; readonly ms: number }
+  | ({ readonly kind: "kill"; readonly replica: number } & Death)
+  /** A process of kip ends as on SIGTERM. */
+  | { readonly kind: "stop"; readonly replica: number }
+  | ({ readonly kind: "fault" } & CallFault)
+  | { readonly kind: "away"; readonly target: Target; readonly ms: number }
+  | { readonly kind: "watch"; readonly what: "drop" | "stall" | "resume" | "forget" }
+  | { readonly kind: "cut"; readonly index: number; readonly isReachable: boolean }
+  | { readonly kind: "reboot"; readonly index: number }
+  | { readonly kind: "endInstance"; readonly index: number }
+  | { readonly kind: "interrupt"; readonly index: number; readonly noticeMs: number }
+  | {
+      readonly kind: "capacity";
+      readonly launchType: string | undefined;
+      readonly isThere: boolean;
+    }
+  | { readonly kind: "throttle"; readonly calls: number }
+  | { readonly kind: "clock"; readonly skewMs: number }
+  /** Another client deletes a Cell, perhaps without its finalizer. */
+  | { readonly kind: "deleteCell"; readonly index: number; readonly isForced: boolean }
+  | { readonly kind: "standby"; readonly count: number };
+
+/** What an operation says besides its kind. */
+export type OperationParts<K extends Operation["kind"]> = Omit<
+  Extract<Operation, { readonly kind: K }>,
+  "kind"
+>;
+
+type Doers = {
+  readonly [K in Operation["kind"]]: (world: FaultWorld, of: OperationParts<K>) => unknown;
+};
+
+const doers: Doers = {
+  create: async (world, wish) => await world.createPod(wish),
+  delete: async (world, { index: at, graceSeconds }) => {
+    const pod = world.api.pods()[at];
+    if (pod) await world.api.client.delete(pathOf(pod), { graceSeconds });
+  },
+  exit: (world, { index: at, exitCode }) => machineAt(world, at)?.finish(exitCode),
+  failInApi: async (world, { index: at }) => {
+    const pod = world.api.pods()[at];
+    if (!pod || pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") return;
+    const { namespace, name, uid } = pod.metadata;
+    world.touch(uid);
+    const path = paths.pods(namespace, name, "status");
+    await world.api.client.patch(
+      path,
+      { status: { phase: "Failed", reason: byAnotherClient } },
+      "merge",
+    );
+  },
+  pass: async (world, { ms }) => await world.pass(ms),
+  kill: (world, { replica, ...death }) => {
+    const { gate } = world.processOf(replica);
+    if (death.atCall === 1 && death.effect === "none") gate.kill();
+    else gate.dieAt(death);
+  },
+  stop: (world, { replica }) => world.processOf(replica).stop(),
+  fault: (world, fault) => world.addFault(fault),
+  away: (world, { target, ms }) => world.takeAway(target, ms),
+  watch: ({ api }, { what }) => {
+    if (what === "drop") api.dropWatches();
+    else if (what === "forget") api.forgetHistory();
+    else api.isSilent = what === "stall";
+  },
+  cut: (world, { index: at, isReachable }) => touchedAt(world, at)?.setReachable(isReachable),
+  reboot: (world, { index: at }) => touchedAt(world, at)?.reboot(),
+  endInstance: async (world, { index: at }) => {
+    const machine = touchedAt(world, at);
+    if (machine) await world.cloud.faults.kill(machine.instance.id);
+  },
+  interrupt: async (world, { index: at, noticeMs }) => {
+    const machine = touchedAt(world, at);
+    if (machine) await world.cloud.faults.interrupt(machine.instance.id, noticeMs);
+  },
+  capacity: async ({ cloud }, { launchType, isThere }) => {
+    const scope = { launchType };
+    await (isThere ? cloud.faults.restoreCapacity(scope) : cloud.faults.noCapacity(scope));
+  },
+  throttle: async ({ cloud }, { calls }) => await cloud.faults.throttle({ calls }),
+  clock: (world, { skewMs }) => world.skew(skewMs),
+  deleteCell: async (world, { index: at, isForced }) => {
+    const { client } = world.api;
+    const { metadata } = world.api.cells()[at] ?? {};
+    if (!metadata) return;
+    world.touch(metadata.uid);
+    const path = paths.cells(metadata.name);
+    await client.delete(path);
+    if (isForced) await client.patch(path, { metadata: { finalizers: [] } }, "merge");
+  },
+  standby: (world, { count }) => world.setStandby(count),
+};
+
+/** Does an operation, and lets happen what follows from it at once. */
+export async function perform(world: FaultWorld, { kind: name, ...of }: Operation): Promise<void> {
+  const act = doers[name] as (world: FaultWorld, of: object) => unknown; // of this kind
+  if (name !== "pass" && name !== "create") world.disturbed();
+  await act(world, of);
+  await world.settle();
+}
+
+function machineAt({ machines }: FaultWorld, at: number): Machine | undefined {
+  return machines.all()[at];
+}
+
+/** What befalls a machine may move its pod to another one, or end it. */
+function touchedAt(world: FaultWorld, at: number): Machine | undefined {
+  const machine = machineAt(world, at);
+  if (machine) world.touch(machine.instance.token);
+  return machine;
+}
+
+function pathOf({ metadata: { namespace, name } }: Pod): string {
+  return paths.pods(namespace, name);
+}
