@@ -70,15 +70,16 @@ export const podAnnotations = {
   }),
   "security-groups": annotation("a list with commas", (text) => text, {
     meaning: "",
-    withoutEffect: "the local cloud has no security groups; NetworkPolicies say who reaches a pod",
+    withoutEffect:
+      "no driver adds groups to single cells; NetworkPolicies say who reaches a pod, and on AWS `cells.extraSecurityGroups` adds groups to all cells",
   }),
   "instance-profile": annotation("a name or an ARN", (text) => text, {
     meaning: "",
-    withoutEffect: "the local cloud has no instance profiles",
+    withoutEffect: "no driver gives cells instance profiles",
   }),
   "cloud-route": annotation("ranges of addresses, with spaces", (text) => text, {
     meaning: "",
-    withoutEffect: "the local cloud has no routes by way of machines",
+    withoutEffect: "no driver makes routes by way of cells",
   }),
   "image-overlay-rootfs": annotation("true or false", (text) => text, {
     meaning: "",

@@ -125,7 +125,7 @@ export const cellKeys = section(
       replacedBy: "agents report each change at once, nothing is polled",
     }),
     defaultIAMPermissions: value(text, {
-      replacedBy: "the local cloud has no instance profiles",
+      replacedBy: "no driver gives cells instance profiles",
     }),
     useCloudParameterStore: value(flag, {
       replacedBy:
