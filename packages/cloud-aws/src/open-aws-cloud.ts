@@ -3,7 +3,6 @@ import { CloudError, type CloudDriver, type InstanceTypeOffer } from "@kip/cloud
 import { openCatalog } from "@kip/instance-types";
 import { AwsCloud } from "./aws-cloud.ts";
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
-import type { Ec2 } from "./ec2/ec2-calls.ts";
 import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
 import { Images } from "./image/images.ts";
 import { Instances } from "./instance/instances.ts";
@@ -12,7 +11,7 @@ import { Terminator } from "./instance/terminator.ts";
 import { InstanceWatch } from "./instance/watch.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
 import { vpcCidrs } from "./network/network-facts.ts";
-import { findPlace, type Place, type PlaceOptions } from "./network/place.ts";
+import { findPlace, type PlaceOptions } from "./network/place.ts";
 import { SecurityGroups } from "./network/security-groups.ts";
 import { VolumeStore } from "./volume/volume-store.ts";
 import { Volumes } from "./volume/volumes.ts";
@@ -40,6 +39,10 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly extraSecurityGroups?: readonly string[] | undefined;
   /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
+  /** A file of types and prices besides the built-in list, which has not all regions. @default none */
+  readonly priceFile?: string | undefined;
+  /** `false`: the caller launches nothing, so no types and prices are needed. @default true */
+  readonly launches?: boolean | undefined;
   readonly times?: Partial<AwsTimes> | undefined;
   /** `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID` and those of the metadata service; the SDK reads others itself. @default none */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
@@ -60,15 +63,18 @@ const defaultTimes: AwsTimes = {
  * Opens the driver of EC2 for one owner, and finds out where its cells go. Nothing is made by it: the security group is, when
  * the first cell needs it.
  *
+ * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a region without types and prices, `PRICE_FILE_INVALID`
  * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets
  */
 export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDriver> {
   const metadata = options.metadata ?? openMetadata(options.environment);
   const region = await findRegion(options, metadata);
+  // Before AWS is asked: a mistake in the name of the region shows here.
+  const offers = options.launches === false ? [] : offersOf(region, options.priceFile);
   const ec2 = await openSdkEc2({ ...options, region, credentials: credentialsOf(options) });
   try {
     const place = await findPlace(ec2, options, metadata);
-    return new AwsCloud(assemble(options, { ec2, region, place }));
+    return new AwsCloud(assemble(options, { ec2, region, place, offers }));
   } catch (error) {
     ec2[Symbol.dispose]();
     throw error;
@@ -99,7 +105,7 @@ function credentialsOf({
 /** The parts of a driver on this EC2. */
 export function assemble(
   options: AwsCloudOptions,
-  { ec2, region, place }: { ec2: Ec2; region: string; place: Place },
+  { ec2, region, place, offers }: Pick<AwsCloudParts, "ec2" | "region" | "place" | "offers">,
 ): AwsCloudParts {
   const { owner, clock = systemClock, logger = silentLogger } = options;
   const { pollMs, endsMs, batchMs, consistencyMs } = { ...defaultTimes, ...options.times };
@@ -121,7 +127,7 @@ export function assemble(
     ec2,
     region,
     place,
-    offers: offersOf(region),
+    offers,
     images,
     instances,
     store,
@@ -146,7 +152,9 @@ export function assemble(
   };
 }
 
-/** Types that the region sells, by the built-in list. */
-function offersOf(region: string): readonly InstanceTypeOffer[] {
-  return openCatalog("aws", region).types.filter(({ name }) => !name.startsWith("t1."));
+/** Types that the region sells, by the built-in list and the file. */
+function offersOf(region: string, priceFile: string | undefined): readonly InstanceTypeOffer[] {
+  return openCatalog("aws", region, { priceFile }).types.filter(
+    ({ name }) => !name.startsWith("t1."),
+  );
 }

@@ -59,7 +59,8 @@ export async function cleanup(args: readonly string[]): Promise<void> {
     const clusterID = await readClusterID(client);
     const { controllerID = clusterID } = config;
     const currentTerm = new CurrentTerm();
-    const driverOptions = { controllerID, term: currentTerm.get, logger: silentLogger };
+    const { get: term } = currentTerm;
+    const driverOptions = { controllerID, term, launches: false, logger: silentLogger };
     await using driver = await openDriver(config, driverOptions);
     const installation = { driver, client, controllerID, clusterID };
     if (isForReal) await removeNode(values, installation, currentTerm);

@@ -11,6 +11,11 @@ export function priceText(catalog: Catalog, prices: readonly Price[]): string {
     ...(launchTypes.has("spot") && catalog.isSpotEstimated
       ? ["Spot prices are estimates: the cloud's average savings."]
       : []),
+    ...(launchTypes.has("dedicated")
+      ? [
+          "Dedicated tenancy: on-demand prices, unless a price file has others. AWS adds a fee of $2 an hour for all of them in a region.",
+        ]
+      : []),
   ];
   const blocks = prices.map((price) => blockOf(price));
   const total = prices.reduce(

@@ -11,6 +11,10 @@ export interface OpenDriverOptions {
   readonly controllerID: string;
   /** The term in which a change of the cloud begins that is made now. @default one that never ends */
   readonly term: (() => ChangeTerm) | undefined;
+  /** A file of types and prices. @default none */
+  readonly priceFile?: string | undefined;
+  /** `false`: the driver's types and prices are not needed. @default true */
+  readonly launches?: boolean | undefined;
   readonly logger: Logger;
 }
 
@@ -21,7 +25,7 @@ export interface OpenDriverOptions {
  */
 export async function openDriver(
   config: ProviderConfig,
-  { controllerID, term, logger }: OpenDriverOptions,
+  { controllerID, term, priceFile, launches, logger }: OpenDriverOptions,
 ): Promise<CloudDriver> {
   const { name } = config.cloud;
   if (!driverNames.includes(name)) {
@@ -36,9 +40,12 @@ export async function openDriver(
     clock: systemClock,
     logger: logger.with({ component: "cloud", driver: name }),
   };
-  return name === "aws"
-    ? await openAws(config, { ...options, term })
-    : await openLocal(config.cloud.local, options);
+  if (name === "aws") return await openAws(config, { ...options, term, priceFile, launches });
+  if (priceFile !== undefined)
+    logger.warn(
+      "--instance-data-path has no effect: the local cloud has its own types, which cost nothing",
+    );
+  return await openLocal(config.cloud.local, options);
 }
 
 interface DriverOptions {
@@ -50,7 +57,7 @@ interface DriverOptions {
 /** Loaded late: the SDK is heavy. */
 async function openAws(
   config: ProviderConfig,
-  options: DriverOptions & Pick<OpenDriverOptions, "term">,
+  options: DriverOptions & Pick<OpenDriverOptions, "term" | "priceFile" | "launches">,
 ): Promise<CloudDriver> {
   const { openAwsCloud } = await import("@kip/cloud-aws");
   const { accessKeyID: accessKeyId, secretAccessKey, ...settings } = config.cloud.aws;

@@ -82,7 +82,8 @@ async function serve(needs: Serve): Promise<void> {
   const clusterID = await readClusterID(client);
   const { controllerID = clusterID } = config;
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
-  const driverOptions = { controllerID, term: currentTerm?.get, logger };
+  const priceFile = options.text("instance-data-path");
+  const driverOptions = { controllerID, term: currentTerm?.get, priceFile, logger };
   await using driver = await openDriver(config, driverOptions);
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };

@@ -64,8 +64,7 @@ export const providerOptions: readonly Option[] = [
   {
     flag: "instance-data-path",
     type: "string",
-    hasNoEffect: true,
-    help: "sizes and prices come from the cloud's driver",
+    help: "JSON file with types and prices of your own (docs/instance-selection.md), read at the start; for clouds with a list of prices: cloud.aws",
   },
   ...commandOptions({
     certificate: "self-signed, also if the file is missing",

@@ -53,7 +53,10 @@ export function fakeCloud(clock: MovableClock, answers: Answers) {
   const ec2 = new FakeEc2(answers);
   const place = { vpcId: "vpc-1", subnetId: "subnet-1", zone: "us-east-1a", isPublic: false };
   const times = { pollMs: 2000, endsMs: 15_000, batchMs: 20, consistencyMs: 60_000 };
-  const parts = assemble({ owner: "me", clock, times }, { ec2, region: "us-east-1", place });
+  const parts = assemble(
+    { owner: "me", clock, times },
+    { ec2, region: "us-east-1", place, offers: [] },
+  );
   const cloud = new AwsCloud(parts);
   /** The outcome of a call, in what may be minutes of the test's clock. */
   const outcome = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {

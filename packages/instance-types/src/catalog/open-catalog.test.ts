@@ -33,7 +33,11 @@ describe("openCatalog()", () => {
 
   it("has what the sources say of some types", () => {
     const nano = type("aws", "us-east-1", "t3.nano");
-    assert.deepEqual(nano.pricePerHour, { "on-demand": 0.0052, spot: 0.001092 });
+    assert.deepEqual(nano.pricePerHour, {
+      "on-demand": 0.0052,
+      spot: 0.001092,
+      dedicated: 0.0052,
+    });
     assert.deepEqual(nano.burst, { baselineCpuMilli: 100, pricePerCpuHour: 0.05 });
     assert.equal(type("aws", "us-east-1", "t4g.nano").architecture, "arm64");
     const { gpus, gpuModel } = type("aws", "us-east-1", "g4dn.xlarge");
@@ -53,7 +57,12 @@ describe("openCatalog()", () => {
 
   it("refuses what it does not have, with the nearest name", () => {
     for (const [cloud, region, remedy] of [
-      ["aws", "us-esat-1", "Did you mean us-east-1?"],
+      [
+        "aws",
+        "us-esat-1",
+        /^Did you mean us-east-1\? For another region, give --instance-data-path/,
+      ],
+      ["aws", "cn-north-1", /--instance-data-path with a file of its prices/],
       ["gcp", "us-central1", "Did you mean gce?"],
       ["aws", "../../gce/regions/us-central1", /^It has af-south-1/],
     ] as const)
@@ -90,6 +99,15 @@ describe("openCatalog() with selectInstanceType()", () => {
     });
     assert.equal(made.name, "e2-custom-2-12288");
     assert.equal(pricePerHour.toFixed(5), "0.08260");
+  });
+
+  it("takes dedicated tenancy of AWS at the on-demand price, but not of types that are not sold so", () => {
+    const dedicated = chosen("aws", "us-east-1", { launchTypes: ["dedicated"] });
+    assert.deepEqual([dedicated.type.name, dedicated.pricePerHour], ["t3a.small", 0.0238]);
+    assert.equal(type("aws", "us-east-1", "t2.small").pricePerHour["dedicated"], undefined);
+    assert.throws(() => chosen("gce", "us-central1", { launchTypes: ["dedicated"] }), {
+      code: "NO_INSTANCE_TYPE_FITS",
+    });
   });
 
   it("takes spot prices where there are some", () => {

@@ -36,7 +36,12 @@ const burstPrices: Readonly<Record<string, number>> = { t2: 0.05, t3: 0.05, t3a:
 
 /** The regions of a cloud. @throws {InstanceTypeError} `CATALOG_UNKNOWN` */
 export function catalogRegions(cloud: string): readonly string[] {
-  if (!catalogClouds.includes(cloud)) throw unknown("cloud", cloud, catalogClouds);
+  if (!catalogClouds.includes(cloud)) {
+    const near = nearest(cloud, catalogClouds);
+    const remedy =
+      near === undefined ? `It has ${catalogClouds.join(", ")}` : `Did you mean ${near}?`;
+    throw unknown("cloud", cloud, remedy);
+  }
   const files = readdirSync(path.join(dataFolder, cloud, "regions"));
   return files.map((file) => path.basename(file, ".tsv")).sort();
 }
@@ -59,22 +64,56 @@ export function openCatalog(
   region: string,
   { priceFile }: OpenCatalogOptions = {},
 ): Catalog {
-  if (priceFile === undefined) return readCatalog(cloud, regionName(cloud, region));
   const name = findRegion(cloud, region);
+  if (priceFile === undefined) {
+    if (name === undefined) throw unknownRegion(cloud, region);
+    const list = readCatalog(cloud, name);
+    return { ...list, types: withDedicated(cloud, list.types) };
+  }
   const prices = readPriceFile(priceFile, [region, ...(name === undefined ? [] : [name])]);
   const { isWhole } = prices;
-  const list =
-    name === undefined && isWhole
-      ? { cloud, region, isSpotEstimated: false, types: [], families: [] }
-      : readCatalog(cloud, name ?? regionName(cloud, region));
-  const { pricesOf } = { pricesOf: undefined, ...list };
+  const list = name === undefined ? withoutPrices(cloud, region) : readCatalog(cloud, name);
+  const { types, families } = withPrices(list, prices);
   return {
     ...list,
-    ...withPrices(list, prices),
+    types: withDedicated(cloud, types.filter(isOnOffer)),
+    families,
     isSpotEstimated: !isWhole && list.isSpotEstimated,
-    pricesOf: isWhole ? undefined : pricesOf,
+    pricesOf: isWhole ? undefined : list.pricesOf,
     priceFile,
   };
+}
+
+function isOnOffer({ pricePerHour }: OfferedInstanceType): boolean {
+  return Object.keys(pricePerHour).length > 0;
+}
+
+/**
+ * The types of a region that the built-in list has no prices of: what it knows of each type counts for those that a price file
+ * names.
+ */
+function withoutPrices(cloud: string, region: string): Catalog {
+  const prefix = readCloudFacts(cloud).typePrefix ?? "";
+  const types = dataLines(path.join(dataFolder, cloud, "types.tsv")).map((line) =>
+    offered(readTypeRow(line, prefix), {}, cloud),
+  );
+  return { cloud, region, pricesOf: undefined, isSpotEstimated: false, types, families: [] };
+}
+
+/**
+ * EC2's types with a price for dedicated tenancy. The list has none: it is the on-demand price, unless a price file has another
+ * one, where 0 takes it from the offer. T1 and T2 cannot be had so.
+ */
+function withDedicated(
+  cloud: string,
+  types: readonly OfferedInstanceType[],
+): readonly OfferedInstanceType[] {
+  if (cloud !== "aws") return types;
+  return types.map((type) => {
+    const { dedicated = type.pricePerHour["on-demand"] ?? 0, ...others } = type.pricePerHour;
+    const isSold = dedicated > 0 && !/^t[12]\./.test(type.name);
+    return { ...type, pricePerHour: { ...others, ...(isSold && { dedicated }) } };
+  });
 }
 
 function readCatalog(cloud: string, name: string): Catalog {
@@ -100,12 +139,6 @@ function readCatalog(cloud: string, name: string): Catalog {
   };
 }
 
-function regionName(cloud: string, region: string): string {
-  const name = findRegion(cloud, region);
-  if (name !== undefined) return name;
-  throw unknown(`region of ${cloud}`, region, catalogRegions(cloud));
-}
-
 /** The region of the list that a name stands for, if there is one. */
 function findRegion(cloud: string, region: string): string | undefined {
   const name = region.toLowerCase().replaceAll(" ", "");
@@ -113,12 +146,22 @@ function findRegion(cloud: string, region: string): string | undefined {
   return catalogRegions(cloud).find((each) => each === ofZone);
 }
 
-function unknown(what: string, name: string, known: readonly string[]): InstanceTypeError {
-  const near = nearest(name, known);
+function unknownRegion(cloud: string, region: string): InstanceTypeError {
+  const known = catalogRegions(cloud);
+  const near = nearest(region, known);
+  const first = near === undefined ? `It has ${known.join(", ")}.` : `Did you mean ${near}?`;
+  return unknown(
+    `region of ${cloud}`,
+    region,
+    `${first} For another region, give --instance-data-path with a file of its prices (docs/instance-selection.md)`,
+  );
+}
+
+function unknown(what: string, name: string, remedy: string): InstanceTypeError {
   return new InstanceTypeError(
     "CATALOG_UNKNOWN",
     `Cannot find prices: the built-in list has no ${what} "${name.slice(0, 64)}"`,
-    { remedy: near === undefined ? `It has ${known.join(", ")}` : `Did you mean ${near}?` },
+    { remedy },
   );
 }
 

@@ -74,6 +74,31 @@ describe("openCatalog() with a price file", () => {
     assert.equal(open({ "cn-north-1": [entry] }, "cn-north-1").types.length, 1);
   });
 
+  it("knows the types of such a region, and has those on offer that the file has a price of", () => {
+    const arm = { instanceType: "t4g.small", cpu: 2, memory: 2, price: 0.03 };
+    const [type, ...others] = open({ "cn-north-1": [arm] }, "cn-north-1").types;
+    assert.deepEqual([type?.architecture, type?.burst?.baselineCpuMilli], ["arm64", 400]);
+    assert.deepEqual(others, []);
+    const prices = { "m5.large": { price: 0.12 }, "t4g.small": null };
+    const catalog = open({ "ap-east-2": prices }, "ap-east-2");
+    assert.deepEqual(
+      catalog.types.map(({ name, cpuMilli, pricePerHour }) => [name, cpuMilli, pricePerHour]),
+      [["m5.large", 2000, { "on-demand": 0.12, dedicated: 0.12 }]],
+    );
+    assert.deepEqual([catalog.region, catalog.pricesOf], ["ap-east-2", undefined]);
+  });
+
+  it("has prices of dedicated tenancy, where 0 takes a type from that offer", () => {
+    const prices = {
+      "m5.large": { price: 0.1, dedicatedPrice: 0.11 },
+      "m5.xlarge": { price: 0.2, dedicatedPrice: 0 },
+    };
+    const { types } = open({ "us-east-1": prices });
+    const of = (name: string) => types.find((each) => each.name === name)?.pricePerHour;
+    assert.deepEqual(of("m5.large"), { "on-demand": 0.1, dedicated: 0.11 });
+    assert.deepEqual(of("m5.xlarge"), { "on-demand": 0.2 });
+  });
+
   const bad: readonly (readonly [
     what: string,
     content: unknown,

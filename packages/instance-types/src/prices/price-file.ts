@@ -20,6 +20,7 @@ const decodeType = object(
     instanceType: string,
     price,
     spotPrice: optional(price),
+    dedicatedPrice: optional(price),
     cpu: between(number, 0.001, 10_000),
     memory: between(number, 0.001, 1_000_000),
     gpu: optional(between(integer, 0, 1000)),
@@ -39,6 +40,7 @@ const decodePrices = map(
       {
         price: optional(price),
         spotPrice: optional(price),
+        dedicatedPrice: optional(price),
         pricePerCPU: optional(price),
         pricePerGBOfMemory: optional(price),
       },
@@ -176,14 +178,16 @@ function changed(known: PricedTypes, { file, region, content }: RegionPrices): P
   });
 }
 
-/** A price of 0 means that the type is not on offer, as with the original. */
+/** A price of 0 means that the type is not on offer, as with the original; it is kept for dedicated tenancy, whose price has a default. */
 function pricesOf(entry: {
   readonly price?: number | undefined;
   readonly spotPrice?: number | undefined;
+  readonly dedicatedPrice?: number | undefined;
 }): OfferedInstanceType["pricePerHour"] {
   return {
     ...((entry.price ?? 0) > 0 && { "on-demand": entry.price }),
     ...((entry.spotPrice ?? 0) > 0 && { spot: entry.spotPrice }),
+    ...(entry.dedicatedPrice !== undefined && { dedicated: entry.dedicatedPrice }),
   };
 }
 

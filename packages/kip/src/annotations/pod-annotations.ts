@@ -20,7 +20,7 @@ export const podAnnotations = {
       text.length >= 2 && text.length <= maxGlobLength && !/\s|^t1\./.test(text) ? text : undefined,
     {
       meaning:
-        "a type, which is taken whatever the pod asks for, or a pattern such as `t3.*`: the cheapest that matches and fits. Types `mac…` of AWS are launched on dedicated hosts",
+        "a type, which is taken whatever the pod asks for, or a pattern such as `t3.*`: the cheapest that matches and fits. Types `mac…` of AWS need dedicated hosts, which this version does not allocate",
     },
   ),
   "launch-type": annotation(
