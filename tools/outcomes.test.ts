@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { describe, it } from "node:test";
-import { filesToRunAgain, linesOf, withSecondRun, type Outcome } from "./outcomes.ts";
+import { temporaryFolder } from "@kip/testing";
+import { counted, filesToRunAgain, linesOf, withSecondRun, type Outcome } from "./outcomes.ts";
 
 const passed = (file: string, name: string): Outcome => ({
   file,
@@ -53,5 +57,41 @@ describe("outcomes of tests", () => {
       "skipped: 2: slow",
       "failed: a: 1: no answer",
     ]);
+  });
+
+  it("count suites that were skipped, with their reason, and suites that failed by themselves", async () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "some.test.mjs");
+    writeFileSync(
+      file,
+      `import { after, describe, it } from "node:test";
+       describe("skipped suite", { skip: "needs a moon" }, () => { it("unheard", () => {}); });
+       describe("end", () => { after(() => { throw new Error("left something"); }); it("1", () => {}); });
+       describe("body", () => { throw new Error("no table"); });
+       describe("child", () => { it("2", () => { throw new Error("wrong"); }); });
+       describe("good", () => { it("3", () => {}); it("4", { skip: "slow" }, () => {}); });`,
+    );
+    const reporter = path.join(import.meta.dirname, "../e2e/programs/test-lines.ts");
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const { stdout } = spawnSync(process.execPath, [`--test-reporter=${reporter}`, file], { env });
+    const outcomes = stdout
+      .toString()
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line.replace("outcome: ", "")) as Outcome); // by our own reporter
+    assert.deepEqual(
+      linesOf(outcomes, outcomes, folder.path).map((line) => line.replace("some.test.mjs: ", "")),
+      [
+        "skipped: all of skipped suite: needs a moon",
+        "skipped: 4: slow",
+        "failed: end: left something",
+        "failed: body: no table",
+        "failed: 2: wrong",
+      ],
+    );
+    assert.deepEqual(
+      counted(outcomes, "passed").map(({ name }) => name),
+      ["1", "3"],
+    );
   });
 });

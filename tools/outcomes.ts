@@ -1,14 +1,49 @@
 // What the tests of a stage came to, and which files are worth a second run.
 import path from "node:path";
+import type { TestEvent } from "node:test/reporters";
+import { errorText } from "@kip/base";
 
 export interface Outcome {
   readonly file: string;
   readonly name: string;
   readonly result: "passed" | "failed" | "skipped";
-  /** A suite counts for the acceptance list alone. */
+  /**
+   * A suite counts for the acceptance list; among the results only if it was skipped, as its tests are not heard of then, or
+   * failed by itself.
+   */
   readonly type: "test" | "suite";
   /** Why it failed or was skipped. */
   readonly why?: string;
+  /** A suite that failed for its tests alone. */
+  readonly isForItsTests?: true;
+}
+
+/** What an event of node:test says of a test or suite that has ended; undefined for other events. */
+export function outcomeOf(event: TestEvent): Outcome | undefined {
+  if (event.type !== "test:pass" && event.type !== "test:fail") return undefined;
+  const { name, file = "", skip, todo, details } = event.data;
+  const base = { name, file, type: details.type === "suite" ? "suite" : "test" } as const;
+  if (event.type === "test:fail") {
+    const { error } = event.data.details;
+    const isForItsTests = "failureType" in error && error.failureType === "subtestsFailed";
+    const why = errorText(error.cause ?? error);
+    return { ...base, result: "failed", why, ...(isForItsTests && { isForItsTests }) };
+  }
+  const why = skip ?? todo;
+  return why === undefined
+    ? { ...base, result: "passed" }
+    : { ...base, result: "skipped", why: String(why) };
+}
+
+/** Those with this result that the closing lines name and count. */
+export function counted(
+  outcomes: readonly Outcome[],
+  wanted: Outcome["result"],
+): readonly Outcome[] {
+  return outcomes.filter(
+    ({ type, result, isForItsTests }) =>
+      result === wanted && (type === "test" || (result !== "passed" && isForItsTests !== true)),
+  );
 }
 
 /** More failed files than this are not an accident. */
@@ -33,21 +68,21 @@ export function withSecondRun(
   return [...first.filter(({ file }) => !files.has(file)), ...second];
 }
 
-/** A line for each test that was skipped or failed, and for each that failed at first. */
+/** A line for each test or whole suite that was skipped or failed, and for each that failed at first. */
 export function linesOf(
   first: readonly Outcome[],
   last: readonly Outcome[],
   root: string,
 ): readonly string[] {
-  const of = (outcomes: readonly Outcome[], wanted: Outcome["result"]): readonly Outcome[] =>
-    outcomes.filter(({ type, result }) => type === "test" && result === wanted);
   const where = ({ file, name, why }: Outcome): string =>
     `${path.relative(root, file)}: ${name}: ${why}`;
-  const failed = of(last, "failed");
+  const failed = counted(last, "failed");
   const isStillFailed = (file: string): boolean => failed.some((other) => other.file === file);
-  const unsteady = of(first, "failed").filter(({ file }) => !isStillFailed(file));
+  const unsteady = counted(first, "failed").filter(({ file }) => !isStillFailed(file));
   return [
-    ...of(last, "skipped").map(({ name, why }) => `skipped: ${name}: ${why}`),
+    ...counted(last, "skipped").map(
+      ({ type, name, why }) => `skipped: ${type === "suite" ? "all of " : ""}${name}: ${why}`,
+    ),
     ...unsteady.map((outcome) => `passed only when run again: ${where(outcome)}`),
     ...failed.map((outcome) => `failed: ${where(outcome)}`),
   ];

@@ -8,15 +8,21 @@ import { globSync, mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import path from "node:path";
 import { run } from "node:test";
-import { spec } from "node:test/reporters";
+import { spec, type TestEvent } from "node:test/reporters";
 import { PassThrough } from "node:stream";
-import { errorText } from "@kip/base";
 import { findRelease, obtainBinaries } from "@kip/control-plane";
 import { endSharedControlPlane, obtainHelm, openTestRun } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile } from "./acceptance.ts";
-import { filesToRunAgain, linesOf, withSecondRun, type Outcome } from "./outcomes.ts";
+import {
+  counted,
+  filesToRunAgain,
+  linesOf,
+  outcomeOf,
+  withSecondRun,
+  type Outcome,
+} from "./outcomes.ts";
 
 const patterns: Record<string, readonly string[]> = {
   unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts"],
@@ -77,7 +83,7 @@ const isWhole =
   (stages.includes("acceptance") || (stages.includes("unit") && stages.includes("integration")));
 const isAccepted = !isWhole || closeAcceptance(outcomes);
 const [passed, failed, skipped] = (["passed", "failed", "skipped"] as const).map(
-  (result) => outcomes.filter((o) => o.type === "test" && o.result === result).length,
+  (result) => counted(outcomes, result).length,
 );
 console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 process.exitCode = failed !== 0 || passed === 0 || !isAccepted ? 1 : 0;
@@ -141,17 +147,12 @@ async function runFiles(stageName: string, files: readonly string[]): Promise<re
     timeout: stageName === "e2e" ? e2eFileLimitMs : 180_000,
     execArgv: ["--import", path.join(import.meta.dirname, "end-of-file.ts")],
   });
-  stream.on("test:pass", ({ name, file = "", skip, todo, details }) => {
-    const type = details.type === "suite" ? "suite" : "test";
-    const why = skip ?? todo;
-    if (why === undefined) found.push({ name, file, type, result: "passed" });
-    else found.push({ name, file, type, result: "skipped", why: String(why) });
-  });
-  stream.on("test:fail", ({ name, file = "", details }) => {
-    const type = details.type === "suite" ? "suite" : "test";
-    const why = errorText(details.error.cause ?? details.error);
-    found.push({ name, file, type, result: "failed", why });
-  });
+  const take = (event: TestEvent): void => {
+    const outcome = outcomeOf(event);
+    if (outcome) found.push(outcome);
+  };
+  stream.on("test:pass", (data) => take({ type: "test:pass", data }));
+  stream.on("test:fail", (data) => take({ type: "test:fail", data }));
   const output = stream.compose(spec).pipe(new PassThrough());
   for await (const chunk of output) process.stdout.write(chunk as Buffer);
   return found;
