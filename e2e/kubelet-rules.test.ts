@@ -130,6 +130,11 @@ describe("a kubelet's rules", () => {
         { resourceClaims: [{ name: "device", resourceClaimName: "device" }] },
         "PodFeatureUnsupported",
       ],
+      [
+        "persistent",
+        { volumes: [{ name: "data", persistentVolumeClaim: { claimName: "data" } }] },
+        "PodFeatureUnsupported",
+      ],
     ];
     const metadata = { name: "boxed" };
     const boxed = { apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", metadata, handler: "kata" };
@@ -154,8 +159,13 @@ describe("a kubelet's rules", () => {
       const events = await kube.ok("events", "--for", `pod/${name}`);
       assert.ok(events.includes(`Warning   ${reason} `), events);
     }
+    const message = "jsonpath={.status.message}";
+    assert.equal(
+      await kube.ok("get", "pod", "persistent", "-o", message),
+      "Pod was rejected: spec.volumes[0].persistentVolumeClaim: Forbidden: PersistentVolumeClaims are not supported yet; use emptyDir, hostPath, configMap, secret, downwardAPI, image or projected volumes",
+    );
     const cells = await kube.ok("get", "cells", "-o", "jsonpath={.items[*].spec.podRef.name}");
-    assert.doesNotMatch(cells, /windows|sysctl|large|armored|boxed|claimed/);
+    assert.doesNotMatch(cells, /windows|sysctl|large|armored|boxed|claimed|persistent/);
     await kube.ok("delete", "pod", ...refused.map(([name]) => name));
   });
 

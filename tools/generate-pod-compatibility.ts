@@ -34,7 +34,7 @@ function pageText(): string {
     "",
     "What each field of a pod's `spec` means on a cell. None is ignored without a word: a field that is not in this table fails a test.",
     "A pod with a refused field is `Failed` at once, as a kubelet's admission has it: `status.reason` is the reason here,",
-    "`status.message` names the path of the field, and there is an event. The page is by type, as the",
+    "`status.message` names the path of the field, and there is an event. A hook that is refused fails for itself. The page is by type, as the",
     "[API reference](https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#podspec-v1-core) is; types whose fields are all",
     "read by others than nodes are left out.",
     "",

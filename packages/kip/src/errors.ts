@@ -27,9 +27,7 @@ export type ProviderErrorCode =
   /** Every machine that fits a pod costs more than its annotation allows. */
   | "PRICE_ABOVE_LIMIT"
   /** A pool of standby cells asks for a machine that there is none of. */
-  | "STANDBY_POOL_INVALID"
-  /** A pod has volumes of a kind that cells cannot have. */
-  | "VOLUME_UNSUPPORTED";
+  | "STANDBY_POOL_INVALID";
 
 /** Why the provider cannot run a pod, reach its cell, or start. */
 export class ProviderError extends CodedError<ProviderErrorCode> {

@@ -1,6 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { podFields } from "../pod-fields/pod-fields.ts";
-import { unsupported } from "../pod-fields/field-decision.ts";
+import { unsupported, type FieldDecision } from "../pod-fields/field-decision.ts";
+import { otherVolume } from "../pod-fields/volume-fields.ts";
 import type { Rejection } from "./rejection.ts";
 
 /** Refuses a pod with a field, or with a value of one, that cells do not have. The message begins with its path. */
@@ -26,7 +27,7 @@ function firstProblem(value: unknown, { type, path, pod }: Place): string | unde
     return undefined;
   }
   if (!isRecord(value)) return undefined;
-  for (const [field, decision] of Object.entries(podFields[type] ?? {})) {
+  for (const [field, decision] of decisions(type, value)) {
     const own = value[field];
     const place = `${path}.${field}`;
     if (isUnset(own)) continue;
@@ -37,6 +38,23 @@ function firstProblem(value: unknown, { type, path, pod }: Place): string | unde
     if (problem !== undefined) return problem;
   }
   return undefined;
+}
+
+/**
+ * What the fields of a type mean. Those of a volume that are not in the table are kinds of a later Kubernetes: without their
+ * decision the volume would be an empty directory.
+ */
+function decisions(
+  type: string,
+  value: Readonly<Record<string, unknown>>,
+): readonly (readonly [field: string, FieldDecision])[] {
+  const known = podFields[type] ?? {};
+  const later =
+    type === "Volume" ? Object.keys(value).filter((field) => !Object.hasOwn(known, field)) : [];
+  return [
+    ...Object.entries(known),
+    ...later.map((field): readonly [string, FieldDecision] => [field, otherVolume]),
+  ];
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

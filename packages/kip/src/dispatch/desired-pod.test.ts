@@ -3,36 +3,7 @@ import { describe, it } from "node:test";
 import { decodeDesiredPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
-import { desiredPod, unsupportedVolumes } from "./desired-pod.ts";
-
-describe("unsupportedVolumes()", () => {
-  it("CVE-2024-10220, CVE-2025-1767: has no volume that clones a repository, beside whatever else", () => {
-    const gitRepo = { repository: "https://example.com/x.git", directory: "../.git/hooks" };
-    const volumes = [
-      { name: "code", gitRepo },
-      { name: "both", emptyDir: {}, gitRepo },
-      { name: "data", emptyDir: {} },
-    ];
-    const pod = { spec: { volumes } } as unknown as Pod; // all that is looked at
-    assert.deepEqual(unsupportedVolumes(pod), ["code (gitRepo)", "both (gitRepo)"]);
-  });
-
-  it("has no other volume in the place of a claim, a share or a kind that it does not know", () => {
-    const volumes = [
-      { name: "claim", persistentVolumeClaim: { claimName: "data" } },
-      { name: "ephemeral", ephemeral: {} },
-      { name: "share", nfs: { server: "192.0.2.1", path: "/" } },
-      { name: "later", kindOfLater: {} },
-    ];
-    const pod = { spec: { volumes } } as unknown as Pod; // all that is looked at
-    assert.deepEqual(unsupportedVolumes(pod), [
-      "claim (persistentVolumeClaim)",
-      "ephemeral (ephemeral)",
-      "share (nfs)",
-      "later (kindOfLater)",
-    ]);
-  });
-});
+import { desiredPod } from "./desired-pod.ts";
 
 describe("desiredPod()", () => {
   const context = {

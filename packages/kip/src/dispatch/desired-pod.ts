@@ -18,7 +18,6 @@ import { desiredContainer, pullPolicy } from "./desired-container.ts";
 import { diskBytes, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
 import { desiredHugePages } from "./huge-pages.ts";
 import { desiredHostPorts } from "./host-ports.ts";
-import { podFields } from "../pod-fields/pod-fields.ts";
 import { etcHosts, kernelHostname } from "./pod-network-files.ts";
 import { mergeRegistries } from "./registries.ts";
 import { resourceAmounts } from "./resource-amounts.ts";
@@ -198,13 +197,4 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
 function imageVolume(name: string, source: NonNullable<Volume["image"]>): DesiredVolume {
   const { reference: image = "", pullPolicy: imagePullPolicy } = source;
   return { name, kind: "image", image, imagePullPolicy: pullPolicy({ image, imagePullPolicy }) };
-}
-
-/** The volumes whose kind is not supported, with the kind: `data (nfs)`. */
-export function unsupportedVolumes(pod: Pod): readonly string[] {
-  return (pod.spec.volumes ?? []).flatMap((volume) => {
-    const sources = Object.keys(volume).filter((key) => key !== "name");
-    const unsupported = sources.filter((key) => podFields["Volume"]?.[key]?.kind !== "works");
-    return unsupported.map((kind) => `${volume.name} (${kind})`);
-  });
 }

@@ -1,6 +1,6 @@
 import {
   differs,
-  refusedAs,
+  refused,
   works,
   type FieldDecision,
   type FieldDecisions,
@@ -29,11 +29,13 @@ const files = {
   keys: `${resolved.certificates}: refuses another type`,
 } as const;
 
-const otherKind = refusedAs(
-  "VolumeUnsupported",
-  "The pod waits: use emptyDir, hostPath, configMap, secret, downwardAPI or projected volumes.",
-);
-const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
+const instead =
+  "use emptyDir, hostPath, configMap, secret, downwardAPI, image or projected volumes";
+
+/** Refused, also as a kind that only a later Kubernetes has. */
+export const otherVolume = refused(`cells do not have volumes of this kind; ${instead}`);
+const claim = refused(`PersistentVolumeClaims are not supported yet; ${instead}`);
+const otherVolumes: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
   [
     "awsElasticBlockStore",
     "azureDisk",
@@ -41,16 +43,13 @@ const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
     "cephfs",
     "cinder",
     "csi",
-    "ephemeral",
     "fc",
     "flexVolume",
     "flocker",
     "gcePersistentDisk",
-    "gitRepo",
     "glusterfs",
     "iscsi",
     "nfs",
-    "persistentVolumeClaim",
     "photonPersistentDisk",
     "portworxVolume",
     "quobyte",
@@ -58,19 +57,24 @@ const otherKinds: Readonly<Record<string, FieldDecision>> = Object.fromEntries(
     "scaleIO",
     "storageos",
     "vsphereVolume",
-  ].map((kind) => [kind, otherKind]),
+  ].map((kind) => [kind, otherVolume]),
 );
 
 /** Fields of volumes and of their mounts. */
 export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
   Volume: {
-    ...otherKinds,
+    ...otherVolumes,
     configMap: works(inside, "ConfigMapVolumeSource"),
     downwardAPI: works(inside, "DownwardAPIVolumeSource"),
     emptyDir: works(volumeMapping, "EmptyDirVolumeSource"),
+    ephemeral: claim,
+    gitRepo: refused(
+      "cells do not have volumes of this kind; let an init container clone into an emptyDir volume",
+    ),
     hostPath: works(inside, "HostPathVolumeSource"),
     image: works(imageVolumes, "ImageVolumeSource"),
     name: works(volumeMapping),
+    persistentVolumeClaim: claim,
     projected: works(inside, "ProjectedVolumeSource"),
     secret: works(inside, "SecretVolumeSource"),
   },

@@ -1,5 +1,4 @@
 import { wireTime } from "@kip/k8s-client";
-import { unsupportedVolumes } from "../../dispatch/desired-pod.ts";
 import { checkPodSize } from "../../dispatch/document-size.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
@@ -20,8 +19,6 @@ export async function createCell(
   const { state, change } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const { pod } = resolved;
-  const volumes = unsupportedVolumes(pod);
-  if (volumes.length > 0) throw volumesUnsupported(volumes);
   checkPodSize(resolved, await readSeccompProfiles(pod, tools.settings().seccompProfileRoot));
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);
@@ -96,12 +93,4 @@ function takeOver({ clock }: CellTools, { state }: CellContext): CellChange<"end
   if (podEnd) return { kind: "ended", podEnd };
   const lists = afterLoss(pod, status, containers);
   return { kind: "carried", ...carriedContainers(pod, lists) };
-}
-
-function volumesUnsupported(volumes: readonly string[]): ProviderError {
-  return new ProviderError(
-    "VOLUME_UNSUPPORTED",
-    `Cannot give the pod its volumes ${volumes.join(", ")}: this kind is not supported`,
-    { remedy: "Use emptyDir, hostPath, configMap, secret, downwardAPI or projected volumes" },
-  );
 }
