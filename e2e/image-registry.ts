@@ -25,7 +25,10 @@ interface SettingsFile {
 /** Writes the settings of the tests' cluster, once for all its files. @returns the file for `kip up --settings` */
 export async function writeSettings(folder: string): Promise<string> {
   const file = path.join(folder, "settings.yaml");
-  const kubelet = { seccompProfileRoot: path.join(folder, "seccomp") };
+  const kubelet = {
+    seccompProfileRoot: path.join(folder, "seccomp"),
+    allowedUnsafeSysctls: ["kernel.sem", "net.core.*"],
+  };
   // Of one type alone, so that pods show that it was chosen.
   const cells = { extendedResources: { "local.small": { "example.com/card": 2 } } };
   const isThere =

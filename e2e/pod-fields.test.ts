@@ -114,7 +114,7 @@ const questions: Readonly<Record<string, string>> = {
   resolver: "grep -v '^#' /etc/resolv.conf | sort",
   name: "hostname",
   sysctl:
-    "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced | tr '\\t' ' '",
+    "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced /proc/sys/net/core/somaxconn /proc/sys/kernel/sem | tr '\\t' ' '",
   neighbours: "ps | grep -c '[s]leep 4321'",
   own: "cat /v/scratch/fields/shop/here",
   config: "stat -L -c %a /v/config/colour; cat /v/config/colour",
@@ -175,6 +175,8 @@ const fields = {
       sysctls: [
         { name: "net.ipv4.ip_unprivileged_port_start", value: "80" },
         { name: "kernel.shm_rmid_forced", value: "1" },
+        { name: "net.core.somaxconn", value: "1234" },
+        { name: "kernel/sem", value: "250 32000 100 200" },
       ],
     },
     volumes: [...volumes, { name: "tmp", emptyDir: { medium: "Memory" } }],
@@ -259,7 +261,7 @@ describe("fields of a pod, seen from inside", () => {
         hosts: "192.0.2.7 alias.example other.example",
         resolver: "nameserver 192.0.2.53\noptions ndots:3 edns0\nsearch example.org",
         name: "front",
-        sysctl: "80\n0 2147483647\n1",
+        sysctl: "80\n0 2147483647\n1\n1234\n250 32000 100 200",
         neighbours: "1",
         own: "written",
         config: "440\nblue",

@@ -49,6 +49,8 @@ export interface KipProviderOptions {
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
+  /** The kubelet's setting of this name, as it is now. @default none */
+  readonly allowedUnsafeSysctls?: (() => readonly string[]) | undefined;
   /** Counts the events of pods. */
   readonly metrics: Pick<KipMetrics, "event">;
   readonly clock: Clock;
@@ -156,11 +158,13 @@ export class KipProvider implements PodProvider {
     const { capacity, allocatable = capacity, labels: own = {} } = this.#nodeFacts;
     const otherPods = (): readonly Pod[] =>
       this.#admittedPods().filter((each) => each.metadata.uid !== uid);
+    const allowedUnsafeSysctls = this.#options.allowedUnsafeSysctls?.();
     const seen = this.#callbacks?.nodeLabels?.();
     let labels = seen ?? own;
     const judge = () => {
       const mostOtherPods = this.#workers.size + this.#admitted.size;
-      return admitPod(pod, { labels, allocatable, otherPods, mostOtherPods });
+      const context = { labels, allocatable, otherPods, mostOtherPods, allowedUnsafeSysctls };
+      return admitPod(pod, context);
     };
     let rejection = judge();
     if (rejection?.reason === "NodeAffinity" || (!seen && !rejection && selectsNode(pod))) {

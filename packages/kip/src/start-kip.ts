@@ -203,6 +203,7 @@ function createProvider(
     archive,
     limits,
     nodeFacts: opened.nodeFacts,
+    allowedUnsafeSysctls: () => opened.settings.current.allowedUnsafeSysctls,
     metrics,
     clock,
     logger,

@@ -134,13 +134,35 @@ describe("admitPod()", () => {
   it("refuses sysctls of a namespace that the pod shares with its node", () => {
     assert.equal(
       sysctl("net.ipv4.tcp_syncookies", { hostNetwork: true }),
-      'SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled',
+      'SysctlForbidden: forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled',
     );
     assert.equal(
       sysctl("kernel.shm_rmid_forced", { hostIPC: true }),
-      'SysctlForbidden: forbidden sysctl: "kernel.shm_rmid_forced" not allowed with host ipc enabled',
+      'SysctlForbidden: forbidden sysctl: "kernel.shm_rmid_forced" not allowed with host IPC enabled',
     );
     assert.equal(sysctl("kernel.shm_rmid_forced", { hostNetwork: true }), undefined);
+  });
+
+  it("takes sysctls that the node's settings allow, if the pod has their namespace for itself", () => {
+    const allowedUnsafeSysctls = ["kernel.msg*", "kernel.sem", "net/core/*", "fs.mqueue.msg_max"];
+    const reject = (name: string, spec: Partial<PodSpec> = {}): string | undefined => {
+      const sysctls = [{ name: "net.ipv4.tcp_rmem", value: "1" }].concat({ name, value: "1" });
+      const securityContext = { sysctls: spec.hostNetwork === true ? sysctls.slice(1) : sysctls };
+      const pod = podWith({ spec: { ...spec, securityContext } });
+      return admitPod(pod, { ...context, allowedUnsafeSysctls })?.message;
+    };
+    for (const name of ["kernel.msgmax", "kernel.sem", "net.core.somaxconn", "net/core/x.1/y"])
+      assert.equal(reject(name), undefined, name);
+    for (const name of ["kernel.shmmax", "kernel.sem2", "net.corex", "fs.mqueue.msg_max_x"])
+      assert.equal(reject(name), `forbidden sysctl: "${name}" not allowlisted`);
+    for (const name of ["kernel.msgmax", "kernel.sem", "fs.mqueue.msg_max"]) {
+      const words = `forbidden sysctl: "${name}" not allowed with host IPC enabled`;
+      assert.equal(reject(name, { hostIPC: true }), words);
+      assert.equal(reject(name, { hostNetwork: true }), undefined);
+    }
+    const words = 'forbidden sysctl: "net.core.somaxconn" not allowed with host Net enabled';
+    assert.equal(reject("net/core/somaxconn", { hostNetwork: true }), words);
+    assert.equal(reject("net.core.somaxconn", { hostIPC: true }), undefined);
   });
 
   it("refuses more than the node offers, whatever other pods use", () => {

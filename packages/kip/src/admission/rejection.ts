@@ -16,6 +16,8 @@ export interface AdmissionContext {
   readonly otherPods: () => readonly Pod[];
   /** A number that those do not exceed: to list thousands of them for each pod takes long. @default Infinity */
   readonly mostOtherPods?: number | undefined;
+  /** Sysctls besides the safe ones that pods may have: names, or beginnings with an asterisk. @default none */
+  readonly allowedUnsafeSysctls?: readonly string[] | undefined;
 }
 
 /** One of the checks of admission. Pure; undefined means that nothing speaks against the pod. */

@@ -1,5 +1,5 @@
 import type { Pod } from "@kip/k8s-types";
-import type { Rejection } from "./rejection.ts";
+import type { AdmissionCheck } from "./rejection.ts";
 
 /**
  * Sysctls that belong to a namespace of the pod and cannot harm other pods, as in Kubernetes 1.34.
@@ -21,25 +21,69 @@ const safe: ReadonlySet<string> = new Set([
   "net.ipv4.tcp_wmem",
 ]);
 
-/** Refuses sysctls that are not safe, and those of a namespace that the pod shares with its node. In the kubelet's words. */
-export function rejectSysctls({ spec }: Pod): Rejection | undefined {
+/** What the kernel has of a namespace's own, as in Kubernetes 1.34; also the beginnings of names that patterns may have. */
+const ipc: ReadonlySet<string> = new Set([
+  "kernel.msg",
+  "kernel.msgmax",
+  "kernel.msgmnb",
+  "kernel.msgmni",
+  "kernel.sem",
+  "kernel.shm",
+  "kernel.shm_rmid_forced",
+  "kernel.shmall",
+  "kernel.shmmax",
+  "kernel.shmmni",
+]);
+
+/** The form that a kubelet takes: a name, or its beginning and an asterisk; parts with dots or slashes between them. */
+const patternForm = /^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$/;
+
+/**
+ * Why a kubelet refuses this entry of its `allowedUnsafeSysctls`; undefined if it takes it.
+ *
+ * @param pattern the name of a sysctl, or its beginning and an asterisk, for example `net.ipv4.conf.*`
+ */
+export function sysctlPatternProblem(pattern: string): string | undefined {
+  if (pattern.length > 253 || !patternForm.test(pattern))
+    return "is not the name of a sysctl, or its beginning with an asterisk at the end";
+  return namespaceOf(withDots(pattern).replace(/\*$/, "")) === undefined
+    ? "is not known to be namespaced"
+    : undefined;
+}
+
+/**
+ * Refuses sysctls that are neither safe nor allowed by the node's settings, and those of a namespace that the pod shares with
+ * its node. In the kubelet's words.
+ */
+export const rejectSysctls: AdmissionCheck = ({ spec }, { allowedUnsafeSysctls = [] }) => {
   for (const { name } of spec.securityContext?.sysctls ?? []) {
-    const problem = sysctlProblem(withDots(name), spec);
+    const problem = sysctlProblem(withDots(name), spec, allowedUnsafeSysctls);
     if (problem !== undefined)
       return { reason: "SysctlForbidden", message: `forbidden sysctl: ${problem}` };
   }
   return undefined;
-}
+};
 
 function sysctlProblem(
   name: string,
   { hostNetwork, hostIPC }: Pick<Pod["spec"], "hostNetwork" | "hostIPC">,
+  allowed: readonly string[],
 ): string | undefined {
-  if (!safe.has(name)) return `"${name}" not allowlisted`;
-  if (name.startsWith("net.")) {
-    return hostNetwork === true ? `"${name}" not allowed with host net enabled` : undefined;
-  }
-  return hostIPC === true ? `"${name}" not allowed with host ipc enabled` : undefined;
+  const rule = safe.has(name) ? name : allowed.map(withDots).find((each) => covers(each, name));
+  if (rule === undefined) return `"${name}" not allowlisted`;
+  const namespace = namespaceOf(rule.replace(/\*$/, ""));
+  const isShared = namespace === "Net" ? hostNetwork === true : hostIPC === true;
+  return isShared ? `"${name}" not allowed with host ${namespace} enabled` : undefined;
+}
+
+function covers(pattern: string, name: string): boolean {
+  return pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}
+
+/** The namespace of a sysctl, or of all those that begin so; as the kubelet's messages have it. */
+function namespaceOf(name: string): "IPC" | "Net" | undefined {
+  if (name.startsWith("net.")) return "Net";
+  return ipc.has(name) || name.startsWith("fs.mqueue.") ? "IPC" : undefined;
 }
 
 /**

@@ -89,6 +89,7 @@ const samples: Readonly<Record<string, object>> = {
   "kubelet.containerLogMaxSize": { kubelet: { containerLogMaxSize: "1Mi" } },
   "kubelet.containerLogMaxFiles": { kubelet: { containerLogMaxFiles: 2 } },
   "kubelet.seccompProfileRoot": { kubelet: { seccompProfileRoot: "/x" } },
+  "kubelet.allowedUnsafeSysctls": { kubelet: { allowedUnsafeSysctls: ["net.*"] } },
   "registries[].host": registry({}),
   "registries[].endpoint": registry({ endpoint: "https://x.test" }),
   "registries[].insecure": registry({ insecure: true }),
@@ -187,6 +188,29 @@ describe("decodeProviderConfig()", () => {
       code: "CONFIG_INVALID",
       message: 'Cannot use kubelet.seccompProfileRoot: "seccomp" is not an absolute path',
     });
+  });
+
+  it("takes the sysctls that a kubelet would allow, and no others", () => {
+    const problems = (...allowedUnsafeSysctls: readonly string[]) =>
+      problemsOf({ cloud: { local: {} }, kubelet: { allowedUnsafeSysctls } });
+    const taken = ["kernel.msg*", "kernel.shmmax", "kernel.sem", "fs.mqueue.*", "net.*"];
+    assert.deepEqual(problems(...taken, "net/ipv4/conf/eth0.1/forwarding", "net.core.so*"), []);
+    for (const unknown of [
+      "*",
+      "vm.*",
+      "net*",
+      "kernel.shmm*",
+      "kernel.domainname",
+      "vm/swappiness",
+    ])
+      assert.deepEqual(problems(unknown), [
+        `kubelet.allowedUnsafeSysctls[0]: "${unknown}" is not known to be namespaced`,
+      ]);
+    for (const wrong of ["", "net.*.x", "net.ipv4.**", "NET.core", `net.${"a".repeat(250)}`])
+      assert.match(
+        problems("net.*", wrong).join(),
+        /^kubelet\.allowedUnsafeSysctls\[1\]: .* is not the name/,
+      );
   });
 
   it("names the nearest key for an unknown one", () => {

@@ -55,6 +55,8 @@ export interface ProviderConfig {
   readonly capacity: Readonly<Record<string, string>>;
   /** Folder of the profiles of system calls that pods name. @default "/var/lib/kubelet/seccomp", the kubelet's */
   readonly seccompProfileRoot: string;
+  /** Sysctls besides the safe ones that pods may set: names, or beginnings with an asterisk. @default none */
+  readonly allowedUnsafeSysctls: readonly string[];
   readonly nodeLabels: Readonly<Record<string, string>>;
   /** Settings of registries that are sent to cells. */
   readonly registries: readonly DesiredRegistry[];
@@ -161,7 +163,10 @@ function standbyPool(
 
 function nodeSettings(
   kubelet: NonNullable<ProviderDocument["kubelet"]>,
-): Pick<ProviderConfig, "capacity" | "nodeLabels" | "seccompProfileRoot" | "logs"> {
+): Pick<
+  ProviderConfig,
+  "capacity" | "nodeLabels" | "seccompProfileRoot" | "allowedUnsafeSysctls" | "logs"
+> {
   const { cpu, memory, pods, capacity = {} } = kubelet;
   const { containerLogMaxSize: size, containerLogMaxFiles: files } = kubelet;
   const isSet = size !== undefined || files !== undefined;
@@ -169,6 +174,7 @@ function nodeSettings(
     capacity: { ...defined({ cpu, memory, pods }), ...capacity },
     nodeLabels: kubelet.labels ?? {},
     seccompProfileRoot: kubelet.seccompProfileRoot ?? "/var/lib/kubelet/seccomp",
+    allowedUnsafeSysctls: kubelet.allowedUnsafeSysctls ?? [],
     logs: isSet ? { maxFileBytes: bytes(size ?? "10Mi"), maxFiles: files ?? 5 } : undefined,
   };
 }

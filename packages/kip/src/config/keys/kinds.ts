@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { bytes, isCodedError, parseQuantity } from "@kip/base";
+import { sysctlPatternProblem } from "../../admission/sysctls.ts";
 import { Flaw, type Kind } from "./key.ts";
 
 /** Any text. */
@@ -105,6 +106,21 @@ export const absolutePath: Kind<string> = textWhich(
   isAbsolute,
   "/etc/kip/file; the whole path, from / on",
 );
+
+/** What a kubelet allows with `allowedUnsafeSysctls`. */
+export const sysctlPattern: Kind<string> = {
+  ...text,
+  expected: "a sysctl, or the beginning of one with an asterisk at the end",
+  read: (value) => {
+    if (typeof value !== "string") return undefined;
+    const problem = sysctlPatternProblem(value);
+    if (problem === undefined) return value;
+    return new Flaw(
+      `"${value.slice(0, 64)}" ${problem}`,
+      "Write sysctls of kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.*, for example net.core.somaxconn",
+    );
+  },
+};
 
 /** A range of addresses with its prefix length. */
 export const cidr: Kind<string> = textWhich("a range of addresses", isCidr, "10.0.0.0/16");

@@ -1,8 +1,8 @@
 import { cellKeys } from "./cell-keys.ts";
 import { cloudKeys } from "./cloud-keys.ts";
 import { imageKeys, registryKeys } from "./image-keys.ts";
-import { map, section, value } from "./key.ts";
-import { absolutePath, integer, quantity, sizeFrom, text } from "./kinds.ts";
+import { list, map, section, value } from "./key.ts";
+import { absolutePath, integer, quantity, sizeFrom, sysctlPattern, text } from "./kinds.ts";
 
 /** The section `kubelet`. */
 const kubeletKeys = section(
@@ -28,6 +28,11 @@ const kubeletKeys = section(
     seccompProfileRoot: value(absolutePath, {
       meaning: "folder on kip's machine with [profiles of system calls](#profiles-of-system-calls)",
       fallback: "`/var/lib/kubelet/seccomp`",
+    }),
+    allowedUnsafeSysctls: list(value(sysctlPattern), {
+      meaning:
+        "[sysctls](#sysctls) besides the safe ones that pods may set, for example `kernel.msg*` or `net.core.somaxconn`",
+      fallback: "none",
     }),
   },
   { reload: "live" },
