@@ -1,5 +1,4 @@
 import fs from "node:fs/promises";
-import path from "node:path";
 import type { Stats } from "node:fs";
 import { AgentError } from "@kip/agent-api";
 import { createFile, makeFolder, isSystemError } from "@kip/base";
@@ -10,16 +9,16 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
   DirectoryOrCreate: { is: (stat) => stat.isDirectory(), noun: "a directory" },
   File: { is: (stat) => stat.isFile(), noun: "a file" },
   FileOrCreate: { is: (stat) => stat.isFile(), noun: "a file" },
-  Socket: { is: (stat) => stat.isSocket(), noun: "a socket" },
+  Socket: { is: (stat) => stat.isSocket(), noun: "a socket file" },
   CharDevice: { is: (stat) => stat.isCharacterDevice(), noun: "a character device" },
   BlockDevice: { is: (stat) => stat.isBlockDevice(), noun: "a block device" },
 };
 
 /**
  * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so, or where there is no type
- * and nothing at the path.
+ * and nothing at the path. Symbolic links count as what they lead to.
  *
- * @throws {AgentError} code `AGENT_VOLUME_INVALID`
+ * @throws {AgentError} code `AGENT_VOLUME_INVALID`, in the kubelet's words
  */
 export async function checkHostPath(hostPath: string, type: string): Promise<void> {
   if (type === "") {
@@ -27,19 +26,22 @@ export async function checkHostPath(hostPath: string, type: string): Promise<voi
     return;
   }
   const check = checks[type];
-  if (!check) throw failed(`there is no type "${type}"`);
+  if (!check) throw invalid(`${type} is an invalid volume type`);
   const stat = await statOf(hostPath);
-  if (stat) {
-    if (!check.is(stat)) throw failed(`${hostPath} is not ${check.noun}`);
-    return;
-  }
-  if (type === "DirectoryOrCreate") {
+  if (stat === undefined && type === "DirectoryOrCreate")
     await makeFolder(hostPath, 0o755, { recursive: true });
-  } else if (type === "FileOrCreate") {
-    await makeFolder(path.dirname(hostPath), 0o755, { recursive: true });
-    await (await createFile(hostPath, 0o644)).close();
-  } else {
-    throw failed(`${hostPath} is not ${check.noun}`);
+  else if (stat === undefined && type === "FileOrCreate") await makeFile(hostPath);
+  else if (stat === undefined || !check.is(stat))
+    throw invalid(`hostPath type check failed: ${hostPath} is not ${check.noun}`);
+}
+
+/** In a folder that is there, as a kubelet has it. */
+async function makeFile(place: string): Promise<void> {
+  try {
+    await (await createFile(place, 0o644)).close();
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw invalid(`open ${place}: no such file or directory`);
+    throw error;
   }
 }
 
@@ -52,6 +54,6 @@ async function statOf(file: string): Promise<Stats | undefined> {
   }
 }
 
-function failed(reason: string): AgentError {
-  return new AgentError("AGENT_VOLUME_INVALID", `hostPath type check failed: ${reason}`);
+function invalid(message: string): AgentError {
+  return new AgentError("AGENT_VOLUME_INVALID", message);
 }

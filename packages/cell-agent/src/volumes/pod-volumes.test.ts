@@ -59,6 +59,26 @@ describe("makeVolumes() and removeVolumes()", () => {
     assert.equal((await makeVolumes(podOf("newest"), { ...options, hasRun: true })).size, 3);
   });
 
+  it("makes a file of the cell in a folder that a later volume makes, at the next try", async () => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    const options = { directories, mounter: fakeDependencies().mounter };
+    const hostPath = `${folder.path}/data`;
+    const file = `${hostPath}/file`;
+    const pod = desiredPod({
+      volumes: [
+        { name: "file", kind: "hostPath", hostPath: file, hostPathType: "FileOrCreate" },
+        { name: "folder", kind: "hostPath", hostPath, hostPathType: "DirectoryOrCreate" },
+      ],
+    });
+    await assert.rejects(makeVolumes(pod, options), {
+      code: "AGENT_VOLUME_FAILED",
+      message: `MountVolume.SetUp failed for volume "file" : open ${file}: no such file or directory`,
+    });
+    await makeVolumes(pod, options);
+    assert.ok(fs.statSync(file).isFile());
+  });
+
   it("sizes a volume in memory by the machine, the pod's limit and its own, as a kubelet does", async () => {
     using folder = temporaryFolder();
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);

@@ -38,10 +38,11 @@ export interface MakeVolumesOptions {
 
 /**
  * Makes the volumes of the pod. Called again, after a restart of the agent, it makes what is missing, exchanges the files that
- * changed, and touches nothing else.
+ * changed, and touches nothing else. One that fails does not keep the others from being made: a hostPath may need what another
+ * one makes.
  *
  * @returns the directory or file on this machine by volume name; none for images, which each run mounts for itself
- * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words
+ * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words, of the first that failed
  */
 export async function makeVolumes(
   pod: DesiredPod,
@@ -49,13 +50,15 @@ export async function makeVolumes(
 ): Promise<ReadonlyMap<string, string>> {
   const paths = new Map<string, string>();
   if (pod.volumes.some(isOfFiles)) await prepareVolumes(options.directories, options.mounter);
+  const failures: AgentError[] = [];
   for (const volume of pod.volumes.filter(({ kind }) => kind !== "image")) {
     try {
       paths.set(volume.name, await makeVolume(volume, pod, options));
     } catch (error) {
-      throw failedVolume(volume, error);
+      failures.push(failedVolume(volume, error));
     }
   }
+  if (failures[0]) throw failures[0];
   return paths;
 }
 
