@@ -1,5 +1,5 @@
 // The agent with real containers. Needs root on a machine with cgroup v2, crun, conmon, socat and a
-// static busybox, as a cell is; elsewhere it says what is missing.
+// static busybox, as a cell is, where e2e/runtime-in-cell.test.ts runs it; elsewhere it says what is missing.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -27,7 +27,7 @@ function reasonToSkip(): string | false {
   for (const file of ["/usr/bin/crun", "/usr/bin/conmon", "/usr/bin/socat"])
     if (!existsSync(file)) return `needs ${file}`;
   if (!existsSync("/sys/fs/cgroup/cgroup.controllers"))
-    return "needs cgroup v2 at /sys/fs/cgroup (crun refuses hybrid cgroups)";
+    return "needs cgroup v2 at /sys/fs/cgroup; on cells it runs by e2e/runtime-in-cell.test.ts";
   return false;
 }
 

@@ -1,4 +1,5 @@
-// Runs real containers: needs root on a machine with cgroup v2, crun, conmon and a static busybox.
+// Runs real containers: needs root on a machine with cgroup v2, crun, conmon and a static busybox, as a cell is:
+// e2e/runtime-in-cell.test.ts runs it there.
 import assert from "node:assert/strict";
 import { accessSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import {
@@ -53,7 +54,7 @@ function reasonToSkip(): string | false {
   try {
     accessSync("/sys/fs/cgroup/cgroup.controllers");
   } catch {
-    return "needs cgroup v2 at /sys/fs/cgroup (crun refuses hybrid cgroups)";
+    return "needs cgroup v2 at /sys/fs/cgroup; on cells it runs by e2e/runtime-in-cell.test.ts";
   }
   return false;
 }
