@@ -26,6 +26,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/cell-image": 4,
   "@kip/kip": 4,
   "@kip/app-kip": 5,
+  "@kip/app-kipctl": 5,
   "@kip/app-itzo": 5,
   "@kip/app-tosi": 5,
   "@kip/app-virtual-kubelet": 5,

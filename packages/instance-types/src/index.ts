@@ -20,3 +20,4 @@ export type { InstanceTypeRequest, Unavailable } from "./selection/request.ts";
 export { selectInstanceType } from "./selection/select-instance-type.ts";
 export { explainChoice, type Explanation, type PassedOver } from "./selection/passed-over.ts";
 export type { Rejection } from "./selection/judge.ts";
+export { hoursPerMonth } from "./prices/hours-per-month.ts";

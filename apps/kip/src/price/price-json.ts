@@ -1,5 +1,5 @@
-import type { Candidate, Catalog } from "@kip/instance-types";
-import { hoursPerMonth, type Price } from "./price-pods.ts";
+import { hoursPerMonth, type Candidate, type Catalog } from "@kip/instance-types";
+import type { Price } from "./price-pods.ts";
 import { reasonsOf } from "./price-text.ts";
 
 /** Prices for programs; amounts are US dollars, thousandths of a core, and bytes. */

@@ -22,9 +22,6 @@ export interface Price {
   readonly explanation: Explanation;
 }
 
-/** How many hours a month has in clouds' own prices. */
-export const hoursPerMonth = 730;
-
 /**
  * Chooses the machine of each of these pods, as kip would.
  *

@@ -1,6 +1,12 @@
 import { formatBytes } from "@kip/base";
-import type { Candidate, Catalog, InstanceTypeRequest, PassedOver } from "@kip/instance-types";
-import { hoursPerMonth, type Price } from "./price-pods.ts";
+import {
+  hoursPerMonth,
+  type Candidate,
+  type Catalog,
+  type InstanceTypeRequest,
+  type PassedOver,
+} from "@kip/instance-types";
+import type { Price } from "./price-pods.ts";
 
 /** Prices for people. */
 export function priceText(catalog: Catalog, prices: readonly Price[]): string {

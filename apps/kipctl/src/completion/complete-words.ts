@@ -1,0 +1,79 @@
+import type { Command } from "../cli/command.ts";
+import type { LetteredOption } from "../cli/command-line.ts";
+import { kindNames } from "../get/kinds.ts";
+
+/** What may come next on a command line. */
+export interface Candidate {
+  readonly text: string;
+  readonly description?: string | undefined;
+}
+
+/** Names that only the cluster knows. */
+export type NameSource = "pods" | "cells" | "namespaces";
+
+/** Candidates that are known without a cluster, and which names of the cluster may come next as well. */
+export interface Completion {
+  readonly candidates: readonly Candidate[];
+  readonly names?: NameSource | undefined;
+  /** Files may come next. */
+  readonly hasFiles?: boolean | undefined;
+}
+
+const flagValues: Readonly<Record<string, readonly string[]>> = {
+  output: ["table", "wide", "json", "yaml", "name"],
+  "sort-by": ["cpu", "memory"],
+};
+
+/** What may follow the words of a command line, whose last word is the one that is typed, perhaps empty. */
+export function completeWords(commands: readonly Command[], words: readonly string[]): Completion {
+  const typed = words.at(-1) ?? "";
+  const before = words.slice(0, -1);
+  if (before.includes("--")) return { candidates: [], hasFiles: true };
+  const command = commands.find(({ name }) => name === before[0]);
+  if (!command) return { candidates: before.length === 0 ? commandNames(commands) : [] };
+  const wantsValue = valueOf(command, before.at(-1));
+  const found = wantsValue ? ofFlag(wantsValue) : ofCommand(command, before.slice(1), typed);
+  return { ...found, candidates: found.candidates.filter(({ text }) => text.startsWith(typed)) };
+}
+
+function commandNames(commands: readonly Command[]): readonly Candidate[] {
+  return commands.map(({ name, summary }) => ({ text: name, description: summary }));
+}
+
+/** The option whose value is typed. */
+function valueOf({ options }: Command, last: string | undefined): LetteredOption | undefined {
+  if (last === undefined || !last.startsWith("-") || last.includes("=")) return undefined;
+  return options.find(
+    ({ flag, letter, type }) =>
+      type !== "boolean" && (last === `--${flag}` || last === `-${letter}`),
+  );
+}
+
+function ofFlag({ flag }: LetteredOption): Completion {
+  if (flag === "namespace") return { candidates: [], names: "namespaces" };
+  if (flag === "filename" || flag === "kubeconfig") return { candidates: [], hasFiles: true };
+  return { candidates: (flagValues[flag] ?? []).map((text) => ({ text })) };
+}
+
+function ofCommand(command: Command, before: readonly string[], typed: string): Completion {
+  if (typed.startsWith("-"))
+    return {
+      candidates: command.options
+        .filter(({ hasNoEffect }) => hasNoEffect !== true)
+        .map(({ flag, help }) => ({ text: `--${flag}`, description: help })),
+    };
+  const words = before.filter(
+    (word, at) => !word.startsWith("-") && valueOf(command, before[at - 1]) === undefined,
+  );
+  const takesKind = command.name === "get" || command.name === "delete";
+  if (takesKind && words.length === 0) return { candidates: kindNames.map((text) => ({ text })) };
+  if (takesKind) return { candidates: [], names: namesOf(words[0] ?? "") };
+  if (command.name === "completion" && words.length === 0)
+    return { candidates: ["bash", "zsh", "fish"].map((text) => ({ text })) };
+  const takesPod = command.synopsis.startsWith("POD") && words.length === 0;
+  return { candidates: [], names: takesPod ? "pods" : undefined };
+}
+
+function namesOf(kind: string): NameSource {
+  return /^(?:cell|cl$|no)/.test(kind) ? "cells" : "pods";
+}

@@ -1,0 +1,43 @@
+import type { Pod } from "@kip/k8s-types";
+import type { Cell } from "@kip/kip/cell";
+import { waitOf } from "../get/cell-columns.ts";
+
+/** The condition by which kip says what a pod waits for. */
+const cellReady = "kip.elotl.co/CellReady";
+
+/** What a pod waits for, in a sentence; undefined if it waits for nothing. */
+export function waitsFor(pod: Pod, cell: Cell | undefined, isOnKip: boolean): string | undefined {
+  const { phase, conditions = [] } = pod.status ?? {};
+  if (phase === "Succeeded" || phase === "Failed") return undefined;
+  if (pod.metadata.deletionTimestamp !== undefined) return "its end: it is deleted";
+  if (pod.spec.nodeName === undefined) return schedulerText(pod);
+  if (!isOnKip)
+    return `nothing of kip: node "${pod.spec.nodeName}" is not one of kip's, so it has no machine of its own`;
+  const own = conditions.find(({ type, status }) => type === cellReady && status === "False");
+  const ofCell = cell && waitOf(cell);
+  const known = ofCell ?? own;
+  if (known) return `${known.message ?? ""} (${known.reason ?? "no reason"})`;
+  return containerText(pod);
+}
+
+function schedulerText({ status }: Pod): string {
+  const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
+  const { message = "it has not been bound to a node yet" } = scheduled ?? {};
+  return `the scheduler: ${message}`;
+}
+
+/** The first container that does not run or is not ready. */
+function containerText({ status }: Pod): string | undefined {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  const waiting = all.find(({ state }) => state?.waiting !== undefined);
+  if (waiting) {
+    const { reason, message } = waiting.state?.waiting ?? {};
+    return `container "${waiting.name}": ${[reason, message].filter((text) => text !== undefined).join(": ")}`;
+  }
+  const unready = status?.containerStatuses?.find(
+    ({ ready, state }) => !ready && state?.running !== undefined,
+  );
+  return (
+    unready && `container "${unready.name}": it runs, and its readiness probe has not succeeded`
+  );
+}

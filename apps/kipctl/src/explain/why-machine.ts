@@ -1,0 +1,61 @@
+import { formatBytes, formatMilliCpu } from "@kip/base";
+import type { InstanceTypeRequest } from "@kip/instance-types";
+import type { Pod } from "@kip/k8s-types";
+import type { Cell } from "@kip/kip/cell";
+import { annotationPrefix } from "@kip/kip/annotations";
+
+/** Why a pod has the machine that it has: what it asks for, its annotations, and where the machine came from. */
+export function machineReasons(
+  pod: Pod,
+  cell: Cell | undefined,
+  request: InstanceTypeRequest | undefined,
+): readonly string[] {
+  return [
+    ...(request ? [requestText(request)] : []),
+    ...Object.entries(pod.metadata.annotations ?? {})
+      .filter(([name]) => name.startsWith(annotationPrefix))
+      .map(([name, value]) => `its annotation ${name} is "${value}"`),
+    ...(cell ? originTexts(cell, request) : []),
+  ];
+}
+
+function requestText(request: InstanceTypeRequest): string {
+  const { typeGlob, cpuMilli, memoryBytes, gpus, gpuKinds = [], sustainedCpuMilli } = request;
+  const parts = [
+    ...(cpuMilli > 0
+      ? [`${formatMilliCpu(cpuMilli)} CPU${steadyText(cpuMilli, sustainedCpuMilli)}`]
+      : []),
+    ...(memoryBytes > 0 ? [`${formatBytes(memoryBytes)} of memory`] : []),
+    ...(gpus > 0 ? [`${gpus} GPU ${gpuKinds.join(" or ")}`.trimEnd()] : []),
+    ...(typeGlob === undefined ? [] : [`type ${typeGlob}`]),
+  ];
+  return parts.length === 0
+    ? "it asks for nothing, and gets the default type"
+    : `it asks for ${parts.join(", ")}`;
+}
+
+/** Burstable machines are chosen by what is needed all the time. */
+function steadyText(cpuMilli: number, sustained: number | undefined): string {
+  return sustained === undefined || sustained === cpuMilli
+    ? ""
+    : ` (${formatMilliCpu(sustained)} all the time)`;
+}
+
+function originTexts({ spec }: Cell, request: InstanceTypeRequest | undefined): readonly string[] {
+  const { standby, attempt = 0, instanceType, launchType } = spec;
+  const isNamed = request?.typeGlob === instanceType;
+  return [
+    ...(standby === true
+      ? ["the machine stood by, and had what the pod needs"]
+      : isNamed || request?.typeGlob !== undefined
+        ? []
+        : [
+            `${instanceType} (${launchType}) was the cheapest that fits and that the cloud had capacity of`,
+          ]),
+    ...(attempt > 0
+      ? [
+          `it is the pod's machine number ${attempt + 1}: those before were lost, refused or deleted`,
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,9 @@
+/** Processors in thousandths, as kubectl top prints them: `12m`. Some, but less than one thousandth, is `1m`. */
+export function cpuText(nanoCores: number | undefined): string | undefined {
+  return nanoCores === undefined ? undefined : `${Math.ceil(nanoCores / 1e6)}m`;
+}
+
+/** Bytes in whole mebibytes: `64Mi`. */
+export function mebibytesText(bytes: number | undefined): string | undefined {
+  return bytes === undefined ? undefined : `${Math.round(bytes / 2 ** 20)}Mi`;
+}

@@ -1,0 +1,90 @@
+import { once } from "node:events";
+import { paths } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import type { Command, CommandContext } from "../cli/command.ts";
+import {
+  clusterOptions,
+  helpOption,
+  namespaceOption,
+  toggle,
+  unitOptions,
+} from "../cli/option-table.ts";
+import { expectWords } from "../cli/words.ts";
+import { KipctlError } from "../errors.ts";
+import { containerOf } from "./container.ts";
+import { getPod } from "./get-pod.ts";
+
+/** As the original has it. */
+const defaultLines = 20;
+
+export const logsCommand: Command = {
+  name: "logs",
+  synopsis: "POD [options]",
+  summary: "show what a container of a pod has printed",
+  details: `Without --lines and --limit-bytes the last ${defaultLines} lines; with --lines=-1 all. The original's logs of a node, which were
+those of the agent on a cell, are on the cell's console.`,
+  options: [
+    ...unitOptions,
+    { flag: "follow", letter: "f", type: "boolean", help: "go on until the container ends" },
+    { flag: "lines", type: "string", help: "lines from the end; -1 for all" },
+    { flag: "limit-bytes", type: "string", help: "bytes at most" },
+    { flag: "previous", letter: "p", type: "boolean", help: "of the container's last run" },
+    { flag: "timestamps", type: "boolean", help: "with the time of each line" },
+    namespaceOption,
+    ...clusterOptions,
+    toggle,
+    helpOption,
+  ],
+  examples: ["logs web", "logs web -u sidecar --lines=100 -f", "logs shop/web --lines=-1"],
+  run: logs,
+};
+
+async function logs(context: CommandContext): Promise<void> {
+  const { options, signal } = context;
+  const [name = ""] = expectWords(context.words, ["POD"], "logs");
+  if (name.startsWith("cell-")) throw agentLog(name);
+  const query = logQuery(context);
+  const { client } = await context.cluster();
+  const pod = await getPod(context, name);
+  const container = containerOf(options) ?? firstContainer(pod);
+  const { namespace, name: podName } = pod.metadata;
+  const answer = await client.stream(paths.pods(namespace, podName, "log"), {
+    query: { ...query, container },
+    accept: "*/*",
+    signal,
+  });
+  // The reader of our output may be slower than the pod writes.
+  for await (const chunk of answer as AsyncIterable<Uint8Array>)
+    if (!process.stdout.write(chunk)) await once(process.stdout, "drain", { signal });
+}
+
+function logQuery({ options }: CommandContext) {
+  const lines = options.text("lines");
+  const most = options.text("limit-bytes");
+  const max = Number.MAX_SAFE_INTEGER;
+  const tail = lines === undefined ? undefined : options.integer("lines", { min: -1, max });
+  const isShort = tail === undefined && most === undefined;
+  return {
+    tailLines: isShort ? defaultLines : tail === -1 ? undefined : tail,
+    limitBytes: most === undefined ? undefined : options.integer("limit-bytes", { min: 1, max }),
+    follow: options.isSet("follow") ? true : undefined,
+    previous: options.isSet("previous") ? true : undefined,
+    timestamps: options.isSet("timestamps") ? true : undefined,
+  };
+}
+
+function firstContainer({ spec, metadata }: Pod): string | undefined {
+  return (
+    metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? spec.containers[0]?.name
+  );
+}
+
+function agentLog(name: string): KipctlError {
+  return new KipctlError(
+    "COMMAND_REPLACED",
+    `Cannot show the log of "${name}": a cell's agent writes it to the console of its machine`,
+    {
+      remedy: `kipctl explain POD says how far a start has come; a cell that never answered has the end of its console in the pod's event CellBootFailed`,
+    },
+  );
+}

@@ -1,0 +1,38 @@
+import type { Command } from "./cli/command.ts";
+import { clusterOptions, helpOption, toggle } from "./cli/option-table.ts";
+import { KipctlError } from "./errors.ts";
+
+/** Commands of the original that have no meaning any longer: each answers with what replaces it, and fails. */
+export const replacedCommands: readonly Command[] = [
+  replaced({
+    name: "deploy",
+    synopsis: "POD PKGNAME FILE",
+    why: "Cannot deploy a package: pods get their files from images and volumes",
+    instead: "kubectl cp FILE POD:PATH copies into a running pod; a ConfigMap or an image lasts",
+  }),
+  replaced({
+    name: "dump",
+    synopsis: "all|stack|CONTROLLER",
+    why: "Cannot dump a controller: kip has one worker for each pod, and their state is in the API",
+    instead:
+      "kipctl explain POD shows what a pod waits for; kubectl get --raw /api/v1/nodes/NODE/proxy/metrics has counts and times of a node",
+  }),
+];
+
+function replaced(command: {
+  readonly name: string;
+  readonly synopsis: string;
+  readonly why: string;
+  readonly instead: string;
+}): Command {
+  const { name, synopsis, why, instead } = command;
+  return {
+    name,
+    synopsis,
+    summary: `of the original; says what replaces it`,
+    details: `${instead}.`,
+    options: [...clusterOptions, toggle, helpOption],
+    examples: [`${name} --help`],
+    run: () => Promise.reject(new KipctlError("COMMAND_REPLACED", why, { remedy: instead })),
+  };
+}

@@ -1,0 +1,64 @@
+import { errorText, pause, systemClock } from "@kip/base";
+import { paths, type ApiClient } from "@kip/k8s-client";
+import { listKipNodes } from "../cluster/kip-nodes.ts";
+import { KipctlError } from "../errors.ts";
+import { decodeSummary, type PodUsage } from "./stats-summary.ts";
+
+/**
+ * Milliseconds between two looks: a node counts processor time from one look to the next, a second apart at least, and the
+ * first one has no figure. No event announces it.
+ */
+const betweenLooksMs = 1500;
+
+/**
+ * What pods of kip's nodes use now, from each node's `/stats/summary` through the API server. Needs the right to `get` `nodes/stats` and `nodes/proxy`. A node that
+ * does not answer is noted.
+ *
+ * @throws {KipctlError} `NO_KIP_NODE` if there is none, or none answers
+ */
+export async function readUsage(
+  client: ApiClient,
+  options: {
+    /** Undefined: all. */
+    readonly namespace: string | undefined;
+    readonly signal: AbortSignal;
+    note(line: string): void;
+  },
+): Promise<readonly PodUsage[]> {
+  const { namespace, signal, note } = options;
+  const nodes = await listKipNodes(client, signal);
+  if (nodes.length === 0)
+    throw new KipctlError("NO_KIP_NODE", "Cannot read usage: the cluster has no node of kip", {
+      remedy: "kubectl get nodes -l kip.elotl.co/cloud shows them once kip runs",
+    });
+  const failures: unknown[] = [];
+  const reads = nodes.map(async (node) => {
+    try {
+      return await readNode(client, node, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      failures.push(error);
+      note(`Node ${node} does not say what its pods use: ${errorText(error)}`);
+      return [];
+    }
+  });
+  const usage = (await Promise.all(reads)).flat();
+  if (failures.length === nodes.length)
+    throw new KipctlError("NO_KIP_NODE", "Cannot read usage: no node of kip answers", {
+      cause: failures[0],
+      remedy: "It needs kip to run, and the right to get nodes/proxy and nodes/stats",
+    });
+  return usage.filter(({ podRef }) => namespace === undefined || podRef.namespace === namespace);
+}
+
+async function readNode(
+  client: ApiClient,
+  node: string,
+  signal: AbortSignal,
+): Promise<readonly PodUsage[]> {
+  const path = paths.nodes(node, "proxy/stats/summary");
+  const first = decodeSummary(await client.get<unknown>(path, { signal }));
+  if (first.every(({ cpuNanoCores }) => cpuNanoCores !== undefined)) return first;
+  await pause(betweenLooksMs, systemClock, signal);
+  return decodeSummary(await client.get<unknown>(path, { signal }));
+}

@@ -1,0 +1,2 @@
+/** How many hours a month has in clouds' own prices. */
+export const hoursPerMonth = 730;
