@@ -1,35 +1,59 @@
 import { errorText, isCodedError, nearest, OptionError } from "@kip/base";
 import { KipError } from "./errors.ts";
 
-const help = `Kip runs every pod on a machine of its own.
+interface Command {
+  /** One line; one without it is not for people. */
+  readonly summary?: string;
+  /** Resolves when it is done; prints its help for `--help`. */
+  run(args: readonly string[]): Promise<void>;
+}
 
-  kip up          start a local cluster: a real Kubernetes control plane, and cells as virtual machines
-  kip down        remove the local cluster without a trace
-  kip status      what runs: control plane, node, cells
-  kip explain     what decides whether a pod reaches another pod, a Service or an address (kip explain --help)
-  kip price       which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost
-  kip config      check a provider.yaml (kip config --help)
-  kip cleanup     list what kip has in its cloud, or end all of it (kip cleanup --help)
-  kip iam         print the policy that kip needs on AWS (kip iam --help)
-  kip local       cause faults in the local cluster: no capacity, lost cells (kip local --help)
-  kip [options]   the provider: a virtual node of an existing cluster (kip --help lists the options)
-  kip version
-`;
-
-const commands: Readonly<Record<string, (args: readonly string[]) => Promise<void>>> = {
-  up: async (args) => (await import("./local/start/up.ts")).up(args),
-  down: async (args) => (await import("./local/stop/down.ts")).down(args),
-  status: async (args) => (await import("./local/status.ts")).status(args),
-  local: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
-  config: async (args) => (await import("./config/check-config.ts")).configCommand(args),
-  cleanup: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
-  explain: async (args) => (await import("./explain/explain.ts")).explain(args),
-  iam: async (args) => (await import("./iam/iam.ts")).iamCommand(args),
-  price: async (args) => (await import("./price/price.ts")).price(args),
-  "local-daemon": async (args) => (await import("./local/run/daemon.ts")).daemon(args),
-  providers: async ([name]) => printProviders(name),
-  version: async () => void process.stdout.write("kip 0.1.0\n"),
-  help: async () => void process.stdout.write(help),
+const commands: Readonly<Record<string, Command>> = {
+  up: {
+    summary:
+      "start a local cluster: a real Kubernetes control plane, and cells as virtual machines",
+    run: async (args) => (await import("./local/start/up.ts")).up(args),
+  },
+  down: {
+    summary: "remove the local cluster without a trace",
+    run: async (args) => (await import("./local/stop/down.ts")).down(args),
+  },
+  status: {
+    summary: "what runs: control plane, node, cells",
+    run: async (args) => (await import("./local/status.ts")).status(args),
+  },
+  local: {
+    summary: "cause faults in the local cluster: no capacity, lost cells",
+    run: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
+  },
+  explain: {
+    summary: "what decides whether a pod reaches another pod, a Service or an address",
+    run: async (args) => (await import("./explain/explain.ts")).explain(args),
+  },
+  price: {
+    summary:
+      "which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost",
+    run: async (args) => (await import("./price/price.ts")).price(args),
+  },
+  config: {
+    summary: "check a provider.yaml",
+    run: async (args) => (await import("./config/check-config.ts")).configCommand(args),
+  },
+  iam: {
+    summary: "print the policy that kip needs on AWS",
+    run: async (args) => (await import("./iam/iam.ts")).iamCommand(args),
+  },
+  cleanup: {
+    summary: "list what kip has in its cloud, or end all of it",
+    run: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
+  },
+  providers: {
+    summary: "names of the providers, as Virtual Kubelet has them",
+    run: async ([name]) => printProviders(name),
+  },
+  version: { summary: "the version of kip", run: async ([flag]) => printVersion(flag) },
+  help: { run: async ([name]) => await printHelp(name) },
+  "local-daemon": { run: async (args) => (await import("./local/run/daemon.ts")).daemon(args) },
 };
 
 // The modes of files and folders are those that the code names, also in programs that it starts.
@@ -44,11 +68,13 @@ try {
 async function run(args: readonly string[]): Promise<void> {
   const [first = "help", ...rest] = args;
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
-  if (command) return await command(rest).catch(explainAbsence(first));
+  if (command) return await command.run(rest).catch(explainAbsence(first));
+  // The provider's options come after the list of commands.
+  if (first === "--help" || first === "-h") process.stdout.write(`${helpText()}\n`);
   if (first.startsWith("-")) return await (await import("./provider/main.ts")).runProvider(args);
   const near = nearest(
     first,
-    Object.keys(commands).filter((name) => name !== "local-daemon"),
+    Object.keys(commands).filter((name) => commands[name]?.summary !== undefined),
   );
   throw new OptionError("OPTION_UNKNOWN", `Cannot run "kip ${first}": there is no such command`, {
     remedy: near === undefined ? "See kip help" : `Did you mean kip ${near}?`,
@@ -70,10 +96,48 @@ function explainAbsence(command: string): (error: unknown) => never {
 
 /** Prints the providers, of which there is one, as Virtual Kubelet does. */
 function printProviders(name: string | undefined): void {
+  if (isHelp(name))
+    return void process.stdout.write(
+      "Usage: kip providers [NAME]\n\nPrints the providers, of which there is one; fails if NAME is not one.\n\nExample: kip providers\n",
+    );
   if (name === undefined || name === "kip") return void process.stdout.write("kip\n");
   throw new OptionError("OPTION_UNKNOWN", `Cannot find provider "${name}"`, {
     remedy: "The only one is kip",
   });
+}
+
+function printVersion(flag: string | undefined): void {
+  process.stdout.write(
+    isHelp(flag)
+      ? "Usage: kip version\n\nPrints the version of kip.\n\nExample: kip version\n"
+      : "kip 0.1.0\n",
+  );
+}
+
+function isHelp(word: string | undefined): boolean {
+  return word === "--help" || word === "-h";
+}
+
+/** The list of commands, or the help of one. */
+async function printHelp(name: string | undefined): Promise<void> {
+  if (name === undefined || isHelp(name)) return void process.stdout.write(helpText());
+  await run([name, "--help"]);
+}
+
+function helpText(): string {
+  const shown = Object.entries(commands).flatMap(([name, { summary }]) =>
+    summary === undefined ? [] : [`  kip ${name.padEnd(10)} ${summary}`],
+  );
+  return `Kip runs every pod on a machine of its own.
+
+${shown.join("\n")}
+  kip [options]  the provider: a virtual node of an existing cluster; kip --help lists the options
+
+kip COMMAND --help shows options and an example of a command.
+kipctl, or kubectl kip, shows cells and pods of a cluster, what they cost, and why a pod waits: kipctl --help.
+
+Example: kip up && kubectl get pods,cells -o wide
+`;
 }
 
 /** Tells a person what failed and what to do, in two lines or more. */

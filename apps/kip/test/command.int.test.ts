@@ -34,4 +34,33 @@ describe("kip", () => {
     assert.equal(status, 1);
     assert.match(stderr, /^kip: Cannot run .*\n {5}Run npm ci in \/.*\n$/);
   });
+
+  const print = (...args: readonly string[]): string => {
+    const { status, stdout, stderr } = spawnSync(kip, args, { encoding: "utf8" });
+    assert.equal(status, 0, `kip ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  };
+  const namesIn = (help: string): readonly string[] =>
+    [...help.matchAll(/^ {2}kip ([a-z-]+) /gm)].map(([, name = ""]) => name);
+
+  it("lists its commands first, and then the options of the provider", () => {
+    const list = print("help");
+    assert.equal(print(), list);
+    assert.deepEqual(namesIn(list).slice(0, 3), ["up", "down", "status"]);
+    assert.match(list, /\nkipctl, or kubectl kip, /);
+    for (const flag of ["--help", "-h"]) {
+      const whole = print(flag);
+      assert.ok(whole.startsWith(`${list}\nUsage: kip [options]\n`));
+      assert.match(whole, /\n {2}--provider-config VALUE /);
+    }
+  });
+
+  it("has help with an example for each of its commands", () => {
+    for (const name of namesIn(print("help"))) {
+      const help = print(name, "--help");
+      assert.match(help, new RegExp(`^Usage: kip ${name}`), name);
+      assert.match(help, new RegExp(`\nExample: kip ${name}`), name);
+    }
+    assert.equal(print("help", "price"), print("price", "--help"));
+  });
 });

@@ -19,7 +19,9 @@ Lists what this installation of kip has in its cloud: instances and volumes. Wit
 object, its instances, those that no Cell stands for, and its Cells; then it lists what is left. Volumes stay: they may hold data.
 Stop kip first.
 
-Exit code: 0 nothing is left that costs money, or nothing was to be ended; 1 something is left, or it is not known.`;
+Exit code: 0 nothing is left that costs money, or nothing was to be ended; 1 something is left, or it is not known.
+
+Example: kip cleanup --provider-config=provider.yaml --nodename=kip --yes`;
 
 const options: readonly Option[] = [
   { flag: "provider-config", type: "string", help: "path of the provider.yaml that kip runs with" },

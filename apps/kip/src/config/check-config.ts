@@ -8,7 +8,9 @@ const usage = `Usage: kip config check FILE [options]
 
 Says whether kip can use a provider.yaml, and names all that is wrong with it, by line. Nothing is started or changed.
 
-Exit code: 0 it can be used, perhaps with warnings; 1 it cannot.`;
+Exit code: 0 it can be used, perhaps with warnings; 1 it cannot.
+
+Example: kip config check provider.yaml`;
 
 const options: readonly Option[] = [
   { flag: "output", type: "string", fallback: "text", help: "text or json" },

@@ -21,7 +21,9 @@ Without --to and --from: where the pod is, what restricts it, and which Services
 POD is NAME or NAMESPACE/NAME; SERVICE is NAME, NAMESPACE/NAME or a name as pods use it, web.shop.svc;
 pod/NAME and service/NAME where one name is both.
 
-Exit code: 0 it passes, 1 no answer, 2 it does not pass, or not to each endpoint, 3 not known.`;
+Exit code: 0 it passes, 1 no answer, 2 it does not pass, or not to each endpoint, 3 not known.
+
+Example: kip explain network shop/web --to=database --port=5432`;
 
 const options: readonly Option[] = [
   { flag: "to", type: "string", help: "what the pod connects to" },

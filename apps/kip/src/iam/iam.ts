@@ -7,7 +7,9 @@ import { KipError } from "../errors.ts";
 
 const usage = `Usage: kip iam print FILE [options]
 
-Prints the least policy of IAM that kip needs on AWS with a provider.yaml, as JSON. Asks nothing of AWS.`;
+Prints the least policy of IAM that kip needs on AWS with a provider.yaml, as JSON. Asks nothing of AWS.
+
+Example: kip iam print provider.yaml > policy.json`;
 
 const options: readonly Option[] = [
   {

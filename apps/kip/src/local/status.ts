@@ -7,7 +7,8 @@ import { commonOptions } from "./cluster/local-options.ts";
 import { clusterProcesses } from "./cluster/processes.ts";
 import { requireRoot } from "./cluster/requirements.ts";
 
-const usage = "Usage: kip status [options]\n\nShows what runs of the local cluster.";
+const usage =
+  "Usage: kip status [options]\n\nShows what runs of the local cluster.\n\nExample: kip status --show=kubeconfig";
 const statusOptions: readonly Option[] = [
   ...commonOptions,
   { flag: "show", type: "string", help: "print one fact only: kubectl, kubeconfig, server" },

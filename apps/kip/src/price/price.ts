@@ -10,7 +10,9 @@ const usage = `Usage: kip price -f FILE [--cloud aws|gce|azure] [--region REGION
 
 Says which machine each pod of a manifest would get, the runner-up, what they cost by the hour and the month, and why.
 Reads Pods, and the pods of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and Lists. Needs no
-cluster and no account: the prices are those of kip's own list.`;
+cluster and no account: the prices are those of kip's own list.
+
+Example: kip price -f pods.yaml --cloud=gce --region=europe-west1`;
 
 /** Where prices are looked up if no region is named. */
 const defaultRegions: Readonly<Record<string, string>> = {

@@ -40,8 +40,11 @@ import { ConfigFile } from "../config/config-file.ts";
 import { followConfig } from "../config/follow-config.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 
-const usage =
-  "Usage: kip [options]\n\nRuns the virtual node: every pod bound to it gets a cell of its own. kip help lists the other commands.";
+const usage = `Usage: kip [options]
+
+Runs the virtual node: every pod bound to it gets a cell of its own. kip help lists the other commands.
+
+Example: kip --provider-config=provider.yaml --kubeconfig=kip.kubeconfig --nodename=kip`;
 
 /** Runs the provider until SIGINT or SIGTERM. */
 export async function runProvider(args: readonly string[]): Promise<void> {

@@ -163,7 +163,7 @@ function usage(): string {
   const lines = faultCommands.map(({ name, operand = "", help }) =>
     `  kip local ${name} ${operand}`.padEnd(36).concat(help),
   );
-  return `Usage: kip local COMMAND [options]\n\nCauses faults in the local cluster, to see how Kip handles them.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n`;
+  return `Usage: kip local COMMAND [options]\n\nCauses faults in the local cluster, to see how Kip handles them.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n\nExample: kip local status\n`;
 }
 
 function verbUsage(verb: FaultCommandHelp): string {

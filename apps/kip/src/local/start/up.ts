@@ -16,8 +16,11 @@ import { startDaemon } from "./start-daemon.ts";
 import { KipError } from "../../errors.ts";
 import { parseCommand } from "../../cli/parse-command.ts";
 
-const usage =
-  "Usage: kip up [options]\n\nStarts a local cluster: a real Kubernetes control plane, and cells as virtual machines.";
+const usage = `Usage: kip up [options]
+
+Starts a local cluster: a real Kubernetes control plane, and cells as virtual machines.
+
+Example: kip up --settings=settings.yaml`;
 
 /** Starts the local cluster, or finds it running. */
 export async function up(args: readonly string[]): Promise<void> {

@@ -14,8 +14,11 @@ import { splitRanges } from "../cluster/network-ranges.ts";
 import { requireRoot } from "../cluster/requirements.ts";
 import { parseCommand } from "../../cli/parse-command.ts";
 
-const usage =
-  "Usage: kip down [options]\n\nRemoves the local cluster: processes, machines, network, state and the kubectl context.";
+const usage = `Usage: kip down [options]
+
+Removes the local cluster: processes, machines, network, state and the kubectl context.
+
+Example: kip down`;
 
 /** Removes the local cluster, whatever state it is in. Doing it twice is fine. */
 export async function down(args: readonly string[]): Promise<void> {
