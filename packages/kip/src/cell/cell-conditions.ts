@@ -1,5 +1,5 @@
 import { wireTime } from "@kip/k8s-client";
-import type { CellState } from "../state/cell-state.ts";
+import { hasAnswered, type CellState } from "../state/cell-state.ts";
 import {
   cellPhases,
   isStandby,
@@ -119,23 +119,24 @@ function claimTexts({ cell, podRef }: CellState): { readonly yes: Text; readonly
   };
 }
 
-/** A cell that had answered, and has been out of reach for so long that the cloud was asked for its instance. */
+/** Of a cell that had answered, and has been out of reach for a while, or for so long that the cloud was asked for its instance. */
 function unreachable(
   { agent, machine, cell }: CellState,
   known: readonly Known[],
 ): Text | undefined {
-  const { client, unreachableSince } = agent;
-  const { cloudAskedAt, cloudSeenAt } = machine;
+  const { client, unreachableSince = Infinity, isOutOfReach } = agent;
+  const { cloudAskedAt = -Infinity, cloudSeenAt = -Infinity } = machine;
+  if (!hasAnswered(cell.status) || (client && !isOutOfReach)) return undefined;
   const before = known.find(({ reason }) => reason === agentUnreachable);
-  // An earlier process of kip has found it out.
-  if (!client && cloudAskedAt === undefined && before)
-    return [agentUnreachable, before.message ?? ""];
-  if (client || unreachableSince === undefined || cloudAskedAt === undefined) return undefined;
-  const hadAnswered = cellPhases.indexOf(cell.status.phase) >= cellPhases.indexOf("Ready");
-  if (!hadAnswered || cloudAskedAt < unreachableSince) return undefined;
-  const isRunning = cloudSeenAt !== undefined && cloudSeenAt >= cloudAskedAt;
+  const message = "The agent on the instance does not answer";
+  if (client || cloudAskedAt < unreachableSince) {
+    // An earlier process of kip may have found it out.
+    if (!isOutOfReach && !before) return undefined;
+    return [agentUnreachable, before?.message ?? message];
+  }
+  const isRunning = cloudSeenAt >= cloudAskedAt;
   const cloud = isRunning ? "says that the instance runs" : "does not say that the instance runs";
-  return [agentUnreachable, `The agent on the instance does not answer; the cloud ${cloud}`];
+  return [agentUnreachable, `${message}; the cloud ${cloud}`];
 }
 
 /** Those of {@link endTexts}. */

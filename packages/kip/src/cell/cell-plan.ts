@@ -6,7 +6,7 @@ import { cellTimes, observeCell, type CellLimits, type CellObservation } from ".
 
 /** What is to be done for a cell: a step, or nothing until something changes, or nothing more. */
 export type CellDecision =
-  | CellStep<Exclude<keyof CellStepArgs, "expire" | "evict" | "awaitReplacement">>
+  | CellStep<Exclude<keyof CellStepArgs, "expire" | "evict" | "awaitReplacement" | "noteReach">>
   /** Wait for an event. */
   | { readonly kind: "wait" }
   /** Pod and cell are settled. */
@@ -50,6 +50,7 @@ function planFor(
     steps: [
       ...(next.kind === "wait" || pausedMs > 0 ? [] : [next]),
       ...planReplacement(state, seen),
+      ...planReach(state, times),
     ],
     wakeAtMs: nowMs + wakeInMs,
     isWaiting: true,
@@ -60,6 +61,14 @@ function planFor(
 function planReplacement(state: CellState, { isStopHeld }: CellObservation): readonly CellStep[] {
   if (isStopHeld) return [{ kind: "awaitReplacement" }];
   return mustEvict(state) ? [{ kind: "evict" }] : [];
+}
+
+/** The step that has the pod count as not ready, or as ready again; it goes on beside the others. */
+function planReach(
+  { agent }: CellState,
+  { reachIn }: ReturnType<typeof cellTimes>,
+): readonly CellStep[] {
+  return reachIn <= 0 ? [{ kind: "noteReach", isOutOfReach: !agent.isOutOfReach }] : [];
 }
 
 /** Pause before a step that follows from a cell that was lost, or a connection that soon ended, milliseconds. */

@@ -19,6 +19,8 @@ export interface CellStepArgs {
   readonly evict: NoArguments;
   /** Wait until the evicted pod's replacement is ready, while the containers go on. */
   readonly awaitReplacement: NoArguments;
+  /** The agent has not answered for a while, or answers again: the pod is not ready meanwhile. */
+  readonly noteReach: { readonly isOutOfReach: boolean };
   readonly drain: { readonly graceSeconds: number };
   /** The pod's last cell is gone, and the pod has ended with it. */
   readonly endPod: NoArguments;

@@ -68,6 +68,10 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     recordEnd: () => ({ kind: "endRecorded" }),
     awaitEndInApi: () => ({ kind: "endInApi" }),
     saveLogs: () => ({ kind: "logsSaved" }),
+    noteReach: (_context, step) => ({
+      kind: "reach",
+      isOutOfReach: step.kind === "noteReach" && step.isOutOfReach,
+    }),
     terminate: ({ change }) => {
       change({ kind: "terminated" });
       return { kind: "agentLost" };

@@ -38,6 +38,8 @@ const lanes: { readonly [K in CellStep["kind"]]?: string } = {
   expire: "deadline",
   evict: "replacement",
   awaitReplacement: "replacement",
+  // Dialing goes on.
+  noteReach: "reach",
 };
 
 /**

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { CloudError, type Instance } from "@kip/cloud";
 import { ManualClock } from "@kip/testing";
 import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
+import type { CellStatus } from "../state/cell.ts";
 import { lastLines } from "./steps/boot-failure.ts";
 
 /** A world with one pod, whose agent is out of reach from now on. */
@@ -99,6 +100,95 @@ describe("health of cells", () => {
     await passAsking(world, life, 30);
     assert.equal(await has(world, first), true);
     await life.kill();
+  });
+});
+
+/** A condition of the pod as it was published last: `status reason`. */
+function conditionOf({ statuses }: KipLife, type: string): string {
+  const { status } = statuses.at(-1) ?? {};
+  const found = status?.conditions?.find((each) => each.type === type);
+  return [found?.status, found?.reason].filter((part) => part !== undefined).join(" ");
+}
+
+/** Reasons of the conditions of the Cell that are false. */
+function problemsOf({ api }: KipWorld): readonly string[] {
+  const [cell] = api.cells.values();
+  const { conditions = [] } = (cell?.status ?? {}) as CellStatus; // as kip writes it
+  return conditions.flatMap(({ status, reason }) => (status === "False" ? reason : []));
+}
+
+describe("a pod whose cell does not answer", () => {
+  for (const isCloudAsked of [false, true]) {
+    it(`is not ready after 20 to 30 seconds, and ready with the connection; ${isCloudAsked ? "cloudAPI" : "status"}`, async () => {
+      const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+      const { world, life, first } = await cut(isCloudAsked, never);
+      const before = life.statuses.at(-1)?.status;
+      const { length } = life.statuses;
+      await pass(world, 19_000);
+      assert.deepEqual([conditionOf(life, "Ready"), life.statuses.length], ["True", length]);
+      await pass(world, 11_000);
+      const status = life.statuses.at(-1)?.status;
+      for (const type of ["Ready", "ContainersReady"])
+        assert.equal(conditionOf(life, type), "False CellUnreachable");
+      assert.deepEqual(status?.containerStatuses, before?.containerStatuses);
+      assert.deepEqual([status?.phase, status?.podIP], ["Running", before?.podIP]);
+      await pass(world, 2000);
+      assert.deepEqual(problemsOf(world), ["AgentUnreachable"]);
+      await passAsking(world, life, 30);
+      assert.equal(life.statuses.length, length + 1, "one write, however long it lasts");
+      world.agents.setReachable(first.name, true);
+      await pass(world, 3000);
+      assert.deepEqual(
+        [conditionOf(life, "Ready"), conditionOf(life, "ContainersReady")],
+        ["True", "True"],
+      );
+      assert.deepEqual(life.statuses.at(-1)?.status.containerStatuses, before?.containerStatuses);
+      assert.deepEqual(problemsOf(world), []);
+      assert.equal(life.events.filter((event) => event.startsWith("CellUnreachable")).length, 1);
+      await life.kill();
+    });
+  }
+
+  it("stays not ready while its agent answers only for moments", async () => {
+    const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+    const { world, life, first } = await cut(false, never);
+    for (let turn = 0; turn < 60; turn++) {
+      world.agents.setReachable(first.name, turn % 2 === 0);
+      await pass(world, 4000);
+    }
+    assert.equal(conditionOf(life, "Ready"), "False CellUnreachable");
+    const { length } = life.statuses;
+    assert.ok(length < 10, `${length} statuses`);
+    world.agents.setReachable(first.name, true);
+    await pass(world, 320_000); // the longest pause between two connections
+    assert.equal(conditionOf(life, "Ready"), "True");
+    await life.kill();
+  });
+
+  it("becomes so after a restart of kip, too, with all else that its status has", async () => {
+    const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+    const { world, life, first } = await cut(false, never);
+    const { status } = life.statuses.at(-1) ?? {};
+    assert.ok(status);
+    await life.kill();
+    const pod = world.pods.get("p");
+    assert.ok(pod);
+    const others = { type: "x/other", status: "True" };
+    const conditions = [...(status.conditions ?? []), others];
+    world.pods.set("p", { ...pod, status: { ...status, conditions } });
+    const next = new KipLife(world);
+    await next.start();
+    await pass(world, 19_000);
+    assert.equal(next.statuses.length, 0);
+    await pass(world, 12_000);
+    assert.equal(conditionOf(next, "Ready"), "False CellUnreachable");
+    assert.equal(conditionOf(next, "x/other"), "", "others write that");
+    const shown = next.statuses.at(-1)?.status;
+    assert.deepEqual({ ...shown, conditions }, { ...status, conditions });
+    world.agents.setReachable(first.name, true);
+    await pass(world, 3000);
+    assert.equal(conditionOf(next, "Ready"), "True");
+    await next.kill();
   });
 });
 

@@ -1,8 +1,9 @@
-import { hasEnded, isInUse, wasClaimed, type CellState } from "../state/cell-state.ts";
+import { hasAnswered, hasEnded, isInUse, wasClaimed, type CellState } from "../state/cell-state.ts";
 import { unreachableLimitOf } from "../annotations/read-annotations.ts";
 import type { InstanceState, WantedPod } from "../state/cell-state.ts";
 import { lossEnd } from "../status/lost-cell.ts";
 import { heldIn, interruptionStopIn, mustLeave, stopGraceSeconds } from "./interruption.ts";
+import { shareOf } from "./share-of.ts";
 
 /** The state of a pod and its cell at one moment; input of `planCell()`. */
 export interface CellObservation {
@@ -65,6 +66,12 @@ export interface CellLimits {
 
 /** A connection that ends sooner than this, milliseconds, does not count as contact. */
 export const shortestUsefulConnectionMs = 10_000;
+/**
+ * How long an agent may be out of reach before its pod counts as not ready, milliseconds; up to half as much again by the pod,
+ * so that the API server is not asked to write all pods at once when kip itself loses its network. A connection counts as
+ * broken 10 to 15 seconds after the last answer: with these, the time is that of Kubernetes' `node-monitor-grace-period`.
+ */
+const outOfReachMs = 20_000;
 /** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
 const saveLogsMs = 120_000;
 
@@ -115,6 +122,8 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
       saveLogsSince === undefined || areLogsSaved ? Infinity : saveLogsSince + saveLogsMs - nowMs,
     overdueIn: overdueIn(state, limits, nowMs),
     unhealthyIn: unhealthyIn(state, limits, nowMs),
+    /** The agent counts as out of reach, or no longer does. */
+    reachIn: reachIn(state, nowMs),
     deadlineIn: deadlineIn(state, nowMs),
     /** The cloud takes the instance back: the containers have to begin to stop. */
     interruptionIn: interruptionStopIn(state, nowMs),
@@ -160,6 +169,16 @@ function unhealthyIn(
   // A new connection has time to prove stable.
   const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
   return Math.max(unreachableSince + limit, provenAt) - now;
+}
+
+/** Until the pod counts as not ready because its agent does not answer, or no longer does. */
+function reachIn({ agent, cell, podRef, machine, end }: CellState, now: number): number {
+  const { client, connectedAt = now, unreachableSince, isOutOfReach } = agent;
+  // After a series of short connections a new one has to prove stable.
+  if (isOutOfReach) return client ? connectedAt + shortestUsefulConnectionMs - now : Infinity;
+  if (client || unreachableSince === undefined || !hasAnswered(cell.status)) return Infinity;
+  if (machine.state !== "running" || end.isPodFinished) return Infinity;
+  return unreachableSince + outOfReachMs * (1 + shareOf(podRef.uid) / 2) - now;
 }
 
 /** Until a pod that waits for its cell exceeds its `activeDeadlineSeconds`. Once a cell has the pod, its agent enforces it. */

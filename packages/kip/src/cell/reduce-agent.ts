@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
 import { backoffDelay } from "@kip/base";
 import type { CellChange } from "../state/cell-change.ts";
 import { hasEnded, type AgentPart, type CellState, type PodRef } from "../state/cell-state.ts";
 import { reportedEnd } from "../status/pod-end.ts";
 import { restrictReportToPod } from "../status/restrict-report.ts";
 import { shortestUsefulConnectionMs } from "./observe-cell.ts";
+import { shareOf } from "./share-of.ts";
 
 /** Pauses between cells that are lost in a row, and between connections that soon end. */
 const repeatBackoff = { initialMs: 500, maxMs: 300_000, jitter: 0 };
@@ -15,11 +15,6 @@ const repeatBackoff = { initialMs: 500, maxMs: 300_000, jitter: 0 };
  */
 export function repeatPauseMs({ uid }: PodRef, count: number): number {
   return backoffDelay(count - 1, repeatBackoff) * (1 - shareOf(uid) / 5);
-}
-
-/** A number from 0 to 1 that is always the same for a text, and spread evenly over texts. */
-function shareOf(text: string): number {
-  return createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
 }
 
 /** Notes which generation of the pod the agent has: the agent ignores one that is not newer. */
@@ -45,6 +40,7 @@ export function connected(
       connectedAt: nowMs,
       // In a series of short connections the time out of reach counts from the first loss.
       unreachableSince: agent.shortConnections === 0 ? undefined : agent.unreachableSince,
+      isOutOfReach: agent.isOutOfReach && agent.shortConnections > 0,
       isPodLost: isPodLost ?? agent.isPodLost,
     },
   };

@@ -62,6 +62,7 @@ const reducers: Reducers = {
   }),
   reported,
   agentLost,
+  reach: (state, { isOutOfReach }) => ({ ...state, agent: { ...state.agent, isOutOfReach } }),
   cellCreated: (state, { cell, apiMs }) => {
     const status = cell.status ?? { phase: "Pending" };
     const startMs = { ...state.cell.startMs, api: apiMs };
@@ -209,7 +210,8 @@ function withConditions(before: CellState, state: CellState, { wallMs }: Moment)
     cell === before.cell &&
     state.wait === before.wait &&
     state.machine === before.machine &&
-    state.agent.client === before.agent.client;
+    state.agent.client === before.agent.client &&
+    state.agent.isOutOfReach === before.agent.isOutOfReach;
   if (isSame || !cell.object) return state;
   const conditions = cellConditions(state, wallMs);
   if (conditions === cell.status.conditions) return state;

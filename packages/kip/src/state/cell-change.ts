@@ -29,6 +29,8 @@ export interface CellChanges {
   readonly cloudAsked: { readonly isRunning: boolean };
   readonly reported: { readonly report: PodReport };
   readonly agentLost: object;
+  /** Whether the agent counts as out of reach: the pod is not ready meanwhile. */
+  readonly reach: { readonly isOutOfReach: boolean };
 
   // Reported by steps.
   readonly cellCreated: { readonly cell: Cell; readonly apiMs: number };

@@ -81,6 +81,8 @@ export interface AgentPart {
   readonly connectedAt?: number | undefined;
   /** Since when the agent has been out of reach. */
   readonly unreachableSince?: number | undefined;
+  /** Whether that is so long ago that the pod counts as not ready. */
+  readonly isOutOfReach: boolean;
   /** Connections in a row that soon ended, and the earliest time of the next one. */
   readonly shortConnections: number;
   readonly dialAt?: number | undefined;
@@ -188,6 +190,7 @@ export const withoutCell: Pick<CellState, "cell" | "machine" | "agent" | "wait">
   cell: { isDeleted: false, status: { phase: "Pending" }, startMs: {} },
   machine: { state: "unknown" },
   agent: {
+    isOutOfReach: false,
     shortConnections: 0,
     isDispatched: false,
     isPodLost: false,
@@ -202,6 +205,11 @@ export function wasClaimed({ phase, startMs }: CellStatus): boolean {
   // Times of the start are written with the claim; a cell that ended before it has none.
   if (phase === "Terminating") return startMs !== undefined;
   return isInUse(phase);
+}
+
+/** Whether the agent of a cell has answered, and the cell is not being ended. */
+export function hasAnswered({ phase }: CellStatus): boolean {
+  return phase === "Ready" || isInUse(phase);
 }
 
 /** Whether a cell in this phase has the pod. */

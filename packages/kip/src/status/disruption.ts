@@ -2,6 +2,7 @@ import type { ReportedPod } from "@kip/agent-api";
 import type { PodCondition } from "@kip/k8s-types";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 import type { CellState, Interruption } from "../state/cell-state.ts";
+import { cellLost } from "./lost-containers.ts";
 
 /** Kubernetes' condition and reason for a pod that its node is about to end. */
 const type = "DisruptionTarget";
@@ -17,7 +18,8 @@ export function interruptionMessage({
 
 /**
  * The condition of a pod whose cell the cloud takes back, or has evicted it to protect itself; false once the pod has another
- * cell. None for any other pod: the scheduler and the eviction API write this condition with reasons of their own.
+ * cell. Also that of a pod that has failed with its cell, so that a Job may try again without counting it; a disruption that
+ * another client has noted stays. None for any other pod: the scheduler and the eviction API write this condition with reasons of their own.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
  */
@@ -32,8 +34,13 @@ export function disruptionVerdict(
   }
   if (report?.isDisruption === true)
     return [{ type, status: "True", reason, message: report.message ?? "" }];
+  const before = known.find((condition) => condition.type === type);
+  const isOurs = before?.reason === reason;
+  if (end.podEnd?.reason === cellLost)
+    return before?.status === "True" && !isOurs
+      ? []
+      : [{ type, status: "True", reason, message: end.podEnd.message ?? "" }];
   if (end.podEnd) return [];
-  const isOurs = known.some((condition) => condition.type === type && condition.reason === reason);
   if (!isOurs) return [];
   return [{ type, status: "False", reason, message: "The pod has another cell now" }];
 }

@@ -5,6 +5,9 @@ import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
 
+/** Reason of a pod that has failed because its cell was lost. */
+export const cellLost = "CellLost";
+
 type ContainerLists = Pick<
   PodStatus,
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
@@ -108,7 +111,7 @@ export function endByLoss(
     return { phase: isGood ? "Succeeded" : "Failed", ...gone };
   }
   if (restartPolicy(pod) !== "Never") return undefined;
-  return { phase: "Failed", reason: "CellLost", message, ...gone };
+  return { phase: "Failed", reason: cellLost, message, ...gone };
 }
 
 /** Whether the API shows that one of the pod's containers has run. */

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { decodePodReport, type PodReport } from "@kip/agent-api";
 import type { Instance } from "@kip/cloud";
-import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { ContainerStatus, Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import type { CellState } from "../state/cell-state.ts";
-import type { Cell } from "../state/cell.ts";
+import type { Cell, PodEnd } from "../state/cell.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../testing/index.ts";
 import { cellReadyCondition, podStatus } from "./pod-status.ts";
 
@@ -368,6 +368,22 @@ describe("podStatus()", () => {
       assert.deepEqual(status?.containerStatuses, containerStatuses);
       assert.equal(condition(status, cellReadyCondition), undefined);
     }
+  });
+
+  it("says of a pod that failed with its cell that it was disrupted, so that a Job may not count it", () => {
+    const lost = { phase: "Failed", reason: "CellLost", message: "It is gone" } as const;
+    const failed = (podEnd: PodEnd, conditions: readonly PodCondition[] = []) => {
+      const seen = cellStateWith({ end: { podEnd, isPodFinished: true } });
+      const status = podStatus(seen, { ...ran("Never"), status: { conditions } } as Pod, now);
+      const found = status?.conditions?.find(({ type }) => type === "DisruptionTarget");
+      return [status?.reason, found?.status, found?.reason, found?.message];
+    };
+    assert.deepEqual(failed(lost), ["CellLost", "True", "TerminationByKubelet", "It is gone"]);
+    const evicted = { type: "DisruptionTarget", status: "True", reason: "EvictionByEvictionAPI" };
+    assert.deepEqual(failed(lost, [evicted]).slice(1), [undefined, undefined, undefined]);
+    const reverted = { ...evicted, status: "False" };
+    assert.equal(failed(lost, [reverted])[1], "True");
+    assert.equal(failed({ phase: "Failed" })[1], undefined, "it failed by itself");
   });
 
   it("fails a pod that may not run again", () => {

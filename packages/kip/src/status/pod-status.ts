@@ -17,6 +17,7 @@ import {
   type CellState,
 } from "../state/cell-state.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
+import { conditionsOutOfReach } from "./out-of-reach.ts";
 import { resizeVerdicts } from "./resize-conditions.ts";
 import { disruptionVerdict } from "./disruption.ts";
 import {
@@ -59,7 +60,7 @@ interface StatusFacts {
  * Continues `state.status`, the one before it.
  */
 export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus | undefined {
-  if (isNotForApi(state)) return undefined;
+  if (isNotForApi(state)) return statusOutOfReach(state, pod, wireTime(nowMs));
   const { end, wait } = state;
   const report = isAbandoned(state) ? undefined : state.agent.report;
   const facts = { state, pod, report, now: wireTime(nowMs) };
@@ -79,6 +80,19 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
     conditions: conditions(facts, { phase, ...containers }),
     ...containers,
   });
+}
+
+/** The status that the pod has, not ready, of one whose cell has not answered this process of kip; undefined if it is none. */
+function statusOutOfReach(state: CellState, pod: Pod, now: string): PodStatus | undefined {
+  const { agent, cell, end, pod: wanted } = state;
+  const status = state.status ?? pod.status;
+  const isUnknown = agent.isOutOfReach && !agent.report && !end.isInApi;
+  if (!isUnknown || !cell.object || status?.phase !== "Running" || wanted.wanted.kind !== "run")
+    return undefined;
+  const known = status.conditions ?? [];
+  const own = known.filter(({ type }) => ownTypes.has(type));
+  const { name } = cell.object.metadata;
+  return { ...status, conditions: conditionsOutOfReach(own, name, { known, now }) };
 }
 
 /** Whether the status is unknown here, or must not replace the API's. */
@@ -129,13 +143,15 @@ function conditions(
     : { type, status: "False", reason, message };
   const disruption = disruptionVerdict(state, report, known);
   // A pod that has ended does not wait for a cell.
-  const own = state.end.podEnd && !report ? [] : [cellReady];
+  const ready = state.end.podEnd && !report ? [] : [cellReady];
   const resizes = state.end.podEnd ? [] : resizeVerdicts(report);
-  const verdicts = [...disruption, ...resizes, ...own];
+  const verdicts = [...disruption, ...resizes, ...ready];
   // Only kip's own conditions are written.
-  return mergeConditions(usual, verdicts, now).filter(
-    ({ type }) => ownTypes.has(type) || verdicts.some((verdict) => verdict.type === type),
-  );
+  const before = known.filter((each) => verdicts.some(({ type: own }) => own === each.type));
+  const merged = mergeConditions([...usual, ...before], verdicts, now);
+  const { agent, cell } = state;
+  if (!agent.isOutOfReach || !report || !cell.object) return merged;
+  return conditionsOutOfReach(merged, cell.object.metadata.name, { known, now });
 }
 
 /** Those of the cell, once it has the pod: a write less for each start. Of the last one when it is gone. */

@@ -112,7 +112,16 @@ function reportOf(podUid: string): PodReport {
     phase: "Running",
     startTime: "2030-01-01T00:00:00Z",
     initContainers: [],
-    containers: [],
+    containers: [
+      {
+        name: "main",
+        running: { startedAt: "2030-01-01T00:00:00Z" },
+        ready: true,
+        started: true,
+        restartCount: 0,
+        image: "i",
+      },
+    ],
     ephemeralContainers: [],
     events: [],
     timingsMs: {},

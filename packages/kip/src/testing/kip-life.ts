@@ -7,6 +7,7 @@ import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { createCellSteps } from "../cell/steps/cell-steps.ts";
 import type { CellTools } from "../cell/steps/step-context.ts";
+import type { PodStatusUpdate } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { KipMetrics } from "../metrics/kip-metrics.ts";
 import { KipProvider, type KipProviderOptions } from "../provider.ts";
@@ -110,6 +111,8 @@ export class KipLife {
   readonly standby: StandbyCells;
   /** Reasons and texts of the pods' events. */
   readonly events: string[] = [];
+  /** Statuses of the pods in the order in which they were published, without those that are as the one before. */
+  readonly statuses: PodStatusUpdate[] = [];
   readonly #world: KipWorld;
   readonly #steps: ReturnType<typeof createCellSteps>;
   readonly #fate: Fate;
@@ -197,7 +200,10 @@ export class KipLife {
     const { api, pods } = this.#world;
     for (const cell of api.cells.values()) this.#seen.set(cell.metadata.uid, cell);
     await this.provider.start({
-      podStatus: () => {},
+      podStatus: (update) => {
+        if (JSON.stringify(update) !== JSON.stringify(this.statuses.at(-1)))
+          this.statuses.push(update);
+      },
       podEvent: ({ reason, message }) => void this.events.push(`${reason}: ${message}`),
       nodeChanged: () => {},
     });

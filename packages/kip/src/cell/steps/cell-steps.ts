@@ -11,6 +11,7 @@ import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
 import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts";
+import { noteReach } from "./note-reach.ts";
 import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import { InstanceList } from "./instance-list.ts";
@@ -63,6 +64,7 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
     lookForProfiles: (_step, context) => lookForProfiles(tools, context),
     evict: (_step, context) => evict(tools, context),
     awaitReplacement: (_step, context) => awaitReplacement(tools, context),
+    noteReach: ({ isOutOfReach }, context) => noteReach(tools, context, isOutOfReach),
     drain: ({ graceSeconds }, context) => drain(tools, context, graceSeconds),
     endPod: (_step, context) => endPod(tools, context),
     recordEnd: (_step, context) => recordEnd(tools, context),

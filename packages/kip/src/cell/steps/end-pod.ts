@@ -3,6 +3,7 @@ import { K8sError, wireTime } from "@kip/k8s-client";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../../status/lost-cell.ts";
+import { cellLost } from "../../status/lost-containers.ts";
 import { storedEnd } from "../../status/pod-end.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, type CellTools } from "./step-context.ts";
@@ -34,7 +35,7 @@ export async function endPod(
   const finishedAt = wireTime(clock.now());
   const state = context.state();
   const podEnd = required(lossEnd(state, { message, finishedAt }), "the pod goes on");
-  if (podEnd.reason === "CellLost") onEvent(state.podRef.uid, "CellLost", message);
+  if (podEnd.reason === cellLost) onEvent(state.podRef.uid, cellLost, message);
   return { kind: "ended", podEnd };
 }
 

@@ -1,0 +1,18 @@
+import type { CellChange } from "../../state/cell-change.ts";
+import { outOfReach } from "../../status/out-of-reach.ts";
+import type { CellContext } from "../cell-step.ts";
+import { cellOf, type CellTools } from "./step-context.ts";
+
+/** Has the pod of an agent that does not answer count as not ready, or as ready again, as far as it is. */
+export async function noteReach(
+  { onProblem }: Pick<CellTools, "onProblem">,
+  context: CellContext,
+  isOutOfReach: boolean,
+): Promise<CellChange> {
+  const { name } = cellOf(context).metadata;
+  if (isOutOfReach) {
+    const { reason, message } = outOfReach(name);
+    onProblem(context.state().podRef.uid, reason, message);
+  }
+  return { kind: "reach", isOutOfReach };
+}

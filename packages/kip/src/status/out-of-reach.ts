@@ -1,0 +1,31 @@
+import type { PodCondition } from "@kip/k8s-types";
+
+/** Why a pod is not ready while the agent of its cell does not answer. */
+export function outOfReach(cellName: string): {
+  readonly reason: string;
+  readonly message: string;
+} {
+  const message = `Cell "${cellName}" does not answer; its containers may still run`;
+  return { reason: "CellUnreachable", message };
+}
+
+/**
+ * The conditions of a pod whose cell does not answer: those by which Services choose are false, as Kubernetes' node controller
+ * makes `Ready` for the pods of a node that it does not hear from. One that is false already keeps its reason.
+ *
+ * @param known the conditions that are published: one that was false keeps its time
+ * @param now as `metav1.Time`
+ */
+export function conditionsOutOfReach(
+  conditions: readonly PodCondition[],
+  cellName: string,
+  { known, now }: { readonly known: readonly PodCondition[]; readonly now: string },
+): PodCondition[] {
+  return conditions.map((condition) => {
+    const { type, status } = condition;
+    if (status !== "True" || (type !== "Ready" && type !== "ContainersReady")) return condition;
+    const before = known.find((each) => each.type === type);
+    const since = before?.status === "False" ? before.lastTransitionTime : undefined;
+    return { type, status: "False", ...outOfReach(cellName), lastTransitionTime: since ?? now };
+  });
+}
