@@ -84,6 +84,7 @@ async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
       ...kubeletAccess(needs),
       ...streams,
     },
+    requestCertificate: options.isSet("rotate-server-certificates") && tls.isSelfSigned,
     reloadTls: async () => await tls.read(),
     clock: systemClock,
     logger: logger.with({ node: nodeName }),

@@ -20,6 +20,11 @@ export const providerOptions: readonly Option[] = [
     help: "who may use the kubelet API: cluster (certificates and tokens, as RBAC says) or certificate (any of the authority's)",
   },
   {
+    flag: "rotate-server-certificates",
+    type: "boolean",
+    help: "have the cluster sign the kubelet API's certificate, and its successors; the self-signed one serves until the request is approved. Not with --tls-cert-file",
+  },
+  {
     flag: "leader-elect",
     type: "boolean",
     fallback: "true",

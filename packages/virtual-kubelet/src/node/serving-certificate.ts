@@ -84,7 +84,9 @@ async function request(options: ServingCertificateOptions): Promise<KeyPair> {
     },
     { signal },
   );
-  const certificate = await decision(made.metadata.name, options);
+  const { name } = made.metadata;
+  options.logger.info("Asked the cluster for the kubelet API's certificate", { request: name });
+  const certificate = await decision(name, options);
   return { certificate, key };
 }
 

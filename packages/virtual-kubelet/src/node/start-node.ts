@@ -301,7 +301,7 @@ class VirtualNode implements RunningNode {
     await keepServingCertificate({
       client: this.#client,
       nodeName,
-      ipAddresses: [facts.internalIp],
+      ipAddresses: [facts.internalIp, ...(facts.otherInternalIps ?? [])],
       onCertificate: (pair) => tls.useIssued(pair),
       clock,
       logger: this.#logger,
