@@ -35,7 +35,7 @@ http {
 }
 `;
 
-/** As the image of nginx that people use: its signal to stop lets open requests end. */
+/** As the image of nginx that people use, with the signal at which it lets open requests end: SIGTERM cuts them off. */
 function nginxEntries(): readonly RawEntry[] {
   const account = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
   return [
@@ -83,7 +83,9 @@ describe("a Deployment of nginx behind a Service", () => {
   let url: string;
   before(async () => {
     kube = await cluster("rollout");
-    registry = await startImageRegistry(stateDir, { "open/nginx": { entries: nginxEntries() } });
+    registry = await startImageRegistry(stateDir, {
+      "open/nginx": { entries: nginxEntries(), config: { StopSignal: "SIGQUIT" } },
+    });
     await kube.apply(
       deployment("first"),
       {
@@ -107,7 +109,7 @@ describe("a Deployment of nginx behind a Service", () => {
   });
 
   /** Requests from the client's pod: as many as an emulated machine can send on a busy computer. */
-  function startPodLoad(): { stop(): Promise<LoadResult> } {
+  async function startPodLoad(): Promise<{ stop(): Promise<LoadResult> }> {
     const load = `LOAD_URL=${url} LOAD_PER_SECOND=3 LOAD_KEPT_PER_SECOND=1`;
     const start = `export ${load}; ${startProgram}`;
     const flags = ["--kubeconfig", kube.kubeconfig, "--namespace", "rollout"];
@@ -116,6 +118,8 @@ describe("a Deployment of nginx behind a Service", () => {
     const said = text(child.stdout);
     const complained = text(child.stderr);
     const closed = once(child, "close");
+    // A busy computer takes a while to start the program: it is to have answers of the first version, too.
+    await Promise.race([once(child.stderr, "data"), closed]);
     return {
       stop: async () => {
         child.stdin.end();
@@ -127,7 +131,7 @@ describe("a Deployment of nginx behind a Service", () => {
   }
 
   it("is rolled over at 50 requests a second without one that fails", async (t) => {
-    const loads = [startPodLoad(), startLoad(url, { perSecond: 50, keptPerSecond: 5 })];
+    const loads = [await startPodLoad(), startLoad(url, { perSecond: 50, keptPerSecond: 5 })];
     await kube.apply(deployment("second"));
     await kube.ok("rollout", "status", "deployment/web", "--timeout=300s");
     const left = async (): Promise<string> =>

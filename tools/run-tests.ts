@@ -25,9 +25,14 @@ import {
 } from "./outcomes.ts";
 
 const patterns: Record<string, readonly string[]> = {
-  unit: ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts"],
+  unit: [
+    "packages/*/src/**/*.test.ts",
+    "apps/*/src/**/*.test.ts",
+    "tools/**/*.test.ts",
+    "e2e/programs/*.test.ts",
+  ],
   integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
-  e2e: ["e2e/**/*.test.ts"],
+  e2e: ["e2e/*.test.ts"],
   matrix: [
     "packages/virtual-kubelet/test/*.int.test.ts",
     "apps/virtual-kubelet/test/*.int.test.ts",

@@ -1,13 +1,14 @@
 // Requests at a steady rate. Runs in the test's own process, and in a pod by the Node of its cell, which is given this text: so it
 // imports nothing of ours.
 import http from "node:http";
+import type { Socket } from "node:net";
 
 /** What became of the requests. */
 export interface LoadResult {
   readonly answered: number;
   /** Requests without a whole answer of status 200, by the first words of the reason. */
   readonly failures: readonly string[];
-  /** Requests on a kept connection that its server had just closed: HTTP has a client send them again. */
+  /** Requests sent once more, on a connection of their own: their kept one ended before any byte of an answer, as HTTP allows. */
   readonly repeated: number;
   /** Requests that were not sent, as too many were open. */
   readonly skipped: number;
@@ -31,11 +32,13 @@ const mostOpen = 10;
  *
  * @param perSecond each on a connection of its own
  * @param keptPerSecond on one connection that is kept, one after the other
+ * @returns `answered` resolves with the first answer
  */
 export function startLoad(
   url: string,
   { perSecond, keptPerSecond }: { readonly perSecond: number; readonly keptPerSecond: number },
-): { stop(): Promise<LoadResult> } {
+): { readonly answered: Promise<void>; stop(): Promise<LoadResult> } {
+  const first = Promise.withResolvers<void>();
   const result = {
     answered: 0,
     repeated: 0,
@@ -55,6 +58,7 @@ export function startLoad(
     const asked: Promise<void> = ask(url, agent, () => (result.repeated += 1)).then(
       (text) => {
         result.answered += 1;
+        first.resolve();
         result.answers[text] = (result.answers[text] ?? 0) + 1;
         result.slowest = Math.max(result.slowest, Math.round(performance.now() - begun));
       },
@@ -68,6 +72,7 @@ export function startLoad(
   };
   const stops = [atRate(perSecond, () => send(false)), atRate(keptPerSecond, () => send(kept))];
   return {
+    answered: first.promise,
     stop: async () => {
       for (const stop of stops) stop();
       await Promise.all(running);
@@ -88,13 +93,16 @@ function atRate(perSecond: number, call: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-async function ask(
-  url: string,
-  agent: http.Agent | false,
-  onRepeated: () => void,
-): Promise<string> {
+/** Connections that have answered a request. Node does not say that of one that it hands to a request which waited for it. */
+const used = new WeakSet<Socket>();
+
+/** @param onRepeat called before the request is sent again */
+async function ask(url: string, agent: http.Agent | false, onRepeat: () => void): Promise<string> {
   return await new Promise((resolve, reject) => {
+    let isReused = false;
+    let bytesBefore = 0;
     const request = http.get(url, { agent, timeout: requestTimeoutMs }, (answer) => {
+      used.add(answer.socket);
       let text = "";
       answer.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       answer.on("error", reject);
@@ -103,12 +111,16 @@ async function ask(
         else reject(new Error(`status ${answer.statusCode}`));
       });
     });
+    request.on("socket", (socket) => {
+      isReused = used.has(socket);
+      bytesBefore = socket.bytesRead;
+    });
     request.on("timeout", () => request.destroy(new Error("no answer in time")));
     request.on("error", (error: NodeJS.ErrnoException) => {
-      if (request.reusedSocket && error.code === "ECONNRESET") {
-        onRepeated();
-        ask(url, agent, onRepeated).then(resolve, reject);
-      } else reject(error);
+      const isEnded = error.code === "ECONNRESET" || error.code === "EPIPE";
+      if (!isEnded || !isReused || request.socket?.bytesRead !== bytesBefore) return reject(error);
+      onRepeat();
+      ask(url, false, onRepeat).then(resolve, reject);
     });
   });
 }
@@ -119,6 +131,7 @@ if (LOAD_URL !== undefined) {
     perSecond: Number(LOAD_PER_SECOND),
     keptPerSecond: Number(LOAD_KEPT_PER_SECOND),
   });
+  void load.answered.then(() => console.error("The first request is answered"));
   // Until its input ends.
   process.stdin.resume().on("end", () => {
     void load.stop().then((result) => console.log(JSON.stringify(result)));
