@@ -78,6 +78,7 @@ describe("numbers of a named port", () => {
       const policy: TierPolicy = {
         title: "t",
         name: "t",
+        about: { apiVersion: "v1", kind: "K", name: "t" },
         tier: "admin",
         priority: 1,
         subject: everyPod,

@@ -1,4 +1,5 @@
-import { decode, errorText, type Decoder } from "@kip/base";
+import { decode, defined, errorText, type Decoder } from "@kip/base";
+import type { EventReference } from "@kip/k8s-client";
 import type { LabelSelector, LabelSelectorRequirement } from "@kip/k8s-types/network";
 import { parseCidr, type PolicyPort, type Protocol, type RuleAction } from "@kip/network-view";
 
@@ -7,6 +8,8 @@ export interface TierPolicy {
   /** Kind and name, for sentences. */
   readonly title: string;
   readonly name: string;
+  /** The object, for its events. */
+  readonly about: EventReference;
   readonly tier: "admin" | "baseline";
   /** The least comes first. */
   readonly priority: number;
@@ -175,7 +178,8 @@ function ofProtocol(name: Protocol): Decoder<TierPort> {
 
 /** A policy as the API server has it: any shape that its CRD lets through. */
 export interface TierObject {
-  readonly metadata: { readonly name: string };
+  readonly apiVersion?: string;
+  readonly metadata: { readonly name: string; readonly uid?: string };
   readonly spec?: unknown;
 }
 
@@ -197,7 +201,8 @@ export function readTierPolicy(
   value: TierObject,
   onProblem: (problem: TierProblem) => void,
 ): TierPolicy | undefined {
-  const { name } = value.metadata;
+  const { name, uid } = value.metadata;
+  const { apiVersion = "policy.networking.k8s.io/v1alpha1" } = value;
   const title = `${kind} ${name}`;
   const report = (error: unknown): void => onProblem({ policy: title, problem: errorText(error) });
   const attempt = <T>(read: () => T): T | undefined => {
@@ -231,6 +236,7 @@ export function readTierPolicy(
   return {
     title,
     name,
+    about: defined({ apiVersion, kind, name, uid }),
     tier: tier === "Baseline" ? "baseline" : "admin",
     priority: priority ?? 0,
     subject: subject ?? { namespaceSelector: {}, podSelector: {} },

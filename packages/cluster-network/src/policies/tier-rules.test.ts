@@ -12,7 +12,8 @@ function policy(title: string, priority: number): TierPolicy {
   const everyPod = { namespaceSelector: {}, podSelector: {} };
   const rule = { action: "deny" } as const;
   const rules = { ingress: [rule], egress: [] };
-  return { title, name: title, tier: "admin", priority, subject: everyPod, ...rules };
+  const about = { apiVersion: "v1", kind: "K", name: title };
+  return { title, name: title, about, tier: "admin", priority, subject: everyPod, ...rules };
 }
 
 describe("tierRules()", () => {

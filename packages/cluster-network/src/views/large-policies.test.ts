@@ -22,7 +22,11 @@ class Bench {
     clock: this.clock,
     signal: this.stop.signal,
     events: {
-      record: ({ kind, name }, { reason }) => void this.events.push(`${reason} ${kind} ${name}`),
+      record: ({ apiVersion, kind, namespace, name, uid }, { reason }) => {
+        assert.equal(uid, name);
+        assert.equal(namespace, apiVersion.startsWith("policy.") ? undefined : "default");
+        this.events.push(`${reason} ${kind} ${name}`);
+      },
     },
   });
   #pods = 0;
@@ -119,6 +123,34 @@ describe("NetworkViews, with policies that choose very many addresses", () => {
     bench.stop.abort();
   });
 
+  it("gives the largest policy of an administrator an event, and NetworkPolicies of pods that it closes", async () => {
+    const bench = new Bench(960);
+    const tier = (name: string, count: number): void => {
+      const from = selectors(count).map((podSelector) => ({
+        pods: { namespaceSelector: {}, podSelector },
+      }));
+      const spec = {
+        priority: 1,
+        subject: { namespaces: {} },
+        ingress: [{ action: "Allow", from }],
+      };
+      const metadata = { name, uid: name };
+      bench.views.setTierPolicy("AdminNetworkPolicy", { metadata, spec });
+    };
+    tier("a-few", 20);
+    tier("many", 420);
+    tier("some", 30);
+    const pod = bench.follow("p1");
+    await bench.quiet();
+    assert.deepEqual(pod.now(), { ingress: [] });
+    assert.deepEqual(bench.events, ["NetworkTooLarge AdminNetworkPolicy many"]);
+    bench.setPolicy("own", 1, { podSelector: {}, policyTypes: ["Egress"] });
+    await bench.quiet();
+    assert.deepEqual(pod.now(), { ingress: [], egress: [] });
+    assert.deepEqual(bench.events.slice(1), ["NetworkTooLarge NetworkPolicy own"]);
+    bench.stop.abort();
+  });
+
   it("opens new pods and earlier ones again whose administrators' policies chose too many addresses", async () => {
     const bench = new Bench(960);
     const from = selectors(420).map((podSelector) => ({
@@ -126,7 +158,10 @@ describe("NetworkViews, with policies that choose very many addresses", () => {
     }));
     const rule = { action: "Allow", from };
     const spec = { priority: 1, subject: { namespaces: {} }, ingress: [rule] };
-    bench.views.setTierPolicy("AdminNetworkPolicy", { metadata: { name: "large" }, spec });
+    bench.views.setTierPolicy("AdminNetworkPolicy", {
+      metadata: { name: "large", uid: "large" },
+      spec,
+    });
     const first = bench.follow("p1");
     await bench.quiet();
     assert.deepEqual(first.now(), { ingress: [] });

@@ -7,7 +7,7 @@ import type {
   StoredService,
 } from "@kip/k8s-types/network";
 import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
-import type { EventRecorder } from "@kip/k8s-client";
+import { referenceTo, type EventRecorder } from "@kip/k8s-client";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
@@ -126,12 +126,18 @@ export class NetworkViews implements SharedLines {
     const refusals = new RefusalLog(options, ofServices);
     const policies = new PolicyReports(options);
     this.policies.budget.onRefused = (refusal) => policies.refused(refusal);
-    this.#rules = new SharedRules(this.policies, (choice) => policies.tooLarge(choice));
+    this.#rules = new SharedRules(this.policies, (choice, largest) =>
+      policies.tooLarge(choice, largest),
+    );
     this.index = new ServiceIndex(options.node, {
       onFailure: (service, err) =>
         options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
       most: options.most?.services,
-      onRefused: (refusal) => refusals.report(refusal, this.index.service(refusal.example)),
+      onRefused: (refusal) => {
+        const service = this.index.service(refusal.example);
+        const about = service && referenceTo(service, { apiVersion: "v1", kind: "Service" });
+        refusals.report(refusal, about);
+      },
     });
   }
 

@@ -1,7 +1,10 @@
 import { groupsOf, hasTiers, type PolicyView } from "@kip/network-view";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
+import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupChange } from "../policies/group.ts";
+import type { PodPolicy } from "../policies/pod-policy.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
+import type { TierPolicy } from "../policies/tier-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
 import { fittingPolicy, groupBytesOf, mostGroupBytes } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
@@ -43,6 +46,12 @@ interface Shared extends PodRules {
   pods: number;
 }
 
+/**
+ * Gets policies of a pod that are over limits together, so that directions are closed, and the largest one of an administrator if those
+ * are.
+ */
+type OnTooLarge = (choice: PolicyChoice, largest: TierPolicy | undefined) => void;
+
 /** Nothing is restricted. */
 export const openRules: PodRules = unshared({});
 /** Nothing passes. */
@@ -51,7 +60,7 @@ export const closedRules: PodRules = unshared({ ingress: [], egress: [] });
 /** Rules of pods: made once for all pods that the same policies select, and kept while there is such a pod on a cell. */
 export class SharedRules {
   readonly #index: PolicyIndex;
-  readonly #onTooLarge: (choice: PolicyChoice) => void;
+  readonly #onTooLarge: OnTooLarge;
   readonly #byKey = new Map<string, Shared>();
   readonly #all = new Map<PodRules, Shared>();
   readonly #drafts = new Map<string, RulesDraft>();
@@ -63,8 +72,7 @@ export class SharedRules {
   /** Rules whose pods need others. */
   #outdated: PodRules[] = [];
 
-  /** @param onTooLarge gets policies of a pod that are over limits together: directions are closed */
-  constructor(index: PolicyIndex, onTooLarge: (choice: PolicyChoice) => void) {
+  constructor(index: PolicyIndex, onTooLarge: OnTooLarge) {
     this.#index = index;
     this.#onTooLarge = onTooLarge;
   }
@@ -200,14 +208,16 @@ export class SharedRules {
           return groups.portNumbers(selector, port, most);
         },
       });
-    const { view: wanted, ...directions } = this.#orForget(find, [named, numbers]);
+    const found = this.#orForget(find, [named, numbers]);
+    const { view: wanted } = found;
     const all = [...named, ...numbers];
     const unfilled = new Set(all.filter((name) => !groups.isFilled(name)));
     if (unfilled.size > 0) return this.#draft(choice, new Set(all), unfilled);
     this.#drafts.delete(choice.key);
     const fitting = fittingPolicy(wanted, groups);
-    const areOver = [directions.ingress, directions.egress].some((one) => one.isOverLimits);
-    if (areOver || fitting !== wanted) this.#onTooLarge(choice);
+    const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
+    if (areOver || fitting !== wanted)
+      this.#onTooLarge(choice, fitting === wanted ? undefined : largestTier(choice, found, groups));
     const whole = new CellPolicy(fitting);
     const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, false)) : whole;
     const used = new Set([...whole.groups, ...plain.groups]);
@@ -261,6 +271,24 @@ export class SharedRules {
     this.#drafts.set(key, draft);
     return draft;
   }
+}
+
+/** The policy of an administrator whose rules and addresses are the largest. */
+function largestTier(
+  { tiers }: PolicyChoice,
+  { view, ...origins }: PodPolicy,
+  groups: Pick<AddressGroups, "sizeOf">,
+): TierPolicy | undefined {
+  const bytes = new Map<string, number>();
+  for (const tier of ["admin", "baseline"] as const)
+    for (const direction of ["ingress", "egress"] as const)
+      for (const [index, rule] of (view[tier]?.[direction] ?? []).entries()) {
+        const title = origins[direction][tier][index] ?? "";
+        const size = JSON.stringify(rule).length + groupBytesOf(new Set(rule.groups), groups);
+        bytes.set(title, (bytes.get(title) ?? 0) + size);
+      }
+  const sizeOf = ({ title }: TierPolicy): number => bytes.get(title) ?? 0;
+  return tiers.toSorted((a, b) => sizeOf(b) - sizeOf(a)).find((policy) => sizeOf(policy) > 0);
 }
 
 function addTo(map: Map<string, Set<Shared>>, names: Iterable<string>, shared: Shared): void {

@@ -1,34 +1,47 @@
+import { referenceTo, type EventReference } from "@kip/k8s-client";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import type { PolicyRefusal } from "../policies/policy-budget.ts";
 import type { PolicyChoice } from "../policies/policy-index.ts";
-import { ofOnePod, ofPolicies, RefusalLog, type RefusalLogOptions } from "./refusal-log.ts";
+import type { TierPolicy } from "../policies/tier-policy.ts";
+import {
+  ofOnePod,
+  ofPolicies,
+  ofTiers,
+  RefusalLog,
+  type RefusalLogOptions,
+} from "./refusal-log.ts";
 
 /** Reports policies that have no rules, or are closed, as they are too large. */
 export class PolicyReports {
   readonly #ofNamespaces: RefusalLog;
   readonly #ofPods: RefusalLog;
+  readonly #ofTiers: RefusalLog;
 
   constructor(options: RefusalLogOptions) {
     this.#ofNamespaces = new RefusalLog(options, ofPolicies);
     this.#ofPods = new RefusalLog(options, ofOnePod);
+    this.#ofTiers = new RefusalLog(options, ofTiers);
   }
 
   /** There is no room for a NetworkPolicy. */
   refused({ namespace, count, example }: PolicyRefusal): void {
-    this.#ofNamespaces.report({ namespace, count, example: titleOf(example) }, example);
+    this.#ofNamespaces.report({ namespace, count, example: titleOf(example) }, aboutOf(example));
   }
 
-  /** The policies of a pod are too large together: the event is that of the youngest NetworkPolicy; those of administrators are logged. */
-  tooLarge({ pod: { namespace }, policies, tiers }: PolicyChoice): void {
+  /**
+   * The policies of a pod are too large together: the event is that of the youngest NetworkPolicy.
+   *
+   * @param largest the policy of an administrator that chooses the most, if those are too large; it has an event, too
+   */
+  tooLarge({ pod: { namespace }, policies }: PolicyChoice, largest: TierPolicy | undefined): void {
     const [youngest] = policies.toSorted((a, b) => (rankOf(a) < rankOf(b) ? 1 : -1));
-    const example = youngest ? titleOf(youngest) : titles(tiers);
-    this.#ofPods.report({ namespace, example }, youngest);
+    if (youngest) this.#ofPods.report({ namespace, example: titleOf(youngest) }, aboutOf(youngest));
+    if (largest) this.#ofTiers.report({ namespace, example: largest.title }, largest.about);
   }
 }
 
-function titles(tiers: PolicyChoice["tiers"]): string {
-  const first = tiers.slice(0, 3).map(({ title }) => title);
-  return [...first, ...(tiers.length > 3 ? [`${tiers.length - 3} more`] : [])].join(", ");
+function aboutOf(policy: NetworkPolicy): EventReference {
+  return referenceTo(policy, { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy" });
 }
 
 function titleOf({ metadata }: NetworkPolicy): string {

@@ -25,7 +25,7 @@ describe("RefusalLog", () => {
     const report = (namespace: string, name: string): void =>
       log.report(
         { namespace, count: 1, example: `${namespace}/${name}` },
-        { metadata: { namespace, name, uid: name, resourceVersion: "1" } },
+        { apiVersion: "v1", kind: "Service", namespace, name, uid: name },
       );
     for (const name of ["web", "db"]) report("shop", name);
     report("other", "web");

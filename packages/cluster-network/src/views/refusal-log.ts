@@ -1,5 +1,5 @@
 import type { Clock, Logger } from "@kip/base";
-import { referenceTo, type EventRecorder, type KubeObject } from "@kip/k8s-client";
+import type { EventRecorder, EventReference } from "@kip/k8s-client";
 import { mostOfPolicies } from "../policies/policy-budget.ts";
 import { mostOfNamespaceCost } from "../services/service-cost.ts";
 
@@ -15,8 +15,6 @@ export interface RefusalLogOptions {
 
 /** What is reported. */
 export interface RefusalTexts {
-  readonly apiVersion: string;
-  readonly kind: string;
   /** For the log. */
   readonly what: string;
   /** For the event of an object, before how many there are and the remedy. */
@@ -27,8 +25,6 @@ export interface RefusalTexts {
 
 /** Services of a namespace take too much together. */
 export const ofServices: RefusalTexts = {
-  apiVersion: "v1",
-  kind: "Service",
   what: "Left out Services of a namespace: together they are too large for cells",
   effect:
     "Cells have no rules for this Service: the Services of its namespace are too large together, and older ones come first",
@@ -39,8 +35,6 @@ export const ofServices: RefusalTexts = {
 
 /** NetworkPolicies of a namespace choose too many addresses together. */
 export const ofPolicies: RefusalTexts = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
   what: "Left out rules of NetworkPolicies of a namespace: together they choose too many addresses",
   effect:
     "Cells let pass nothing that only this NetworkPolicy allows: those of its namespace choose too many addresses together, and older ones come first",
@@ -50,12 +44,18 @@ export const ofPolicies: RefusalTexts = {
 
 /** NetworkPolicies of one pod are over the limits of a pod. */
 export const ofOnePod: RefusalTexts = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
   what: "Closed a direction of pods: the policies that restrict it are too large together",
   effect:
     "Nothing passes in a direction that this policy restricts: the policies of a pod are over the limits of a cell together",
   remedy: "Have fewer rules, peers, ports and labels of selectors in policies of the same pods",
+};
+
+/** Policies of administrators close pods of a namespace. */
+export const ofTiers: RefusalTexts = {
+  what: "Closed directions of pods: what administrators' policies choose for them is too large",
+  effect:
+    "Nothing passes in directions of pods that policies of administrators restrict: those choose more than a cell takes, this one the most of it",
+  remedy: "Have fewer rules, or selectors that choose fewer pods",
 };
 
 /**
@@ -75,7 +75,7 @@ export class RefusalLog {
 
   /**
    * @param refusal `count` is how many objects have no rules; absent if that is not known
-   * @param object the one that is given as an example
+   * @param about the object that is given as an example
    */
   report(
     refusal: {
@@ -83,10 +83,10 @@ export class RefusalLog {
       readonly example: string;
       readonly count?: number | undefined;
     },
-    object: KubeObject | undefined,
+    about: EventReference | undefined,
   ): void {
     const { clock, logger, events } = this.#options;
-    const { apiVersion, kind, what, effect, remedy, most } = this.#texts;
+    const { what, effect, remedy, most } = this.#texts;
     const { namespace, count } = refusal;
     const now = clock.monotonic();
     for (const [name, at] of this.#reportedAtMs)
@@ -94,9 +94,9 @@ export class RefusalLog {
     if (this.#reportedAtMs.has(namespace)) return;
     this.#reportedAtMs.set(namespace, now);
     logger?.warn(what, { ...refusal, ...(most && { most }), remedy });
-    if (!object) return;
+    if (!about) return;
     const others = count === undefined ? "" : ` ${count} of them are left out.`;
-    events?.record(referenceTo(object, { apiVersion, kind }), {
+    events?.record(about, {
       type: "Warning",
       reason: "NetworkTooLarge",
       message: `${effect}.${others} ${remedy}`,
