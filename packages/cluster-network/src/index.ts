@@ -2,7 +2,7 @@ export { explainNetwork, type NetworkQuestion } from "./explain/explain-network.
 export type { Finding, Outcome } from "./explain/finding.ts";
 export { listCluster, type ListClusterOptions } from "./explain/list-cluster.ts";
 export type { ClusterObjects } from "./explain/cluster-objects.ts";
-export type { ViewNode } from "./services/usable-endpoints.ts";
+export { zoneLabel, type ViewNode } from "./services/usable-endpoints.ts";
 export {
   NetworkViews,
   type NetworkViewsOptions,

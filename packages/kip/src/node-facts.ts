@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { CloudDriver, InstanceTypeOffer } from "@kip/cloud";
+import { zoneLabel } from "@kip/cluster-network";
 import type { NodeFacts } from "@kip/virtual-kubelet";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { architectureLabel, architectureLabelPrefix } from "./selection/pod-placement.ts";
@@ -23,7 +24,7 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     labels: {
       "topology.kubernetes.io/region": driver.region ?? driver.zone,
       // A node of several zones is in none of them.
-      ...((driver.zones?.length ?? 1) === 1 && { "topology.kubernetes.io/zone": driver.zone }),
+      ...((driver.zones?.length ?? 1) === 1 && { [zoneLabel]: driver.zone }),
       // Each pod's instance has a type of its own; tools that group nodes need one of the node.
       "node.kubernetes.io/instance-type": "kip",
       "kip.elotl.co/cloud": driver.name,

@@ -1,6 +1,7 @@
 import type { waitForAgent } from "@kip/agent-api";
 import { every, untilAborted, type Clock, type EveryOptions, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
+import { zoneLabel } from "@kip/cluster-network";
 import {
   createInformer,
   paths,
@@ -178,7 +179,7 @@ function createProvider(
   const { client, driver, metrics, clock, logger } = options;
   const archive = new LogArchive(options.logDir, logger);
   const facts = new KnownNetworkFacts({ driver, clock, logger });
-  const network = createNetwork(options, facts, signal);
+  const network = createNetwork(options, { facts, nodeFacts: opened.nodeFacts }, signal);
   const chooser = createChooser(options, opened.settings);
   const limits = limitsOf(opened.settings);
   const standby = createStandby(options, opened, { chooser, limits });
@@ -279,7 +280,7 @@ function withPods(cells: readonly AnyCell[]): Cell[] {
 
 function createNetwork(
   options: StartKipOptions,
-  facts: KnownNetworkFacts,
+  { facts, nodeFacts }: { readonly facts: KnownNetworkFacts; readonly nodeFacts: NodeFacts },
   signal: AbortSignal,
 ): ClusterNetwork {
   const { client, driver, nodeName, nodeIps, clock, logger } = options;
@@ -287,7 +288,7 @@ function createNetwork(
     client,
     driver,
     facts,
-    node: { name: nodeName, zone: driver.zone },
+    node: { name: nodeName, zone: nodeFacts.labels?.[zoneLabel] },
     nodeAddresses: nodeIps,
     clock,
     logger: logger.with({ component: "network" }),

@@ -10,6 +10,7 @@ import { podFacts } from "../policies/pod-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { ServiceIndex } from "../services/service-index.ts";
+import { zoneLabel } from "../services/usable-endpoints.ts";
 
 /** A kind of objects that the user may not read, or that the API server does not have. */
 export interface Unread {
@@ -61,7 +62,7 @@ export interface KnownCluster {
 
 /** The cluster as it is for a pod of a node. */
 export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCluster {
-  const zone = nodeOf(objects, nodeName)?.metadata?.labels?.["topology.kubernetes.io/zone"];
+  const zone = nodeOf(objects, nodeName)?.metadata?.labels?.[zoneLabel];
   const index = new ServiceIndex({ name: nodeName, zone });
   for (const service of objects.services)
     index.setService(`${service.metadata.namespace}/${service.metadata.name}`, service);

@@ -48,7 +48,7 @@ export interface Refusal {
 export class ServiceIndex {
   /** Which Services have no rules, as those of their namespace take too much. */
   readonly budget: NamespaceBudget;
-  readonly #node: ViewNode;
+  #node: ViewNode;
   readonly #options: ServiceIndexOptions;
   readonly #services = new Map<string, StoredService>();
   readonly #byNamespace = new Map<string, Set<string>>();
@@ -77,6 +77,14 @@ export class ServiceIndex {
   /** How many Services {@link ServiceIndex.takeChanges} has to look at. */
   get changedCount(): number {
     return this.#changed.size + this.#leaving.size;
+  }
+
+  /** Takes the zone of the node: hints of any Service may mean other endpoints. @returns whether it is another one than before */
+  setZone(zone: string | undefined): boolean {
+    if (zone === this.#node.zone) return false;
+    this.#node = { ...this.#node, zone };
+    for (const key of this.#slices.keys()) this.#noteChange(key);
+    return true;
   }
 
   /** Takes a Service; undefined if it is gone. */

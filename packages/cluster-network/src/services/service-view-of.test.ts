@@ -136,6 +136,13 @@ describe("serviceViewOf()", () => {
     assert.deepEqual(endpoints(terminating, endpoint("10.0.0.4")), ["10.0.0.4:8080"]);
   });
 
+  it("takes an endpoint that does not say whether it serves as one that does, as the API says", () => {
+    const ending = endpoint("10.0.0.1", { conditions: { ready: false, terminating: true } });
+    assert.deepEqual(endpoints(ending), ["10.0.0.1:8080"]);
+    const waiting = endpoint("10.0.0.2", { conditions: { ready: false } });
+    assert.deepEqual(endpoints(ending, waiting), ["10.0.0.1:8080"]);
+  });
+
   it("names endpoints of UDP that serve and get no new clients, whatever the reason", () => {
     const udp = { name: "http", port: 80, protocol: "UDP" };
     const conditions = { ready: false, serving: true, terminating: true };
@@ -143,7 +150,7 @@ describe("serviceViewOf()", () => {
       endpoint("10.0.0.1", { hints: { forZones: [{ name: "a" }] } }),
       endpoint("10.0.0.2", { hints: { forZones: [{ name: "b" }] } }),
       endpoint("10.0.0.3", { conditions }),
-      endpoint("10.0.0.4", { conditions: { ready: false } }),
+      endpoint("10.0.0.4", { conditions: { ready: false, serving: false } }),
     ];
     const slices = [{ ...slice(list), ports: [{ ...udp, port: 8080 }] }];
     const [port] = serviceViewOf(service({ ports: [udp] }), slices, node).ports;

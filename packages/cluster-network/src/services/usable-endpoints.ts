@@ -6,9 +6,12 @@ import { writtenAddress } from "../written-address.ts";
 export interface ViewNode {
   /** Name of the virtual node. */
   readonly name: string;
-  /** Its label `topology.kubernetes.io/zone`. */
+  /** Its label {@link zoneLabel}. */
   readonly zone?: string | undefined;
 }
+
+/** Label of a node that names its zone. Hints for zones count by it alone, as for kube-proxy. */
+export const zoneLabel = "topology.kubernetes.io/zone";
 
 /** A port of a Service, as slices name it. */
 export interface SlicePort {
@@ -166,7 +169,7 @@ function isPort(port: number): boolean {
 function knownEndpoint(endpoint: Endpoint, node: ViewNode): KnownEndpoint | undefined {
   const address = writtenAddress(endpoint.addresses[0] ?? "");
   if (address === undefined) return undefined;
-  const { ready = true, serving = ready, terminating = false } = endpoint.conditions ?? {};
+  const { ready = true, serving = true, terminating = false } = endpoint.conditions ?? {};
   return {
     address,
     isReady: ready,

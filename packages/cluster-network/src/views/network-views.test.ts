@@ -110,6 +110,27 @@ describe("NetworkViews", () => {
     assert.ok(keys(await bench.all(cell)).includes("other/db"));
   });
 
+  it("sends cells other endpoints when the Node gets the label of another zone, and all when it has none", async () => {
+    const bench = new Bench();
+    const zones = ["a", "b"].map((name, i) => ({
+      addresses: [`10.0.1.${i}`],
+      hints: { forZones: [{ name }] },
+    }));
+    bench.views.setService(service("web", "10.96.0.1"));
+    bench.views.setSlice({ ...slice("web"), endpoints: zones });
+    const cell = bench.subscribe("a");
+    const countOf = async (zone: string | undefined): Promise<number | undefined> => {
+      const labels = zone === undefined ? {} : { "topology.kubernetes.io/zone": zone };
+      bench.views.setOwnNode({ metadata: { name: "kip", labels } });
+      await bench.flush();
+      const line = (await bench.all(cell)).find(({ kind }) => kind === "service");
+      return line?.kind === "service" ? line.view?.ports[0]?.endpoints.length : undefined;
+    };
+    assert.equal(await countOf("b"), 1);
+    assert.equal(await countOf("b"), undefined, "it has it already");
+    assert.equal(await countOf(undefined), 2);
+  });
+
   it("sends a cell that has the table already nothing of it", async () => {
     const bench = new Bench();
     bench.views.setService({ ...service("db", "10.96.0.2"), metadata: meta("db", "other") });

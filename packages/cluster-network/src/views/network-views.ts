@@ -16,7 +16,7 @@ import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier
 import { allChanges, type ChangeShare } from "../services/change-queue.ts";
 import type { ServiceCost } from "../services/service-cost.ts";
 import { ServiceIndex } from "../services/service-index.ts";
-import type { ViewNode } from "../services/usable-endpoints.ts";
+import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
 import type { GroupLines } from "./group-lines.ts";
@@ -33,6 +33,7 @@ import { ServiceLines } from "./service-lines.ts";
 
 /** Options of {@link NetworkViews}. */
 export interface NetworkViewsOptions {
+  /** Its zone counts until {@link NetworkViews.setOwnNode} gives another one. */
   readonly node: ViewNode;
   readonly clock: Clock;
   /** Least time between two versions, milliseconds: changes in between are one. The first after a pause waits for none. @default 100 */
@@ -144,6 +145,16 @@ export class NetworkViews implements SharedLines {
   /** Addresses of pods by the selectors of policies. */
   get groups(): AddressGroups {
     return this.policies.groups;
+  }
+
+  /** Name of the virtual node. */
+  get nodeName(): string {
+    return this.#options.node.name;
+  }
+
+  /** Takes the virtual node itself, by whose label hints for zones count. */
+  setOwnNode({ metadata }: Node): void {
+    if (this.index.setZone(metadata?.labels?.[zoneLabel])) this.#schedule();
   }
 
   setService(service: StoredService, isGone = false): void {

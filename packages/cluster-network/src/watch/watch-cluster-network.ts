@@ -95,6 +95,14 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
     }),
   ]);
   always.catch(() => {}); // it was ended before
+  // Nothing waits for it: until the node is registered, the zone is the one that kip registers it with.
+  void watch<Node>(options, paths.nodes(), {
+    query: { fieldSelector: `metadata.name=${views.nodeName}` },
+    onEvent: ({ type, object }) => {
+      if (type !== "deleted") views.setOwnNode(object);
+    },
+    transform: labelsOnly,
+  }).catch(() => {});
   return {
     synced: async (signal) => {
       await untilAborted(always, signal);
@@ -112,6 +120,10 @@ async function watch<T>(
   more: Pick<InformerOptions<T & KubeObject>, "query" | "onEvent" | "transform">,
 ): Promise<void> {
   await createInformer<T>({ client, path, clock, logger, signal, ...more }).synced;
+}
+
+function labelsOnly({ metadata }: Node & KubeObject): Node & KubeObject {
+  return { metadata };
 }
 
 /** Nodes are written often; only addresses and labels are kept. */

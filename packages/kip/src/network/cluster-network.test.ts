@@ -2,11 +2,17 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { K8sError, paths, type ApiClient } from "@kip/k8s-client";
+import { unknownSums } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
 import { ClusterNetwork } from "./cluster-network.ts";
 
-/** An API server that forbids these paths. */
-function start(forbidden: Set<string>, hasTiers = false, missing = new Set<string>()) {
+/** An API server that forbids these paths, and has these objects by path. */
+function start(
+  forbidden: Set<string>,
+  hasTiers = false,
+  missing = new Set<string>(),
+  objects: ReadonlyMap<string, readonly object[]> = new Map(),
+) {
   const stop = new AbortController();
   const clock = new ManualClock();
   const led: string[] = [];
@@ -20,7 +26,9 @@ function start(forbidden: Set<string>, hasTiers = false, missing = new Set<strin
       if (forbidden.has(path)) throw new K8sError("K8S_FORBIDDEN", "forbidden");
       if (missing.has(path)) throw new K8sError("K8S_NOT_FOUND", "no such resource");
       const isRange = path === paths.serviceCidrs();
-      const items = isRange ? ranges.map((cidrs) => ({ spec: { cidrs } })) : [];
+      const items = isRange
+        ? ranges.map((cidrs) => ({ spec: { cidrs } }))
+        : (objects.get(path) ?? []);
       return { items, metadata: { resourceVersion: "1" } };
     },
     stream: async () => await new Promise(() => {}),
@@ -42,7 +50,7 @@ function start(forbidden: Set<string>, hasTiers = false, missing = new Set<strin
         led.push("led");
       },
     },
-    node: { name: "kip" },
+    node: { name: "kip", zone: "a" },
     nodeAddresses: ["10.0.0.1"],
     clock,
     logger: silentLogger,
@@ -77,6 +85,35 @@ describe("ClusterNetwork", () => {
     const path = "/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies";
     const { network, stop } = start(new Set([path]), true);
     assert.equal(await network.settings(), undefined);
+    stop.abort();
+  });
+
+  it("follows hints for the zone that the Node is labelled with, as kube-proxy does", async () => {
+    const metadata = (name: string, labels: object) => ({
+      metadata: { namespace: "default", name, uid: name, resourceVersion: "1", labels },
+    });
+    const endpoint = (address: string, zone: string) => ({
+      addresses: [address],
+      hints: { forZones: [{ name: zone }] },
+    });
+    const slice = {
+      ...metadata("web-1", { "kubernetes.io/service-name": "web" }),
+      addressType: "IPv4",
+      ports: [{ name: "", port: 80, protocol: "TCP" }],
+      endpoints: [endpoint("10.1.0.1", "a"), endpoint("10.1.0.2", "b")],
+    };
+    const spec = { clusterIP: "10.96.0.9", clusterIPs: ["10.96.0.9"], ports: [{ port: 80 }] };
+    const objects = new Map<string, readonly object[]>([
+      [paths.services(), [{ ...metadata("web", {}), spec }]],
+      [paths.endpointSlices(), [slice]],
+      [paths.nodes(), [metadata("kip", { "topology.kubernetes.io/zone": "b" })]],
+    ]);
+    const { network, stop } = start(new Set(), false, new Set(), objects);
+    await network.settings();
+    await network.synced(stop.signal);
+    using cell = network.subscribe({ podUid: "a", namespace: "default", sums: unknownSums() });
+    const change = Buffer.concat(await cell.next(stop.signal)).toString();
+    assert.match(change, /"endpoints":\["10\.1\.0\.2:80"\]/);
     stop.abort();
   });
 
