@@ -1,3 +1,5 @@
+import { endpointText } from "@kip/network-view";
+import type { StaleFlows } from "./connections/stale-flows.ts";
 import { families, ofFamily, type Family } from "./family.ts";
 
 /** A port of the machine that leads to a port of its pod. */
@@ -34,6 +36,24 @@ export function hostPortTables(ports: readonly HostPort[], place: HostPortsPlace
       return pod === undefined ? [] : [tableOf(ports, { family, pod, cable: place.cable })];
     })
     .join("");
+}
+
+/**
+ * What the kernel must forget once the tables are in force. A client of UDP that sent before there was a pod met nothing, and while it
+ * goes on sending it would go on meeting that. Flows to any address of these ports are meant, so it must be done before the pod sends.
+ */
+export function staleHostPortFlows(
+  ports: readonly HostPort[],
+  podAddresses: HostPortsPlace["podAddresses"],
+): readonly StaleFlows[] {
+  return ports
+    .filter(({ protocol }) => protocol === "UDP")
+    .map(({ hostPort, containerPort, hostIp }) => ({
+      address: hostIp,
+      port: hostPort,
+      serving: new Set(podAddresses.map((address) => endpointText(address, containerPort))),
+      isUntranslatedStale: true,
+    }));
 }
 
 function tableOf(

@@ -3,4 +3,9 @@ export { prepareTables, type PreparedTables } from "./prepared-tables.ts";
 export type { RoutingPlace } from "./routing-place.ts";
 export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
 export type { StaleFlows } from "./connections/stale-flows.ts";
-export { hostPortTables, type HostPort, type HostPortsPlace } from "./host-port-table.ts";
+export {
+  hostPortTables,
+  staleHostPortFlows,
+  type HostPort,
+  type HostPortsPlace,
+} from "./host-port-table.ts";

@@ -1,11 +1,23 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import { hostPortTables, NetworkRules, type HostPort } from "../src/index.ts";
+import {
+  forgetFlows,
+  hostPortTables,
+  NetworkRules,
+  staleHostPortFlows,
+  type HostPort,
+} from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
 const [pod] = podAddresses;
 const own = "10.0.0.2";
+const first: readonly HostPort[] = [
+  { protocol: "TCP", hostPort: 80, containerPort: 8080 },
+  { protocol: "UDP", hostPort: 53, containerPort: 5300 },
+  { protocol: "TCP", hostPort: 81, containerPort: 8080, hostIp: "127.0.0.1" },
+  { protocol: "TCP", hostPort: 82, containerPort: 8080, hostIp: own },
+];
 
 describe("hostPortTables()", () => {
   let network: TestNetwork;
@@ -20,12 +32,7 @@ describe("hostPortTables()", () => {
     await network.pod.listen("fd00:1::2", 8080);
     await network.cell.listen("127.0.0.1", 9000);
     await network.cell.run("sysctl", ["-qw", `net.ipv4.conf.${cable}.route_localnet=1`]);
-    await apply(
-      { protocol: "TCP", hostPort: 80, containerPort: 8080 },
-      { protocol: "UDP", hostPort: 53, containerPort: 5300 },
-      { protocol: "TCP", hostPort: 81, containerPort: 8080, hostIp: "127.0.0.1" },
-      { protocol: "TCP", hostPort: 82, containerPort: 8080, hostIp: own },
-    );
+    await apply(...first);
   });
   after(async () => await network[Symbol.asyncDispose]());
 
@@ -40,6 +47,18 @@ describe("hostPortTables()", () => {
     assert.equal(await network.cell.tcp(own, 80), `${pod} ${own}`);
     assert.equal(await network.cell.tcp("127.0.0.1", 80), `${pod} ${own}`);
     assert.match(await network.cell.udp("127.0.0.1", 53), /^10\.1\.0\.2 /);
+  });
+
+  it("lead a UDP client on that met nothing there before, and goes on sending", async () => {
+    const inNamespace = ["nsenter", "--target", String(network.cell.pid), "--net"];
+    const send = async (): Promise<string> => await network.others.udp(own, 54, 40_054, 1000);
+    assert.equal(await send(), "error: ECONNREFUSED");
+    const late = { protocol: "UDP", hostPort: 54, containerPort: 5300 } as const;
+    await apply(...first, late);
+    const stale = staleHostPortFlows([...first, late], podAddresses);
+    await forgetFlows(stale, { inNamespace });
+    assert.match(await send(), /^10\.1\.0\.2 10\.0\.0\.11$/);
+    assert.equal(await forgetFlows(stale, { inNamespace }), 0, "that flow is right");
   });
 
   it("answer at one address alone if it is given", async () => {

@@ -63,7 +63,7 @@ export async function loadRealDependencies(
       return await oci.createPodSandbox({ ...wanted, prepared });
     },
     removeSandbox: oci.removePodSandbox,
-    setUpLink: linkMaker(routing, oci.cableName("pod")),
+    setUpLink: linkMaker(routing, { cable, logger }),
     createNetworkRules,
     resolveUser: imaging.resolveUser,
   };

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { CommandError, runCommand } from "@kip/base";
+import { CommandError, runCommand, type Logger } from "@kip/base";
 import type { DesiredPod } from "@kip/agent-api";
 import type * as routing from "@kip/service-routing";
 import { bandwidthOf, egressDevice, shapingCommands, type Bandwidth } from "./bandwidth.ts";
@@ -42,11 +42,15 @@ function limits(annotations: DesiredPod["annotations"], hasRun: boolean): Bandwi
 /**
  * Sets up links, in the cell's own namespace: no container can change them. May be repeated; the link outlives the agent.
  *
- * @param cable name of the cell's end of the pod's cable
+ * @param options.cable name of the cell's end of the pod's cable
  */
 export function linkMaker(
-  { hostPortTables }: Pick<typeof routing, "hostPortTables">,
-  cable: string,
+  {
+    hostPortTables,
+    staleHostPortFlows,
+    forgetFlows,
+  }: Pick<typeof routing, "hostPortTables" | "staleHostPortFlows" | "forgetFlows">,
+  { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): (link: PodLink) => Promise<void> {
   return async ({ podAddresses, hostPorts, bandwidth, hasRun }) => {
     if (!hasRun || !(await isShaped(bandwidth, cable))) await shape(bandwidth, cable);
@@ -55,6 +59,11 @@ export function linkMaker(
     const rules = hostPortTables(hostPorts, { podAddresses, cable });
     await runCommand("/usr/sbin/nft", ["-f", "-"], { input: rules });
     writeFileSync(`/proc/sys/net/ipv4/conf/${cable}/route_localnet`, "1");
+    const stale = staleHostPortFlows(hostPorts, podAddresses);
+    if (hasRun || stale.length === 0) return;
+    await forgetFlows(stale).catch((err: unknown) =>
+      logger.warn("Could not end connections to host ports from before the pod", { err }),
+    );
   };
 }
 

@@ -87,7 +87,10 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     hostNetwork,
     network: context.network,
     podIp: hostNetwork ? undefined : podIp,
-    hostPorts: desiredHostPorts(pod, { cell: addresses.hostIPs[0] ?? "", node: context.nodeIp }),
+    hostPorts: desiredHostPorts(pod, {
+      cell: addresses.hostIPs,
+      node: [context.nodeIp, ...(context.network?.nodeAddresses ?? [])],
+    }),
     ipv6: desiredIpv6(context.ipv6, hostNetwork),
     terminationGracePeriodSeconds: limitSeconds(spec.terminationGracePeriodSeconds ?? 30),
     activeDeadlineSeconds: spec.activeDeadlineSeconds,

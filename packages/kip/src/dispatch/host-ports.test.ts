@@ -3,7 +3,10 @@ import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
 import { desiredHostPorts } from "./host-ports.ts";
 
-const addresses = { cell: "198.18.0.16", node: "198.18.0.1" };
+const addresses = {
+  cell: ["198.18.0.16", "fd00::10"],
+  node: ["198.18.0.1", "fd00::1"],
+};
 
 function pod(spec: object): Pod {
   return { metadata: {}, spec: { containers: [], ...spec } } as unknown as Pod; // all that is looked at
@@ -24,11 +27,11 @@ describe("desiredHostPorts()", () => {
 
   it("answer at the cell's address in place of the virtual node's", () => {
     const at = (hostIP: string) => ({ protocol: "UDP", containerPort: 1, hostPort: 1, hostIP });
-    const ports = ["198.18.0.1", "0.0.0.0", "127.0.0.1"].map(at);
+    const ports = ["198.18.0.1", "FD00::1", "0.0.0.0", "127.0.0.1"].map(at);
     const desired = desiredHostPorts(pod({ containers: [{ ports }] }), addresses);
     assert.deepEqual(
       desired?.map(({ hostIp }) => hostIp),
-      ["198.18.0.16", undefined, "127.0.0.1"],
+      ["198.18.0.16", "fd00::10", undefined, "127.0.0.1"],
     );
   });
 

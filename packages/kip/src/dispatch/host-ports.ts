@@ -1,6 +1,6 @@
 import { defined } from "@kip/base";
 import type { DesiredHostPort } from "@kip/agent-api";
-import { canonicalAddress } from "@kip/network-view";
+import { canonicalAddress, ipFamily } from "@kip/network-view";
 import type { Container, Pod } from "@kip/k8s-types";
 
 /** A port that a pod has of the node's. */
@@ -23,16 +23,23 @@ export function hostPortsOf({ spec }: Pod): readonly PodHostPort[] {
   return [...sidecars, ...spec.containers].flatMap(({ ports = [] }) => ports.flatMap(hostPort));
 }
 
-/** What the agent gets: none with the cell's own network, where the containers listen themselves. */
+/**
+ * What the agent gets: none with the cell's own network, where the containers listen themselves.
+ *
+ * @param addresses the cell's, at most one of each family, and the virtual node's
+ */
 export function desiredHostPorts(
   pod: Pod,
-  addresses: { readonly cell: string; readonly node: string },
+  addresses: { readonly cell: readonly string[]; readonly node: readonly string[] },
 ): readonly DesiredHostPort[] | undefined {
   if (pod.spec.hostNetwork === true) return undefined;
+  const ofNode = new Set(addresses.node.map(canonicalAddress));
   const ports = hostPortsOf(pod).map((port) => {
-    // No cell has the virtual node's address: that of the pod's host is meant.
-    const hostIp = port.hostIp === addresses.node ? addresses.cell : port.hostIp;
-    return defined({ ...port, hostIp });
+    const { hostIp } = port;
+    // No cell has the virtual node's addresses: those of the pod's host are meant.
+    if (hostIp === undefined || !ofNode.has(hostIp)) return defined(port);
+    const own = addresses.cell.find((each) => ipFamily(each) === ipFamily(hostIp));
+    return defined({ ...port, hostIp: own ?? hostIp });
   });
   return ports.length === 0 ? undefined : ports;
 }
