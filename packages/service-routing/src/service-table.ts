@@ -86,10 +86,12 @@ export function tableHooks(table: string, family: Family, place: RoutingPlace): 
     ${toOwn} ${nodeport} vmap @nodeports
     ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
   // Who may write EndpointSlices names any address and port. What hands a packet on to them would get past what else guards these ports.
+  // What was translated has the address of an endpoint, which another Service may name as its own: that refuses clients of the address alone.
   const refuse = `
     ${own("drop", "ct status dnat ")}
     ct state != new accept
     ${own("accept")}
+    ct status dnat ${ip} daddr != @cluster_ips ${ip} daddr != @service_ranges accept
     ${target} vmap @refused
     ${toOwn} ${nodeport} vmap @refused_nodeports
     ${ip} daddr @nodes ${nodeport} vmap @refused_nodeports
