@@ -324,7 +324,7 @@ function createSteps(
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
-    orphansEnded: async (signal) => await orphans.begun(signal),
+    orphans,
     replacement: new PodReplacement({ client, clock, logger }),
     driver,
     clusterID: options.clusterID ?? controllerID,

@@ -69,22 +69,39 @@ describe("OrphanInstances", () => {
     await Promise.all(orphans.map(({ id }) => driver.waitForTerminated(id)));
   });
 
-  it("has none of before the start of kip once those have ended, also if calls fail at first", async () => {
+  it("keeps a pod that an instance of before the start of kip may run from another, until that has ended", async () => {
     const { cloud, driver, launch, common } = newCloud();
-    const orphan = await launch("a");
+    const ofPod = await launch("a", driver, { "kip-pod-uid": "pod-1" });
+    const stoodBy = await launch("b");
     const clock = new ManualClock();
-    const store = { list: async () => [] };
-    const orphans = new OrphanInstances({ ...common, clock, store });
-    const never = new AbortController().signal;
-    let hasBegun = false;
-    const begun = orphans.begun(never).then(() => (hasBegun = true));
+    const orphans = new OrphanInstances({ ...common, clock, store: { list: async () => [] } });
+    const { signal } = new AbortController();
+    const ended: string[] = [];
+    const waits: string[] = [];
+    const wait = async (uid: string): Promise<void> => {
+      const onWait = (message: string): void => void waits.push(`${uid}: ${message}`);
+      await orphans.endedFor(uid, { signal, onWait });
+      ended.push(uid);
+    };
+    const waiting = [wait("pod-1"), wait("pod-2")];
+    await cloud.faults.fail({ operation: "list", code: "CLOUD_UNAVAILABLE" });
+    const beginning = orphans.begin(signal);
+    const paused = { what: "a pause", limitMs: 60_000 };
+    await eventually(() => clock.sleepers > 0, paused);
     await cloud.faults.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
-    const beginning = orphans.begin(never);
-    await eventually(() => clock.sleepers > 0, { what: "a pause", limitMs: 60_000 });
-    assert.deepEqual([hasBegun, await driver.list()], [false, [orphan]]);
     await clock.advance(1000);
-    await Promise.all([begun, beginning]);
-    assert.deepEqual(await driver.list(), []);
+    // The call for the first one has failed, the second one has ended.
+    await waiting[1];
+    await eventually(() => clock.sleepers > 0, paused);
+    assert.deepEqual([ended, await driver.list()], [["pod-2"], [ofPod]]);
+    await clock.advance(2000);
+    await Promise.all([...waiting, beginning]);
+    assert.deepEqual([ended, await driver.list()], [["pod-2", "pod-1"], []]);
+    const list = /^(pod-1|pod-2): Cannot tell whether an instance still runs this pod: /;
+    for (const message of waits.slice(0, 2)) assert.match(message, list);
+    const end = (id: string): string =>
+      `Waiting for the end of instance "${id}": it has no Cell and may still run this pod`;
+    assert.deepEqual(waits.slice(2, 4), [`pod-1: ${end(ofPod.id)}`, `pod-2: ${end(stoodBy.id)}`]);
   });
 
   it("ends nothing when the cloud does not answer", async () => {

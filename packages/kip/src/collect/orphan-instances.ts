@@ -1,6 +1,6 @@
-import { backoffDelay, pause, untilAborted, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver, Instance } from "@kip/cloud";
-import { clusterTag } from "../state/cell.ts";
+import { clusterTag, podUidTag } from "../state/cell.ts";
 import type { CellStore } from "../store/cell-store.ts";
 
 /** Options of {@link OrphanInstances}. */
@@ -27,20 +27,41 @@ const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 export class OrphanInstances {
   readonly #options: OrphanInstancesOptions;
   readonly #reported = new Set<string>();
-  readonly #begun = Promise.withResolvers<void>();
+  /** Those that there were at the start of kip and have not ended; undefined before the first list. */
+  #left: readonly Instance[] | undefined;
+  /** Why there is no list yet, once it has failed. */
+  #problem: string | undefined;
+  #leftChanged = Promise.withResolvers<void>();
 
   constructor(options: OrphanInstancesOptions) {
     this.#options = options;
   }
 
   /**
-   * Resolves when those that there were at the start of kip have ended. One of them may run a pod whose Cell was removed together
-   * with its finalizer while kip was away: until then no pod gets a new Cell.
+   * Resolves when no instance that was there at the start of kip may run the pod. One may where the pod's Cell was removed together
+   * with its finalizer while kip was away. An instance that stood by does not name its pod, so it may run any.
    *
+   * @param onWait is called with what the pod waits for, each time that this changes
    * @throws the signal's reason
    */
-  async begun(signal: AbortSignal): Promise<void> {
-    await untilAborted(this.#begun.promise, signal);
+  async endedFor(
+    podUid: string,
+    {
+      signal,
+      onWait,
+    }: { readonly signal: AbortSignal; readonly onWait: (message: string) => void },
+  ): Promise<void> {
+    for (;;) {
+      const other = this.#left?.find((each) => mayRun(each, podUid));
+      if (this.#left && !other) return;
+      if (other)
+        onWait(
+          `Waiting for the end of instance "${other.id}": it has no Cell and may still run this pod`,
+        );
+      else if (this.#problem !== undefined)
+        onWait(`Cannot tell whether an instance still runs this pod: ${this.#problem}`);
+      await untilAborted(this.#leftChanged.promise, signal);
+    }
   }
 
   /** Terminates those that there are, and waits for their end; repeats that until it succeeds or the signal aborts. */
@@ -48,19 +69,40 @@ export class OrphanInstances {
     const { clock, logger } = this.#options;
     for (let failures = 0; !signal.aborted; failures++) {
       try {
-        for (const orphan of await this.#find()) {
-          await this.#terminate(orphan);
-          await this.#options.driver.waitForTerminated(orphan.id, signal);
-        }
-        return this.#begun.resolve();
+        const found = await this.#find();
+        this.#setLeft(found);
+        const ends = await Promise.allSettled(
+          found.map(async (each) => await this.#end(each, signal)),
+        );
+        const failed = ends.find((end) => end.status === "rejected");
+        if (!failed) return;
+        throw failed.reason;
       } catch (error) {
         if (signal.aborted) return;
-        logger.warn("Could not end the instances without a Cell: pods without a Cell wait", {
-          err: error,
-        });
+        if (!this.#left) {
+          this.#problem = errorText(error);
+          this.#notify();
+        }
+        logger.warn("Could not end all instances without a Cell: their pods wait", { err: error });
         await pause(backoffDelay(failures, failureBackoff, error), clock, signal);
       }
     }
+  }
+
+  async #end(orphan: Instance, signal: AbortSignal): Promise<void> {
+    await this.#terminate(orphan);
+    await this.#options.driver.waitForTerminated(orphan.id, signal);
+    this.#setLeft((this.#left ?? []).filter((each) => each !== orphan));
+  }
+
+  #setLeft(left: readonly Instance[]): void {
+    this.#left = left;
+    this.#notify();
+  }
+
+  #notify(): void {
+    this.#leftChanged.resolve();
+    this.#leftChanged = Promise.withResolvers();
   }
 
   async #terminate({ id, name }: Instance): Promise<void> {
@@ -108,6 +150,11 @@ export class OrphanInstances {
     this.#reported.add(cluster);
     return false;
   }
+}
+
+/** Whether an instance without a Cell may run a pod: it has the pod's tag, or that of none. */
+function mayRun({ tags }: Instance, podUid: string): boolean {
+  return (tags[podUidTag] ?? podUid) === podUid;
 }
 
 /** Whether kip launched an instance in this cluster. One of an earlier version of kip names no cluster. */

@@ -139,6 +139,9 @@ export interface CellMeta extends ObjectMeta {
 /** Tag of instances: the cluster whose Cells they stand for, where several have one ID of the installation by mistake. */
 export const clusterTag = "kip-cluster";
 
+/** The tag of an instance that has the UID of its pod. One that stood by lacks it. */
+export const podUidTag = "kip-pod-uid";
+
 /** A virtual machine for one pod: `cells.kip.elotl.co/v1beta1`, cluster scoped. */
 export interface Cell {
   readonly apiVersion: "kip.elotl.co/v1beta1";

@@ -25,7 +25,10 @@ export async function createCell(
     if (taken.kind === "ended") return taken;
     change(taken);
   }
-  await tools.orphansEnded?.(context.signal);
+  await tools.orphans?.endedFor(state().podRef.uid, {
+    signal: context.signal,
+    onWait: (message) => change({ kind: "waits", reason: "CellWaits", message }),
+  });
   const { cell, message } = (await claimCell(tools, context)) ?? (await newCell(tools, context));
   const { name } = cell.metadata;
   onEvent(state().podRef.uid, "CellCreated", message);

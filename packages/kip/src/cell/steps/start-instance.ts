@@ -8,6 +8,7 @@ import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import {
   clusterTag,
   isStandby,
+  podUidTag,
   type Cell,
   type CellStatus,
   type StandbyCell,
@@ -169,7 +170,7 @@ export function prepareImages(tools: CellTools, context: Pick<CellContext, "stat
 function podTags(cell: Cell | StandbyCell): Readonly<Record<string, string>> {
   if (isStandby(cell)) return { "kip-standby": "true" };
   const { namespace, name, uid } = cell.spec.podRef;
-  return { "kip-pod-namespace": namespace, "kip-pod-name": name, "kip-pod-uid": uid };
+  return { "kip-pod-namespace": namespace, "kip-pod-name": name, [podUidTag]: uid };
 }
 
 /** The images that a cell for this pod may have ready. */

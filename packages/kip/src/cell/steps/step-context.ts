@@ -3,6 +3,7 @@ import type { KipMetrics } from "../../metrics/kip-metrics.ts";
 import type { Clock, Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import type { Tracer } from "@kip/virtual-kubelet/telemetry";
+import type { OrphanInstances } from "../../collect/orphan-instances.ts";
 import type { ProviderConfig } from "../../config/provider-config.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
@@ -58,8 +59,8 @@ export interface CellTools {
   readonly shortages: Shortages;
   /** How fast the cloud takes launches. */
   readonly pace: LaunchPace;
-  /** Resolves when no instance without a Cell is left from before the start. @default there is none */
-  readonly orphansEnded?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /** Instances without a Cell that were there at the start. @default none */
+  readonly orphans?: Pick<OrphanInstances, "endedFor"> | undefined;
   readonly replacement: Pick<PodReplacement, "evict" | "ready">;
   readonly identities: CellIdentities;
   /** Connects to an agent. @default `waitForAgent` */
