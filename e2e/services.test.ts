@@ -96,6 +96,7 @@ describe("Services and network policies", () => {
       pod("client", "client", asking),
       service("web", { app: "web" }),
       service("first", { name: "one" }, { type: "NodePort" }),
+      service("balanced", { app: "web" }, { type: "LoadBalancer", externalTrafficPolicy: "Local" }),
       service("sticky", { app: "web" }, { sessionAffinity: "ClientIP" }),
       service("empty", { name: "empty" }),
     );
@@ -212,6 +213,20 @@ describe("Services and network policies", () => {
     const answer = async (): Promise<string> =>
       (await run("socat", ["-t5", "-T5", "-", `UDP4:127.0.0.1:${udp}`], { input: "\n" })).stdout;
     await eventually("an answer by UDP", async () => (await answer()).trim() === "one", 60_000);
+  });
+
+  it("answer a load balancer's health checks on this computer", async () => {
+    const path = "jsonpath={.spec.healthCheckNodePort}";
+    const port = await kube.ok("get", "service", "balanced", "-o", path);
+    const check = async (): Promise<string> => {
+      const answer = await fetch(`http://127.0.0.1:${port}/healthz`);
+      const { localEndpoints } = (await answer.json()) as { localEndpoints: number };
+      return `${answer.status} ${localEndpoints}`;
+    };
+    await eventually("both endpoints", async () => (await check()) === "200 2", 30_000);
+    const selector = JSON.stringify({ spec: { selector: { app: "empty" } } });
+    await kube.ok("patch", "service", "balanced", "--patch", selector);
+    await eventually("no endpoint", async () => (await check()) === "503 0", 30_000);
   });
 
   it("have a pod refused that was bound in spite of its host port", async () => {

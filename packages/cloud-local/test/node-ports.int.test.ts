@@ -90,6 +90,37 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     answering.close();
   });
 
+  it("answer a load balancer's health checks: 200 with ready endpoints, 503 without", async () => {
+    const { server: other, port: checked } = await echo();
+    other.close();
+    await once(other, "close");
+    await using ports = nodePorts();
+    const balanced = (localReady: number): ViewChange =>
+      change({ ...service(["TCP", port]), healthCheck: { port: checked, localReady } });
+    const check = async (path = "/"): Promise<Response> =>
+      await fetch(`http://${here}:${checked}${path}`, { signal: AbortSignal.timeout(10_000) });
+    await ports.apply(balanced(2));
+    const healthy = await check("/any/path");
+    assert.equal(healthy.status, 200);
+    assert.equal(healthy.headers.get("x-load-balancing-endpoint-weight"), "2");
+    assert.deepEqual(await healthy.json(), {
+      service: { namespace: "default", name: "web" },
+      localEndpoints: 2,
+      serviceProxyHealthy: true,
+    });
+    assert.equal(await say(port), "heard hello");
+    await ports.apply(balanced(0));
+    const drained = await check();
+    assert.equal(drained.status, 503);
+    assert.equal(((await drained.json()) as { localEndpoints: number }).localEndpoints, 0);
+    const silent = connect({ host: here, port: checked });
+    await once(silent, "connect");
+    const closed = once(silent, "close");
+    await ports.apply(change(service(["TCP", port])));
+    await closed;
+    await assert.rejects(check());
+  });
+
   it("report a port that another program has, and take it when it is free", async () => {
     const program = createServer().listen(port, here);
     await once(program, "listening");

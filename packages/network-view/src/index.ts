@@ -25,6 +25,6 @@ export {
   type TierRule,
   type TierView,
 } from "./policy-view.ts";
-export type { ServicePortView, ServiceView } from "./service-view.ts";
+export type { HealthCheckView, ServicePortView, ServiceView } from "./service-view.ts";
 export { bucketCount, bucketOf, decodeSums, TableDigest, unknownSums } from "./table-digest.ts";
 export { decodeLine, encodeLine, type GroupLine, type ViewLine } from "./view-line.ts";

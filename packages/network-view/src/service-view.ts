@@ -34,7 +34,17 @@ export interface ServiceView {
   readonly isInternalLocal?: boolean | undefined;
   /** `externalTrafficPolicy: Local`. @default false */
   readonly isExternalLocal?: boolean | undefined;
+  /** Of `externalTrafficPolicy: Local` with a load balancer. */
+  readonly healthCheck?: HealthCheckView | undefined;
   readonly ports: readonly ServicePortView[];
+}
+
+/** By what a load balancer finds out whether a node has endpoints of a Service. */
+export interface HealthCheckView {
+  /** `healthCheckNodePort`. */
+  readonly port: number;
+  /** How many endpoints on the virtual node are ready. One with an address of each IP version counts once. */
+  readonly localReady: number;
 }
 
 const endpoints = list(endpoint, { max: limits.endpoints });
@@ -49,6 +59,7 @@ export const decodeServiceView: Decoder<ServiceView> = object({
   affinitySeconds: optional(between(integer, 1, 86_400)),
   isInternalLocal: optional(boolean),
   isExternalLocal: optional(boolean),
+  healthCheck: optional(object({ port, localReady: between(integer, 0, 1_000_000) })),
   ports: list(
     object({
       name,

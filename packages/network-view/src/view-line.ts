@@ -79,6 +79,10 @@ function ordered(view: ServiceView): ServiceView {
     affinitySeconds: view.affinitySeconds,
     isInternalLocal: view.isInternalLocal,
     isExternalLocal: view.isExternalLocal,
+    healthCheck: view.healthCheck && {
+      port: view.healthCheck.port,
+      localReady: view.healthCheck.localReady,
+    },
     ports: view.ports.map((port) => ({
       name: port.name,
       protocol: port.protocol,

@@ -1,5 +1,6 @@
 import { errorText, every, type Clock, type Logger } from "@kip/base";
 import { bucketOf, ipFamily, type ServiceView, type ViewChange } from "@kip/network-view";
+import { openHealthCheck, type ServiceHealth } from "./health-check.ts";
 import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
@@ -20,11 +21,14 @@ const retryMs = 30_000;
 
 /**
  * NodePorts of Services at addresses of this computer. This process listens there and passes everything on to the
- * namespace, so nothing of it is left when the process ends. SCTP has no sockets here.
+ * namespace, so nothing of it is left when the process ends. SCTP has no sockets here. Ports for health checks of load balancers it
+ * answers itself.
  */
 export class NodePorts implements AsyncDisposable {
   readonly #options: NodePortsOptions;
   readonly #ofServices = new Map<string, readonly string[]>();
+  /** By port. */
+  readonly #health = new Map<number, ServiceHealth>();
   /** By address, protocol and port; undefined while another program has it. */
   readonly #relays = new Map<string, AsyncDisposable | undefined>();
   readonly #clients: RelayClients;
@@ -52,6 +56,8 @@ export class NodePorts implements AsyncDisposable {
       if (buckets.includes(bucketOf(key)) && !kept?.has(key)) this.#ofServices.delete(key);
     for (const [key, view] of services) {
       const ports = view ? nodePortsOf(view) : [];
+      if (view?.healthCheck)
+        this.#health.set(view.healthCheck.port, { key, endpoints: view.healthCheck.localReady });
       if (ports.length > 0) this.#ofServices.set(key, ports);
       else this.#ofServices.delete(key);
     }
@@ -61,6 +67,8 @@ export class NodePorts implements AsyncDisposable {
       this.#relays.delete(name);
       await relay?.[Symbol.asyncDispose]();
     }
+    for (const port of this.#health.keys())
+      if (!wanted.has(this.#at(`${healthCheck} ${port}`)[0] ?? "")) this.#health.delete(port);
     for (const name of wanted) if (!this.#relays.has(name)) await this.#open(name, true);
   }
 
@@ -83,11 +91,10 @@ export class NodePorts implements AsyncDisposable {
     const { logger, target } = this.#options;
     const [address = "", protocol = "", text] = name.split(" ");
     const port = Number(text);
-    const open: (options: RelayOptions) => Promise<AsyncDisposable> =
-      protocol === "TCP" ? openTcpRelay : openUdpRelay;
+    const options = { address, port, target, clients: this.#clients };
     this.#relays.set(name, undefined);
     try {
-      this.#relays.set(name, await open({ address, port, target, clients: this.#clients }));
+      this.#relays.set(name, await this.#listen(protocol, options));
       if (!isFirst) logger.info("Opened a NodePort", { address, protocol, port });
     } catch (error) {
       if (!isFirst) return;
@@ -101,12 +108,22 @@ export class NodePorts implements AsyncDisposable {
       });
     }
   }
+
+  async #listen(protocol: string, options: RelayOptions): Promise<AsyncDisposable> {
+    if (protocol === "TCP") return await openTcpRelay(options);
+    if (protocol === "UDP") return await openUdpRelay(options);
+    return await openHealthCheck({ ...options, health: () => this.#health.get(options.port) });
+  }
 }
 
+/** Stands for a protocol: this process answers itself. */
+const healthCheck = "health-check";
+
 /** Protocol and port of each NodePort. A Service of IPv6 alone has none here: relays pass on IPv4, and no rule would lead it further. */
-function nodePortsOf({ clusterIps, ports }: ServiceView): readonly string[] {
+function nodePortsOf({ clusterIps, ports, healthCheck: check }: ServiceView): readonly string[] {
   if (!clusterIps.some((address) => ipFamily(address) === 4)) return [];
-  return ports.flatMap(({ protocol, nodePort }) =>
+  const relayed = ports.flatMap(({ protocol, nodePort }) =>
     nodePort === undefined || protocol === "SCTP" ? [] : [`${protocol} ${nodePort}`],
   );
+  return check ? [...relayed, `${healthCheck} ${check.port}`] : relayed;
 }

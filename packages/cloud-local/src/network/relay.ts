@@ -23,7 +23,7 @@ export interface Relay extends AsyncDisposable {
 }
 
 /** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
-const mostClients = 512;
+export const mostClients = 512;
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<Relay> {

@@ -209,6 +209,45 @@ describe("serviceViewOf()", () => {
     assert.deepEqual(endpoints(here, there), ["10.0.0.1:8080"]);
   });
 
+  it("counts ready endpoints on the node for the health checks of a load balancer", () => {
+    const on = (nodeName: string, ready: boolean, terminating = false): Partial<Endpoint> => ({
+      nodeName,
+      conditions: { ready, serving: true, terminating },
+    });
+    const v4 = [
+      endpoint("10.0.0.1", on("kip", true)),
+      endpoint("10.0.0.2", on("kip", true)),
+      endpoint("10.0.0.3", on("kip", false, true)),
+      endpoint("10.0.0.4", on("other", true)),
+    ];
+    const v6 = [endpoint("fd00::1", on("kip", true)), endpoint("fd00::2", on("kip", true))];
+    const ports = [
+      { name: "http", port: 80, protocol: "TCP" },
+      { name: "https", port: 443, protocol: "TCP" },
+    ];
+    const slices = [
+      slice(v4),
+      slice(v4, { name: "web-2", port: "https" }),
+      slice(v6, { name: "web-3", addressType: "IPv6" }),
+    ];
+    const local = { type: "LoadBalancer", externalTrafficPolicy: "Local", ports };
+    const of = (spec: StoredService["spec"], list = slices) => {
+      const view = serviceViewOf(service(spec), list, node);
+      const line = encodeLine({ kind: "service", key: "default/web", view }).trimEnd();
+      const read = decodeLine(line);
+      assert.ok(read.kind === "service");
+      return read.view?.healthCheck;
+    };
+    const healthCheckNodePort = 30_001;
+    assert.deepEqual(of({ ...local, healthCheckNodePort }), { port: 30_001, localReady: 2 });
+    const draining = [slice(v4.slice(2))];
+    assert.deepEqual(of({ ...local, healthCheckNodePort }, draining)?.localReady, 0);
+    assert.equal(of(local), undefined);
+    assert.equal(of({ ...local, type: "NodePort", healthCheckNodePort }), undefined);
+    const everywhere = { ...local, externalTrafficPolicy: "Cluster", healthCheckNodePort };
+    assert.equal(of(everywhere), undefined);
+  });
+
   it("gives endpoints on the node if a traffic policy is local", () => {
     const list = [endpoint("10.0.0.1", { nodeName: "kip" }), endpoint("10.0.0.2")];
     const view = serviceViewOf(service({ internalTrafficPolicy: "Local" }), [slice(list)], node);

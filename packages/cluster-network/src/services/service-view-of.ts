@@ -5,6 +5,7 @@ import {
   outermost,
   parseCidr,
   textFamily,
+  type HealthCheckView,
   type IpFamily,
   type Protocol,
   type ServicePortView,
@@ -77,6 +78,7 @@ export function serviceViewOf(
       : undefined,
     isInternalLocal: isInternalLocal || undefined,
     isExternalLocal: isExternalLocal || undefined,
+    healthCheck: isExternalLocal ? healthCheckOf(spec, reader) : undefined,
     ports: ports.map((port) => {
       const { portName, protocol } = slicePort(port);
       const usable = reader.of({ portName, protocol });
@@ -99,6 +101,15 @@ export function serviceViewOf(
       } satisfies ServicePortView;
     }),
   };
+}
+
+/** A port that the API server has given to a load balancer's Service. */
+function healthCheckOf(
+  { type, healthCheckNodePort: port = 0 }: NonNullable<StoredService["spec"]>,
+  reader: SliceReader,
+): HealthCheckView | undefined {
+  if (type !== "LoadBalancer" || port === 0) return undefined;
+  return { port, localReady: reader.localReady() };
 }
 
 function slicePort({ name = "", protocol }: { name?: string; protocol?: string }): SlicePort {

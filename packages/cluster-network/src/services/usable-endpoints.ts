@@ -59,6 +59,15 @@ export class SliceReader {
     this.#slices = readSlices(slices, new Set(ports.map(portKey)), node);
   }
 
+  /** How many endpoints on the node are ready, each once for all ports; of the IP version that has more. */
+  localReady(): number {
+    const known = this.#slices.flatMap(({ endpoints }) => endpoints);
+    const isCounted = ({ isReady, isOnNode }: KnownEndpoint): boolean => isReady && isOnNode;
+    const addresses = new Set(known.filter(isCounted).map(({ address }) => address));
+    const ofIPv6 = [...addresses].filter((address) => address.includes(":")).length;
+    return Math.max(ofIPv6, addresses.size - ofIPv6);
+  }
+
   /** Endpoints of a port. */
   of(port: SlicePort): UsableEndpoints {
     const key = portKey(port);

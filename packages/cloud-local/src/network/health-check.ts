@@ -1,0 +1,68 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { mostClients, type Relay, type RelayOptions } from "./relay.ts";
+
+/** What is answered for a Service. */
+export interface ServiceHealth {
+  /** Namespace and name. */
+  readonly key: string;
+  /** Ready ones on the virtual node. */
+  readonly endpoints: number;
+}
+
+/** How long a client may take to send its request, milliseconds. */
+const requestMs = 10_000;
+
+/**
+ * Answers the health checks of a load balancer at a port, as kube-proxy does, whatever is asked for: with status 200 if there are
+ * endpoints, and 503 if there are none.
+ *
+ * @param health undefined if the Service is gone
+ * @throws the error of listening
+ */
+export async function openHealthCheck(
+  options: Pick<RelayOptions, "address" | "port" | "clients"> & {
+    readonly health: () => ServiceHealth | undefined;
+  },
+): Promise<Relay> {
+  const { address: host, port, clients, health } = options;
+  const limits = { headersTimeout: requestMs, requestTimeout: requestMs, maxHeaderSize: 8192 };
+  const server = createServer({ ...limits, connectionsCheckingInterval: 1000 }, (_, response) => {
+    const { key, endpoints } = health() ?? { key: "/", endpoints: 0 };
+    const [namespace, name] = key.split("/");
+    response.shouldKeepAlive = false;
+    response.writeHead(endpoints > 0 ? 200 : 503, {
+      "content-type": "application/json",
+      "x-content-type-options": "nosniff",
+      "x-load-balancing-endpoint-weight": String(endpoints),
+    });
+    const service = { namespace, name };
+    response.end(JSON.stringify({ service, localEndpoints: endpoints, serviceProxyHealthy: true }));
+  });
+  limitClients(server, clients);
+  server.listen({ host, port });
+  await once(server, "listening");
+  server.on("error", () => {}); // a connection that could not be accepted
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address ? address.port : port,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** @param clients those of all ports */
+function limitClients(server: Server, clients: RelayOptions["clients"]): void {
+  server.maxConnections = mostClients;
+  server.on("connection", (socket) => {
+    if (!clients.enter()) {
+      socket.resetAndDestroy();
+      return;
+    }
+    socket.once("close", () => clients.leave());
+  });
+}
