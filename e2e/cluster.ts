@@ -199,8 +199,8 @@ export function machineProcesses(): readonly number[] {
  * PID of the provider process. A child that it has forked and that has not started its program yet has the same command
  * line, and does not count.
  */
-export function providerProcess(): number {
-  const found = processesWith((line) => line.includes(`--provider-config=${stateDir}/state/`));
+export function providerProcess(folder = stateDir): number {
+  const found = processesWith((line) => line.includes(`--provider-config=${folder}/state/`));
   const [pid, ...others] = found.filter((each) => {
     const parent = parentOf(each);
     return parent !== undefined && !found.includes(parent);
@@ -213,12 +213,12 @@ export function providerProcess(): number {
 }
 
 /** Kills the provider process with SIGKILL; resolves when there is a new one. */
-export async function killProvider(): Promise<void> {
-  const pid = providerProcess();
+export async function killProvider(folder = stateDir): Promise<void> {
+  const pid = providerProcess(folder);
   process.kill(pid, "SIGKILL");
   await eventually("a new provider", () => {
     try {
-      return providerProcess() !== pid;
+      return providerProcess(folder) !== pid;
     } catch {
       return false;
     }

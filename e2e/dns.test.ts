@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { cluster, eventually, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
+import { dnsPolicyPods, testDnsPolicies } from "./dns-policies.ts";
 import { testDualStack } from "./dual-stack.ts";
 import { startNameServer } from "./name-server.ts";
 
@@ -72,6 +73,7 @@ describe("names in a cluster", () => {
     const selector = { app: "members" };
     await kube.apply(
       members,
+      ...dnsPolicyPods,
       service("members", { clusterIP: "None", selector, ports: [{ name: "http", port: 8080 }] }),
       service("web", { selector, ports }),
       service("elsewhere", { type: "ExternalName", externalName: "server.outside.test" }),
@@ -197,5 +199,8 @@ describe("names in a cluster", () => {
     assert.match(version.gitVersion ?? "", /^v1\./);
   });
 
-  testDualStack({ kube: () => kube, nameServer: "10.117.0.10", within, show });
+  const nameServer = "10.117.0.10";
+  testDualStack({ kube: () => kube, nameServer, within, show });
+  const ofMachines = "198.18.236.2";
+  testDnsPolicies({ kube: () => kube, folder: work, nameServer, ofMachines, within });
 });

@@ -26,7 +26,9 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     automountServiceAccountToken: elsewhere(apiServer),
     containers: works(podMapping, "Container"),
     dnsConfig: works(inside, "PodDNSConfig"),
-    dnsPolicy: works(`${nodeRules.names}: follows ClusterFirst`),
+    dnsPolicy: works(
+      "e2e/dns-policies.ts: are those of its machine for a pod with the policy Default",
+    ),
     enableServiceLinks: works(inside),
     ephemeralContainers: works(
       "packages/cell-agent/src/state/plan.test.ts: adds a debugging container to a running pod",

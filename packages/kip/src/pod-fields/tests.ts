@@ -46,7 +46,6 @@ export const resolved = {
 } as const;
 export const nodeRules = {
   admission: "packages/kip/src/admission/admit-pod.test.ts",
-  names: `${dispatch}/resolv-conf.test.ts`,
   network: `${dispatch}/pod-network-files.test.ts`,
   sizes: "packages/kip/src/selection/pod-resources.test.ts",
 } as const;
