@@ -1,6 +1,7 @@
 import { agentPort } from "@kip/agent-api";
 import type { Logger } from "@kip/base";
 import type * as routing from "@kip/service-routing";
+import { followConnections } from "./tracked-connections.ts";
 import { runNft, WaitingNft } from "./waiting-nft.ts";
 
 /** Where a pod's rules are for. A pod with addresses of its own has a cable. */
@@ -31,12 +32,26 @@ export function podRulesFactory(
 ): (place: PodPlace, options: PodRulesOptions) => PodRules {
   const nft = new WaitingNft();
   const { cable, prepared, logger } = options;
+  let areFollowed = false;
+  const follow = (): void => {
+    if (areFollowed) return;
+    areFollowed = true;
+    try {
+      followConnections();
+    } catch (err) {
+      logger.warn("Could not have the kernel follow more connections", { err });
+    }
+  };
   return (place, { takesOver }) =>
     new NetworkRules({
       takesOver,
       prepared,
       place: { ...place, machinePorts, cable: place.podAddresses.length > 0 ? cable : undefined },
-      runNft: async (text) => await nft.run(text),
+      runNft: async (text) => {
+        const printed = await nft.run(text);
+        follow(); // rules have loaded what the settings are of
+        return printed;
+      },
       forget: async (flows) => {
         await forgetFlows(flows);
       },
