@@ -115,6 +115,12 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
       assert.equal(await ask(address, 30_080), "hello");
   });
 
+  it("keeps half-closed connections translated for an hour", async () => {
+    const key = "net.netfilter.nf_conntrack_tcp_timeout_close_wait";
+    const { stdout } = await network.namespace.run("sysctl", ["-n", key]);
+    assert.equal(Number(stdout), 3600);
+  });
+
   it("leads UDP to it, too", async () => {
     await source.set(service([`${cell.podIp}:5353`]));
     const server = cell.start("perl", [

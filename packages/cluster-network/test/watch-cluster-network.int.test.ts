@@ -36,7 +36,10 @@ describe("watchClusterNetwork()", () => {
       metadata: { name: "web", namespace },
       spec: { nodeName: "kip", containers: [{ name: "c", image: "x" }] },
     });
-    const views = new NetworkViews({ node: { name: "kip" }, ...options });
+    const node = `kip-${namespace}`;
+    const labels = { "topology.kubernetes.io/zone": "b" };
+    await create(paths.nodes(), { metadata: { name: node, labels } });
+    const views = new NetworkViews({ node: { name: node, zone: "a" }, ...options });
     await watchClusterNetwork({ client, views, logger: silentLogger, ...options }).synced(signal);
     const podUid = pod.metadata?.uid ?? "";
     using cell = views.subscribe({ podUid, namespace, sums: Array<number>(bucketCount).fill(0) });
@@ -55,13 +58,18 @@ describe("watchClusterNetwork()", () => {
       metadata: { name: "web-1", labels: { "kubernetes.io/service-name": "web" } },
       addressType: "IPv4",
       ports: [{ name: "", port: 8080, protocol: "TCP" }],
-      endpoints: [{ addresses: ["10.9.9.9"] }],
+      endpoints: ["a", "b"].map((name, i) => ({
+        addresses: [`10.9.9.${i}`],
+        hints: { forZones: [{ name }] },
+      })),
     });
     const endpoints = (change: ViewChange) =>
       change.services.get(`${namespace}/web`)?.ports[0]?.endpoints ?? [];
     let change = await next();
-    while (endpoints(change).length === 0) change = await next();
-    assert.deepEqual(endpoints(change), ["10.9.9.9:8080"]);
+    // Those for the zone of kip's own Node, whenever it is seen.
+    while (endpoints(change)[0] !== "10.9.9.1:8080") change = await next();
+    assert.equal(endpoints(change).length, 1);
+    await client.delete(paths.nodes(node));
     await client.delete(paths.networkPolicies(namespace, "closed"));
     while (change.policy === undefined) change = await next();
     assert.deepEqual(change.policy, {});

@@ -483,7 +483,7 @@ describe("NetworkRules", () => {
       assert.equal(await network.pod.tcp("10.0.0.12", 8080), "10.0.0.12 10.1.0.2");
     });
 
-    it("leaves open connections and lets a pod reach itself when everything is closed", async () => {
+    it("leaves open connections and lets a pod reach itself and its machine when everything is closed", async () => {
       await setPolicy({});
       const { id } = await network.pod.start({ do: "hold", host: backends[0], port: 8080 });
       await applyService(service(["10.1.0.2:8080"]));
@@ -491,6 +491,8 @@ describe("NetworkRules", () => {
       assert.equal(await network.pod.ask({ do: "echo", host: "", port: id }), "again");
       assert.match(await network.pod.tcp(vip, 80), /^10\.1\.0\.2 /);
       assert.equal(await network.cell.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.2");
+      await network.cell.listen("10.0.0.2", 9001);
+      assert.equal(await network.pod.tcp("10.0.0.2", 9001), "10.0.0.2 10.1.0.2");
       assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
     });
 

@@ -303,6 +303,8 @@ export class LocalNetwork {
       `net.ipv4.conf.${bridge}.send_redirects=0`,
       // What is led elsewhere is routed, not bridged: a bridge gives nothing back to the host, even if that is the endpoint.
       "net.bridge.bridge-nf-call-iptables=0",
+      // Half-closed connections to Services stay translated for an hour, as on cells.
+      "net.netfilter.nf_conntrack_tcp_timeout_close_wait=3600",
     ]);
   }
 
