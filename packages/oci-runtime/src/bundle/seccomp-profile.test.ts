@@ -1,8 +1,35 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { defaultCapabilities } from "./capabilities.ts";
+import type { OciSystemCall } from "./oci-spec.ts";
 import { runtimeDefaultSeccomp } from "./seccomp-profile.ts";
-import { allowedCalls, callsOfCapabilities, forbiddenCalls } from "./system-calls.ts";
+import {
+  allowedCalls,
+  callsOfCapabilities,
+  callsOfProcessors,
+  forbiddenCalls,
+} from "./system-calls.ts";
+
+/** What containerd allows a processor's programs. */
+interface TheirCalls {
+  readonly architectures: readonly string[];
+  readonly always: readonly string[];
+  /** Rules that look at arguments. */
+  readonly conditional: readonly string[];
+  readonly byCapability: Readonly<Record<string, readonly string[]>>;
+}
+
+const table = new URL("../../test/containerd-calls.json", import.meta.url);
+// As tools/generate-seccomp-table.ts writes it.
+const { amd64, arm64 } = JSON.parse(readFileSync(table, "utf8")) as {
+  readonly amd64: TheirCalls;
+  readonly arm64: TheirCalls;
+};
+
+function isPlainPermission({ action, args = [] }: OciSystemCall): boolean {
+  return action === "SCMP_ACT_ALLOW" && args.length === 0;
+}
 
 /** What becomes of a call without arguments that matter: `allow`, or the error's number. */
 function verdict(call: string, capabilities: readonly string[]): string | number {
@@ -42,7 +69,7 @@ describe("runtimeDefaultSeccomp()", () => {
 
   it("says of newer calls that there are none, so that libraries use older ones", () => {
     assert.equal(verdict("clone3", defaultCapabilities), ENOSYS);
-    assert.equal(verdict("fchmodat2", defaultCapabilities), ENOSYS);
+    assert.equal(verdict("mseal", defaultCapabilities), ENOSYS);
   });
 
   it("lets a process be cloned, but no namespace be made, without CAP_SYS_ADMIN", () => {
@@ -72,8 +99,39 @@ describe("runtimeDefaultSeccomp()", () => {
     );
   });
 
+  it("allows what containerd's profile does, for each processor and capability", () => {
+    for (const [processor, theirs] of Object.entries({ x64: amd64, arm64 })) {
+      const capabilities = ["", ...Object.keys(theirs.byCapability)];
+      assert.deepEqual(
+        [...callsOfCapabilities.keys()].filter((name) => !capabilities.includes(name)),
+        [],
+      );
+      for (const capability of capabilities) {
+        const given = capability === "" ? [] : [capability];
+        const profile = runtimeDefaultSeccomp(given, processor);
+        const more = theirs.byCapability[capability] ?? [];
+        const plain = profile.syscalls.filter(isPlainPermission).flatMap(({ names }) => names);
+        assert.deepEqual(plain.sort(), [...theirs.always, ...more].sort(), capability);
+        assert.deepEqual([...profile.architectures].sort(), theirs.architectures);
+      }
+      const withArguments = runtimeDefaultSeccomp([], processor).syscalls.filter(
+        ({ action, args = [] }) => action === "SCMP_ACT_ALLOW" && args.length > 0,
+      );
+      const conditions = withArguments.map(
+        ({ names, args = [] }) =>
+          `${names.join()}: ${args.map(({ index, op, value }) => `${index} ${op} ${value}`).join()}`,
+      );
+      assert.deepEqual(conditions.sort(), theirs.conditional);
+    }
+  });
+
   it("names no call twice", () => {
-    const lists = [allowedCalls, forbiddenCalls, [...callsOfCapabilities.values()].flat()];
+    const byProcessor = Object.values(callsOfProcessors).flat();
+    const lists = [
+      [...allowedCalls, ...byProcessor],
+      forbiddenCalls,
+      [...callsOfCapabilities.values()].flat(),
+    ];
     for (const list of lists.slice(0, 2)) assert.equal(new Set(list).size, list.length);
     const [allowed = [], forbidden = [], conditional = []] = lists;
     const others = new Set([...forbidden, ...conditional]);

@@ -1,9 +1,20 @@
 import type { OciSeccomp, OciSystemCall } from "./oci-spec.ts";
-import { allowedCalls, callsOfCapabilities, forbiddenCalls } from "./system-calls.ts";
+import {
+  allowedCalls,
+  callsOfCapabilities,
+  callsOfProcessors,
+  forbiddenCalls,
+} from "./system-calls.ts";
 
 /** Errors of the kernel by number (errno.h). */
 const notPermitted = 1;
 const notImplemented = 38;
+
+/** What programs of a processor, as Node names it, may be built for: by libseccomp's names. */
+const architectures: Readonly<Record<string, readonly string[]>> = {
+  x64: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+  arm64: ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
+};
 
 /** Address family of sockets between a virtual machine and its host (linux/socket.h). */
 const vsock = 40;
@@ -22,11 +33,15 @@ const personalities: readonly number[] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_fff
  * what is named there is allowed, what is known and not named fails with EPERM. Calls that are newer than this list fail
  * with ENOSYS, as with runc, so that C libraries fall back to older ones: EPERM would break them.
  *
+ * @param processor of the machine, as Node names it. @default this machine's
  * @see https://docs.docker.com/engine/security/seccomp/#significant-syscalls-blocked-by-the-default-profile
  */
-export function runtimeDefaultSeccomp(capabilities: readonly string[]): OciSeccomp {
+export function runtimeDefaultSeccomp(
+  capabilities: readonly string[],
+  processor: string = process.arch,
+): OciSeccomp {
   const granted = capabilities.flatMap((name) => callsOfCapabilities.get(name) ?? []);
-  const allowed = new Set([...allowedCalls, ...granted]);
+  const allowed = new Set([...allowedCalls, ...(callsOfProcessors[processor] ?? []), ...granted]);
   const conditional = [...callsOfCapabilities.values()].flat();
   const denied = [...new Set([...forbiddenCalls, ...conditional])].filter(
     // Without CAP_SYS_ADMIN: clone by its flags, and clone3, whose flags no filter can read, as if there was none.
@@ -35,7 +50,7 @@ export function runtimeDefaultSeccomp(capabilities: readonly string[]): OciSecco
   return {
     defaultAction: "SCMP_ACT_ERRNO",
     defaultErrnoRet: notImplemented,
-    architectures: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+    architectures: architectures[processor] ?? [],
     syscalls: [
       allow([...allowed]),
       deny(denied),

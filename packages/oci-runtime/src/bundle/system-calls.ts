@@ -1,10 +1,10 @@
-/** System calls of x86-64 and of its 32-bit programs, as the profile RuntimeDefault sorts them. Names are the kernel's. */
+/** System calls of x86-64, of arm64 and of their 32-bit programs, as the profile RuntimeDefault sorts them. Names are the kernel's. */
 
 /** What every container may call, by subject. */
 export const allowedCalls: readonly string[] = words(`
   ${/* open files, and what is done with them */ ""}
   read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek _llseek readahead copy_file_range
-  sendfile sendfile64 splice tee vmsplice open openat openat2 creat close close_range dup dup2 dup3 fcntl fcntl64 flock ioctl
+  cachestat sendfile sendfile64 splice tee vmsplice open openat openat2 creat close close_range dup dup2 dup3 fcntl fcntl64 flock ioctl
   fsync fdatasync sync syncfs sync_file_range fadvise64 fadvise64_64 fallocate truncate truncate64 ftruncate ftruncate64
   pipe pipe2 poll ppoll ppoll_time64 select _newselect pselect6 pselect6_time64 eventfd eventfd2 memfd_create memfd_secret
   epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_wait epoll_wait_old epoll_pwait epoll_pwait2
@@ -13,7 +13,7 @@ export const allowedCalls: readonly string[] = words(`
 
   ${/* names, attributes and folders */ ""}
   stat stat64 lstat lstat64 fstat fstat64 fstatat64 newfstatat statx statfs statfs64 fstatfs fstatfs64 name_to_handle_at
-  access faccessat faccessat2 chmod fchmod fchmodat chown chown32 lchown lchown32 fchown fchown32 fchownat umask
+  access faccessat faccessat2 chmod fchmod fchmodat fchmodat2 chown chown32 lchown lchown32 fchown fchown32 fchownat umask
   link linkat symlink symlinkat readlink readlinkat unlink unlinkat rename renameat renameat2
   mkdir mkdirat rmdir mknod mknodat chdir fchdir getcwd getdents getdents64
   utime utimes utimensat utimensat_time64 futimesat
@@ -22,12 +22,13 @@ export const allowedCalls: readonly string[] = words(`
 
   ${/* memory */ ""}
   brk mmap mmap2 munmap mremap mprotect madvise mincore msync mlock mlock2 mlockall munlock munlockall remap_file_pages
-  pkey_alloc pkey_free pkey_mprotect membarrier arch_prctl modify_ldt get_thread_area set_thread_area
+  pkey_alloc pkey_free pkey_mprotect membarrier map_shadow_stack process_vm_readv process_vm_writev
+  get_thread_area set_thread_area
 
   ${/* processes and threads */ ""}
   fork vfork execve execveat exit exit_group wait4 waitid waitpid getpid getppid gettid getpgid getpgrp setpgid getsid setsid
   kill tkill tgkill pidfd_open pidfd_send_signal process_mrelease prctl seccomp ptrace rseq getcpu
-  set_tid_address set_robust_list get_robust_list futex futex_time64 futex_waitv
+  set_tid_address set_robust_list get_robust_list futex futex_time64 futex_waitv futex_wait futex_wake futex_requeue
   getpriority setpriority ioprio_get ioprio_set getrlimit ugetrlimit setrlimit prlimit64 getrusage times
   sched_yield sched_getaffinity sched_setaffinity sched_getattr sched_setattr sched_getparam sched_setparam
   sched_getscheduler sched_setscheduler sched_get_priority_max sched_get_priority_min
@@ -54,6 +55,14 @@ export const allowedCalls: readonly string[] = words(`
   mq_open mq_unlink mq_getsetattr mq_notify mq_timedreceive mq_timedreceive_time64 mq_timedsend mq_timedsend_time64
 `);
 
+/** What every container may call besides on a machine with this processor, as Node names it. */
+export const callsOfProcessors: Readonly<Record<string, readonly string[]>> = {
+  x64: ["arch_prctl", "modify_ldt"],
+  arm64: words(
+    "arm_fadvise64_64 arm_sync_file_range sync_file_range2 breakpoint cacheflush set_tls",
+  ),
+};
+
 /** What a container may call that has the capability. */
 export const callsOfCapabilities: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries({
@@ -67,7 +76,7 @@ export const callsOfCapabilities: ReadonlyMap<string, readonly string[]> = new M
     CAP_SYS_MODULE: "init_module finit_module delete_module",
     CAP_SYS_NICE: "get_mempolicy set_mempolicy mbind set_mempolicy_home_node",
     CAP_SYS_PACCT: "acct",
-    CAP_SYS_PTRACE: "kcmp pidfd_getfd process_madvise process_vm_readv process_vm_writev",
+    CAP_SYS_PTRACE: "kcmp pidfd_getfd process_madvise",
     CAP_SYS_RAWIO: "iopl ioperm",
     CAP_SYS_TIME: "settimeofday stime clock_settime clock_settime64",
     CAP_SYS_TTY_CONFIG: "vhangup",
@@ -79,6 +88,11 @@ export const callsOfCapabilities: ReadonlyMap<string, readonly string[]> = new M
 export const forbiddenCalls: readonly string[] = words(`
   add_key keyctl request_key kexec_load kexec_file_load pivot_root swapon swapoff userfaultfd migrate_pages move_pages
   io_uring_setup io_uring_enter io_uring_register nfsservctl uselib ustat sysfs vm86 vm86old
+
+  ${/* of old kernels and programs */ ""}
+  _sysctl afs_syscall bdflush break create_module ftime get_kernel_syms getpmsg gtty idle lock mpx nice oldfstat oldlstat
+  oldolduname oldstat olduname prof profil putpmsg query_module readdir security sgetmask sigaction signal sigpending
+  sigsuspend ssetmask stty tuxcall ulimit vserver pciconfig_iobase pciconfig_read pciconfig_write
 `);
 
 function words(text: string): readonly string[] {
