@@ -5,6 +5,7 @@ import { outcomeOf } from "../../tools/outcomes.ts";
 /** What each line begins with, as tests write to the same stream; an outcome as JSON follows. */
 const mark = "outcome: ";
 
+/** Node takes a reporter from a module's default export. */
 export default async function* testLines(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of source) {
     const outcome = outcomeOf(event);
