@@ -85,7 +85,6 @@ async function remove(
       "OBJECT_NOT_FOUND",
       `Cannot delete ${kind} "${name}": there is no such ${kind}`,
       {
-        cause: error,
         remedy: `${context.program} get ${kind}s -A lists them`,
       },
     );

@@ -30,10 +30,16 @@ export function completeWords(commands: readonly Command[], words: readonly stri
   const before = words.slice(0, -1);
   if (before.includes("--")) return { candidates: [], hasFiles: true };
   const command = commands.find(({ name }) => name === before[0]);
-  if (!command) return { candidates: before.length === 0 ? commandNames(commands) : [] };
-  const wantsValue = valueOf(command, before.at(-1));
-  const found = wantsValue ? ofFlag(wantsValue) : ofCommand(command, before.slice(1), typed);
+  if (!command && before.length > 0) return { candidates: [] };
+  const found = command
+    ? afterCommand(command, before, typed)
+    : { candidates: commandNames(commands) };
   return { ...found, candidates: found.candidates.filter(({ text }) => text.startsWith(typed)) };
+}
+
+function afterCommand(command: Command, before: readonly string[], typed: string): Completion {
+  const option = valueOf(command, before.at(-1));
+  return option ? ofFlag(option) : ofCommand(command, before.slice(1), typed);
 }
 
 function commandNames(commands: readonly Command[]): readonly Candidate[] {

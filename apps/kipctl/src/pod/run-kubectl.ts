@@ -51,7 +51,6 @@ async function runChild(
 function startFailure(program: string, cause: Error): KipctlError {
   const why = isSystemError(cause, "ENOENT") ? "there is no such program" : cause.message;
   return new KipctlError("KUBECTL_MISSING", `Cannot run ${program}: ${why}`, {
-    cause,
     remedy:
       "exec and attach need kubectl: put it on the PATH, or name it with --kubectl or KIPCTL_KUBECTL",
   });

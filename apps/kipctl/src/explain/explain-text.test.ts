@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { podWith, type PodParts } from "@kip/k8s-types/testing";
+import { instanceTypeRequest } from "@kip/kip/selection";
+import type { CellSpec, CellStatus } from "@kip/kip/cell";
+import { cellWith } from "../testing/cell-with.ts";
+import { explainText } from "./explain-text.ts";
+
+const now = Date.parse("2026-01-01T01:00:00Z");
+const since = "2026-01-01T00:00:00Z";
+const transition = { message: "", lastTransitionTime: since };
+
+function explained(
+  parts: PodParts,
+  cell?: { readonly spec?: Partial<CellSpec>; readonly status?: Partial<CellStatus> },
+): string {
+  const containers = [{ name: "main", resources: { requests: { cpu: "250m", memory: "64Mi" } } }];
+  const pod = podWith({
+    metadata: { creationTimestamp: since, ...parts.metadata },
+    spec: { nodeName: "kip", containers, ...parts.spec },
+    status: parts.status,
+  });
+  const isOnKip = pod.spec.nodeName === "kip";
+  const request = instanceTypeRequest(pod, undefined);
+  const facts = { pod, cell: cell && cellWith(cell), isOnKip, request, events: [] };
+  return explainText(facts, now);
+}
+
+describe("explainText()", () => {
+  it("says what a running pod has, why, what it costs, and how its start went", () => {
+    const status = { phase: "Running", containerStatuses: [] };
+    const text = explained(
+      { status },
+      { status: { startMs: { api: 50, cloud: 1000, start: 200 } } },
+    );
+    assert.match(text, /^Pod default\/web: Running, made 60m ago\n/);
+    assert.match(
+      text,
+      /\n {2}Machine +cell-u, Claimed: t3\.nano, zone z1, instance i-1, at 10\.0\.0\.7\n/,
+    );
+    assert.match(text, /\n {2}Why +it asks for 250m CPU, 64Mi of memory\n/);
+    assert.match(text, /t3\.nano \(on-demand\) was the cheapest that fits/);
+    assert.match(text, /\n {2}Costs +\$0\.0052 an hour, \$3\.80 a month, \$0\.0052 so far\n/);
+    assert.match(text, /\n {2}Waits for +nothing\n/);
+    assert.match(text, /\n {2}cloud +1\.00 s {2}#{20} /);
+    assert.match(text, /\n {2}start +0\.20 s {2}#{4} /);
+    assert.match(text, /\n {2}total +1\.25 s\n/);
+  });
+
+  it("names the first condition of the cell that is not true", () => {
+    const conditions = [
+      { type: "Launched", status: "True", reason: "InstanceStarted", ...transition },
+      {
+        type: "Running",
+        status: "False",
+        reason: "CloudQuota",
+        ...transition,
+        message: "No quota",
+      },
+      { type: "Ready", status: "False", reason: "AgentNotConnected", ...transition },
+    ] as const;
+    const text = explained(
+      { status: { phase: "Pending" } },
+      { status: { phase: "Launching", conditions } },
+    );
+    assert.match(text, /\n {2}Waits for +No quota \(CloudQuota\)\n/);
+    assert.match(text, /\nConditions of the cell:\n {2}TYPE +STATUS +SINCE +REASON +MESSAGE\n/);
+  });
+
+  const waits: readonly (readonly [string, PodParts, RegExp])[] = [
+    [
+      "for kip, before there is a Cell",
+      {
+        status: {
+          phase: "Pending",
+          conditions: [
+            {
+              type: "kip.elotl.co/CellReady",
+              status: "False",
+              reason: "CloudNoCapacity",
+              message: "None",
+            },
+          ],
+        },
+      },
+      /Machine +none\n[^]*Waits for +None \(CloudNoCapacity\)\n/,
+    ],
+    [
+      "for the scheduler",
+      {
+        spec: { nodeName: undefined as never },
+        status: {
+          conditions: [
+            { type: "PodScheduled", status: "False", message: "0/1 nodes are available" },
+          ],
+        },
+      },
+      /Node +none yet\n[^]*the scheduler: 0\/1 nodes are available\n/,
+    ],
+    ["for nothing of kip", { spec: { nodeName: "other" } }, /"other" is not one of kip's/],
+    [
+      "for an image",
+      {
+        status: {
+          phase: "Pending",
+          containerStatuses: [
+            {
+              name: "main",
+              ready: false,
+              restartCount: 0,
+              image: "",
+              imageID: "",
+              state: { waiting: { reason: "ErrImagePull", message: "not found" } },
+            },
+          ],
+        },
+      },
+      /container "main": ErrImagePull: not found\n/,
+    ],
+    [
+      "for its end",
+      { metadata: { deletionTimestamp: since } },
+      /Waits for +its end: it is deleted\n/,
+    ],
+    ["for nothing, when it has ended", { status: { phase: "Succeeded" } }, /Waits for +nothing\n/],
+  ];
+  for (const [what, parts, expected] of waits)
+    it(`says that a pod waits ${what}`, () => assert.match(explained(parts), expected));
+
+  it("names annotations, a machine that stood by, and those before", () => {
+    const annotations = { "pod.elotl.co/instance-type": "t3.nano", other: "x" };
+    const text = explained({ metadata: { annotations } }, { spec: { standby: true, attempt: 2 } });
+    assert.match(
+      text,
+      /Why +it asks for type t3\.nano\n +its annotation pod\.elotl\.co\/instance-type is "t3\.nano"\n/,
+    );
+    assert.match(text, /the machine stood by/);
+    assert.match(text, /machine number 3/);
+    assert.doesNotMatch(text, /cheapest|other is/);
+  });
+});
