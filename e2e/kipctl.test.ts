@@ -84,6 +84,12 @@ describe("kipctl on a cell", () => {
     assert.deepEqual([status, stdout], [3, "out\n"]);
   });
 
+  it("shows the console of the machine, with the log of its agent", async () => {
+    const text = await ok("console", "kipctl/web");
+    assert.match(text, /Linux version[^]*"msg":/);
+    assert.match(await ok("logs", cell, "--lines=1"), /^[^\n]+\n$/);
+  });
+
   it("ends the machine of a deleted pod", async () => {
     assert.equal(await ok("delete", "pod", "kipctl/web"), "pod/web deleted\n");
     await eventually("the end of the cell", async () => {

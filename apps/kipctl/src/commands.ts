@@ -5,6 +5,7 @@ import { completionCommand } from "./completion/completion.ts";
 import { costCommand } from "./cost/cost.ts";
 import { explainCommand } from "./explain/explain.ts";
 import { getCommand } from "./get/get.ts";
+import { consoleCommand } from "./pod/console.ts";
 import { attachCommand, execCommand } from "./pod/exec.ts";
 import { logsCommand } from "./pod/logs.ts";
 import { replacedCommands } from "./replaced-commands.ts";
@@ -18,6 +19,7 @@ export const commands: readonly Command[] = [
   costCommand,
   topCommand,
   logsCommand,
+  consoleCommand,
   execCommand,
   attachCommand,
   createCommand,

@@ -72,7 +72,6 @@ describe("runCommandLine()", () => {
     ["cost now", "OPTION_INVALID", /"now"/, /Write cost/],
     ["top --sort-by=disk", "OPTION_INVALID", /--sort-by disk/, /^$/],
     ["logs web --lines=few", "OPTION_INVALID", /--lines few/, /^$/],
-    ["logs cell-1", "COMMAND_REPLACED", /console/, /explain POD/],
     ["exec web", "OPTION_MISSING", /after --/, /exec web -- sh/],
     ["exec web ls -l", "OPTION_UNKNOWN", /"-l"/, /help/],
     ["exec web ls", "OPTION_MISSING", /after --/, /exec web -- ls/],

@@ -46,6 +46,8 @@ export interface KipProviderOptions {
   readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
   /** Figures of all cells. */
   readonly metricFamilies: () => readonly MetricFamily[];
+  /** Logs of the node itself. @default none */
+  readonly nodeLog?: NonNullable<PodProvider["nodeLog"]> | undefined;
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
@@ -342,6 +344,10 @@ export class KipProvider implements PodProvider {
 
   async probes(signal: AbortSignal): Promise<readonly ProbeCounts[]> {
     return await countProbes(this.#connected(), this.#cellStats, signal);
+  }
+
+  async nodeLog(path: string, signal: AbortSignal): Promise<string | undefined> {
+    return await this.#options.nodeLog?.(path, signal);
   }
 
   metricFamilies(): readonly MetricFamily[] {

@@ -27,6 +27,7 @@ import { CellIdentities } from "./identity/cell-identity.ts";
 import { LogArchive } from "./logs/log-archive.ts";
 import { readNodeFacts } from "./node-facts.ts";
 import { KipMetrics } from "./metrics/kip-metrics.ts";
+import { readCellConsole } from "./logs/cell-console.ts";
 import { measuredDriver } from "./metrics/measured-driver.ts";
 import { ClusterNetwork } from "./network/cluster-network.ts";
 import { KnownNetworkFacts } from "./network/network-facts.ts";
@@ -201,6 +202,7 @@ function createProvider(
     cells: cellsWithPods(cells),
     standby,
     metricFamilies: () => [...metrics.families(cells.list()), ...standby.metrics()],
+    nodeLog: async (path) => await readCellConsole(path, { cells: cells.list(), driver }),
     archive,
     limits,
     nodeFacts: opened.nodeFacts,

@@ -213,6 +213,8 @@ export interface PodProvider {
   stats?(signal: AbortSignal): Promise<ProviderStats>;
   /** Optional: how probes of containers went, for `/metrics/probes`. */
   probes?(signal: AbortSignal): Promise<readonly ProbeCounts[]>;
+  /** Optional: a log of the node itself, at `/logs/PATH` of the kubelet API. Undefined: there is no log of this path. */
+  nodeLog?(path: string, signal: AbortSignal): Promise<string | undefined>;
   /** Optional: figures of its own at `/metrics`, by names of its own; from memory, each time they are read. */
   metricFamilies?(): readonly MetricFamily[];
 }
@@ -225,6 +227,7 @@ export const optionalCalls = [
   "portForward",
   "stats",
   "probes",
+  "nodeLog",
 ] as const satisfies readonly (keyof PodProvider)[];
 
 /** The optional part of a provider. */

@@ -81,10 +81,33 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     assert.equal((await get("/containerLogs/ns/p/c?tailLines=1"))[1], "line 10\n");
   });
 
+  it("answers with logs of the node itself, where its provider has some", async () => {
+    const nodeLog = (path: string) =>
+      Promise.resolve(path === "cells/c/console" ? "booted\n" : undefined);
+    const handlers = Object.assign(new ProcessProvider(pod, "/tmp"), { nodeLog });
+    await using other = await startKubeletApi({ ...options, handlers });
+    const answers = ["/logs/cells/c/console", "/logs/cells/d/console", "/logs/", "/logs/%2e%2e/c"];
+    assert.deepEqual(
+      await Promise.all(
+        answers.map(async (path) => {
+          const { status, text } = await ask(path, {}, client, other.port);
+          return [status, text];
+        }),
+      ),
+      [
+        [200, "booted\n"],
+        [404, "404 page not found"],
+        [405, "logs endpoint is disabled."],
+        [404, "404 page not found"],
+      ],
+    );
+  });
+
   it("refuses what is not there, not allowed there or malformed", async () => {
     assert.equal((await get("/"))[0], 404);
     assert.deepEqual(await get("/run/ns/p/c"), [405, "Debug endpoints are disabled."]);
-    assert.deepEqual(await get("/logs/"), [405, "logs endpoint is disabled."]);
+    for (const path of ["/logs/", "/logs/a"])
+      assert.deepEqual(await get(path), [405, "logs endpoint is disabled."]);
     assert.deepEqual(await get("/debug/pprof/heap"), [405, "profiling endpoint is disabled."]);
     assert.equal((await get("/checkpoint/ns/p/c"))[0], 405);
     const post = await ask("/pods", { method: "POST" });

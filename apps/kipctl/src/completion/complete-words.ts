@@ -76,7 +76,7 @@ function ofCommand(command: Command, before: readonly string[], typed: string): 
   if (takesKind) return { candidates: [], names: namesOf(words[0] ?? "") };
   if (command.name === "completion" && words.length === 0)
     return { candidates: ["bash", "zsh", "fish"].map((text) => ({ text })) };
-  const takesPod = command.synopsis.startsWith("POD") && words.length === 0;
+  const takesPod = /^(?:CELL\|)?POD/.test(command.synopsis) && words.length === 0;
   return { candidates: [], names: takesPod ? "pods" : undefined };
 }
 

@@ -10,7 +10,7 @@ import {
   unitOptions,
 } from "../cli/option-table.ts";
 import { expectWords } from "../cli/words.ts";
-import { KipctlError } from "../errors.ts";
+import { printConsole } from "./console.ts";
 import { containerOf } from "./container.ts";
 import { getPod } from "./get-pod.ts";
 
@@ -19,10 +19,10 @@ const defaultLines = 20;
 
 export const logsCommand: Command = {
   name: "logs",
-  synopsis: "POD [options]",
+  synopsis: "POD|CELL [options]",
   summary: "show what a container of a pod has printed",
-  details: `Without --lines and --limit-bytes the last ${defaultLines} lines; with --lines=-1 all. The original's logs of a node, which were
-those of the agent on a cell, are on the cell's console.`,
+  details: `Without --lines and --limit-bytes the last ${defaultLines} lines; with --lines=-1 all. The log of a
+CELL is its console, which has that of its agent: --lines alone counts there.`,
   options: [
     ...unitOptions,
     { flag: "follow", letter: "f", type: "boolean", help: "go on until the container ends" },
@@ -35,15 +35,20 @@ those of the agent on a cell, are on the cell's console.`,
     toggle,
     helpOption,
   ],
-  examples: ["logs web", "logs web -u sidecar --lines=100 -f", "logs shop/web --lines=-1"],
+  examples: [
+    "logs web",
+    "logs web -u sidecar --lines=100 -f",
+    "logs shop/web --lines=-1",
+    "logs cell-0b1c2d3e-1111-2222-3333-444455556666",
+  ],
   run: logs,
 };
 
 async function logs(context: CommandContext): Promise<void> {
   const { options, signal } = context;
-  const [name = ""] = expectWords(context.words, ["POD"], "logs");
-  if (name.startsWith("cell-")) throw agentLog(name);
+  const [name = ""] = expectWords(context.words, ["POD|CELL"], "logs");
   const query = logQuery(context);
+  if (name.startsWith("cell-")) return await printConsole(context, name, query.tailLines ?? -1);
   const { client } = await context.cluster();
   const pod = await getPod(context, name);
   const container = containerOf(options) ?? firstContainer(pod);
@@ -76,15 +81,5 @@ function logQuery({ options }: CommandContext) {
 function firstContainer({ spec, metadata }: Pod): string | undefined {
   return (
     metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? spec.containers[0]?.name
-  );
-}
-
-function agentLog(name: string): KipctlError {
-  return new KipctlError(
-    "COMMAND_REPLACED",
-    `Cannot show the log of "${name}": a cell's agent writes it to the console of its machine`,
-    {
-      remedy: `kipctl explain POD says how far a start has come; a cell that never answered has the end of its console in the pod's event CellBootFailed`,
-    },
   );
 }

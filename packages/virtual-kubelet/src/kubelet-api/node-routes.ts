@@ -4,7 +4,7 @@ import type { Pod } from "@kip/k8s-types";
 import { answer, answerInParts, HttpRefusal } from "./transport/answer.ts";
 import { healthText, type HealthCheck } from "./health.ts";
 import type { KubeletHandlers } from "./options.ts";
-import type { NodeRoute } from "./routes.ts";
+import { logsDisabled, type NodeLogRoute, type NodeRoute } from "./routes.ts";
 import { cadvisorMetrics } from "./stats/cadvisor-metrics.ts";
 import { CpuRates } from "./stats/cpu-rates.ts";
 import { metricsContentType, metricsText, type MetricFamily } from "../metrics/metrics-text.ts";
@@ -26,8 +26,8 @@ export interface NodeAnswersOptions {
   readonly logger: Logger;
 }
 
-/** How long the provider has to say how probes went. */
-const probesTimeoutMs = 15_000;
+/** How long the provider has to say how probes went, or what a log of its own has. */
+const answerTimeoutMs = 15_000;
 
 /** Answers what is asked of the node as a whole. */
 export class NodeAnswers {
@@ -46,8 +46,12 @@ export class NodeAnswers {
       new StatsSource(async (signal) => (await handlers.stats?.(signal)) ?? { pods: [] }, clock);
   }
 
-  /** @throws HttpRefusal 501 if the provider has no part for it */
-  async send(route: NodeRoute, query: URLSearchParams, response: ServerResponse): Promise<void> {
+  /** @throws HttpRefusal 501 if the provider has no part for it; 404, 405 for a log that it does not have */
+  async send(
+    route: NodeRoute | NodeLogRoute,
+    query: URLSearchParams,
+    response: ServerResponse,
+  ): Promise<void> {
     const { handlers } = this.#options;
     switch (route.kind) {
       case "health":
@@ -67,6 +71,8 @@ export class NodeAnswers {
         return await answerMetrics(response, resourceMetrics(await this.#usage()));
       case "cadvisorMetrics":
         return await answerMetrics(response, cadvisorMetrics(await this.#usage()));
+      case "nodeLog":
+        return answer(response, "text/plain; charset=utf-8", await this.#log(route.path));
       case "probeMetrics":
         return await answerMetrics(response, await this.#probes());
       default:
@@ -79,12 +85,23 @@ export class NodeAnswers {
     const { handlers, clock } = this.#options;
     const [counts, pods] = await Promise.all([
       withTimeout(async (signal) => (await handlers.probes?.(signal)) ?? [], {
-        limitMs: probesTimeoutMs,
+        limitMs: answerTimeoutMs,
         clock,
       }),
       handlers.pods(),
     ]);
     return probeMetrics(counts, pods);
+  }
+
+  /** @throws HttpRefusal 405 if the provider has no logs, 404 if it has not this one */
+  async #log(path: string): Promise<string> {
+    const { handlers, clock } = this.#options;
+    const { nodeLog } = handlers;
+    if (!nodeLog) throw new HttpRefusal(405, logsDisabled);
+    const options = { limitMs: answerTimeoutMs, clock };
+    const text = await withTimeout(async (signal) => await nodeLog(path, signal), options);
+    if (text === undefined) throw new HttpRefusal(404, "404 page not found");
+    return text;
   }
 
   async #health({ check: only }: NodeRoute, query: URLSearchParams): Promise<string> {

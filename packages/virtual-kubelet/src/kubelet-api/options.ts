@@ -18,7 +18,7 @@ export interface KubeletTls {
  */
 export interface KubeletHandlers extends Pick<
   PodProvider,
-  "logs" | "hasLogStreams" | "exec" | "attach" | "portForward" | "stats" | "probes"
+  "logs" | "hasLogStreams" | "exec" | "attach" | "portForward" | "stats" | "probes" | "nodeLog"
 > {
   /** Name of the Node object. */
   readonly nodeName: string;

@@ -29,8 +29,16 @@ describe("findRoute()", () => {
   });
 
   it("CVE-2024-9042, CVE-2025-0426, KHV047: knows the paths that a kubelet can have switched off", () => {
-    for (const path of ["/run/ns/p/c", "/logs", "/logs/a/b", "/checkpoint/a/b/c", "/debug/pprof"])
+    for (const path of ["/run/ns/p/c", "/logs", "/logs/", "/checkpoint/a/b/c", "/debug/pprof"])
       assert.equal(findRoute(path)?.kind, "disabled", path);
+  });
+
+  it("finds logs of the node itself, without a way out of them", () => {
+    assert.deepEqual(findRoute("/logs/cells/c/console"), {
+      kind: "nodeLog",
+      path: "cells/c/console",
+    });
+    assert.equal(findRoute("/logs//etc"), undefined);
   });
 
   it("finds nothing elsewhere", () => {

@@ -8,7 +8,7 @@ export interface PodPath {
 }
 
 /** What a request is about. */
-export type Route = NodeRoute | DisabledRoute | LogRoute | StreamRoute;
+export type Route = NodeRoute | NodeLogRoute | DisabledRoute | LogRoute | StreamRoute;
 
 /** The routes that open streams. */
 export type StreamRoute =
@@ -29,6 +29,13 @@ export interface NodeRoute {
     | "probeMetrics";
   /** Of `health`: the one check that is asked for. */
   readonly check?: string | undefined;
+}
+
+/** A log of the node itself, if the provider has some. */
+export interface NodeLogRoute {
+  readonly kind: "nodeLog";
+  /** What follows `/logs/`. */
+  readonly path: string;
 }
 
 /** A route of a kubelet whose operator has switched it off. */
@@ -55,10 +62,13 @@ const nodeRoutes: ReadonlyMap<string, NodeRoute> = new Map([
   ["metrics/probes", { kind: "probeMetrics" }],
 ]);
 
+/** What a kubelet says whose logs are switched off. */
+export const logsDisabled = "logs endpoint is disabled.";
+
 /** First segments of paths that are switched off: there is no machine whose insides they could show. */
 const disabledRoutes: ReadonlyMap<string, string> = new Map([
   ["run", "Debug endpoints are disabled."],
-  ["logs", "logs endpoint is disabled."],
+  ["logs", logsDisabled],
   ["checkpoint", "checkpoint endpoint is disabled."],
   ["debug", "profiling endpoint is disabled."],
 ]);
@@ -71,6 +81,7 @@ export function findRoute(path: string): Route | undefined {
   const plain = nodeRoutes.get(names.join("/"));
   if (plain) return plain;
   const [first = "", ...rest] = names;
+  if (first === "logs" && rest.length > 0) return { kind: "nodeLog", path: rest.join("/") };
   const message = disabledRoutes.get(first);
   return message === undefined ? podRoute(first, rest) : { kind: "disabled", message };
 }

@@ -1,0 +1,33 @@
+import type { CloudDriver } from "@kip/cloud";
+
+/** Bytes of a console that are shown at most. */
+const maxBytes = 2 ** 20;
+
+/** What {@link readCellConsole} needs to know of a Cell. */
+interface CellWithInstance {
+  readonly metadata: { readonly name: string };
+  readonly status?: { readonly instanceID?: string } | undefined;
+}
+
+/**
+ * The end of the serial console of a cell's instance, for the path `cells/NAME/console` of the node's logs, at most 1 MiB. The
+ * agent of the cell writes its log there, and what containers print is not in it.
+ *
+ * @returns undefined if there is no such path, no such cell of this node, or no instance yet
+ * @throws {CloudError}
+ */
+export async function readCellConsole(
+  path: string,
+  {
+    cells,
+    driver,
+  }: {
+    readonly cells: readonly CellWithInstance[];
+    readonly driver: Pick<CloudDriver, "consoleOutput">;
+  },
+): Promise<string | undefined> {
+  const [folder, name, file, ...more] = path.split("/");
+  if (folder !== "cells" || file !== "console" || more.length > 0) return undefined;
+  const instanceID = cells.find(({ metadata }) => metadata.name === name)?.status?.instanceID;
+  return instanceID === undefined ? undefined : await driver.consoleOutput(instanceID, maxBytes);
+}
