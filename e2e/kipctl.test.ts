@@ -62,15 +62,15 @@ describe("kipctl on a cell", () => {
     const { items, total } = JSON.parse(await ok("cost", "-n", "kipctl", "-o", "json"));
     assert.equal(items.length, 1);
     assert.equal(items[0].cell, cell);
-    assert.ok(total.perHour > 0);
-    assert.equal(total.perMonth, total.perHour * 730);
+    // Machines of the local cloud cost nothing.
+    assert.deepEqual(total, { perHour: 0, perMonth: 0, soFar: 0 });
     assert.match(await ok("cost", "--by", "team", "-n", "kipctl"), /\nshop +1 +\$/);
   });
 
   it("shows what the pod uses", async () => {
     const text = await ok("top", "-n", "kipctl");
     assert.match(text, /^NAMESPACE +NAME +CPU +CPU% +MEMORY +MEMORY% +DISK /);
-    assert.match(text, /\nkipctl +web +\d+m +\d+% +\d+Mi +\d+% +\d+Mi /);
+    assert.match(text, /\nkipctl +web +\d+m +\d+% +\d+Mi +\d+% +(\d+Mi|<none>) /);
   });
 
   it("shows the last twenty lines, runs commands and passes exit codes on", async () => {
@@ -86,7 +86,7 @@ describe("kipctl on a cell", () => {
 
   it("shows the console of the machine, with the log of its agent", async () => {
     const text = await ok("console", "kipctl/web");
-    assert.match(text, /Linux version[^]*"msg":/);
+    assert.match(text, /"msg":"Agent listens"/);
     assert.match(await ok("logs", cell, "--lines=1"), /^[^\n]+\n$/);
   });
 

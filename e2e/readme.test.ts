@@ -54,6 +54,7 @@ describe('README.md, "Try it"', { skip }, () => {
         assert.match(stdout, /^cell\S*\/cell-\S+ +hello +default /m);
       },
       "kubectl exec": ({ stdout }) => assert.match(stdout, /answer: 42/),
+      "kipctl explain": ({ stdout }) => assert.match(stdout, /^Pod default\/hello: Running/),
       "kubectl create": ({ stdout }) => assert.match(stdout, /created/),
     };
     const done: string[] = [];

@@ -249,6 +249,14 @@ describe("kipctl", () => {
     assert.equal(await ok("__complete", "logs", flags, "w"), ":4\n");
   });
 
+  it("completes in bash", async () => {
+    const script = `source <(kipctl completion bash)
+      COMP_WORDS=(kipctl get no) COMP_CWORD=2; _kipctl; echo "\${COMPREPLY[@]}"
+      COMP_WORDS=(kipctl logs -n ${namespace} "") COMP_CWORD=4; _kipctl; echo "\${COMPREPLY[@]}"`;
+    const { stdout, stderr } = await run("bash", ["-c", script]);
+    assert.equal(stdout, "nodes\nweb\n", stderr);
+  });
+
   it("says that kubectl is missing, and what a pod without a node has no logs of", async () => {
     const exec = await kipctl("exec", "--kubectl=/no/kubectl", "web", "-n", namespace, "--", "ls");
     assert.equal(exec.status, 1);

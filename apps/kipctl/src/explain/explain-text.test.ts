@@ -138,4 +138,10 @@ describe("explainText()", () => {
     assert.match(text, /machine number 3/);
     assert.doesNotMatch(text, /cheapest|other is/);
   });
+
+  it("claims no choice for a pod that asks for nothing", () => {
+    const text = explained({ spec: { containers: [{ name: "main" }] } }, {});
+    assert.match(text, /Why +it asks for nothing: it gets the default type/);
+    assert.doesNotMatch(text, /was the cheapest/);
+  });
 });

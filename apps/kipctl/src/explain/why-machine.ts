@@ -20,18 +20,21 @@ export function machineReasons(
 }
 
 function requestText(request: InstanceTypeRequest): string {
+  const parts = wishes(request);
+  return parts.length === 0
+    ? "it asks for nothing: it gets the default type of kip's configuration, or else the cheapest"
+    : `it asks for ${parts.join(", ")}`;
+}
+
+function wishes(request: InstanceTypeRequest): readonly string[] {
   const { typeGlob, cpuMilli, memoryBytes, gpus, gpuKinds = [], sustainedCpuMilli } = request;
-  const parts = [
-    ...(cpuMilli > 0
-      ? [`${formatMilliCpu(cpuMilli)} CPU${steadyText(cpuMilli, sustainedCpuMilli)}`]
-      : []),
+  const steady = steadyText(cpuMilli, sustainedCpuMilli);
+  return [
+    ...(cpuMilli > 0 ? [`${formatMilliCpu(cpuMilli)} CPU${steady}`] : []),
     ...(memoryBytes > 0 ? [`${formatBytes(memoryBytes)} of memory`] : []),
     ...(gpus > 0 ? [`${gpus} GPU ${gpuKinds.join(" or ")}`.trimEnd()] : []),
     ...(typeGlob === undefined ? [] : [`type ${typeGlob}`]),
   ];
-  return parts.length === 0
-    ? "it asks for nothing, and gets the default type"
-    : `it asks for ${parts.join(", ")}`;
 }
 
 /** Burstable machines are chosen by what is needed all the time. */
@@ -43,19 +46,23 @@ function steadyText(cpuMilli: number, sustained: number | undefined): string {
 
 function originTexts({ spec }: Cell, request: InstanceTypeRequest | undefined): readonly string[] {
   const { standby, attempt = 0, instanceType, launchType } = spec;
-  const isNamed = request?.typeGlob === instanceType;
   return [
-    ...(standby === true
-      ? ["the machine stood by, and had what the pod needs"]
-      : isNamed || request?.typeGlob !== undefined
-        ? []
-        : [
-            `${instanceType} (${launchType}) was the cheapest that fits and that the cloud had capacity of`,
-          ]),
+    ...(standby === true ? ["the machine stood by, and had what the pod needs"] : []),
+    ...(standby !== true && request && isRanked(request)
+      ? [
+          `${instanceType} (${launchType}) was the cheapest that fits and that the cloud had capacity of`,
+        ]
+      : []),
     ...(attempt > 0
       ? [
           `it is the pod's machine number ${attempt + 1}: those before were lost, refused or deleted`,
         ]
       : []),
   ];
+}
+
+/** Whether the cheapest type was looked for: one that is named, or the default one, is taken as it is. */
+function isRanked(request: InstanceTypeRequest): boolean {
+  const isNamed = request.typeGlob !== undefined && !request.typeGlob.includes("*");
+  return !isNamed && wishes(request).length > 0;
 }

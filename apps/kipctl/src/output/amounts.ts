@@ -3,7 +3,7 @@ export function cpuText(nanoCores: number | undefined): string | undefined {
   return nanoCores === undefined ? undefined : `${Math.ceil(nanoCores / 1e6)}m`;
 }
 
-/** Bytes in whole mebibytes: `64Mi`. */
+/** Bytes in mebibytes, rounded up: `64Mi`. */
 export function mebibytesText(bytes: number | undefined): string | undefined {
-  return bytes === undefined ? undefined : `${Math.round(bytes / 2 ** 20)}Mi`;
+  return bytes === undefined ? undefined : `${Math.ceil(bytes / 2 ** 20)}Mi`;
 }

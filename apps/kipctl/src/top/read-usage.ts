@@ -5,10 +5,10 @@ import { KipctlError } from "../errors.ts";
 import { decodeSummary, type PodUsage } from "./stats-summary.ts";
 
 /**
- * Milliseconds between two looks: a node counts processor time from one look to the next, a second apart at least, and the
- * first one has no figure. No event announces it.
+ * Milliseconds between two looks: a node counts processor time from one look to the next, the first one has no figure, and kip
+ * keeps what a cell has measured for five seconds. No event announces it.
  */
-const betweenLooksMs = 1500;
+const betweenLooksMs = 5500;
 
 /**
  * What pods of kip's nodes use now, from each node's `/stats/summary` through the API server. Needs the right to `get` `nodes/stats` and `nodes/proxy`. A node that

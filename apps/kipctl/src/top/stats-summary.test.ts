@@ -39,7 +39,7 @@ describe("amounts of usage", () => {
   it("are printed as kubectl top prints them", () => {
     assert.deepEqual([0, 1, 1_500_000, 2e9].map(cpuText), ["0m", "1m", "2m", "2000m"]);
     assert.equal(cpuText(undefined), undefined);
-    assert.equal(mebibytesText(64 * 2 ** 20 + 1), "64Mi");
+    assert.equal(mebibytesText(64 * 2 ** 20 - 1), "64Mi");
   });
 
   it("are compared with what all containers request", () => {
