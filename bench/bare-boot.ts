@@ -39,7 +39,7 @@ export async function bareBoot(cacheDir: string, stateDir: string): Promise<Bare
         launchType: "on-demand",
         image: image.id,
         rootDiskBytes: 5 * 2 ** 30,
-        userData: "#cloud-config\n{}\n",
+        userData: Buffer.from("#cloud-config\n{}\n"),
         privateIpOnly: true,
         tags: {},
       });

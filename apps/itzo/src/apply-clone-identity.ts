@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { openSync, writeFileSync, writeSync } from "node:fs";
 import path from "node:path";
 import { type Logger } from "@kip/base";
-import type { CloneIdentity } from "@kip/cloud-init";
+import { userDataOf, type CloneIdentity } from "@kip/cloud-init";
 import { applySeed } from "./first-boot.ts";
 import { readLineSync } from "./read-line.ts";
 import { ItzoError } from "./errors.ts";
@@ -72,7 +72,7 @@ export async function applyCloneIdentity(
   setUpNetwork(helper, network, root, () => {
     writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
   });
-  const userData = Buffer.from(identity.userData);
+  const userData = userDataOf(identity);
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
 }
 

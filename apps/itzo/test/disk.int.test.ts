@@ -114,7 +114,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
       launchType: "on-demand",
       image,
       rootDiskBytes: 0,
-      userData: `#cloud-config\n${JSON.stringify({ write_files: [file] })}`,
+      userData: Buffer.from(`#cloud-config\n${JSON.stringify({ write_files: [file] })}`),
       privateIpOnly: true,
       tags: {},
     });

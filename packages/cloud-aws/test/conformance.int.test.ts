@@ -12,6 +12,7 @@ import { describeCloudDriver } from "@kip/cloud/testing";
 import { iamPolicy } from "../src/policy/index.ts";
 import { whyNoMoto } from "./support/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
+import { childOf, parseXml, textOf } from "./support/xml.ts";
 
 const missing = await whyNoMoto();
 if (missing === undefined) await describeAwsCloud();
@@ -35,6 +36,11 @@ async function describeAwsCloud(): Promise<void> {
       kill: async (id) => await ec2.proxy.kill(id),
       interrupt: async () => await Promise.resolve(),
     }),
+    userDataOf: async ({ id }) => {
+      const asked = { InstanceId: id, Attribute: "userData" };
+      const { body } = await ec2.proxy.ask("DescribeInstanceAttribute", asked);
+      return Buffer.from(textOf(childOf(parseXml(body), "userData"), "value"), "base64");
+    },
     without: {
       interruption: "notices of spot instances are not read yet",
       callCount: "EC2 reports no changes by itself: one loop asks for all who wait",

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { orderLine, parseOrder, type ImagePreload, type CloneIdentity } from "./clone-order.ts";
+import { gzipSync } from "node:zlib";
+import {
+  orderLine,
+  parseOrder,
+  userDataFields,
+  userDataOf,
+  type ImagePreload,
+  type CloneIdentity,
+} from "./clone-order.ts";
 import { CloudInitError } from "./errors.ts";
 
 const identity: CloneIdentity = {
@@ -34,6 +42,15 @@ describe("parseOrder()", () => {
     assert.equal(line.indexOf("\n"), line.length - 1);
     assert.deepEqual(parseOrder(line), { kind: "become", identity });
     assert.deepEqual(parseOrder(orderLine(preload)), { kind: "fetch", preload });
+  });
+
+  it("has user data byte by byte, and text as text", () => {
+    const text = Buffer.from("#cloud-config\n{} # Größe");
+    assert.equal(userDataFields(text).userData, text.toString());
+    for (const data of [text, gzipSync(text), Buffer.from([0, 255, 10, 128]), Buffer.alloc(0)]) {
+      const order = parseOrder(orderLine({ ...identity, ...userDataFields(data) }));
+      assert.ok(order.kind === "become" && userDataOf(order.identity).equals(data));
+    }
   });
 
   const invalid: readonly (readonly [string, object])[] = [

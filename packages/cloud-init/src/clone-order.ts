@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { decode } from "@kip/base";
 import { CloudInitError } from "./errors.ts";
 
@@ -25,8 +26,10 @@ const decodeIdentity = decode.object({
   /** Base64; at least 32 bytes that no other machine gets. */
   entropy: decode.string,
   network,
-  /** As cloud-init takes it. */
+  /** As cloud-init takes it: text, or base64. */
   userData: decode.string,
+  /** Cell images from before this field have user data in text only. @default text */
+  userDataEncoding: decode.optional(decode.oneOf("base64")),
 });
 
 /** @see decodeIdentity */
@@ -56,6 +59,23 @@ export type ImagePreload = decode.Decoded<typeof decodePreload>;
 export type Order =
   | { readonly kind: "become"; readonly identity: CloneIdentity }
   | { readonly kind: "fetch"; readonly preload: ImagePreload };
+
+/** User data as an identity has it. */
+export function userDataFields(
+  data: Uint8Array,
+): Pick<CloneIdentity, "userData" | "userDataEncoding"> {
+  const bytes = Buffer.from(data);
+  if (isUtf8(bytes)) return { userData: bytes.toString() };
+  return { userData: bytes.toString("base64"), userDataEncoding: "base64" };
+}
+
+/** The user data that {@link userDataFields} has written. */
+export function userDataOf({
+  userData,
+  userDataEncoding,
+}: Pick<CloneIdentity, "userData" | "userDataEncoding">): Buffer {
+  return Buffer.from(userData, userDataEncoding ?? "utf8");
+}
 
 /** Name of the virtio-serial port, as it stands in /sys/class/virtio-ports/<port>/name. */
 export const clonePort = "co.elotl.kip.personality";

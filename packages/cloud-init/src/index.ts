@@ -6,6 +6,8 @@ export {
   maxCloneOrderBytes,
   orderLine,
   parseOrder,
+  userDataFields,
+  userDataOf,
   clonePort,
   cloneMessages,
   templateArgument,

@@ -20,8 +20,8 @@ export interface LaunchRequest {
   readonly image: string;
   /** Size of the root disk, bytes; never smaller than the image's. */
   readonly rootDiskBytes: number;
-  /** cloud-init user data, at most 16,000 bytes. */
-  readonly userData: string;
+  /** cloud-init user data, at most 16,000 bytes; as text or compressed by gzip. The instance gets it byte by byte. */
+  readonly userData: Uint8Array;
   /** No public address. */
   readonly privateIpOnly: boolean;
   /** Tags of the instance besides those the driver needs itself. */

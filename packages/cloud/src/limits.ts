@@ -20,7 +20,7 @@ export const cloudLimits = {
  */
 export function checkLaunchRequest(request: LaunchRequest): void {
   const { userDataBytes } = cloudLimits;
-  if (Buffer.byteLength(request.userData) > userDataBytes) {
+  if (request.userData.byteLength > userDataBytes) {
     throw invalid("start an instance", `its user data has more than ${userDataBytes} bytes`);
   }
   checkTags("start an instance", request.tags);

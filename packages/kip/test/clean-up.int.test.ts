@@ -78,7 +78,14 @@ describe("the removal of a node", { timeout: 300_000 }, () => {
   };
   const launch = async (token: string, cluster = clusterID): Promise<string> => {
     const tags = { "kip-cluster": cluster };
-    const request = { ...machine, token, name: token, userData: "", privateIpOnly: true, tags };
+    const request = {
+      ...machine,
+      token,
+      name: token,
+      userData: new Uint8Array(),
+      privateIpOnly: true,
+      tags,
+    };
     return (await driver.launch(request)).id;
   };
 

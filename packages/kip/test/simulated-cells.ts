@@ -15,7 +15,7 @@ export function openSimulatedCells(subnet = 0): SimulatedCells {
       podIp: `10.44.${subnet}.${slot + 1}`,
     }),
     boot: ({ instance, userData }) => {
-      if (userData === "") return () => {};
+      if (userData.length === 0) return () => {};
       const host = instance.managementIp ?? "";
       const listening = SimulatedAgent.listen({ identity: identityInUserData(userData), host });
       void listening.then((agent) => agents.add(agent));

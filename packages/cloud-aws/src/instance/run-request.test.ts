@@ -12,7 +12,7 @@ const request: LaunchRequest = {
   launchType: "on-demand",
   image: "ami-1",
   rootDiskBytes: 5 * GiB + 1,
-  userData: "#cloud-config\n{}",
+  userData: Buffer.from("#cloud-config\n{}"),
   privateIpOnly: false,
   tags: { "kip-nametag": "blue" },
 };

@@ -119,7 +119,7 @@ export const launchRequest: LaunchRequest = {
   launchType: "on-demand",
   image: "ami-1",
   rootDiskBytes: 2 ** 30,
-  userData: "",
+  userData: new Uint8Array(),
   privateIpOnly: true,
   tags: {},
 };

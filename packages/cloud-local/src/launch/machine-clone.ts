@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { open } from "node:fs/promises";
 import { decode, pause, systemClock, untilAborted, withTimeout } from "@kip/base";
-import { orderLine, cloneMessages, type CloneIdentity } from "@kip/cloud-init";
+import { orderLine, cloneMessages, userDataFields, type CloneIdentity } from "@kip/cloud-init";
 import { reasonOf } from "../host/machine-error.ts";
 import { loadDeviceState } from "../template/device-state.ts";
 import { waitForMessage } from "../template/clone-messages.ts";
@@ -119,6 +119,6 @@ function cloneIdentityOf({
     hostname: record.name,
     machineId: randomBytes(16).toString("hex"),
     ...freshCloneState(network.plan, record.slot, nameservers),
-    userData,
+    ...userDataFields(userData),
   };
 }

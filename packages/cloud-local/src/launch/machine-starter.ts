@@ -36,7 +36,7 @@ export interface StartRequest {
   readonly record: MachineRecord;
   readonly image: LocalImage;
   readonly accelerator: Accelerator;
-  readonly userData: string;
+  readonly userData: Uint8Array;
   readonly nameservers: readonly string[];
   readonly images?: LaunchImages | undefined;
 }

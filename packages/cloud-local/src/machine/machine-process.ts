@@ -33,7 +33,7 @@ export interface StartMachineOptions {
   readonly record: MachineRecord;
   readonly files: MachineFiles;
   readonly image: LocalImage;
-  readonly userData: string;
+  readonly userData: Uint8Array;
   readonly network: LocalNetwork;
   readonly nameservers: readonly string[];
   readonly qemu: QemuFacts;

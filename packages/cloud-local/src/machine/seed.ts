@@ -6,7 +6,7 @@ import { runCommand } from "@kip/base";
 export interface SeedContent {
   readonly instanceId: string;
   readonly hostname: string;
-  readonly userData: string;
+  readonly userData: Uint8Array;
   /** CIDR. */
   readonly address: string;
   readonly gateway: string;
@@ -21,8 +21,8 @@ export interface SeedContent {
 export async function writeSeed(file: string, content: SeedContent): Promise<void> {
   const folder = await mkdtemp(path.join(path.dirname(file), "seed-"));
   try {
-    for (const [name, text] of seedFiles(content))
-      await writeFile(path.join(folder, name), text, { mode: 0o600 });
+    for (const [name, data] of seedFiles(content))
+      await writeFile(path.join(folder, name), data, { mode: 0o600 });
     const draft = path.join(folder, "..", "seed.new");
     await runCommand("genisoimage", ["-quiet", "-V", "CIDATA", "-r", "-J", "-o", draft, folder]);
     await rename(draft, file);
@@ -31,8 +31,10 @@ export async function writeSeed(file: string, content: SeedContent): Promise<voi
   }
 }
 
-/** Names and texts of the seed's files. */
-export function seedFiles(content: SeedContent): readonly (readonly [string, string])[] {
+/** Names and contents of the seed's files. */
+export function seedFiles(
+  content: SeedContent,
+): readonly (readonly [name: string, content: string | Uint8Array])[] {
   const meta = { "instance-id": content.instanceId, "local-hostname": content.hostname };
   const network = {
     version: 2,

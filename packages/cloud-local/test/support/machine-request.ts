@@ -10,7 +10,7 @@ export function machineRequest(changes: Partial<LaunchRequest> = {}): LaunchRequ
     launchType: "on-demand",
     image: "idle",
     rootDiskBytes: 0,
-    userData: "#cloud-config\n{}",
+    userData: Buffer.from("#cloud-config\n{}"),
     privateIpOnly: true,
     tags: {},
     ...changes,

@@ -10,7 +10,7 @@ export interface TimeRange {
 /** What runs on a simulated instance, as it is when the instance begins to run. */
 export interface SimulatedMachine {
   readonly instance: Instance;
-  readonly userData: string;
+  readonly userData: Uint8Array;
   /** Writes to the serial console. */
   readonly write: (text: string) => void;
 }

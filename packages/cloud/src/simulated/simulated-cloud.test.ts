@@ -16,7 +16,7 @@ const request = (token: string, changes: Partial<LaunchRequest> = {}): LaunchReq
   launchType: "on-demand",
   image: "cell",
   rootDiskBytes: 0,
-  userData: "",
+  userData: new Uint8Array(),
   privateIpOnly: true,
   tags: {},
   ...changes,
@@ -101,13 +101,13 @@ describe("createSimulatedCloud()", () => {
     const cloud = createSimulatedCloud({
       addresses: (slot) => ({ managementIp: `127.1.0.${slot}`, podIp: `127.2.0.${slot}` }),
       boot: ({ instance, userData, write }) => {
-        events.push(`${instance.managementIp} ${userData}`);
+        events.push(`${instance.managementIp} ${Buffer.from(userData).toString()}`);
         write("agent is up\n");
         return () => events.push("ended");
       },
     });
     const driver = cloud.open({ owner: "me" });
-    const { id } = await driver.launch(request("a", { userData: "hello" }));
+    const { id } = await driver.launch(request("a", { userData: Buffer.from("hello") }));
     await driver.waitForRunning(id);
     assert.match(await driver.consoleOutput(id, 100), /agent is up\n$/);
     await cloud.faults.kill(id);

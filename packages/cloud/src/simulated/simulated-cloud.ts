@@ -53,7 +53,7 @@ export interface SimulatedCloud {
  *   launchType: "on-demand",
  *   image: await driver.resolveImage({ name: "cell" }),
  *   rootDiskBytes: 2 ** 30,
- *   userData: "",
+ *   userData: new Uint8Array(),
  *   privateIpOnly: true,
  *   tags: {},
  * };

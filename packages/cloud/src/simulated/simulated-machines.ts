@@ -18,7 +18,7 @@ interface Machine {
   instance: Instance;
   readonly slot: number;
   rootDiskBytes: number;
-  readonly userData: string;
+  readonly userData: Uint8Array;
   console: string;
   /** Of a notice. */
   endsAt?: string | undefined;

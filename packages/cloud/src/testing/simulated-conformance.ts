@@ -7,7 +7,12 @@ export function simulatedConformance(
   options: SimulatedCloudOptions = {},
 ): CloudConformanceOptions & { readonly simulated: SimulatedCloud } {
   const times = { callMs: { minMs: 0, maxMs: 3 }, startMs: { minMs: 0, maxMs: 9 }, stopMs: 5 };
-  const simulated = createSimulatedCloud({ ...times, ...options });
+  const userData = new Map<string, Uint8Array>();
+  const boot: SimulatedCloudOptions["boot"] = (machine) => {
+    userData.set(machine.instance.id, machine.userData);
+    return options.boot?.(machine);
+  };
+  const simulated = createSimulatedCloud({ ...times, ...options, boot });
   return {
     simulated,
     open: async () => await Promise.resolve(simulated.open({ owner: "tests" })),
@@ -16,6 +21,7 @@ export function simulatedConformance(
     consoleText: /Simulated instance/,
     faults: simulated.faults,
     guest: guestOf(simulated),
+    userDataOf: async ({ id }) => await Promise.resolve(userData.get(id) ?? new Uint8Array()),
     callCount: () => simulated.callCount(),
     schedules: { count: 10, steps: 20 },
     timeoutMs: 20_000,

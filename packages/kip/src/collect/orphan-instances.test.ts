@@ -21,7 +21,7 @@ function newCloud() {
       launchType: "on-demand",
       image: "cell",
       rootDiskBytes: 0,
-      userData: "",
+      userData: new Uint8Array(),
       privateIpOnly: true,
       tags,
     });

@@ -63,6 +63,10 @@ export class Bench {
     return this.options.faults ?? assert.fail("no faults");
   }
 
+  get userDataOf(): NonNullable<CloudConformanceOptions["userDataOf"]> {
+    return this.options.userDataOf ?? assert.fail("user data cannot be read");
+  }
+
   get guest(): ConformanceGuest {
     return this.options.guest ?? assert.fail("no guest");
   }
@@ -76,7 +80,7 @@ export class Bench {
       launchType: "on-demand",
       image: this.#facts.image,
       rootDiskBytes: 0,
-      userData: "#cloud-config\n{}",
+      userData: Buffer.from("#cloud-config\n{}"),
       privateIpOnly: true,
       tags: { purpose: "conformance" },
       ...changes,

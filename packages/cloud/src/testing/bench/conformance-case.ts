@@ -40,6 +40,7 @@ export function whySkipped(
     if (reason !== undefined) return reason;
     if (part === "faults" && !options.faults) return "the cloud has no fault injection";
     if (part === "guest" && !options.guest) return "this test has no guest to look into";
+    if (part === "userData" && !options.userDataOf) return "this test cannot read user data";
     if (part === "callCount" && !options.callCount)
       return "the calls of this cloud are not counted";
   }

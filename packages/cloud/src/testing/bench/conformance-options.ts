@@ -27,7 +27,8 @@ export interface ConformanceGuest {
 }
 
 /** A part of the contract that a cloud may not have yet; its tests are skipped, with the reason given. */
-export type OptionalPart = "volumes" | "interruption" | "faults" | "guest" | "callCount";
+export type OptionalPart =
+  "volumes" | "interruption" | "faults" | "guest" | "callCount" | "userData";
 
 /** What a driver's test gives to the suite. */
 export interface CloudConformanceOptions {
@@ -46,6 +47,8 @@ export interface CloudConformanceOptions {
   readonly faults?: CloudFaults | undefined;
   /** How the suite looks into an instance. */
   readonly guest?: ConformanceGuest | undefined;
+  /** What the cloud gives an instance that runs as its user data. */
+  readonly userDataOf?: ((instance: Instance) => Promise<Uint8Array>) | undefined;
   /** How many calls the cloud has had until now, of all handles together. */
   readonly callCount?: (() => number) | undefined;
   /** Parts that this cloud does not have, and why. */

@@ -30,7 +30,7 @@ export const errors: ConformanceTopic = {
       const many = Array.from({ length: tags + 1 }, (_, index) => [`tag${index}`, ""]);
       for (const changes of [
         { instanceType: "no-such-type" },
-        { userData: "x".repeat(userDataBytes + 1) },
+        { userData: new Uint8Array(userDataBytes + 1) },
         { tags: { "": "no key" } },
         { tags: { ["k".repeat(tagKeyLength + 1)]: "long key" } },
         { tags: { long: "v".repeat(tagValueLength + 1) } },

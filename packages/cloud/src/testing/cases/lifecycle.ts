@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { gzipSync } from "node:zlib";
 import { cloudLimits } from "../../limits.ts";
 import { nowhere } from "../bench/bench.ts";
-import { clause, type ConformanceTopic } from "../bench/conformance-case.ts";
+import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
 /** From launch to end. */
 export const lifecycle: ConformanceTopic = {
@@ -64,7 +65,18 @@ export const lifecycle: ConformanceTopic = {
     clause("takes user data up to the limit", async (bench) => {
       const head = "#cloud-config\n# ";
       const rest = "é".repeat((cloudLimits.userDataBytes - head.length) / 2);
-      assert.equal((await bench.running({ userData: head + rest })).state, "running");
+      const userData = Buffer.from(head + rest);
+      assert.equal((await bench.running({ userData })).state, "running");
+    }),
+
+    clauseWith(["userData"], "gives an instance its user data byte by byte", async (bench) => {
+      const text = Buffer.from("#cloud-config\n{}\n# Größe 📦\n");
+      // All of it is no text.
+      const noise = Buffer.from(Array.from({ length: cloudLimits.userDataBytes }, (_, at) => at));
+      for (const userData of [text, gzipSync(text), noise]) {
+        const given = await bench.userDataOf(await bench.running({ userData }));
+        assert.ok(userData.equals(given), `${given.length} of ${userData.length} bytes`);
+      }
     }),
 
     clause("ends an instance twice, at once, and one that never was", async (bench) => {

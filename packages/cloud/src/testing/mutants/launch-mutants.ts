@@ -95,6 +95,16 @@ export const launchMutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "takes user data for text",
+    breaks: ["gives an instance its user data byte by byte"],
+    mutate: ({ sound }) => ({
+      launch: (request, signal) => {
+        const userData = Buffer.from(Buffer.from(request.userData).toString());
+        return sound.launch({ ...request, userData: userData.subarray(0, 16_000) }, signal);
+      },
+    }),
+  },
+  {
     name: "takes another type where there is none of this name",
     breaks: ["refuses what can never work"],
     mutate: ({ sound }) => ({
