@@ -70,6 +70,21 @@ describe("a running control plane", () => {
     assert.equal(await may("create", "cells.kip.elotl.co"), true);
     assert.equal(await may("create", "secrets", "kip-system"), true);
     assert.equal(await may("create", "secrets"), false);
+    // What the library and kip ask for, and what they do not: deploy/ has the same rules.
+    const unused = [
+      ["delete", "nodes"],
+      ["delete", "leases.coordination.k8s.io"],
+      ["patch", "pods"],
+      ["create", "events.events.k8s.io"],
+      ["list", "serviceaccounts"],
+      ["list", "persistentvolumes"],
+      ["list", "persistentvolumeclaims"],
+      ["list", "csidrivers.storage.k8s.io"],
+      ["list", "storageclasses.storage.k8s.io"],
+      ["list", "volumeattachments.storage.k8s.io"],
+    ] as const;
+    for (const [verb, name] of unused)
+      assert.equal(await may(verb, name), false, `${verb} ${name}`);
     assert.equal(await may("create", "pods"), false);
     assert.equal(await may("create", "clusterrolebindings.rbac.authorization.k8s.io"), false);
     assert.equal(await may("impersonate", "users"), false);

@@ -1,7 +1,6 @@
 import { kipUser, kubeletClientUser } from "../certificates/control-plane-certificates.ts";
 
-const read = ["get", "list", "watch"] as const;
-const own = [...read, "create", "update", "patch", "delete"] as const;
+const watch = ["list", "watch"] as const;
 
 /** Namespace of what kip itself keeps in the cluster. */
 const kipNamespace = "kip-system";
@@ -13,44 +12,44 @@ export interface PolicyRule {
   readonly verbs: readonly string[];
 }
 
-/** What a virtual kubelet and its provider do, cluster-wide. The manifests in `deploy/` are made from it, too. */
+/**
+ * What a virtual kubelet and its provider do, cluster-wide; nothing else. The manifests in `deploy/` are made from it, too.
+ * `kip cleanup` deletes Nodes and Leases as an administrator.
+ */
 export const kipRules: readonly PolicyRule[] = [
-  rule("", ["nodes", "nodes/status"], own),
-  rule("", ["pods"], [...read, "update", "patch", "delete"]),
-  rule("", ["pods/status"], ["get", "update", "patch"]),
+  rule("", ["nodes"], ["get", ...watch, "create", "patch"]),
+  rule("", ["nodes/status"], ["patch"]),
+  rule("", ["pods"], ["get", ...watch, "delete"]),
+  rule("", ["pods/status"], ["patch"]),
   rule("", ["pods/eviction"], ["create"]),
   rule("", ["replicationcontrollers"], ["get"]),
   rule("apps", ["replicasets"], ["get"]),
-  rule("", ["configmaps", "secrets", "services", "namespaces", "serviceaccounts"], read),
-  rule("", ["persistentvolumes", "persistentvolumeclaims"], read),
+  rule("", ["configmaps", "secrets", "services", "namespaces"], ["get", ...watch]),
+  rule("", ["serviceaccounts"], ["get"]),
   rule("", ["serviceaccounts/token"], ["create"]),
-  rule("", ["events"], ["create", "patch", "update"]),
-  rule("events.k8s.io", ["events"], ["create", "patch", "update"]),
-  rule("coordination.k8s.io", ["leases"], own),
-  rule("discovery.k8s.io", ["endpointslices"], read),
-  rule("networking.k8s.io", ["networkpolicies", "servicecidrs"], read),
+  rule("", ["events"], ["create", "patch"]),
+  rule("coordination.k8s.io", ["leases"], ["get", ...watch, "create", "update"]),
+  rule("discovery.k8s.io", ["endpointslices"], watch),
+  rule("networking.k8s.io", ["networkpolicies"], watch),
+  rule("networking.k8s.io", ["servicecidrs"], ["list"]),
   rule(
     "policy.networking.k8s.io",
     ["adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies"],
-    read,
+    watch,
   ),
-  rule("node.k8s.io", ["runtimeclasses"], read),
-  rule("storage.k8s.io", ["csidrivers", "storageclasses", "volumeattachments"], read),
+  rule("node.k8s.io", ["runtimeclasses"], ["get"]),
   rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
   rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
-  rule("certificates.k8s.io", ["certificatesigningrequests"], [...read, "create"]),
-  rule("certificates.k8s.io", ["clustertrustbundles"], read),
-  rule("certificates.k8s.io", ["podcertificaterequests"], [...read, "create"]),
-  rule(
-    "apiextensions.k8s.io",
-    ["customresourcedefinitions"],
-    [...read, "create", "patch", "update"],
-  ),
-  rule("kip.elotl.co", ["*"], own),
+  rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
+  rule("certificates.k8s.io", ["clustertrustbundles"], watch),
+  rule("certificates.k8s.io", ["podcertificaterequests"], [...watch, "create"]),
+  rule("apiextensions.k8s.io", ["customresourcedefinitions"], [...watch, "create", "patch"]),
+  rule("kip.elotl.co", ["cells"], ["get", ...watch, "create", "patch", "delete"]),
+  rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
 
-/** What kip does in its own namespace. */
-export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets", "configmaps"], own)];
+/** What kip does in its own namespace: it keeps the authority of its cells there. */
+export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], ["get", "create"])];
 
 /** The objects that a new control plane needs before kip can log in, as one `List`. */
 export function startingObjects(): string {
