@@ -16,7 +16,8 @@ import { container, desiredPod } from "./desired-pod.ts";
 import { cellName, makeCredentials, report } from "./test-cell.ts";
 
 const busybox = ["/bin/busybox", "/usr/bin/busybox"].find((file) => existsSync(file)) ?? "";
-const skip = reasonToSkip();
+const missing = reasonToSkip();
+const skip = missing && `${missing}; e2e/runtime-in-cell.test.ts runs it on a cell`;
 const limit = { timeout: 600_000, skip };
 const patience = { timeoutMs: 120_000 };
 const never = new AbortController().signal;
@@ -27,7 +28,7 @@ function reasonToSkip(): string | false {
   for (const file of ["/usr/bin/crun", "/usr/bin/conmon", "/usr/bin/socat"])
     if (!existsSync(file)) return `needs ${file}`;
   if (!existsSync("/sys/fs/cgroup/cgroup.controllers"))
-    return "needs cgroup v2 at /sys/fs/cgroup; on cells it runs by e2e/runtime-in-cell.test.ts";
+    return "needs cgroup v2 at /sys/fs/cgroup (crun refuses hybrid cgroups)";
   return false;
 }
 
