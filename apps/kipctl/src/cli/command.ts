@@ -16,11 +16,11 @@ export interface CommandContext {
   /** Name that the program is called by: kipctl or kubectl kip. */
   readonly program: string;
   /** Writes to standard output. */
-  out(text: string): void;
+  readonly out: (text: string) => void;
   /** Writes a line for a person to standard error. */
-  note(line: string): void;
+  readonly note: (line: string) => void;
   /** The cluster of the kubeconfig; opened once, closed after the command. */
-  cluster(): Promise<Cluster>;
+  readonly cluster: () => Promise<Cluster>;
 }
 
 /** One command of kipctl. */

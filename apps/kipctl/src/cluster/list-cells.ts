@@ -39,7 +39,7 @@ export function cellsByPod(cells: readonly AnyCell[]): ReadonlyMap<string, PodCe
   const newest = new Map<string, PodCell>();
   for (const cell of cells) {
     if (isStandby(cell)) continue;
-    const { podRef, attempt = 0 } = cell.spec;
+    const { podRef, attempt } = cell.spec;
     if (attempt >= (newest.get(podRef.uid)?.spec.attempt ?? 0)) newest.set(podRef.uid, cell);
   }
   return newest;

@@ -87,11 +87,11 @@ async function readNames(
       );
     case "cells":
       return (await listCells(client, { signal })).map(({ metadata }) => metadata.name);
-    case "namespaces": {
-      const { items } = await client.list<KubeObject>(paths.namespaces(), { signal });
-      return items.map(({ metadata }) => metadata.name);
-    }
+    case "namespaces":
+      break;
   }
+  const { items } = await client.list<KubeObject>(paths.namespaces(), { signal });
+  return items.map(({ metadata }) => metadata.name);
 }
 
 /** Of a line that is still typed, only the flags that name a cluster or a namespace count. */

@@ -45,7 +45,7 @@ function steadyText(cpuMilli: number, sustained: number | undefined): string {
 }
 
 function originTexts({ spec }: Cell, request: InstanceTypeRequest | undefined): readonly string[] {
-  const { standby, attempt = 0, instanceType, launchType } = spec;
+  const { standby, attempt, instanceType, launchType } = spec;
   return [
     ...(standby === true ? ["the machine stood by, and had what the pod needs"] : []),
     ...(standby !== true && request && isRanked(request)

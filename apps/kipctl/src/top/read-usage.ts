@@ -22,7 +22,7 @@ export async function readUsage(
     /** Undefined: all. */
     readonly namespace: string | undefined;
     readonly signal: AbortSignal;
-    note(line: string): void;
+    readonly note: (line: string) => void;
   },
 ): Promise<readonly PodUsage[]> {
   const { namespace, signal, note } = options;
