@@ -68,9 +68,16 @@ async function readConsole(context: CommandContext, cell: AnyCell): Promise<stri
     const answer = await client.stream(path, { accept: "text/plain, */*", signal });
     return (await buffer(answer)).toString("utf8");
   } catch (error) {
-    if (isNotFound(error) || K8sError.is(error, "K8S_REQUEST_FAILED"))
-      throw noCell(
-        `Cannot read the console of "${cell.metadata.name}": kip on node "${nodeName}" has none of it yet`,
+    const what = `Cannot read the console of "${cell.metadata.name}"`;
+    if (isNotFound(error)) throw noCell(`${what}: kip on node "${nodeName}" has none of it yet`);
+    // As a kubelet says whose logs are switched off.
+    if (K8sError.is(error) && error.httpStatus === 405)
+      throw new KipctlError(
+        "NO_KIP_NODE",
+        `${what}: kip on node "${nodeName}" is too old to show it`,
+        {
+          remedy: "Update kip on that node",
+        },
       );
     throw error;
   }
