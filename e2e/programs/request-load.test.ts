@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { eventually } from "@kip/testing";
 import { startLoad, type LoadResult } from "./request-load.ts";
 
-type Answer = (response: http.ServerResponse<http.IncomingMessage>, socket: Socket) => void;
+type Answer = (response: http.ServerResponse, socket: Socket) => void;
 
 /** What becomes of requests on one kept connection, of which several wait for it, until a given number of them has come. */
 async function loadOn(
