@@ -374,7 +374,7 @@ describe("podStatus()", () => {
     const lost = { phase: "Failed", reason: "CellLost", message: "It is gone" } as const;
     const failed = (podEnd: PodEnd, conditions: readonly PodCondition[] = []) => {
       const seen = cellStateWith({ end: { podEnd, isPodFinished: true } });
-      const status = podStatus(seen, { ...ran("Never"), status: { conditions } } as Pod, now);
+      const status = podStatus(seen, { ...ran("Never"), status: { conditions } }, now);
       const found = status?.conditions?.find(({ type }) => type === "DisruptionTarget");
       return [status?.reason, found?.status, found?.reason, found?.message];
     };
