@@ -3,7 +3,15 @@ import { describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { installedTiers, NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
 import { sharedControlPlane } from "@kip/control-plane/testing";
-import { clusterWide, createApiClient, loadKubeConfig, paths } from "@kip/k8s-client";
+import {
+  clusterWide,
+  createApiClient,
+  createEventRecorder,
+  loadKubeConfig,
+  paths,
+  type KubeObject,
+} from "@kip/k8s-client";
+import { bucketCount } from "@kip/network-view";
 import { eventually } from "@kip/testing";
 
 const group = "policy.networking.k8s.io";
@@ -80,6 +88,53 @@ describe("watchClusterNetwork(), of policies of administrators", () => {
         intervalMs: 100,
       });
     }
+    stop.abort();
+    client.close();
+  });
+
+  it("gives one that chooses more than a cell takes an event, which the API server accepts", async () => {
+    await using plane = await sharedControlPlane();
+    const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
+      userAgent: "test/1",
+      logger: silentLogger,
+      clock: systemClock,
+    });
+    const stop = new AbortController();
+    const options = { clock: systemClock, signal: stop.signal, logger: silentLogger };
+    const events = createEventRecorder({ client, component: "kubelet", host: "kip", ...options });
+    const views = new NetworkViews({ node: { name: "kip" }, events, ...options });
+    const metadata = { uid: "any", resourceVersion: "1" };
+    views.setNamespace({ metadata: { ...metadata, name: "default", namespace: "" } });
+    const ofPod = { ...metadata, name: "web", namespace: "default" };
+    views.setPod({ metadata: ofPod, spec: { containers: [] }, status: { podIP: "10.0.0.1" } });
+    // More than one rule of a cell may have.
+    const networks = Array.from({ length: 4097 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+    const spec = {
+      priority: 1,
+      subject: { namespaces: {} },
+      egress: [{ action: "Allow", to: [{ networks }] }],
+    };
+    views.setTierPolicy("AdminNetworkPolicy", {
+      apiVersion: `${group}/v1alpha1`,
+      metadata: { name: "wide", uid: "of-wide" },
+      spec,
+    });
+    const sums = Array<number>(bucketCount).fill(0);
+    using subscription = views.subscribe({
+      podUid: "any",
+      namespace: "default",
+      sums,
+      knowsTiers: true,
+    });
+    await subscription.next(stop.signal);
+    await events.flush();
+    const { items } = await client.list<KubeObject & { reason?: string }>(paths.events("default"), {
+      query: { fieldSelector: "involvedObject.uid=of-wide" },
+    });
+    assert.deepEqual(
+      items.map(({ reason }) => reason),
+      ["NetworkTooLarge"],
+    );
     stop.abort();
     client.close();
   });
