@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { eventually as poll } from "@kip/testing";
@@ -77,6 +77,19 @@ export const upFlags = [
   `--feature-gates=${gates.map((gate) => `${gate}=true`).join(",")}`,
   `--runtime-config=${groups.map((group) => `certificates.k8s.io/${group}=true`).join(",")}`,
 ];
+
+const providerConfig = path.join(stateDir, "state/provider.yaml");
+
+/** The `provider.yaml` of the cluster of this test run. */
+export function readProviderConfig(): string {
+  return readFileSync(providerConfig, "utf8");
+}
+
+/** Replaces it; kip follows. */
+export function writeProviderConfig(text: string): void {
+  writeFileSync(`${providerConfig}.new`, text, { mode: 0o600 });
+  renameSync(`${providerConfig}.new`, providerConfig);
+}
 
 /** Runs the kip command. */
 export async function kipCommand(...args: readonly string[]): Promise<Result> {

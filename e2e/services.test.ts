@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { adminPolicy, definitionName, podsOf, policyDefinition } from "./admin-policies.ts";
 import {
   cluster,
   eventually,
@@ -61,30 +62,8 @@ function policy(name: string, spec: object): object {
   };
 }
 
-/** The API of administrators' policies, without what checks their shape. */
-const policyDefinition = {
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: {
-    name: "adminnetworkpolicies.policy.networking.k8s.io",
-    annotations: { "api-approved.kubernetes.io": "unapproved, a test" },
-  },
-  spec: {
-    group: "policy.networking.k8s.io",
-    scope: "Cluster",
-    names: { plural: "adminnetworkpolicies", kind: "AdminNetworkPolicy" },
-    versions: [
-      {
-        name: "v1alpha1",
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
-        },
-      },
-    ],
-  },
-};
+const kind = "AdminNetworkPolicy";
+const crd = `crd/${definitionName(kind)}`;
 
 describe("Services and network policies", () => {
   let kube: Cluster;
@@ -107,7 +86,7 @@ describe("Services and network policies", () => {
 
   after(async () => {
     await kube.ok("delete", "networkpolicy", "--all");
-    await kube.ok("delete", "crd", policyDefinition.metadata.name, "--ignore-not-found");
+    await kube.ok("delete", crd, "--ignore-not-found");
     await kube.ok("delete", "pod", "--all", "--timeout=120s");
   });
 
@@ -273,27 +252,19 @@ describe("Services and network policies", () => {
   });
 
   it("obey policies of administrators before those of namespaces, and forget them with their API", async () => {
-    await kube.apply(policyDefinition);
-    const crd = `crd/${policyDefinition.metadata.name}`;
+    await kube.apply(policyDefinition(kind));
     await kube.ok("wait", "--for=condition=Established", crd, "--timeout=60s");
-    const namespaces = { matchLabels: { "kubernetes.io/metadata.name": "services" } };
-    const pods = (app: string) => ({
-      pods: { namespaceSelector: namespaces, podSelector: { matchLabels: { app } } },
-    });
+    const pods = (app: string): object => podsOf("services", { app });
     const rule = (action: string, app: string) => ({ action, from: [pods(app)] });
-    await eventually("a policy", async () => {
-      const object = {
-        apiVersion: "policy.networking.k8s.io/v1alpha1",
-        kind: "AdminNetworkPolicy",
-        metadata: { name: "swapped" },
-        spec: {
-          priority: 5,
-          subject: pods("web"),
-          ingress: [rule("Allow", "web"), rule("Deny", "client")],
-        },
-      };
-      return (await kube.tryApply(object)).status === 0;
-    });
+    const spec = {
+      priority: 5,
+      subject: pods("web"),
+      ingress: [rule("Allow", "web"), rule("Deny", "client")],
+    };
+    await eventually(
+      "a policy",
+      async () => (await kube.tryApply(adminPolicy(kind, "swapped", spec))).status === 0,
+    );
     await eventually("one that is allowed", async () => (await ask("two", "first")) === "one");
     assert.match(await ask("client", "first"), /timed out/);
     const denied = /^2: [^]*a rule of AdminNetworkPolicy swapped denies it/;

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync, renameSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import {
   cluster,
   eventually,
   killProvider,
   machineProcesses,
+  readProviderConfig,
   shellPod,
-  stateDir,
+  writeProviderConfig,
   type Cluster,
 } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
 const script = "echo started; trap 'exit 0' TERM; while :; do sleep 1; done";
-const configFile = `${stateDir}/state/provider.yaml`;
 
 interface CellSeen {
   readonly metadata: { readonly name: string; readonly uid: string };
@@ -33,10 +33,10 @@ describe("standby cells", () => {
   let bareMs = 0;
   before(async () => {
     kube = await cluster("standby");
-    original = readFileSync(configFile, "utf8");
+    original = readProviderConfig();
   });
   after(async () => {
-    writeConfig(original);
+    writeProviderConfig(original);
     await kube.kubectl("delete", "pod", "--all", "--timeout=120s");
     await eventually("the machines to go", () => machineProcesses().length === 0);
   });
@@ -153,12 +153,7 @@ describe("standby cells", () => {
   /** Changes the configuration as an operator does: the file is replaced as a whole. */
   function setPool(count: number): void {
     const pool = JSON.stringify([{ instanceType, count }]);
-    writeConfig(original.replace(/^cells:\n/m, `cells:\n  standbyCells: ${pool}\n`));
-  }
-
-  function writeConfig(text: string): void {
-    writeFileSync(`${configFile}.new`, text, { mode: 0o600 });
-    renameSync(`${configFile}.new`, configFile);
+    writeProviderConfig(original.replace(/^cells:\n/m, `cells:\n  standbyCells: ${pool}\n`));
   }
 
   async function allCells(): Promise<readonly CellSeen[]> {

@@ -89,17 +89,21 @@ describe("POST /v1/network", limit, () => {
     assert.deepEqual(cell.rules.places, []);
   });
 
-  it("shows NetworkNotReady and tries again until the rules are in force", async () => {
+  it("shows NetworkNotReady, and starts nothing until the rules are in force", async () => {
     await using cell = await Cell.start();
-    cell.rules.failures = 2;
+    cell.rules.failures = Number.POSITIVE_INFINITY;
     const client = await cell.connect();
     await client.putPod(desiredPod({ network }));
     using changes = new Changes(client);
-    await changes.send(open);
-    const running = await report(client, ({ phase }) => phase === "Running");
-    const problems = running.events.filter(({ reason }) => reason === "NetworkNotReady");
-    assert.equal(problems.length, 2);
-    assert.match(problems[0]?.message ?? "", /nft refused/);
+    const sent = changes.send(open);
+    const isProblem = ({ reason }: { readonly reason: string }) => reason === "NetworkNotReady";
+    const waiting = await report(client, ({ events }) => events.filter(isProblem).length > 1);
+    assert.match(waiting.events.find(isProblem)?.message ?? "", /nft refused/);
+    assert.equal(waiting.phase, "Pending");
+    assert.deepEqual(cell.runtime.calls, []);
+    cell.rules.failures = 0;
+    await report(client, ({ phase }) => phase === "Running");
+    await sent;
   });
 
   it("takes the changes of the newest connection, which it tells what it has", async () => {

@@ -1,0 +1,53 @@
+// Policies of administrators, whose API no cluster has by itself.
+
+const group = "policy.networking.k8s.io";
+
+/** The kinds, and the version of each that tests use. */
+const kinds = {
+  AdminNetworkPolicy: { plural: "adminnetworkpolicies", version: "v1alpha1" },
+  BaselineAdminNetworkPolicy: { plural: "baselineadminnetworkpolicies", version: "v1alpha1" },
+  ClusterNetworkPolicy: { plural: "clusternetworkpolicies", version: "v1alpha2" },
+} as const;
+
+type Kind = keyof typeof kinds;
+
+/** Name of the definition of a kind. */
+export function definitionName(kind: Kind): string {
+  return `${kinds[kind].plural}.${group}`;
+}
+
+/** The API of a kind, without what checks the shape of its objects. */
+export function policyDefinition(kind: Kind): object {
+  const { plural, version } = kinds[kind];
+  const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: {
+      name: definitionName(kind),
+      annotations: { "api-approved.kubernetes.io": "unapproved, a test" },
+    },
+    spec: {
+      group,
+      scope: "Cluster",
+      names: { plural, kind },
+      versions: [{ name: version, served: true, storage: true, schema: { openAPIV3Schema } }],
+    },
+  };
+}
+
+/** A policy of an administrator. */
+export function adminPolicy(kind: Kind, name: string, spec: object): object {
+  return {
+    apiVersion: `${group}/${kinds[kind].version}`,
+    kind,
+    metadata: { name },
+    spec,
+  };
+}
+
+/** Pods of a namespace, as a policy's subject or peer. */
+export function podsOf(namespace: string, labels: Readonly<Record<string, string>>): object {
+  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": namespace } };
+  return { pods: { namespaceSelector, podSelector: { matchLabels: labels } } };
+}
