@@ -20,6 +20,8 @@ const probes = "packages/cell-agent/src/checks/container-probes.test.ts";
 const tally =
   "packages/cell-agent/src/checks/probe-tally.test.ts: takes the thresholds it is given";
 const security = "e2e/security.test.ts";
+const hostIpShown =
+  "e2e/service-variants.test.ts: host ports lead by SCTP, and at the address alone that hostIP names";
 const lateEnv = "packages/cell-agent/src/container/late-env.test.ts";
 const rules = "packages/cell-agent/test/kubelet-rules.int.test.ts";
 
@@ -200,16 +202,12 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   },
   ContainerPort: {
     containerPort: works(inside),
-    hostIP: works(
-      "packages/kip/src/dispatch/host-ports.test.ts: answer at the cell's address in place of the virtual node's",
-    ),
+    hostIP: works(hostIpShown),
     hostPort: works(
       "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
     ),
     name: works(inside),
-    protocol: works(
-      "e2e/services.test.ts: leave host ports, which lead to the pod from everywhere",
-    ),
+    protocol: works(hostIpShown),
   },
   ContainerResizePolicy: {
     resourceName: works(containerMapping.resizes),
