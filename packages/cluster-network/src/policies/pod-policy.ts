@@ -245,11 +245,19 @@ export function peersOf(
   return { selectors, blocks };
 }
 
+type IpBlock = NonNullable<NetworkPolicyPeer["ipBlock"]>;
+
+/** A policy may have thousands, and each of its pods rules of its own: they are read once. */
+const knownBlocks = new WeakMap<IpBlock, readonly PolicyBlock[]>();
+
+function blockOf(block: IpBlock): readonly PolicyBlock[] {
+  const known = knownBlocks.get(block) ?? readBlock(block);
+  knownBlocks.set(block, known);
+  return known;
+}
+
 /** None if a part of it cannot be read: without one of its exceptions, a block would let pass more than the policy says. */
-function blockOf({
-  cidr: text,
-  except: exceptTexts = [],
-}: NonNullable<NetworkPolicyPeer["ipBlock"]>): readonly PolicyBlock[] {
+function readBlock({ cidr: text, except: exceptTexts = [] }: IpBlock): readonly PolicyBlock[] {
   const cidr = writtenCidr(text);
   const except = exceptTexts.map(writtenCidr);
   if (!cidr || !except.every((each) => each && contains(cidr, each))) return [];

@@ -1,7 +1,7 @@
 import { defined } from "@kip/base";
 import { encodeLine, groupsOf, hasTiers, limits, type PolicyView } from "@kip/network-view";
 import type { AddressGroups } from "../policies/address-groups.ts";
-import { isReadable } from "./is-readable.ts";
+import { isReadablePolicy } from "./is-readable.ts";
 
 /** Of one change: it has the policy, all its groups and some Services. */
 export const mostGroupBytes = limits.changeBytes / 2;
@@ -30,7 +30,7 @@ export function fittingPolicy(
 ): PolicyView {
   const known = knowsTiers || !hasTiers(policy) ? policy : withoutTiers(policy);
   const areFew = groupBytesOf(groupsOf(known), groups) <= mostGroupBytes;
-  return areFew && isReadable(encodeLine({ kind: "policy", policy: known }))
+  return areFew && isReadablePolicy(encodeLine({ kind: "policy", policy: known }), known)
     ? known
     : closed(known);
 }

@@ -19,6 +19,7 @@ import { ServiceIndex } from "../services/service-index.ts";
 import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
+import { FairTurns } from "./fair-turns.ts";
 import type { GroupLines } from "./group-lines.ts";
 import {
   closedRules,
@@ -42,8 +43,15 @@ export interface NetworkViewsOptions {
   readonly logger?: Logger | undefined;
   /** Is given events of Services that there is no room for. @default there are none */
   readonly events?: Pick<EventRecorder, "record"> | undefined;
-  /** How much one namespace may take. @default mostOfNamespaceCost and mostOfPolicies */
-  readonly most?: { readonly services: ServiceCost; readonly policies: ServiceCost } | undefined;
+  /** How much one namespace may take. @default mostOfNamespaceCost, mostOfPolicies and mostOfRules */
+  readonly most?:
+    | {
+        readonly services: ServiceCost;
+        readonly policies: ServiceCost;
+        /** Bytes of rules. */
+        readonly rules?: number | undefined;
+      }
+    | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -109,8 +117,8 @@ export class NetworkViews implements SharedLines {
   readonly #subscribers = new Set<Subscriber>();
   readonly #affected = new AffectedPods();
   /** Cells that get nothing before their policy is computed; new ones come first. */
-  readonly #waiting = new Set<Subscriber>();
-  readonly #new = new Set<Subscriber>();
+  readonly #waiting = new FairTurns<Subscriber>();
+  readonly #new = new FairTurns<Subscriber>();
   /** The same, and groups of their policy are not filled: others do not wait for that. */
   readonly #unfilled = new Set<Subscriber>();
   /** Cells to be woken, as there is something for them. */
@@ -127,9 +135,7 @@ export class NetworkViews implements SharedLines {
     const refusals = new RefusalLog(options, ofServices);
     const policies = new PolicyReports(options);
     this.policies.budget.onRefused = (refusal) => policies.refused(refusal);
-    this.#rules = new SharedRules(this.policies, (choice, largest) =>
-      policies.tooLarge(choice, largest),
-    );
+    this.#rules = new SharedRules(this.policies, policies, options.most?.rules);
     this.index = new ServiceIndex(options.node, {
       onFailure: (service, err) =>
         options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
@@ -389,10 +395,7 @@ export class NetworkViews implements SharedLines {
     do {
       // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
       const servedUntilMs = this.groups.isSettled ? untilMs : untilMs - blockMs / 2;
-      for (const subscriber of this.#unserved()) {
-        this.#replaceRules(subscriber);
-        if (++cells >= cellsOfBlock || isAfter(servedUntilMs)) break;
-      }
+      while (this.#serveOne()) if (++cells >= cellsOfBlock || isAfter(servedUntilMs)) break;
       for (const _ of this.groups.fill()) if (isAfter(untilMs)) break;
       for (const subscriber of this.#unfilled)
         if (subscriber.draft && this.#rules.isFilled(subscriber.draft)) this.#hold(subscriber);
@@ -406,13 +409,19 @@ export class NetworkViews implements SharedLines {
     (subscriber.view ? this.#waiting : this.#new).add(subscriber);
   }
 
-  get #held(): readonly Set<Subscriber>[] {
+  get #held(): readonly (FairTurns<Subscriber> | Set<Subscriber>)[] {
     return [this.#new, this.#waiting, this.#unfilled];
   }
 
-  *#unserved(): Generator<Subscriber> {
-    yield* this.#new;
-    yield* this.#waiting;
+  /** Finds the rules of a cell that waits for them. @returns false if none does */
+  #serveOne(): boolean {
+    const turns = this.#new.size > 0 ? this.#new : this.#waiting;
+    const { next: subscriber } = turns;
+    if (!subscriber) return false;
+    const begunMs = this.#options.clock.monotonic();
+    this.#replaceRules(subscriber);
+    turns.charge(subscriber.namespace, this.#options.clock.monotonic() - begunMs);
+    return true;
   }
 
   /** Gives lines of groups their changes, and holds cells whose policy may be another one. */

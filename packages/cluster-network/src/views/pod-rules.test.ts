@@ -6,7 +6,7 @@ import { SharedRules } from "./pod-rules.ts";
 /** Pods of one namespace, and a policy that lets in pods with some labels. */
 function start() {
   const index = new PolicyIndex();
-  const rules = new SharedRules(index, () => {});
+  const rules = new SharedRules(index, { tooLarge: () => {}, tooMany: () => {} });
   const metadata = { namespace: "shop", name: "n", uid: "n", resourceVersion: "1" };
   const take = (apps: readonly string[]) => {
     const from = apps.map((app) => ({ podSelector: { matchLabels: { app } } }));

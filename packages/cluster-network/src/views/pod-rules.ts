@@ -1,3 +1,4 @@
+import { defined } from "@kip/base";
 import { groupsOf, hasTiers, type PolicyView } from "@kip/network-view";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import type { AddressGroups } from "../policies/address-groups.ts";
@@ -5,9 +6,15 @@ import type { GroupChange } from "../policies/group.ts";
 import type { PodPolicy } from "../policies/pod-policy.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 import type { TierPolicy } from "../policies/tier-policy.ts";
+import { restricts } from "../policies/pod-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
 import { fittingPolicy, groupBytesOf, mostGroupBytes } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
+import type { PolicyReports } from "./policy-reports.ts";
+import { mostOfRules, RulesRoom } from "./rules-room.ts";
+
+/** Is told of pods whose directions are closed. */
+export type RulesReports = Pick<PolicyReports, "tooLarge" | "tooMany">;
 
 /** What pods have that the same policies select. */
 export interface PodRules {
@@ -31,6 +38,10 @@ export interface RulesDraft {
 
 interface Shared extends PodRules {
   readonly key: string;
+  /** Of the pods, if they have NetworkPolicies. */
+  readonly namespace?: string | undefined;
+  /** What they take of the room of that namespace, bytes; 0 for those without rules, as there is no room. */
+  readonly size: number;
   /** The NetworkPolicies that they were made from. */
   readonly policies: readonly NetworkPolicy[];
   /** With tiers: all groups that they would name, whether or not these are too large together. NetworkPolicies have a budget. */
@@ -46,12 +57,6 @@ interface Shared extends PodRules {
   pods: number;
 }
 
-/**
- * Gets policies of a pod that are over limits together, so that directions are closed, and the largest one of an administrator if those
- * are.
- */
-type OnTooLarge = (choice: PolicyChoice, largest: TierPolicy | undefined) => void;
-
 /** Nothing is restricted. */
 export const openRules: PodRules = unshared({});
 /** Nothing passes. */
@@ -60,7 +65,10 @@ export const closedRules: PodRules = unshared({ ingress: [], egress: [] });
 /** Rules of pods: made once for all pods that the same policies select, and kept while there is such a pod on a cell. */
 export class SharedRules {
   readonly #index: PolicyIndex;
-  readonly #onTooLarge: OnTooLarge;
+  readonly #reports: RulesReports;
+  readonly #room: RulesRoom;
+  /** Of pods that there is no room for, by namespace and directions. */
+  readonly #closed = new Map<string, Shared>();
   readonly #byKey = new Map<string, Shared>();
   readonly #all = new Map<PodRules, Shared>();
   readonly #drafts = new Map<string, RulesDraft>();
@@ -72,9 +80,11 @@ export class SharedRules {
   /** Rules whose pods need others. */
   #outdated: PodRules[] = [];
 
-  constructor(index: PolicyIndex, onTooLarge: OnTooLarge) {
+  /** @param most bytes that the rules of one namespace may take; default 32 Mi */
+  constructor(index: PolicyIndex, reports: RulesReports, most: number = mostOfRules) {
     this.#index = index;
-    this.#onTooLarge = onTooLarge;
+    this.#reports = reports;
+    this.#room = new RulesRoom(most);
   }
 
   /** Lines of a group that a cell uses. */
@@ -123,6 +133,11 @@ export class SharedRules {
     const shared = rules && this.#all.get(rules);
     if (!shared || --shared.pods > 0) return;
     this.#all.delete(shared);
+    if (this.#closed.get(shared.key) === shared) this.#closed.delete(shared.key);
+    const { namespace, size } = shared;
+    if (namespace !== undefined && this.#room.count(namespace, -size))
+      for (const closed of this.#closed.values())
+        if (closed.namespace === namespace) this.#outdate(closed);
     if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
     removeFrom(this.#byNumbers, shared.numbers, shared);
     removeFrom(this.#byGroup, shared.held, shared);
@@ -188,6 +203,8 @@ export class SharedRules {
   #make(choice: PolicyChoice): Shared | RulesDraft {
     const { groups, budget } = this.#index;
     const { policies } = choice;
+    const namespace = policies.length > 0 ? choice.pod.namespace : undefined;
+    if (namespace !== undefined && this.#room.isFull(namespace)) return this.#close(choice);
     const counted = this.#charge(policies);
     if (counted.length > 0) return this.#draft(choice, new Set(counted), new Set(counted));
     this.#settleBudget();
@@ -217,14 +234,22 @@ export class SharedRules {
     const fitting = fittingPolicy(wanted, groups);
     const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
     if (areOver || fitting !== wanted)
-      this.#onTooLarge(choice, fitting === wanted ? undefined : largestTier(choice, found, groups));
+      this.#reports.tooLarge(
+        choice,
+        fitting === wanted ? undefined : largestTier(choice, found, groups),
+      );
     const whole = new CellPolicy(fitting);
     const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, false)) : whole;
     const used = new Set([...whole.groups, ...plain.groups]);
     const held = hasTiers(wanted) ? groupsOf(wanted) : new Set<string>();
     const bytes = groupBytesOf(held, groups);
+    const lines = new Set([whole.line, plain.line]);
+    let size = choice.key.length + 8 * policies.length;
+    for (const line of lines) size += line.length;
     const shared: Shared = {
       key: choice.key,
+      namespace,
+      size,
       policies,
       held,
       bytes,
@@ -244,7 +269,36 @@ export class SharedRules {
         this.#lines.set(name, new GroupLines(name, groups.addresses(name)));
     addTo(this.#byNumbers, numbers, shared);
     addTo(this.#byGroup, held, shared);
+    if (namespace !== undefined) this.#room.count(namespace, size);
     this.#byKey.set(shared.key, shared);
+    this.#all.set(shared, shared);
+    return shared;
+  }
+
+  /** Rules for a pod that there is no room for: nothing passes in directions that are restricted, and nothing is computed for it. */
+  #close(choice: PolicyChoice): Shared {
+    this.#reports.tooMany(choice);
+    this.#drafts.delete(choice.key);
+    const closed = closedDirections(choice);
+    const key = `${choice.pod.namespace} ${Object.keys(closed).join()}`;
+    const policy = new CellPolicy(closed);
+    const none = new Set<string>();
+    const shared: Shared = this.#closed.get(key) ?? {
+      key,
+      namespace: choice.pod.namespace,
+      size: 0,
+      policies: [],
+      held: none,
+      bytes: 0,
+      areFew: true,
+      whole: policy,
+      plain: policy,
+      groups: none,
+      numbers: none,
+      cut: none,
+      pods: 0,
+    };
+    this.#closed.set(key, shared);
     this.#all.set(shared, shared);
     return shared;
   }
@@ -289,6 +343,16 @@ function largestTier(
       }
   const sizeOf = ({ title }: TierPolicy): number => bytes.get(title) ?? 0;
   return tiers.toSorted((a, b) => sizeOf(b) - sizeOf(a)).find((policy) => sizeOf(policy) > 0);
+}
+
+function closedDirections({ policies, tiers }: PolicyChoice): PolicyView {
+  const isRestricted = (direction: "Ingress" | "Egress", field: "ingress" | "egress"): boolean =>
+    policies.some((policy) => restricts(policy, direction)) ||
+    tiers.some(({ [field]: rules }) => rules.length > 0);
+  return defined({
+    ingress: isRestricted("Ingress", "ingress") ? [] : undefined,
+    egress: isRestricted("Egress", "egress") ? [] : undefined,
+  });
 }
 
 function addTo(map: Map<string, Set<Shared>>, names: Iterable<string>, shared: Shared): void {

@@ -7,6 +7,7 @@ import {
   ofOnePod,
   ofPolicies,
   ofTiers,
+  ofRules,
   RefusalLog,
   type RefusalLogOptions,
 } from "./refusal-log.ts";
@@ -16,11 +17,13 @@ export class PolicyReports {
   readonly #ofNamespaces: RefusalLog;
   readonly #ofPods: RefusalLog;
   readonly #ofTiers: RefusalLog;
+  readonly #ofRules: RefusalLog;
 
   constructor(options: RefusalLogOptions) {
     this.#ofNamespaces = new RefusalLog(options, ofPolicies);
     this.#ofPods = new RefusalLog(options, ofOnePod);
     this.#ofTiers = new RefusalLog(options, ofTiers);
+    this.#ofRules = new RefusalLog(options, ofRules);
   }
 
   /** There is no room for a NetworkPolicy. */
@@ -33,11 +36,21 @@ export class PolicyReports {
    *
    * @param largest the policy of an administrator that chooses the most, if those are too large; it has an event, too
    */
-  tooLarge({ pod: { namespace }, policies }: PolicyChoice, largest: TierPolicy | undefined): void {
-    const [youngest] = policies.toSorted((a, b) => (rankOf(a) < rankOf(b) ? 1 : -1));
-    if (youngest) this.#ofPods.report({ namespace, example: titleOf(youngest) }, aboutOf(youngest));
+  tooLarge(choice: PolicyChoice, largest: TierPolicy | undefined): void {
+    reportYoungest(this.#ofPods, choice);
+    const { namespace } = choice.pod;
     if (largest) this.#ofTiers.report({ namespace, example: largest.title }, largest.about);
   }
+
+  /** The rules of the pods of a namespace are too large together for those of another pod. */
+  tooMany(choice: PolicyChoice): void {
+    reportYoungest(this.#ofRules, choice);
+  }
+}
+
+function reportYoungest(log: RefusalLog, { pod: { namespace }, policies }: PolicyChoice): void {
+  const [youngest] = policies.toSorted((a, b) => (rankOf(a) < rankOf(b) ? 1 : -1));
+  if (youngest) log.report({ namespace, example: titleOf(youngest) }, aboutOf(youngest));
 }
 
 function aboutOf(policy: NetworkPolicy): EventReference {

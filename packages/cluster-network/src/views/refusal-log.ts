@@ -2,6 +2,7 @@ import type { Clock, Logger } from "@kip/base";
 import type { EventRecorder, EventReference } from "@kip/k8s-client";
 import { mostOfPolicies } from "../policies/policy-budget.ts";
 import { mostOfNamespaceCost } from "../services/service-cost.ts";
+import { mostOfRules } from "./rules-room.ts";
 
 /** How often one namespace is reported at most, milliseconds: its users decide how often its objects change. */
 const periodMs = 10 * 60_000;
@@ -56,6 +57,15 @@ export const ofTiers: RefusalTexts = {
   effect:
     "Nothing passes in directions of pods that policies of administrators restrict: those choose more than a cell takes, this one the most of it",
   remedy: "Have fewer rules, or selectors that choose fewer pods",
+};
+
+/** Rules of the pods of a namespace take too much together. */
+export const ofRules: RefusalTexts = {
+  what: "Closed pods: the rules of the pods of their namespace are too large together",
+  effect:
+    "Nothing passes in directions that this policy restricts for some of its pods: too many different sets of large policies select pods of the namespace",
+  remedy: "Have fewer rules, or the same policies for more of the pods",
+  most: { bytes: mostOfRules },
 };
 
 /**

@@ -1,0 +1,58 @@
+import { LeastFirst } from "../services/least-first.ts";
+
+/** What a turn counts at least, milliseconds: namespaces that take no time at all take turns, too. */
+const leastMs = 0.01;
+
+/**
+ * What waits, by namespace: the next turn is that of a namespace that has had the least time so far. So one that takes long for each of
+ * many, as its users decide, holds back others for one of them at most. A namespace for which nothing has waited for a while begins with
+ * the time of those that do.
+ */
+export class FairTurns<T extends { readonly namespace: string }> {
+  readonly #items = new Map<string, Set<T>>();
+  /** By the time that each has had. */
+  readonly #turns = new LeastFirst<number>();
+  /** That of the last turn. */
+  #usedMs = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  has(item: T): boolean {
+    return this.#items.get(item.namespace)?.has(item) ?? false;
+  }
+
+  add(item: T): void {
+    if (this.has(item)) return;
+    const { namespace } = item;
+    const items = this.#items.get(namespace) ?? new Set<T>();
+    if (items.size === 0) this.#turns.set(namespace, this.#usedMs);
+    this.#items.set(namespace, items.add(item));
+    this.#size++;
+  }
+
+  delete(item: T): void {
+    const items = this.#items.get(item.namespace);
+    if (items?.delete(item) !== true) return;
+    this.#size--;
+    if (items.size > 0) return;
+    this.#items.delete(item.namespace);
+    this.#turns.set(item.namespace, undefined);
+  }
+
+  /** What is served next: it stays until it is deleted. */
+  get next(): T | undefined {
+    const namespace = this.#turns.least;
+    if (namespace === undefined) return undefined;
+    this.#usedMs = this.#turns.rankOf(namespace) ?? this.#usedMs;
+    return this.#items.get(namespace)?.values().next().value;
+  }
+
+  /** Notes what the last turn of a namespace has taken, milliseconds. */
+  charge(namespace: string, tookMs: number): void {
+    const usedMs = this.#turns.rankOf(namespace);
+    if (usedMs !== undefined) this.#turns.set(namespace, usedMs + Math.max(leastMs, tookMs));
+  }
+}

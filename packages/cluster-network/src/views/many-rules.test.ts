@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { podWith } from "@kip/k8s-types/testing";
+import type { NetworkPolicy } from "@kip/k8s-types/network";
+import { bucketCount, ChangeReader, type PolicyView } from "@kip/network-view";
+import { ManualClock } from "@kip/testing";
+import { NetworkViews } from "./network-views.ts";
+
+const sums = Array<number>(bucketCount).fill(0);
+
+class Bench {
+  readonly clock = new ManualClock();
+  readonly stop = new AbortController();
+  readonly events: string[] = [];
+  readonly views: NetworkViews;
+
+  constructor(rules?: number) {
+    const no = { elements: 1e9, bytes: 1e9 };
+    this.views = new NetworkViews({
+      node: { name: "kip" },
+      clock: this.clock,
+      signal: this.stop.signal,
+      events: {
+        record: ({ kind, name }, { reason }) => void this.events.push(`${reason} ${kind} ${name}`),
+      },
+      most: { services: no, policies: no, rules },
+    });
+  }
+
+  setPolicy(
+    namespace: string,
+    name: string,
+    spec: NonNullable<NetworkPolicy["spec"]>,
+    isGone = false,
+  ): void {
+    const metadata = { namespace, name, uid: `${namespace}-${name}`, resourceVersion: "1" };
+    this.views.setPolicy({ metadata, spec }, isGone);
+  }
+
+  /** A pod on a cell, with its own label `pod`. @returns its policy now */
+  addPod(namespace: string, name: string): () => PolicyView | undefined {
+    const uid = `${namespace}-${name}`;
+    const podIP = "10.1.0.1";
+    const metadata = { namespace, name, uid, resourceVersion: "1", labels: { pod: name } };
+    this.views.setPod(podWith({ metadata, status: { podIP, podIPs: [{ ip: podIP }] } }));
+    const subscription = this.views.subscribe({ podUid: uid, namespace, sums, knowsTiers: true });
+    const reader = new ChangeReader();
+    let now: PolicyView | undefined;
+    const run = async (): Promise<void> => {
+      for (;;)
+        for (const piece of await subscription.next(this.stop.signal))
+          for (const { policy } of reader.push(piece)) now = policy ?? now;
+    };
+    run().catch(() => {});
+    return () => now;
+  }
+
+  async turns(count: number): Promise<void> {
+    for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async quiet(): Promise<void> {
+    await this.clock.advance(1000);
+    await this.turns(50);
+  }
+}
+
+const from = (cidr: string) => [{ from: [{ ipBlock: { cidr } }] }];
+
+describe("NetworkViews, with many different rules of one namespace", () => {
+  it("gives a namespace its new policy at once, however many pods of another one wait for theirs", async () => {
+    const bench = new Bench();
+    for (const namespace of ["many", "one"])
+      bench.setPolicy(namespace, "all", { podSelector: {}, ingress: from("10.0.0.0/8") });
+    for (let i = 0; i < 2000; i++) bench.addPod("many", `p${i}`);
+    const now = bench.addPod("one", "p");
+    await bench.quiet();
+    for (const namespace of ["many", "one"])
+      bench.setPolicy(namespace, "all", { podSelector: {}, ingress: from("11.0.0.0/8") });
+    await bench.clock.advance(1000);
+    await bench.turns(2);
+    assert.deepEqual(now()?.ingress, [{ groups: [], blocks: [{ cidr: "11.0.0.0/8" }] }]);
+    bench.stop.abort();
+  });
+
+  it("closes pods whose rules there is no room for, with an event, and opens them when there is", async () => {
+    const bench = new Bench(1000);
+    const only = (name: string) => ({ matchLabels: { pod: name } });
+    const pods = new Map<string, () => PolicyView | undefined>();
+    for (let i = 0; i < 20; i++) {
+      const name = `p${i}`;
+      bench.setPolicy("many", name, { podSelector: only(name), ingress: from(`10.0.0.${i}/32`) });
+      pods.set(name, bench.addPod("many", name));
+    }
+    bench.setPolicy("other", "all", { podSelector: {}, ingress: from("10.0.0.0/8") });
+    const other = bench.addPod("other", "p");
+    await bench.quiet();
+    const open = (): readonly string[] =>
+      [...pods].flatMap(([name, now]) => (now()?.ingress?.length === 1 ? [name] : []));
+    const closed = (): readonly string[] =>
+      [...pods].flatMap(([name, now]) => (now()?.ingress?.length === 0 ? [name] : []));
+    const count = open().length;
+    assert.ok(count >= 5 && count <= 15, String(count));
+    assert.equal(closed().length, 20 - count);
+    for (const now of pods.values()) assert.equal(now()?.egress, undefined);
+    assert.deepEqual(bench.events.length, 1);
+    assert.match(bench.events.join(), /^NetworkTooLarge NetworkPolicy p/);
+    assert.equal(other()?.ingress?.length, 1);
+    // Two that are open have no policy any longer.
+    for (const name of open().slice(0, 2))
+      bench.setPolicy("many", name, { podSelector: only(name) }, true);
+    await bench.quiet();
+    assert.equal(open().length, count);
+    assert.equal(closed().length, 20 - count - 2);
+    bench.stop.abort();
+  });
+});
