@@ -300,8 +300,11 @@ function parsed(text: string): Endpoint {
   return endpoint;
 }
 
-/** nftables takes names of up to 127 characters, and the id is only a part. */
+/**
+ * Nftables takes names of up to 127 characters, and the id is only a part. Users choose the names of Services: of 64 bits, two that
+ * share one are found with 2^32 attempts. No name of a Service or namespace has a dot, so no other id is the same.
+ */
 function shortened(id: string): string {
   if (id.length <= 64) return id;
-  return `${id.slice(0, 40)}/${createHash("sha256").update(id).digest("hex").slice(0, 16)}`;
+  return `${id.slice(0, 31)}.${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }

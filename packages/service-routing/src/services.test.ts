@@ -129,6 +129,32 @@ describe("Services", () => {
     assert.doesNotMatch(texts.join(""), /ip6 kip_services_a refused_nodeports .*30080/);
   });
 
+  it("names chains and sets of Services with long names so that no two share one, and nft takes the names", () => {
+    const [namespace, name] = ["n".repeat(63), "s".repeat(63)];
+    const address = "fd00:1111:2222:3333:4444:5555:6666:7777";
+    const port = { name: "", protocol: "SCTP", port: 65_535, nodePort: 32_767 } as const;
+    const long: ServiceView = {
+      clusterIps: ["fd00:96::a"],
+      affinitySeconds: 86_400,
+      ports: [{ ...port, endpoints: [`[${address}]:65535`] }],
+    };
+    const namesOf = (key: string): readonly string[] => {
+      const services = new Services({ ...place, podAddresses: [] });
+      const { texts } = resultOf(services.change(new Map([[key, long]])));
+      const found = texts.join("").matchAll(/^add (?:chain|set) ip6 kip_services_a (\S+)/gm);
+      return [...found]
+        .map(([, found = ""]) => found)
+        .filter((each) => !each.startsWith("balance"));
+    };
+    const names = namesOf(`${namespace}/${name}`);
+    assert.equal(names.length, 3);
+    // 128 bits: who writes Services would find two with 64 bits of one hash in minutes.
+    for (const each of names) assert.match(each, /\.[0-9a-f]{32}(\/|$)/);
+    for (const each of names) assert.ok(each.length <= 127, each);
+    const others = namesOf(`${namespace}/${name.slice(1)}t`);
+    assert.ok(others.every((each) => !names.includes(each)));
+  });
+
   it("has no chains in a family that the Service has no address of", () => {
     const services = new Services({ ...place, podAddresses: [] });
     const both = { ...view(["10.1.0.1:80", "[fd00::1]:80"]), affinitySeconds: 10 };

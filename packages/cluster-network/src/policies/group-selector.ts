@@ -23,7 +23,10 @@ export interface PortName {
   readonly protocol: Protocol;
 }
 
-/** The name of the group of a selector: the same for the same selector, in whatever order its keys were written. */
+/**
+ * The name of the group of a selector: the same for the same selector, in whatever order its keys were written. Users choose selectors,
+ * and one that has the name of another one's group would be taken for it: 128 bits keep them from finding such a one.
+ */
 export function groupName(selector: GroupSelector): string {
   const { nodes, namespace, namespaceSelector, podSelector, port, numbersOf } = selector;
   const ofPort =
@@ -34,7 +37,7 @@ export function groupName(selector: GroupSelector): string {
   const text = JSON.stringify(
     nodes ? ["nodes", sorted(nodes)] : numbersOf ? ["numbers", numbersOf, pods] : pods,
   );
-  return createHash("sha256").update(text).digest("hex").slice(0, 16);
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 
 /** The same text for the same selector, in whatever order its keys were written. */

@@ -314,6 +314,18 @@ describe("serviceViewOf()", () => {
     assert.equal(rangesOf(...many, "ten")[0], "0.0.0.0/32");
   });
 
+  it("looks at the first 4,096 source ranges alone, and opens a load balancer to none of the others", () => {
+    const rangesOf = (...loadBalancerSourceRanges: readonly string[]): readonly string[] =>
+      serviceViewOf(service({ loadBalancerSourceRanges }), [], node).sourceRanges ?? [];
+    const same = Array.from({ length: 4096 }, () => "10.0.0.0/8");
+    assert.deepEqual(rangesOf(...same), ["10.0.0.0/8"]);
+    assert.deepEqual(rangesOf(...same, "11.0.0.0/8", "fd00::/64"), [
+      "0.0.0.0/32",
+      "10.0.0.0/8",
+      "::/128",
+    ]);
+  });
+
   it("looks at the first 1,024 external addresses alone: users decide how many there are", () => {
     let read = 0;
     const externalIPs = new Proxy(
