@@ -12,6 +12,8 @@ class Bench {
   readonly clock = new ManualClock();
   readonly stop = new AbortController();
   readonly events: string[] = [];
+  /** Names of the pods whose cells were given a policy, in that order. */
+  readonly served: string[] = [];
   readonly views: NetworkViews;
 
   constructor(rules?: number) {
@@ -49,7 +51,10 @@ class Bench {
     const run = async (): Promise<void> => {
       for (;;)
         for (const piece of await subscription.next(this.stop.signal))
-          for (const { policy } of reader.push(piece)) now = policy ?? now;
+          for (const { policy } of reader.push(piece)) {
+            now = policy ?? now;
+            if (policy) this.served.push(name);
+          }
     };
     run().catch(() => {});
     return () => now;
@@ -80,6 +85,21 @@ describe("NetworkViews, with many different rules of one namespace", () => {
     await bench.clock.advance(1000);
     await bench.turns(2);
     assert.deepEqual(now()?.ingress, [{ groups: [], blocks: [{ cidr: "11.0.0.0/8" }] }]);
+    bench.stop.abort();
+  });
+
+  it("gives every other turn to cells that wait for a new policy, however many connect meanwhile", async () => {
+    const bench = new Bench();
+    bench.setPolicy("one", "all", { podSelector: {}, ingress: from("10.0.0.0/8") });
+    for (let i = 0; i < 500; i++) bench.addPod("one", "old");
+    await bench.quiet();
+    bench.setPolicy("one", "all", { podSelector: {}, ingress: from("11.0.0.0/8") });
+    bench.served.length = 0;
+    for (let i = 0; i < 500; i++) bench.addPod("one", "new");
+    await bench.quiet();
+    assert.equal(bench.served.length, 1000);
+    const old = bench.served.slice(100, 300).filter((name) => name === "old");
+    assert.ok(old.length >= 90 && old.length <= 110, String(old.length));
     bench.stop.abort();
   });
 

@@ -116,9 +116,10 @@ export class NetworkViews implements SharedLines {
   readonly #rules: SharedRules;
   readonly #subscribers = new Set<Subscriber>();
   readonly #affected = new AffectedPods();
-  /** Cells that get nothing before their policy is computed; new ones come first. */
+  /** Cells that get nothing before their policy is computed; new ones have every other turn, as a cell may connect as often as it likes. */
   readonly #waiting = new FairTurns<Subscriber>();
   readonly #new = new FairTurns<Subscriber>();
+  #wasNew = false;
   /** The same, and groups of their policy are not filled: others do not wait for that. */
   readonly #unfilled = new Set<Subscriber>();
   /** Cells to be woken, as there is something for them. */
@@ -415,7 +416,9 @@ export class NetworkViews implements SharedLines {
 
   /** Finds the rules of a cell that waits for them. @returns false if none does */
   #serveOne(): boolean {
-    const turns = this.#new.size > 0 ? this.#new : this.#waiting;
+    const isNew = this.#new.size > 0 && !(this.#wasNew && this.#waiting.size > 0);
+    this.#wasNew = isNew;
+    const turns = isNew ? this.#new : this.#waiting;
     const { next: subscriber } = turns;
     if (!subscriber) return false;
     const begunMs = this.#options.clock.monotonic();
