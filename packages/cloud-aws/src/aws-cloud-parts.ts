@@ -6,6 +6,7 @@ import type { Launcher } from "./instance/launcher.ts";
 import type { Terminator } from "./instance/terminator.ts";
 import type { InstanceWatch } from "./instance/watch.ts";
 import type { Place } from "./network/place.ts";
+import type { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import type { VolumeStore } from "./volume/volume-store.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
@@ -20,6 +21,7 @@ export interface AwsCloudParts {
   readonly launcher: Launcher;
   readonly terminator: Terminator;
   readonly watch: InstanceWatch;
+  readonly registries: EcrLogIns;
   readonly store: VolumeStore;
   readonly volumes: Volumes;
   readonly sourceDestCheck: boolean;

@@ -5,6 +5,8 @@ import {
   type InstanceTypeOffer,
   type LaunchRequest,
   type NetworkFacts,
+  type RegistryLogIn,
+  type RegistryLogIns,
   type Volume,
   type VolumeRequest,
 } from "@kip/cloud";
@@ -15,8 +17,9 @@ import { networkFacts } from "./network/network-facts.ts";
 import { growRootDisk } from "./volume/grow-root-disk.ts";
 
 /** EC2 as one owner sees it. */
-export class AwsCloud implements CloudDriver {
+export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly name = "aws";
+  readonly launchExtras = ["instanceProfile", "securityGroups"] as const;
   readonly zone: string;
   readonly region: string;
   readonly #parts: AwsCloudParts;
@@ -107,6 +110,10 @@ export class AwsCloud implements CloudDriver {
 
   async networkFacts(): Promise<NetworkFacts> {
     return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId);
+  }
+
+  async registryLogIn(host: string, signal?: AbortSignal): Promise<RegistryLogIn | undefined> {
+    return await this.#parts.registries.registryLogIn(host, signal);
   }
 
   onTerminated(callback: (instance: Instance) => void): () => void {

@@ -13,6 +13,7 @@ import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
 import { vpcCidrs } from "./network/network-facts.ts";
 import { findPlace, type PlaceOptions } from "./network/place.ts";
 import { SecurityGroups } from "./network/security-groups.ts";
+import { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import { VolumeStore } from "./volume/volume-store.ts";
 import { Volumes } from "./volume/volumes.ts";
 
@@ -33,6 +34,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly owner: string;
   /** Behind `AWS_REGION` and `AWS_DEFAULT_REGION`. @default that of this machine, by its metadata */
   readonly region?: string | undefined;
+  /** URL of the ECR API. @default that of each registry's region */
+  readonly registryEndpointURL?: string | undefined;
   /** Who may reach cells besides the VPC. @default none */
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
@@ -130,6 +133,11 @@ export function assemble(
     offers,
     images,
     instances,
+    registries: new EcrLogIns({
+      region,
+      credentials: credentialsOf(options),
+      endpointURL: options.registryEndpointURL,
+    }),
     store,
     launcher: new Launcher({
       ec2,

@@ -3,6 +3,9 @@ import type { CustomFamily, OfferedInstanceType } from "@kip/instance-types";
 /** What a cloud calls on-demand, spot or dedicated capacity. */
 export type LaunchType = "on-demand" | "spot" | "dedicated";
 
+/** What only some clouds can give an instance: see the fields of {@link LaunchRequest} with these names. */
+export type LaunchExtra = "instanceProfile" | "securityGroups";
+
 /** What {@link CloudDriver.launch} is asked for. */
 export interface LaunchRequest {
   /**
@@ -24,6 +27,16 @@ export interface LaunchRequest {
   readonly userData: Uint8Array;
   /** No public address. */
   readonly privateIpOnly: boolean;
+  /**
+   * Name or ARN of the identity that the pod gets from the cloud's metadata service, which it reaches then. Only for a driver
+   * whose {@link CloudDriver.launchExtras} has it. @default none
+   */
+  readonly instanceProfile?: string | undefined;
+  /**
+   * IDs of firewall groups that this instance has besides those of all cells. Only for a driver whose
+   * {@link CloudDriver.launchExtras} has it. @default none
+   */
+  readonly securityGroups?: readonly string[] | undefined;
   /** Tags of the instance besides those the driver needs itself. */
   readonly tags: Readonly<Record<string, string>>;
   /**
@@ -201,6 +214,8 @@ export interface CloudDriver extends AsyncDisposable {
   readonly zones?: readonly string[] | undefined;
   /** For the label `topology.kubernetes.io/region`. @default the zone */
   readonly region?: string | undefined;
+  /** What a launch may ask for besides. @default nothing */
+  readonly launchExtras?: readonly LaunchExtra[] | undefined;
   /** The types on offer here, with what an instance really gives a pod. */
   instanceTypes(): Promise<readonly InstanceTypeOffer[]>;
   /** Types of any size between limits, where the cloud sells such. @default none */

@@ -5,6 +5,7 @@ export type {
   InstanceState,
   InstanceTypeOffer,
   InterruptionNotice,
+  LaunchExtra,
   LaunchRequest,
   LaunchType,
   LaunchImages,

@@ -306,10 +306,10 @@ function createChooser(
     const { defaultInstanceType, defaultVolumeBytes, privateIPOnly } = settings.current;
     const { bootImageSpec: imageSpec, bootImages } = settings.current;
     const sizes = { defaultInstanceType, defaultVolumeBytes };
-    const { extendedResources } = settings.current;
+    const { extendedResources, defaultInstanceProfile: instanceProfile } = settings.current;
     const architecture = settings.current.nodeLabels[architectureLabel];
     const common = { nodeName, controllerID, privateIPOnly, extendedResources, architecture };
-    return { ...common, ...sizes, imageSpec, bootImages };
+    return { ...common, ...sizes, imageSpec, bootImages, instanceProfile };
   });
 }
 

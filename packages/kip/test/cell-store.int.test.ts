@@ -90,6 +90,23 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     await store.remove(cell);
   });
 
+  it("keeps what a machine may do and its groups, also when a pod claims it", async () => {
+    const profile = { instanceProfile: "web", securityGroups: ["sg-1", "sg-2"] };
+    const { podRef, attempt, restartCounts, ended: _, ...machine } = specOf(crypto.randomUUID());
+    const waiting = { ...machine, ...profile, standby: true as const };
+    const cell = await store.createStandby(waiting, `cell-standby-${crypto.randomUUID()}`);
+    assert.ok(cell);
+    const path = paths.cells(cell.metadata.name);
+    for (const spec of [{ instanceProfile: "other" }, { securityGroups: ["sg-1"] }])
+      await assert.rejects(
+        client.patch(path, { spec: { ...spec, podRef, attempt, restartCounts } }, "merge"),
+        { code: "K8S_INVALID" },
+      );
+    const claimed = await store.claim(cell, { podRef, attempt, restartCounts });
+    assert.deepEqual(claimed?.spec, { ...waiting, podRef, attempt, restartCounts });
+    await store.remove(claimed);
+  });
+
   it("takes the largest end that is stored", async () => {
     const cell = await store.create(specOf(crypto.randomUUID()));
     const podEnd = storedEnd(endOf(280, "x".repeat(4096)));

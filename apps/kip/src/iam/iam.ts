@@ -17,6 +17,11 @@ const options: readonly Option[] = [
     type: "string",
     help: "ID of the installation, to which the policy is then limited; default any",
   },
+  {
+    flag: "pass-role",
+    type: "list",
+    help: "a role that instance profiles of cells may have: its name, with * as a wildcard, or its ARN; repeatable. Default the name in cells.defaultIAMPermissions, as AWS' console gives a profile and its role one name",
+  },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 
@@ -40,8 +45,15 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
       region,
       subnetID,
       owner: values.text("owner") ?? config.controllerID,
+      roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,
     }),
   );
   process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);
+}
+
+/** Those that are named, else the one that has the name of the default profile. */
+function rolesOf(named: readonly string[], profile: string | undefined): readonly string[] {
+  if (named.length > 0) return named;
+  return profile === undefined ? [] : [profile.replace(":instance-profile/", ":role/")];
 }

@@ -58,6 +58,14 @@ describe("cloudErrorOf()", () => {
 
   it("names the permission that is missing", () => {
     assert.match(translated("UnauthorizedOperation").remedy ?? "", /ec2:RunInstances/);
+    const error = Object.assign(
+      new Error("not authorized to perform: iam:PassRole on resource x"),
+      {
+        name: "UnauthorizedOperation",
+      },
+    );
+    const call = { purpose: "start an instance", action: "RunInstances" };
+    assert.match(cloudErrorOf(error, call).remedy ?? "", /--pass-role/);
   });
 });
 

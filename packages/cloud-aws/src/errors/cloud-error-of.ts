@@ -8,6 +8,8 @@ export interface FailedCall {
   /** Completes "Cannot …". */
   readonly purpose: string;
   readonly action: string;
+  /** As policies name it. @default "ec2" */
+  readonly service?: string | undefined;
   readonly place?: CallPlace | undefined;
 }
 
@@ -19,7 +21,7 @@ export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
   return new CloudError(meaning.code, `Cannot ${call.purpose}: ${text || awsCode}`, {
     cause,
     scope: scopeOf(meaning.shortage, call.place),
-    remedy: remedyOf(meaning, awsCode, call),
+    remedy: text.includes("iam:PassRole") ? passRole : remedyOf(meaning, awsCode, call),
     facts: { awsCode, action: call.action },
   });
 }
@@ -91,13 +93,16 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
   }
 }
 
+const passRole =
+  "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy";
+
 function remedyOf(
   { code }: ErrorMeaning,
   awsCode: string,
-  { action }: FailedCall,
+  { action, service = "ec2" }: FailedCall,
 ): string | undefined {
   if (awsCode === "UnauthorizedOperation" || awsCode.startsWith("AccessDenied"))
-    return `Allow ec2:${action} to kip's identity; kip iam print writes the whole policy`;
+    return `Allow ${service}:${action} to kip's identity; kip iam print writes the whole policy`;
   if (code === "CLOUD_AUTH") return "Give kip valid credentials of AWS (docs/aws.md)";
   if (code === "CLOUD_QUOTA") return "Ask AWS for a higher quota, or end what is not needed";
   return undefined;

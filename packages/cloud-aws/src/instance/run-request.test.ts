@@ -36,6 +36,17 @@ describe("runRequest()", () => {
       HttpTokens: "required",
       HttpPutResponseHopLimit: 1,
     });
+    // The credentials of a profile are for the pod, which is one hop further.
+    const { MetadataOptions, IamInstanceProfile } = asked({ instanceProfile: "web" });
+    assert.equal(MetadataOptions?.HttpPutResponseHopLimit, 2);
+    assert.deepEqual(IamInstanceProfile, { Name: "web" });
+    const Arn = "arn:aws:iam::123456789012:instance-profile/web";
+    assert.deepEqual(asked({ instanceProfile: Arn }).IamInstanceProfile, { Arn });
+  });
+
+  it("adds the groups of the request to those of all cells", () => {
+    const [nic] = asked({ securityGroups: ["sg-2", "sg-1"] }).NetworkInterfaces ?? [];
+    assert.deepEqual(nic?.Groups, ["sg-1", "sg-2"]);
   });
 
   it("gives an encrypted gp3 root disk of whole GiB, never smaller than the image's", () => {

@@ -37,19 +37,20 @@ export function runRequest(
       {
         DeviceIndex: 0,
         SubnetId: subnetId,
-        Groups: [...securityGroups],
+        Groups: [...new Set([...securityGroups, ...(request.securityGroups ?? [])])],
         SecondaryPrivateIpAddressCount: 1,
         AssociatePublicIpAddress: isPublic && !request.privateIpOnly,
         DeleteOnTermination: true,
       },
     ],
     BlockDeviceMappings: [rootDisk(request, image)],
-    // One hop: the pod, behind the machine's own network namespace, cannot ask for the machine's credentials.
+    // One hop: the pod, behind the machine's own network namespace, cannot ask for anything. A profile is there for the pod.
     MetadataOptions: {
       HttpEndpoint: "enabled" as const,
       HttpTokens: "required" as const,
-      HttpPutResponseHopLimit: 1,
+      HttpPutResponseHopLimit: request.instanceProfile === undefined ? 1 : 2,
     },
+    IamInstanceProfile: profile(request),
     ...market(request),
     TagSpecifications: tagSpecifications(request, owner, at),
   });
@@ -84,6 +85,14 @@ function rootDisk({ rootDiskBytes }: LaunchRequest, image: ImageFacts) {
       DeleteOnTermination: true,
     },
   };
+}
+
+/** The original's rule: what has a colon is an ARN. */
+function profile({
+  instanceProfile,
+}: LaunchRequest): RunInstancesCommandInput["IamInstanceProfile"] {
+  if (instanceProfile === undefined) return undefined;
+  return instanceProfile.includes(":") ? { Arn: instanceProfile } : { Name: instanceProfile };
 }
 
 function market({ launchType, instanceType }: LaunchRequest) {

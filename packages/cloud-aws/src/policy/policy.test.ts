@@ -12,7 +12,7 @@ describe("iamPolicy()", () => {
 
   it("changes and makes only what carries the owner's tag", () => {
     for (const { Sid, Action, Condition } of iamPolicy({ owner: "me" }).Statement) {
-      const isRead = Action.every((name) => name.startsWith("ec2:Describe"));
+      const isRead = Action.every((name) => /^(ec2:Describe|ecr:(Get|BatchGet))/.test(name));
       const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
       if (!isRead && !isFrom) assert.ok(Condition, Sid);
       if (["ChangeOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
@@ -30,6 +30,15 @@ describe("iamPolicy()", () => {
     const text = JSON.stringify(iamPolicy());
     assert.match(text, /"arn:aws:ec2:\*::image\/\*"/);
     assert.match(text, /"arn:aws:ec2:\*:\*:subnet\/\*"/);
+  });
+
+  it("lets kip pass the roles that are named, to EC2 alone, and none otherwise", () => {
+    assert.doesNotMatch(JSON.stringify(iamPolicy()), /PassRole/);
+    const arn = "arn:aws-cn:iam::123456789012:role/pods/web";
+    const policy = iamPolicy({ region: "cn-north-1", roles: ["kip-pod-*", arn] });
+    const pass = policy.Statement.find(({ Action }) => Action.includes("iam:PassRole"));
+    assert.deepEqual(pass?.Resource, ["arn:aws-cn:iam::*:role/kip-pod-*", arn]);
+    assert.match(JSON.stringify(pass?.Condition), /"iam:PassedToService":"ec2.amazonaws.com.cn"/);
   });
 
   it("leaves out what the configuration does not need", () => {

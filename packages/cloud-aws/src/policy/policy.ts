@@ -1,4 +1,6 @@
 import type { Ec2Action } from "../ec2/ec2-calls.ts";
+import { partitionOf } from "../partition.ts";
+import { ecrAction } from "../registry/ecr-log-ins.ts";
 import { ownTags } from "../tags.ts";
 import { actions, type ActionScope } from "./actions.ts";
 
@@ -29,6 +31,11 @@ export interface PolicyOptions {
   readonly subnetID?: string | undefined;
   /** ID of the installation. @default any installation of Kip in the account */
   readonly owner?: string | undefined;
+  /**
+   * Roles that cells may have by their instance profiles: names with their paths, ARNs; `*` is a wildcard. kip may give cells no
+   * other role. @default none
+   */
+  readonly roles?: readonly string[] | undefined;
   /** Whether kip switches the source/destination check of cells off. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
@@ -56,6 +63,8 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
         Condition: { StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner } },
       },
       ...makingStatements(owner, arn, options),
+      ...passStatements(options),
+      ...registryStatements(options),
     ],
   };
 }
@@ -123,17 +132,55 @@ function makingStatements(
   ];
 }
 
+/** Cells pull with kip's identity: images of ECR that it may read, where the registry's owner lets it. */
+function registryStatements(options: PolicyOptions): readonly PolicyStatement[] {
+  return [
+    {
+      Sid: "LogInToRegistries",
+      Effect: "Allow",
+      Action: [`ecr:${ecrAction}`],
+      Resource: ["*"], // it knows no resources
+    },
+    {
+      Sid: "PullImages",
+      Effect: "Allow",
+      Action: ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+      Resource: [`arn:${partitionFor(options)}:ecr:*:*:repository/*`],
+    },
+  ];
+}
+
+/** RunInstances with an instance profile passes its role to EC2. */
+function passStatements({ roles = [], ...options }: PolicyOptions): readonly PolicyStatement[] {
+  if (roles.length === 0) return [];
+  const found = partitionFor(options);
+  return [
+    {
+      Sid: "GiveCellsRoles",
+      Effect: "Allow",
+      Action: ["iam:PassRole"],
+      Resource: roles.map((role) =>
+        role.includes(":") ? role : `arn:${found}:iam::*:role/${role}`,
+      ),
+      Condition: {
+        StringEquals: {
+          "iam:PassedToService": found === "aws-cn" ? "ec2.amazonaws.com.cn" : "ec2.amazonaws.com",
+        },
+      },
+    },
+  ];
+}
+
 function actionsOf(scope: ActionScope): readonly string[] {
   const names = Object.keys(actions) as Ec2Action[]; // the keys of the table
   return names.filter((name) => actions[name] === scope).map((name) => `ec2:${name}`);
 }
 
-function arnOf({ region = "*", partition }: PolicyOptions): (resource: string) => string {
-  const found = partition ?? partitionOf(region);
+function arnOf({ region = "*", ...options }: PolicyOptions): (resource: string) => string {
+  const found = partitionFor({ region, ...options });
   return (resource) => `arn:${found}:ec2:${region}:*:${resource}`;
 }
 
-function partitionOf(region: string): string {
-  if (region.startsWith("us-gov-")) return "aws-us-gov";
-  return region.startsWith("cn-") ? "aws-cn" : "aws";
+function partitionFor({ region = "*", partition }: PolicyOptions): string {
+  return partition ?? partitionOf(region);
 }

@@ -108,7 +108,7 @@ export class Ec2Proxy implements AsyncDisposable {
     if (answer.status !== 200) return answer;
     const [item] = itemsOf(parseXml(answer.body), "instancesSet");
     const id = textOf(item, "instanceId");
-    this.#states.launched(id);
+    this.#states.launched(id, parameters.get("Placement.Tenancy") ?? "default");
     const nic = textOf(itemsOf(item, "networkInterfaceSet")[0], "networkInterfaceId");
     this.#interfaces.set(id, nic);
     await this.ask("AssignPrivateIpAddresses", {
@@ -118,7 +118,10 @@ export class Ec2Proxy implements AsyncDisposable {
     await this.#forward(tagsOfInterface(parameters, nic));
     const described = parseXml((await this.ask("DescribeInstances", { "InstanceId.1": id })).body);
     const reservation = itemsOf(described, "reservationSet")[0] ?? element("item");
-    for (const each of itemsOf(reservation, "instancesSet")) setState(each, "0", "pending");
+    for (const each of itemsOf(reservation, "instancesSet")) {
+      this.#states.applyTo(each);
+      setState(each, "0", "pending");
+    }
     const result = element("RunInstancesResponse");
     result.children.push(element("requestId", "", "proxy"), ...reservation.children);
     return { status: 200, body: printXml(result) };

@@ -12,6 +12,7 @@ export interface Ec2Delays {
 
 interface State {
   readonly launchedAt: number;
+  readonly tenancy: string;
   asked: boolean;
   reason?: { readonly code: string; readonly message: string } | undefined;
 }
@@ -25,8 +26,8 @@ export class Ec2States {
     this.#delays = delays;
   }
 
-  launched(id: string): void {
-    this.#states.set(id, { launchedAt: performance.now(), asked: false });
+  launched(id: string, tenancy: string): void {
+    this.#states.set(id, { launchedAt: performance.now(), tenancy, asked: false });
   }
 
   /** Notes that its end was asked for; false if it was already. */
@@ -58,15 +59,18 @@ export class Ec2States {
         (item) => !this.isHidden(textOf(item, "instanceId")),
       );
       set?.children.splice(0, set.children.length, ...visible);
-      for (const item of visible) this.#applyTo(item);
+      for (const item of visible) this.applyTo(item);
     }
     const shown = reservations.children.filter((each) => itemsOf(each, "instancesSet").length > 0);
     reservations.children.splice(0, reservations.children.length, ...shown);
   }
 
-  #applyTo(item: XmlElement): void {
+  /** Changes one instance of an answer. */
+  applyTo(item: XmlElement): void {
     const state = this.#states.get(textOf(item, "instanceId"));
     if (!state) return;
+    const placement = childOf(item, "placement");
+    if (placement) setText(placement, "tenancy", state.tenancy);
     const shown = textOf(childOf(item, "instanceState"), "name");
     if (shown === "running" && state.asked) setState(item, "32", "shutting-down");
     else if (shown === "running" && performance.now() - state.launchedAt < this.#delays.pendingMs)

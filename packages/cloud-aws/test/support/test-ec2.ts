@@ -12,6 +12,8 @@ export interface TestEc2 extends AsyncDisposable {
   readonly subnetId: string;
   /** Where the proxy listens, on loopback. */
   readonly endpointURL: string;
+  /** moto itself, also its other services. */
+  readonly motoURL: string;
   open(changes?: Partial<AwsCloudOptions>): Promise<CloudDriver>;
 }
 
@@ -37,6 +39,7 @@ export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<Test
     image,
     subnetId,
     endpointURL,
+    motoURL: moto.url,
     open: async (changes) =>
       await openAwsCloud({
         sourceDestCheck: false, // all calls are made

@@ -1,9 +1,13 @@
+import type { LaunchExtra } from "@kip/cloud";
+
 /** What people should know of an annotation. */
 export interface AnnotationFacts {
   /** For the documentation. Markdown; links are relative to `docs`. */
   readonly meaning: string;
   /** The annotation has no effect: why, a sentence without its end. */
   readonly withoutEffect?: string;
+  /** What the cloud must be able to give a cell; where it cannot, the annotation has no effect. @default nothing special */
+  readonly needs?: LaunchExtra;
 }
 
 /** An annotation of a pod, without the prefix of its family. */

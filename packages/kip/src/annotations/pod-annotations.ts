@@ -1,6 +1,7 @@
 import { bytes, isCodedError, maxGlobLength } from "@kip/base";
 import type { LaunchType } from "@kip/cloud";
 import { annotation, readBoolean, readNumber } from "./annotation.ts";
+import { mostSecurityGroups, readInstanceProfile, readSecurityGroups } from "./launch-extras.ts";
 
 /** What the names of all annotations of the family begin with. */
 export const annotationPrefix = "pod.elotl.co/";
@@ -68,15 +69,24 @@ export const podAnnotations = {
     meaning:
       "how long the pod's cell may be out of reach before the pod gets a new one; 0 or less: as long as it may be. It counts when it is changed, too",
   }),
-  "security-groups": annotation("a list with commas", (text) => text, {
-    meaning: "",
-    withoutEffect:
-      "no driver adds groups to single cells; NetworkPolicies say who reaches a pod, and on AWS `cells.extraSecurityGroups` adds groups to all cells",
-  }),
-  "instance-profile": annotation("a name or an ARN", (text) => text, {
-    meaning: "",
-    withoutEffect: "no driver gives cells instance profiles",
-  }),
+  "security-groups": annotation(
+    `IDs of at most ${mostSecurityGroups} security groups, with commas`,
+    readSecurityGroups,
+    {
+      meaning:
+        "[AWS](aws.md#security-groups-of-a-pod): groups that the pod's machine has besides those of all cells",
+      needs: "securityGroups",
+    },
+  ),
+  "instance-profile": annotation(
+    "the name or the ARN of an instance profile",
+    readInstanceProfile,
+    {
+      meaning:
+        "[AWS](aws.md#instance-profiles): what the pod may do at AWS, instead of `cells.defaultIAMPermissions`",
+      needs: "instanceProfile",
+    },
+  ),
   "cloud-route": annotation("ranges of addresses, with spaces", (text) => text, {
     meaning: "",
     withoutEffect: "no driver makes routes by way of cells",

@@ -52,6 +52,11 @@ describe("cellConstraints()", () => {
     assert.equal(read("architecture", "arm64").architecture, "arm64");
     assert.equal(read("zone", "us-west1-a").zone, "us-west1-a");
     assert.equal(read("boot-image", "old").bootImage, "old");
+    assert.equal(read("instance-profile", "web").instanceProfile, "web");
+    const arn = "arn:aws-us-gov:iam::123456789012:instance-profile/pods/web";
+    assert.equal(read("instance-profile", arn).instanceProfile, arn);
+    const groups = read("security-groups", "sg-1, sg-2,,sg-1 ").securityGroups;
+    assert.deepEqual(groups, ["sg-1", "sg-2"]);
     const mac = { "pod.elotl.co/instance-type": "mac1.metal", "pod.elotl.co/launch-type": "spot" };
     assert.deepEqual(cellConstraints(podOf(mac)).launchTypes, ["dedicated"]);
   });
@@ -64,6 +69,8 @@ describe("cellConstraints()", () => {
       ["architecture", ["", "x86_64", "ARM64"]],
       ["zone", ["", "a b", "z".repeat(64)]],
       ["boot-image", ["", "a/b"]],
+      ["instance-profile", ["", "a b", "arn:aws:iam::1:instance-profile/web", "x".repeat(129)]],
+      ["security-groups", ["sg 1", "sg-1;sg-2", Array.from({ length: 16 }, (_e, i) => i).join()]],
       ["volume-size", ["", "0", "-1Gi", "much"]],
       ["healthcheck-healthy-timeout", ["", "2m", "1e3", "Infinity"]],
     ];
@@ -97,11 +104,16 @@ describe("cellConstraints()", () => {
 
 describe("annotationsWithoutEffect()", () => {
   it("says so of those that mean nothing here", () => {
-    const [sentence, ...others] = annotationsWithoutEffect(
-      podOf({ "pod.elotl.co/security-groups": "sg-1", "pod.elotl.co/launch-type": "spot" }),
-    );
-    assert.match(sentence ?? "", /^pod\.elotl\.co\/security-groups has no effect: /);
+    const pod = podOf({
+      "pod.elotl.co/security-groups": "sg-1",
+      "pod.elotl.co/launch-type": "spot",
+      "pod.elotl.co/cloud-route": "10.0.0.0/8",
+    });
+    const [first = "", second = "", ...others] = annotationsWithoutEffect(pod);
+    assert.match(first, /^pod\.elotl\.co\/security-groups has no effect: this cloud has no /);
+    assert.match(second, /^pod\.elotl\.co\/cloud-route has no effect: /);
     assert.deepEqual(others, []);
+    assert.deepEqual(annotationsWithoutEffect(pod, ["securityGroups"]), [second]);
   });
 
   it("covers every annotation of the original", () => {

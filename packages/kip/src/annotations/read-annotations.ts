@@ -1,5 +1,5 @@
 import { nearest } from "@kip/base";
-import type { LaunchType } from "@kip/cloud";
+import type { LaunchExtra, LaunchType } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { ProviderError } from "../errors.ts";
 import type { Annotation } from "./annotation.ts";
@@ -19,6 +19,10 @@ export interface CellConstraints {
   readonly bootImage: string | undefined;
   readonly privateIpOnly: boolean;
   readonly rootDiskBytes: number | undefined;
+  /** Name or ARN. */
+  readonly instanceProfile: string | undefined;
+  /** IDs. */
+  readonly securityGroups: readonly string[] | undefined;
 }
 
 /** How many problems a message names; a pod's annotations may have 256 KiB. */
@@ -55,6 +59,8 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
     bootImage: read("boot-image", podAnnotations["boot-image"]),
     privateIpOnly: read("private-ip-only", podAnnotations["private-ip-only"]) ?? false,
     rootDiskBytes: read("volume-size", podAnnotations["volume-size"]),
+    instanceProfile: read("instance-profile", podAnnotations["instance-profile"]),
+    securityGroups: read("security-groups", podAnnotations["security-groups"]),
   };
 }
 
@@ -74,13 +80,24 @@ export function unreachableLimitOf({ metadata }: Pod): number | undefined {
   return seconds > 0 ? seconds * 1000 : Infinity;
 }
 
-/** A sentence for each annotation that is valid and has no effect here. */
-export function annotationsWithoutEffect({ metadata }: Pod): readonly string[] {
+const missingExtras: Readonly<Record<LaunchExtra, string>> = {
+  instanceProfile: "this cloud has no instance profiles",
+  securityGroups: "this cloud has no security groups; NetworkPolicies say who reaches a pod",
+};
+
+/** A sentence for each annotation that is valid and has no effect on a cloud that has these extras. */
+export function annotationsWithoutEffect(
+  { metadata }: Pod,
+  extras: readonly LaunchExtra[] = [],
+): readonly string[] {
   const given = metadata.annotations ?? {};
-  return Object.entries<Annotation<unknown>>(podAnnotations).flatMap(([name, { withoutEffect }]) =>
-    withoutEffect !== undefined && given[annotationPrefix + name] !== undefined
-      ? [`${annotationPrefix}${name} has no effect: ${withoutEffect}`]
-      : [],
+  return Object.entries<Annotation<unknown>>(podAnnotations).flatMap(
+    ([name, { withoutEffect, needs }]) => {
+      if (given[annotationPrefix + name] === undefined) return [];
+      const isMissing = needs !== undefined && !extras.includes(needs);
+      const why = isMissing ? missingExtras[needs] : withoutEffect;
+      return why === undefined ? [] : [`${annotationPrefix}${name} has no effect: ${why}`];
+    },
   );
 }
 

@@ -37,6 +37,8 @@ export interface ProviderConfig {
   readonly bootImageSpec: Readonly<Record<string, string>>;
   /** Image specifications that pods may choose by name. */
   readonly bootImages: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Instance profile of cells, name or ARN, where the cloud has such. @default none */
+  readonly defaultInstanceProfile: string | undefined;
   readonly defaultInstanceType: string | undefined;
   /** @default 5 GiB */
   readonly defaultVolumeBytes: number;
@@ -125,6 +127,7 @@ function toConfig(document: ProviderDocument): ProviderConfig {
     controllerID: document.testing?.controllerID,
     bootImageSpec: cells.bootImageSpec ?? {},
     bootImages: cells.bootImages ?? {},
+    defaultInstanceProfile: cells.defaultIAMPermissions,
     defaultInstanceType: cells.defaultInstanceType,
     defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
     nametag: cells.nametag,

@@ -21,6 +21,7 @@ import {
 import { instanceTypeRequest } from "./instance-type-request.ts";
 import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
 import type { Placement } from "./shortages.ts";
+import { launchExtras } from "./launch-extras.ts";
 import { standbySpec, type StandbyPool } from "./standby-spec.ts";
 
 /** Settings of all cells of an installation. */
@@ -34,6 +35,8 @@ export interface CellDefaults {
   /** Images that pods may choose by name. @default none */
   readonly bootImages?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly privateIPOnly: boolean;
+  /** Of cells whose pods name no other, where the cloud has such. @default none */
+  readonly instanceProfile?: string | undefined;
   /** Processors of pods that do not say which. @default amd64 */
   readonly architecture?: string | undefined;
   /** What types have besides. @default nothing */
@@ -86,6 +89,7 @@ export class CellChooser {
       image: await this.#driver.resolveImage(this.#imageSpec(constraints)),
       rootDiskBytes: this.#diskBytes(pod, constraints),
       privateIPOnly: privateIPOnly || constraints.privateIpOnly,
+      ...launchExtras(constraints, this.#defaults(), this.#driver),
       pricePerHour: chosen.pricePerHour,
       attempt,
       restartCounts,

@@ -2,6 +2,7 @@ import { CloudError, type CloudDriver, type LaunchType } from "@kip/cloud";
 import { ProviderError } from "../errors.ts";
 import type { CellClaim, CellSpec, StandbySpec } from "../state/cell.ts";
 import type { CellDefaults } from "./cell-chooser.ts";
+import { haveSameExtras, launchExtras } from "./launch-extras.ts";
 
 /** Standby cells that are alike, as they are configured. */
 export interface StandbyPool {
@@ -47,6 +48,7 @@ export async function standbySpec(
     image: await imageOf(pool, defaults, driver),
     rootDiskBytes: defaultVolumeBytes,
     privateIPOnly: defaults.privateIPOnly || pool.privateIPOnly === true,
+    ...launchExtras({}, defaults, driver),
     pricePerHour,
     standby: true,
   };
@@ -91,7 +93,7 @@ export interface WantedMachine {
 }
 
 /**
- * Whether a standby cell is what a pod would get: the same type, launch type, image and kind of address, in a zone where the pod may
+ * Whether a standby cell is what a pod would get: the same type, launch type, image, kind of address, profile and groups, in a zone where the pod may
  * be. So a pod runs on the same machine at the same price whether one stood by or not. A smaller disk grows.
  */
 export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): boolean {
@@ -100,6 +102,7 @@ export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): bool
     standby.launchType === spec.launchType &&
     standby.image === spec.image &&
     standby.privateIPOnly === spec.privateIPOnly &&
+    haveSameExtras(standby, spec) &&
     (standby.zone === undefined || zones.includes(standby.zone))
   );
 }
@@ -116,5 +119,7 @@ export function largerDisk(
 /** The same for specs of standby cells that are as good as one another. */
 export function poolKey(spec: StandbySpec): string {
   const { instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes } = spec;
-  return JSON.stringify([instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes]);
+  const { instanceProfile, securityGroups } = spec;
+  const machine = [instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes];
+  return JSON.stringify([...machine, instanceProfile, securityGroups]);
 }

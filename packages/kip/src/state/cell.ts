@@ -44,6 +44,10 @@ export interface MachineSpec {
   readonly image: string;
   readonly rootDiskBytes: number;
   readonly privateIPOnly: boolean;
+  /** Name or ARN of the instance profile, which is what the pod may do at the cloud. */
+  readonly instanceProfile?: string;
+  /** IDs of firewall groups besides those of all cells. */
+  readonly securityGroups?: readonly string[];
   /** US dollars. */
   readonly pricePerHour: number;
   /** Whether it was started before there was a pod for it. */

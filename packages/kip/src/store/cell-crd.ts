@@ -109,9 +109,16 @@ const specRules = [
       "standby",
     ]
       .map((name) => `self.${name} == oldSelf.${name}`)
-      .join(
-        " && ",
-      )} && self.rootDiskBytes >= oldSelf.rootDiskBytes && has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone))`,
+      .join(" && ")} && self.rootDiskBytes >= oldSelf.rootDiskBytes && ${[
+      "zone",
+      "instanceProfile",
+      "securityGroups",
+    ]
+      .map(
+        (name) =>
+          `has(self.${name}) == has(oldSelf.${name}) && (!has(self.${name}) || self.${name} == oldSelf.${name})`,
+      )
+      .join(" && ")})`,
     message:
       "the spec of a cell never changes, except that a standby cell gets its pod once, and perhaps a larger disk",
   },
@@ -178,6 +185,12 @@ export const cellCrd = {
                   rootDiskBytes: integer,
                   launchedDiskBytes: integer,
                   privateIPOnly: { type: "boolean" },
+                  instanceProfile: { ...text, maxLength: 1024 },
+                  securityGroups: {
+                    type: "array",
+                    maxItems: 16,
+                    items: { ...text, maxLength: 255 },
+                  },
                   pricePerHour: { type: "number" },
                   standby: boolean,
                   attempt: integer,

@@ -33,7 +33,7 @@ export async function createCell(
   const { name } = cell.metadata;
   onEvent(state().podRef.uid, "CellCreated", message);
   if (state().history.attempt === 0)
-    for (const sentence of annotationsWithoutEffect(pod))
+    for (const sentence of annotationsWithoutEffect(pod, tools.driver.launchExtras))
       tools.onProblem(state().podRef.uid, "AnnotationIgnored", sentence);
   if (state().cell.object) return undefined;
   throw new ProviderError(

@@ -65,6 +65,7 @@ function start(pod: Pod, change: CellStateParts = {}) {
     onEvent: () => {},
     metrics: new KipMetrics(),
     archive: { save: async () => await saves.shift()?.() },
+    driver: {},
     shortages: { inForce: () => [] },
     chooser: {
       choose: async ({ restartCounts }: CellRequest) => ({ instanceType: "t", restartCounts }),

@@ -150,6 +150,8 @@ function launchRequest(
       : ({ message }: LaunchWait) =>
           context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,
+    instanceProfile: spec.instanceProfile,
+    securityGroups: spec.securityGroups,
     tags: {
       ...labelTags(context.state().pod.resolved?.pod.metadata.labels),
       ...podTags(cell),

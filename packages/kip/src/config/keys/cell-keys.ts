@@ -4,6 +4,7 @@ import {
   cidr,
   dnsLabel,
   flag,
+  instanceProfile,
   instanceType,
   integer,
   mountOptions,
@@ -124,8 +125,9 @@ export const cellKeys = section(
     statusInterval: value(integer(0), {
       replacedBy: "agents report each change at once, nothing is polled",
     }),
-    defaultIAMPermissions: value(text, {
-      replacedBy: "no driver gives cells instance profiles",
+    defaultIAMPermissions: value(instanceProfile, {
+      meaning:
+        "AWS: name or ARN of the [instance profile](aws.md#instance-profiles) of cells, so what their pods may do at AWS, unless a pod names another one; other clouds have none",
     }),
     useCloudParameterStore: value(flag, {
       replacedBy:

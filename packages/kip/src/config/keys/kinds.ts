@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { bytes, isCodedError, parseQuantity } from "@kip/base";
 import { sysctlPatternProblem } from "../../admission/sysctls.ts";
+import { readInstanceProfile } from "../../annotations/launch-extras.ts";
 import { Flaw, type Kind } from "./key.ts";
 
 /** Any text. */
@@ -133,6 +134,12 @@ export function isCidr(range: string): boolean {
 
 /** One address. */
 export const address: Kind<string> = textWhich("an IP address", (text) => isIP(text) !== 0);
+
+/** What a machine may do at AWS. */
+export const instanceProfile: Kind<string> = textWhich(
+  "the name or the ARN of an instance profile",
+  (name) => readInstanceProfile(name) !== undefined,
+);
 
 /** The name of an instance type, or a pattern. AWS' types t1 cannot run cells, as in the original. */
 export const instanceType: Kind<string> = textWhich(

@@ -1,0 +1,82 @@
+import { defined, Secret } from "@kip/base";
+import { CloudError, type RegistryLogIn, type RegistryLogIns } from "@kip/cloud";
+import type { ECRClientConfig } from "@aws-sdk/client-ecr";
+import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import { partitionOf } from "../partition.ts";
+import { readEcrHost, type EcrHost } from "./ecr-host.ts";
+
+/** How ECR is reached. */
+export interface EcrOptions {
+  /** Kip's own: registries of its partition get log-ins, whichever region they are in. */
+  readonly region: string;
+  /** @default the SDK's chain, as for EC2 */
+  readonly credentials?:
+    { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+  /** URL of the ECR API in all regions. @default those of the regions */
+  readonly endpointURL?: string | undefined;
+}
+
+/** The one action of ECR that this driver calls. */
+export const ecrAction = "GetAuthorizationToken";
+
+const requestLimitMs = 20_000;
+const connectionLimitMs = 3000;
+
+/**
+ * Log-ins for private registries of ECR: kip's own identity, for twelve hours. One is good for all registries of a region that this
+ * identity may pull from. Nothing is kept here, as callers keep them. The SDK of ECR is loaded with the first one.
+ */
+export class EcrLogIns implements RegistryLogIns {
+  readonly #options: EcrOptions;
+
+  constructor(options: EcrOptions) {
+    this.#options = options;
+  }
+
+  async registryLogIn(host: string, signal?: AbortSignal): Promise<RegistryLogIn | undefined> {
+    signal?.throwIfAborted();
+    const ecr = readEcrHost(host);
+    if (ecr?.partition !== partitionOf(this.#options.region)) return undefined;
+    const sdk = await import("@aws-sdk/client-ecr");
+    const client = new sdk.ECRClient(this.#config(ecr));
+    const purpose = `log in to registry "${host}"`;
+    try {
+      const command = new sdk.GetAuthorizationTokenCommand({});
+      const answer = await client.send(command, defined({ abortSignal: signal }));
+      const { authorizationToken = "", expiresAt } = answer.authorizationData?.[0] ?? {};
+      const [, username = "", password = ""] =
+        /^([^:]+):(.+)$/s.exec(Buffer.from(authorizationToken, "base64").toString()) ?? [];
+      if (password === "")
+        throw new CloudError("CLOUD_UNKNOWN", `Cannot ${purpose}: the answer has no token`);
+      return defined({
+        username,
+        password: new Secret(password),
+        expiresAt: expiresAt?.toISOString(),
+      });
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (CloudError.is(cause)) throw cause;
+      throw cloudErrorOf(cause, { purpose, service: "ecr", action: ecrAction });
+    } finally {
+      client.destroy();
+    }
+  }
+
+  #config({ region, isFips, isDualStack }: EcrHost): ECRClientConfig {
+    const { credentials, endpointURL } = this.#options;
+    return defined({
+      region,
+      credentials,
+      endpoint: endpointURL,
+      ...(endpointURL === undefined && {
+        useFipsEndpoint: isFips,
+        useDualstackEndpoint: isDualStack,
+      }),
+      requestHandler: {
+        requestTimeout: requestLimitMs,
+        throwOnRequestTimeout: true,
+        connectionTimeout: connectionLimitMs,
+      },
+    });
+  }
+}

@@ -1,0 +1,180 @@
+// What pods ask of AWS besides a machine, by the real SDK against moto: profiles, groups, tenancy, prices, registries.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { buffer } from "node:stream/consumers";
+import { after, it } from "node:test";
+import { portOf } from "@kip/base";
+import { givesRegistryLogIns, type LaunchRequest } from "@kip/cloud";
+import { iamPolicy } from "../src/policy/index.ts";
+import { whyNoMoto } from "./support/moto-server.ts";
+import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
+import { itemsOf, parseXml, textOf, type XmlElement } from "./support/xml.ts";
+
+const skip = await whyNoMoto();
+if (skip === undefined) await describePodOptions();
+else it("EC2: what pods ask for", { skip }, () => {});
+
+async function describePodOptions(): Promise<void> {
+  const ec2 = await openTestEc2();
+  after(() => ec2[Symbol.asyncDispose]());
+  const request = (token: string, more: Partial<LaunchRequest>): LaunchRequest => ({
+    token,
+    name: token,
+    instanceType: "m5.large",
+    launchType: "on-demand",
+    image: ec2.image,
+    rootDiskBytes: 2 ** 30,
+    userData: Buffer.alloc(0),
+    privateIpOnly: true,
+    tags: {},
+    ...more,
+  });
+
+  it("EC2: gives an instance its profile, its groups and hardware of its own by the launch", async () => {
+    await using driver = await ec2.open({ extraSecurityGroups: [await createGroup(ec2, "all")] });
+    const arn = await createProfile(ec2, "web");
+    const group = await createGroup(ec2, "web");
+    for (const instanceProfile of ["web", arn]) {
+      const { id, launchType } = await driver.launch(
+        request(`web-${instanceProfile.length}`, {
+          instanceProfile,
+          securityGroups: [group],
+          launchType: "dedicated",
+        }),
+      );
+      const item = await described(ec2, id);
+      assert.equal(textOf(child(item, "iamInstanceProfile"), "arn"), arn);
+      const [nic] = itemsOf(item, "networkInterfaceSet");
+      const groups = itemsOf(nic, "groupSet").map((each) => textOf(each, "groupName"));
+      assert.deepEqual(groups.sort(), ["all", "kip-tests-cellsecuritygroup", "web"]);
+      assert.equal(launchType, "dedicated");
+    }
+    const plain = await driver.launch(request("plain", {}));
+    const item = await described(ec2, plain.id);
+    assert.equal(textOf(child(item, "iamInstanceProfile"), "arn"), "");
+    assert.equal(plain.launchType, "on-demand");
+  });
+
+  it("EC2: starts in a region that only the price file has", async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), "kip-aws-prices-"));
+    after(() => rm(folder, { recursive: true }));
+    const priceFile = path.join(folder, "prices.json");
+    await writeFile(priceFile, JSON.stringify({ "ap-east-2": { "m5.large": { price: 0.5 } } }));
+    await using driver = await ec2.open({ region: "ap-east-2", priceFile });
+    const [offer, ...others] = await driver.instanceTypes();
+    assert.deepEqual(offer?.pricePerHour, { "on-demand": 0.5, dedicated: 0.5 });
+    assert.deepEqual([driver.region, others], ["ap-east-2", []]);
+    assert.equal((await driver.launch(request("far", {}))).instanceType, "m5.large");
+  });
+
+  it("ECR: gives log-ins for its registries alone, by an action that the policy has", async () => {
+    await using registry = await recordTargets(ec2.motoURL);
+    await using driver = await ec2.open({ registryEndpointURL: registry.url });
+    assert.ok(givesRegistryLogIns(driver));
+    const host = "123456789012.dkr.ecr.eu-west-1.amazonaws.com";
+    const logIn = await driver.registryLogIn(host);
+    assert.equal(logIn?.username, "AWS");
+    assert.match(logIn?.password.reveal() ?? "", /auth-token$/);
+    assert.ok(Number.isFinite(Date.parse(logIn?.expiresAt ?? "")));
+    assert.match(registry.calls[0]?.authorization ?? "", /\/eu-west-1\/ecr\//);
+    for (const other of ["docker.io", "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn"])
+      assert.equal(await driver.registryLogIn(other), undefined);
+    const allowed = iamPolicy().Statement.flatMap(({ Action }) => Action);
+    assert.equal(registry.calls.length, 1);
+    for (const { action } of registry.calls) assert.ok(allowed.includes(`ecr:${action}`), action);
+    registry.refusal = { status: 400, code: "AccessDeniedException" };
+    await assert.rejects(driver.registryLogIn(host), {
+      code: "CLOUD_AUTH",
+      remedy: /ecr:GetAuthorizationToken/,
+    });
+  });
+}
+
+function child(parent: XmlElement | undefined, name: string): XmlElement | undefined {
+  return parent?.children.find((each) => each.name === name);
+}
+
+async function described({ proxy }: TestEc2, id: string): Promise<XmlElement | undefined> {
+  const { body } = await proxy.ask("DescribeInstances", { "InstanceId.1": id });
+  return itemsOf(itemsOf(parseXml(body), "reservationSet")[0], "instancesSet")[0];
+}
+
+async function createGroup({ proxy, subnetId }: TestEc2, name: string): Promise<string> {
+  const { body } = await proxy.ask("DescribeSubnets", { "SubnetId.1": subnetId });
+  const vpc = textOf(itemsOf(parseXml(body), "subnetSet")[0], "vpcId");
+  const made = await proxy.ask("CreateSecurityGroup", {
+    GroupName: name,
+    GroupDescription: name,
+    VpcId: vpc,
+  });
+  return textOf(parseXml(made.body), "groupId");
+}
+
+/** @returns its ARN */
+async function createProfile({ motoURL }: TestEc2, name: string): Promise<string> {
+  const answer = await fetch(motoURL, {
+    method: "POST",
+    headers: {
+      authorization:
+        "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0",
+      "content-type": "application/x-www-form-urlencoded",
+    },
+    body: new URLSearchParams({
+      Action: "CreateInstanceProfile",
+      Version: "2010-05-08",
+      InstanceProfileName: name,
+    }).toString(),
+  });
+  const result = child(parseXml(await answer.text()), "CreateInstanceProfileResult");
+  return textOf(child(result, "InstanceProfile"), "Arn");
+}
+
+interface RecordedTargets extends AsyncDisposable {
+  readonly url: string;
+  readonly calls: { readonly action: string; readonly authorization: string }[];
+  /** Answered from then on. */
+  refusal: { readonly status: number; readonly code: string } | undefined;
+}
+
+/** Passes calls of a JSON API on, and notes their actions. */
+async function recordTargets(to: string): Promise<RecordedTargets> {
+  const server = createServer((request, response) => {
+    void (async () => {
+      const { authorization = "", "x-amz-target": target = "" } = request.headers;
+      const body = await buffer(request);
+      recorded.calls.push({ action: String(target).replace(/^.*\./, ""), authorization });
+      if (recorded.refusal) {
+        response.writeHead(recorded.refusal.status, {
+          "content-type": "application/x-amz-json-1.1",
+        });
+        response.end(JSON.stringify({ __type: recorded.refusal.code, message: "refused" }));
+        return;
+      }
+      const headers = {
+        authorization,
+        "x-amz-target": String(target),
+        "content-type": "application/x-amz-json-1.1",
+      };
+      const answer = await fetch(to, { method: "POST", headers, body });
+      response.writeHead(answer.status, { "content-type": "application/x-amz-json-1.1" });
+      response.end(await answer.text());
+    })();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const recorded: RecordedTargets = {
+    url: `http://127.0.0.1:${portOf(server)}`,
+    calls: [],
+    refusal: undefined,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await Promise.resolve();
+    },
+  };
+  return recorded;
+}

@@ -1,0 +1,24 @@
+/** EC2 has at most 16 groups for an interface, and kip's own is one of them. */
+export const mostSecurityGroups = 15;
+
+/** IDs of firewall groups, each once; undefined if it is something else. */
+export function readSecurityGroups(text: string): readonly string[] | undefined {
+  if (text.length > 4096) return undefined;
+  const ids = text
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
+  const all = [...new Set(ids)];
+  return all.length <= mostSecurityGroups && all.every((id) => /^[\w.-]{1,255}$/.test(id))
+    ? all
+    : undefined;
+}
+
+/** The name or the ARN of an instance profile, by which of the two the original also tells them apart; undefined if it is neither. */
+export function readInstanceProfile(text: string): string | undefined {
+  if (text.length > 1024) return undefined;
+  const pattern = text.includes(":")
+    ? /^arn:[a-z-]+:iam::\d{12}:instance-profile\/[\x21-\x7e]+$/
+    : /^[\w+=,.@-]{1,128}$/;
+  return pattern.test(text) ? text : undefined;
+}

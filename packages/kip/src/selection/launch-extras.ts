@@ -1,0 +1,31 @@
+import { isDeepStrictEqual } from "node:util";
+import { defined } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
+import type { CellConstraints } from "../annotations/read-annotations.ts";
+import type { MachineSpec } from "../state/cell.ts";
+import type { CellDefaults } from "./cell-chooser.ts";
+
+type Extras = Pick<MachineSpec, "instanceProfile" | "securityGroups">;
+
+/** What a machine has besides, of what its cloud can give: what the pod asks for, else the default. */
+export function launchExtras(
+  asked: Partial<Pick<CellConstraints, "instanceProfile" | "securityGroups">>,
+  defaults: Pick<CellDefaults, "instanceProfile">,
+  { launchExtras: has = [] }: CloudDriver,
+): Extras {
+  const { securityGroups = [], instanceProfile = defaults.instanceProfile } = asked;
+  return defined({
+    instanceProfile: has.includes("instanceProfile") ? instanceProfile : undefined,
+    securityGroups:
+      has.includes("securityGroups") && securityGroups.length > 0 ? securityGroups : undefined,
+  });
+}
+
+/** Whether two machines may do the same at the cloud, and have the same firewall. */
+export function haveSameExtras(a: Extras, b: Extras): boolean {
+  return a.instanceProfile === b.instanceProfile && isDeepStrictEqual(groupsOf(a), groupsOf(b));
+}
+
+function groupsOf({ securityGroups = [] }: Extras): readonly string[] {
+  return [...securityGroups].sort();
+}
