@@ -14,6 +14,8 @@ export interface TestEc2 extends AsyncDisposable {
   readonly endpointURL: string;
   /** moto itself, also its other services. */
   readonly motoURL: string;
+  /** How many instances of a launch's token there are in moto that have not ended. */
+  countOf(token: string): Promise<number>;
   open(changes?: Partial<AwsCloudOptions>): Promise<CloudDriver>;
 }
 
@@ -40,6 +42,17 @@ export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<Test
     subnetId,
     endpointURL,
     motoURL: moto.url,
+    countOf: async (token) => {
+      const { body } = await proxy.ask("DescribeInstances", {
+        "Filter.1.Name": "tag:Node",
+        "Filter.1.Value.1": token,
+        "Filter.2.Name": "instance-state-name",
+        "Filter.2.Value.1": "pending",
+        "Filter.2.Value.2": "running",
+      });
+      const reservations = itemsOf(parseXml(body), "reservationSet");
+      return reservations.flatMap((each) => itemsOf(each, "instancesSet")).length;
+    },
     open: async (changes) =>
       await openAwsCloud({
         sourceDestCheck: false, // all calls are made

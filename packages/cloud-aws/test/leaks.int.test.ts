@@ -1,0 +1,147 @@
+// Many lives of instances while EC2 fails at random: nothing of ours may be left. KIP_E2E_ALL=1: 500 of them.
+import assert from "node:assert/strict";
+import { after, it } from "node:test";
+import { isCodedError } from "@kip/base";
+import { CloudError, type CloudDriver, type Instance, type LaunchRequest } from "@kip/cloud";
+import { seededRandom } from "@kip/cloud/simulated";
+import type { Ec2Fault } from "./support/ec2-faults.ts";
+import { whyNoMoto } from "./support/moto-server.ts";
+import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
+import { itemsOf, parseXml, textOf } from "./support/xml.ts";
+
+const isWhole = process.env["KIP_E2E_ALL"] === "1";
+const lives = isWhole ? 500 : 24;
+const atOnce = 8;
+const seed = Number(process.env["KIP_FAULT_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+const title = `EC2: leaves nothing after ${lives} launches and ends with faults (KIP_FAULT_SEED=${seed})`;
+
+it(
+  title,
+  { skip: (await whyNoMoto()) ?? false, timeout: isWhole ? 3_600_000 : 300_000 },
+  async () => {
+    const ec2 = await openTestEc2({ pendingMs: 40, stopMs: 60, lagMs: 150 });
+    after(() => ec2[Symbol.asyncDispose]());
+    const random = seededRandom(seed); // which call gets which also depends on their order
+    const { faults } = ec2.proxy;
+    faults.random = (action) => faultOf(action, random());
+    // As kip, which is killed now and then: what it left is found by its tag.
+    const drivers = [await ec2.open({ attempts: 2 }), await ec2.open({ attempts: 2 })] as const;
+    after(() => Promise.all(drivers.map((driver) => driver[Symbol.asyncDispose]())));
+    const counts = { launched: 0, refused: 0, abandoned: 0 };
+    const left = Array.from({ length: lives }, (_each, index) => index);
+    const work = async (): Promise<void> => {
+      for (let index = left.shift(); index !== undefined; index = left.shift()) {
+        const request = requestOf(ec2, `life-${index}`);
+        if (random() < 0.1) {
+          // Killed right after it has asked: the next process never hears of the answer.
+          await drivers[0].launch(request).catch(expectCloudError);
+          counts.abandoned += 1;
+          continue;
+        }
+        const instance = await launched(drivers, request);
+        if (instance === undefined) counts.refused += 1;
+        else {
+          counts.launched += 1;
+          await ended(drivers[index % 2 === 0 ? 0 : 1], instance.id, random() < 0.5);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, work));
+    assert.equal(counts.launched + counts.refused + counts.abandoned, lives);
+    assert.ok(counts.launched > lives / 2, JSON.stringify(counts));
+
+    // A kip that starts now ends what no Cell stands for. Only what was abandoned may be there.
+    await using next = await ec2.open({ attempts: 2 });
+    const orphans = await untilDone(() => next.list());
+    assert.ok(orphans.length <= counts.abandoned, `${orphans.length} instances were left`);
+    for (const { id } of orphans) await ended(next, id, false);
+    faults.clear();
+    assert.deepEqual(await remains(ec2), []);
+  },
+);
+
+/** A share of all calls fails, in the ways of EC2. */
+function faultOf(action: string, roll: number): Ec2Fault | undefined {
+  if (roll < 0.08) return { code: "lost" };
+  if (roll < 0.14) return { code: "RequestLimitExceeded", status: 503 };
+  if (roll < 0.18) return { code: "InternalError", status: 500 };
+  if (action === "RunInstances" && roll < 0.24) return { code: "InsufficientInstanceCapacity" };
+  if (action === "RunInstances" && roll < 0.27) return { code: "VcpuLimitExceeded" };
+  return undefined;
+}
+
+/** Repeats a launch as kip does, by either of two processes; undefined: the cloud has refused it. */
+async function launched(
+  drivers: readonly [CloudDriver, CloudDriver],
+  request: LaunchRequest,
+): Promise<Instance | undefined> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await drivers[attempt % 2 === 0 ? 0 : 1].launch(request);
+    } catch (error) {
+      if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return undefined;
+      if (!isCodedError(error) || !error.retryable) throw error;
+    }
+  }
+}
+
+async function ended(driver: CloudDriver, id: string, waits: boolean): Promise<void> {
+  if (waits) await untilDone(() => driver.waitForRunning(id));
+  await untilDone(() => driver.terminate(id));
+  await untilDone(() => driver.waitForTerminated(id));
+}
+
+/** Repeats what failed and may be repeated. */
+async function untilDone<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isCodedError(error) || !error.retryable) throw error;
+    }
+  }
+}
+
+function expectCloudError(error: unknown): void {
+  if (!CloudError.is(error)) throw error;
+}
+
+/** What in moto has our tag and would cost money. */
+async function remains({ proxy }: TestEc2): Promise<readonly string[]> {
+  const ours = { "Filter.1.Name": "tag:KipControllerID", "Filter.1.Value.1": "tests" };
+  const ask = async (action: string, more: Readonly<Record<string, string>> = {}) =>
+    parseXml((await proxy.ask(action, { ...ours, ...more })).body);
+  const living = await ask("DescribeInstances", {
+    "Filter.2.Name": "instance-state-name",
+    ...Object.fromEntries(
+      ["pending", "running", "shutting-down", "stopping", "stopped"].map((state, index) => [
+        `Filter.2.Value.${index + 1}`,
+        state,
+      ]),
+    ),
+  });
+  const instances = itemsOf(living, "reservationSet").flatMap((each) =>
+    itemsOf(each, "instancesSet").map((item) => textOf(item, "instanceId")),
+  );
+  const volumes = itemsOf(await ask("DescribeVolumes"), "volumeSet");
+  const interfaces = itemsOf(await ask("DescribeNetworkInterfaces"), "networkInterfaceSet");
+  return [
+    ...instances,
+    ...volumes.map((each) => textOf(each, "volumeId")),
+    ...interfaces.map((each) => textOf(each, "networkInterfaceId")),
+  ];
+}
+
+function requestOf(ec2: TestEc2, token: string): LaunchRequest {
+  return {
+    token,
+    name: token,
+    instanceType: "m5.large",
+    launchType: token.endsWith("7") ? "spot" : "on-demand",
+    image: ec2.image,
+    rootDiskBytes: 2 ** 30,
+    userData: Buffer.alloc(0),
+    privateIpOnly: true,
+    tags: {},
+  };
+}
