@@ -44,7 +44,8 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
 
   async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
     const purpose = `wait for instance "${instanceId}"`;
-    let wasPending = false;
+    const isOpen = this.#parts.instances.wasPending(instanceId);
+    let wasPending = isOpen;
     const seen = await this.#parts.watch.until(
       instanceId,
       (now) => {
@@ -54,7 +55,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
         else throw new CloudError("CLOUD_NOT_FOUND", `Cannot ${purpose}: it is gone`);
         return undefined;
       },
-      signal,
+      { signal, isOpen },
     );
     if (seen.sourceDestCheck && !this.#parts.sourceDestCheck)
       await this.#parts.ec2.call(
@@ -72,7 +73,9 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
       instances.expectEnd(instanceId);
       return undefined;
     };
-    await watch.until(instanceId, isGone, signal);
+    // An instance takes half a minute and more to end, and costs nothing meanwhile.
+    const isOpen = instances.isEnding(instanceId);
+    await watch.until(instanceId, isGone, { signal, isOpen, isPatient: true });
   }
 
   async terminate(instanceId: string): Promise<void> {

@@ -114,7 +114,7 @@ export function assemble(
   const { pollMs, endsMs, batchMs, consistencyMs } = { ...defaultTimes, ...options.times };
   const closed = new AbortController();
   const { signal } = closed;
-  const images = new Images(ec2);
+  const images = new Images(ec2, clock);
   const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const securityGroups = new SecurityGroups({

@@ -23,10 +23,10 @@ it(
     after(() => ec2[Symbol.asyncDispose]());
     const random = seededRandom(seed); // which call gets which also depends on their order
     const { faults } = ec2.proxy;
-    faults.random = (action) => faultOf(action, random());
     // As kip, which is killed now and then: what it left is found by its tag.
     const drivers = [await ec2.open({ attempts: 2 }), await ec2.open({ attempts: 2 })] as const;
     after(() => Promise.all(drivers.map((driver) => driver[Symbol.asyncDispose]())));
+    faults.random = (action) => faultOf(action, random());
     const counts = { launched: 0, refused: 0, abandoned: 0 };
     const left = Array.from({ length: lives }, (_each, index) => index);
     const work = async (): Promise<void> => {
@@ -51,7 +51,7 @@ it(
     assert.ok(counts.launched > lives / 2, JSON.stringify(counts));
 
     // A kip that starts now ends what no Cell stands for. Only what was abandoned may be there.
-    await using next = await ec2.open({ attempts: 2 });
+    await using next = await untilDone(() => ec2.open({ attempts: 2 }));
     const orphans = await untilDone(() => next.list());
     assert.ok(orphans.length <= counts.abandoned, `${orphans.length} instances were left`);
     for (const { id } of orphans) await ended(next, id, false);

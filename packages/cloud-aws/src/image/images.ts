@@ -1,4 +1,5 @@
 import type { DescribeImagesCommandInput, Filter, Image } from "@aws-sdk/client-ec2";
+import type { Clock } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
@@ -12,24 +13,43 @@ export interface ImageFacts {
 
 /** Keys of `cells.bootImageSpec`. */
 const specKeys: readonly string[] = ["imageIDs", "owners", "executableUsers", "filters", "name"];
+/** The newest image of a specification counts for so long, so pods that start together share a look-up; milliseconds. */
+const resolvedMs = 10_000;
 /** Facts of an image never change; more of them than clusters use at a time. */
 const mostKept = 100;
 
 /** Images that cells boot. */
 export class Images {
   readonly #ec2: Ec2;
+  readonly #clock: Clock;
   readonly #facts = new Map<string, ImageFacts>();
+  readonly #resolved = new Map<string, { readonly id: Promise<string>; readonly until: number }>();
 
-  constructor(ec2: Ec2) {
+  constructor(ec2: Ec2, clock: Clock) {
     this.#ec2 = ec2;
+    this.#clock = clock;
   }
 
   /**
-   * The newest image that matches; without any key the newest of the account's own images named `kip-cell-*`.
+   * The newest image that matched at most 10 s ago; without any key the newest of the account's own images named `kip-cell-*`.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
    */
   async resolve(spec: Readonly<Record<string, string>>): Promise<string> {
+    const key = JSON.stringify(spec);
+    const now = this.#clock.monotonic();
+    const known = this.#resolved.get(key);
+    if (known && now < known.until) return await known.id;
+    if (this.#resolved.size >= mostKept) this.#resolved.clear();
+    const id = this.#newest(spec).catch((error: unknown) => {
+      this.#resolved.delete(key); // looked for again by the next pod
+      throw error;
+    });
+    this.#resolved.set(key, { id, until: now + resolvedMs });
+    return await id;
+  }
+
+  async #newest(spec: Readonly<Record<string, string>>): Promise<string> {
     const images = await this.#describe(imageQuery(spec));
     const [newest] = images
       .filter(({ State }) => State === "available")

@@ -90,6 +90,16 @@ export class Instances {
     );
   }
 
+  /** Whether it was pending when this process saw it last; asks nothing. */
+  wasPending(id: string): boolean {
+    return this.#alive.get(id)?.seen.instance.state === "pending";
+  }
+
+  /** Whether this process has asked for its end, or waits for it, and has not seen it yet; asks nothing. */
+  isEnding(id: string): boolean {
+    return this.#alive.get(id)?.isEndExpected === true;
+  }
+
   /** Takes the answer to a launch. */
   launched(seen: SeenInstance): void {
     const missingSince = this.#options.clock.monotonic();

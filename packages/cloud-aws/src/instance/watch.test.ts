@@ -62,6 +62,17 @@ describe("InstanceWatch", () => {
     }
   });
 
+  it("reports an end that no caller asked for, also to a caller who waits for it from then on", async () => {
+    const { cloud, clock, now, ended, outcome } = watched();
+    await clock.advance(16_000);
+    Object.assign(now, { state: "terminated", reason: spotLoss });
+    assert.equal((await outcome(cloud.waitForTerminated("i-1"))).status, "fulfilled");
+    assert.deepEqual(
+      ended.map(({ stateReason }) => stateReason),
+      [spotLoss],
+    );
+  });
+
   it("goes on waiting when one answer lacks an instance that an earlier one had", async () => {
     const { cloud, clock, now, ended, outcome } = watched();
     now.state = "pending";

@@ -15,8 +15,23 @@ export interface InstanceWatchOptions {
   readonly signal: AbortSignal;
 }
 
-/** Sees an answer on an instance; true: it waits no longer. */
-type Waiter = (seen: SeenInstance | undefined) => boolean;
+/** What {@link InstanceWatch.until} is asked for besides. */
+export interface UntilOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What is known of the instance leaves it open: the first look can wait for the next round. @default false */
+  readonly isOpen?: boolean | undefined;
+  /** Nothing hurries: every fifth look will do, or one that others cause. @default false */
+  readonly isPatient?: boolean | undefined;
+}
+
+interface Waiter {
+  /** Sees an answer on an instance; true: it waits no longer. */
+  readonly see: (seen: SeenInstance | undefined) => boolean;
+  readonly isPatient: boolean;
+}
+
+/** In how many looks those that have patience are looked at once, if no other caller waits. */
+const patience = 5;
 
 /**
  * Asks EC2 for all that wait: EC2 reports nothing by itself, so one loop looks at all instances that are waited for by one
@@ -37,19 +52,21 @@ export class InstanceWatch {
   }
 
   /**
-   * Resolves with what `judge` makes of the instance, once it is not undefined. It is asked at once, and again with each look.
+   * Resolves with what `judge` makes of the instance, once it is not undefined. It is asked at once, unless `isOpen`, and again
+   * with each look.
    *
    * @throws what `judge` throws, or the signal's reason
    */
   async until<T>(
     id: string,
     judge: (seen: SeenInstance | undefined) => T | undefined,
-    signal?: AbortSignal,
+    { signal, isOpen = false, isPatient = false }: UntilOptions = {},
   ): Promise<T> {
+    const { instances } = this.#options;
     signal?.throwIfAborted();
     this.#options.signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const waiter: Waiter = (seen) => {
+    const see = (seen: SeenInstance | undefined): boolean => {
       try {
         const result = judge(seen);
         if (result === undefined) return false;
@@ -59,8 +76,8 @@ export class InstanceWatch {
       }
       return true;
     };
-    const first = await untilAborted(this.#options.instances.get(id), signal);
-    if (!waiter(first)) this.#add(id, waiter);
+    const waiter: Waiter = { see, isPatient };
+    if (isOpen || !see(await untilAborted(instances.get(id), signal))) this.#add(id, waiter);
     try {
       return await untilAborted(promise, this.#until(signal));
     } finally {
@@ -100,14 +117,16 @@ export class InstanceWatch {
     if (this.#isPolling) return;
     this.#isPolling = true;
     const { instances, clock, logger, pollMs, signal } = this.#options;
-    while (this.#waiters.size > 0 && (await pause(pollMs, clock, signal))) {
+    for (let turn = 1; this.#waiters.size > 0; turn++) {
+      if (!(await pause(pollMs, clock, signal))) break;
+      if (turn % patience !== 0 && this.#areAllPatient()) continue;
       try {
         // One call: the look-ups of a moment are one batch.
         await Promise.all(
           [...this.#waiters.keys()].map(async (id) => {
             const seen = await instances.get(id);
             for (const waiter of this.#waiters.get(id) ?? [])
-              if (waiter(seen)) this.#remove(id, waiter);
+              if (waiter.see(seen)) this.#remove(id, waiter);
           }),
         );
       } catch (err) {
@@ -115,6 +134,10 @@ export class InstanceWatch {
       }
     }
     this.#isPolling = false;
+  }
+
+  #areAllPatient(): boolean {
+    return [...this.#waiters.values()].every((all) => [...all].every(({ isPatient }) => isPatient));
   }
 
   async #look(): Promise<void> {
