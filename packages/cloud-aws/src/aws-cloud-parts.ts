@@ -3,6 +3,7 @@ import type { Ec2 } from "./ec2/ec2-calls.ts";
 import type { Images } from "./image/images.ts";
 import type { Instances } from "./instance/instances.ts";
 import type { Launcher } from "./instance/launcher.ts";
+import type { Tagger } from "./instance/tagger.ts";
 import type { Terminator } from "./instance/terminator.ts";
 import type { InstanceWatch } from "./instance/watch.ts";
 import type { Place } from "./network/place.ts";
@@ -20,6 +21,7 @@ export interface AwsCloudParts {
   readonly instances: Instances;
   readonly launcher: Launcher;
   readonly terminator: Terminator;
+  readonly tagger: Tagger;
   readonly watch: InstanceWatch;
   readonly registries: EcrLogIns;
   readonly store: VolumeStore;

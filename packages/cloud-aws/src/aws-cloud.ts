@@ -86,6 +86,10 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     await growRootDisk(this.#parts, instanceId, sizeBytes);
   }
 
+  async setTags(instanceId: string, tags: Readonly<Record<string, string>>): Promise<void> {
+    await this.#parts.tagger.setTags(instanceId, tags);
+  }
+
   async describe(instanceId: string): Promise<Instance | undefined> {
     return await this.#parts.instances.describe(instanceId);
   }

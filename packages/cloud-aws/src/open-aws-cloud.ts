@@ -7,6 +7,7 @@ import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
 import { Images } from "./image/images.ts";
 import { Instances } from "./instance/instances.ts";
 import { Launcher } from "./instance/launcher.ts";
+import { Tagger } from "./instance/tagger.ts";
 import { Terminator } from "./instance/terminator.ts";
 import { InstanceWatch } from "./instance/watch.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
@@ -150,6 +151,7 @@ export function assemble(
       consistencyMs,
     }),
     terminator: new Terminator({ ec2, instances, clock, batchMs }),
+    tagger: new Tagger({ ec2, instances, clock, batchMs }),
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: place.zone, store, instances, clock }),
     sourceDestCheck: options.sourceDestCheck ?? true,

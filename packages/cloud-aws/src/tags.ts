@@ -50,8 +50,13 @@ export function toTags(
     { Key: ownTags.owner, Value: owner },
     { Key: ownTags.nametag, Value: nametag },
     { Key: ownTags.cell, Value: cell },
-    ...Object.entries(tags).map(([key, value]) => ({ Key: escaped(key), Value: value })),
+    ...callerTags(tags),
   ];
+}
+
+/** The caller's tags, as EC2 has them. @throws as {@link toTags} */
+export function callerTags(tags: Readonly<Record<string, string>>): Tag[] {
+  return Object.entries(tags).map(([key, value]) => ({ Key: escaped(key), Value: value }));
 }
 
 /** What tags of this driver say; undefined for what another program made. */

@@ -1,4 +1,5 @@
 import {
+  checkInstanceTags,
   CloudError,
   type Instance,
   type InstanceTypeOffer,
@@ -133,6 +134,14 @@ export class QemuCloud implements LocalCloud {
     await this.#parts.machines.withRunning(instanceId, async (record) => {
       if (!record) throw machineNotFound("grow the root disk of", instanceId);
       await growRootDisk(this.#parts, record, sizeBytes);
+    });
+  }
+
+  async setTags(instanceId: string, tags: Readonly<Record<string, string>>): Promise<void> {
+    checkInstanceTags(tags);
+    await this.#parts.machines.withRunning(instanceId, async (record) => {
+      if (!record) throw machineNotFound("tag", instanceId);
+      await this.#parts.store.update({ ...record, tags: { ...tags } });
     });
   }
 

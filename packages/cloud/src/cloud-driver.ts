@@ -248,6 +248,14 @@ export interface CloudDriver extends AsyncDisposable {
    * only now and then
    */
   growRootDisk(instanceId: string, sizeBytes: number): Promise<void>;
+  /**
+   * Gives an instance these tags in place of those that it was launched with or got since; the driver's own stay. Resolves when
+   * the cloud has them, which lists may show later; safe to repeat.
+   *
+   * @throws {CloudError} `CLOUD_NOT_FOUND` if the instance does not exist, is another owner's or has ended;
+   * `CLOUD_INVALID_REQUEST` for tags that a launch could not have
+   */
+  setTags(instanceId: string, tags: Readonly<Record<string, string>>): Promise<void>;
   /** The instance, or undefined if it does not exist or is terminated. */
   describe(instanceId: string): Promise<Instance | undefined>;
   /** Every instance of this owner that is not terminated. */

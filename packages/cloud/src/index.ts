@@ -27,6 +27,7 @@ export {
   type CloudErrorOptions,
 } from "./errors.ts";
 export {
+  checkInstanceTags,
   checkLaunchRequest,
   checkRootDiskSize,
   checkVolumeRequest,

@@ -27,6 +27,15 @@ export function checkLaunchRequest(request: LaunchRequest): void {
 }
 
 /**
+ * Refuses tags that some cloud could not take.
+ *
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`
+ */
+export function checkInstanceTags(tags: Readonly<Record<string, string>>): void {
+  checkTags("tag an instance", tags);
+}
+
+/**
  * Refuses a volume that no cloud could make.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`

@@ -7,6 +7,7 @@ export const cloudOperations = [
   "waitForTerminated",
   "terminate",
   "growRootDisk",
+  "setTags",
   "describe",
   "list",
   "consoleOutput",

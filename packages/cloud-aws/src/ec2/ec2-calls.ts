@@ -11,7 +11,9 @@ export interface Ec2Calls {
     sdk.AuthorizeSecurityGroupIngressCommandOutput,
   ];
   CreateSecurityGroup: [sdk.CreateSecurityGroupCommandInput, sdk.CreateSecurityGroupCommandOutput];
+  CreateTags: [sdk.CreateTagsCommandInput, sdk.CreateTagsCommandOutput];
   CreateVolume: [sdk.CreateVolumeCommandInput, sdk.CreateVolumeCommandOutput];
+  DeleteTags: [sdk.DeleteTagsCommandInput, sdk.DeleteTagsCommandOutput];
   DeleteVolume: [sdk.DeleteVolumeCommandInput, sdk.DeleteVolumeCommandOutput];
   DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
   DescribeImages: [sdk.DescribeImagesCommandInput, sdk.DescribeImagesCommandOutput];

@@ -10,6 +10,8 @@ export interface SeenInstance {
   readonly sourceDestCheck: boolean;
   readonly zone: string;
   readonly rootVolume: string | undefined;
+  /** IDs of its network interfaces. */
+  readonly interfaces: readonly string[];
   /** Device names in use, `/dev/…`. */
   readonly devices: readonly string[];
   /** `Client.…` or `Server.…`, empty while it runs. */
@@ -53,6 +55,7 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     sourceDestCheck: answer.SourceDestCheck ?? true,
     zone: answer.Placement?.AvailabilityZone ?? "",
     ...disksOf(answer),
+    interfaces: (answer.NetworkInterfaces ?? []).flatMap((each) => each.NetworkInterfaceId ?? []),
     reasonCode: answer.StateReason?.Code ?? "",
     reason,
   };

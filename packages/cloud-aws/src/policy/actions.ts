@@ -6,6 +6,8 @@ export type ActionScope =
   | "reads"
   /** Only resources that carry this installation's owner tag. */
   | "ours"
+  /** Changes tags of such resources, but none that the driver knows them by. */
+  | "tags"
   /** Makes something that carries the tag. */
   | "launch"
   | "makes volumes"
@@ -19,7 +21,9 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   AttachVolume: "ours",
   AuthorizeSecurityGroupIngress: "ours",
   CreateSecurityGroup: "makes groups",
+  CreateTags: "tags",
   CreateVolume: "makes volumes",
+  DeleteTags: "tags",
   DeleteVolume: "ours",
   DescribeDhcpOptions: "reads",
   DescribeImages: "reads",

@@ -15,7 +15,7 @@ describe("iamPolicy()", () => {
       const isRead = Action.every((name) => /^(ec2:Describe|ecr:(Get|BatchGet))/.test(name));
       const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
       if (!isRead && !isFrom) assert.ok(Condition, Sid);
-      if (["ChangeOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
+      if (["ChangeOurs", "TagOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
         assert.match(JSON.stringify(Condition), /KipControllerID":"me"/);
     }
   });

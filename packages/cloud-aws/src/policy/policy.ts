@@ -62,6 +62,17 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
         Resource: ["instance/*", "volume/*", "security-group/*"].map(arn),
         Condition: { StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner } },
       },
+      {
+        Sid: "TagOurs",
+        Effect: "Allow",
+        Action: actionsOf("tags"),
+        Resource: ["instance/*", "volume/*", "network-interface/*"].map(arn),
+        Condition: {
+          StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner },
+          // Nothing changes hands.
+          "ForAllValues:StringNotEquals": { "aws:TagKeys": [ownTags.owner, ownTags.token] },
+        },
+      },
       ...makingStatements(owner, arn, options),
       ...passStatements(options),
       ...registryStatements(options),

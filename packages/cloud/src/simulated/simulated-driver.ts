@@ -10,7 +10,7 @@ import type {
   VolumeRequest,
 } from "../cloud-driver.ts";
 import { CloudError } from "../errors.ts";
-import { checkLaunchRequest, checkRootDiskSize } from "../limits.ts";
+import { checkInstanceTags, checkLaunchRequest, checkRootDiskSize } from "../limits.ts";
 import type { ResolvedSimulatedCloudOptions } from "./simulated-cloud-options.ts";
 import type { SimulatedMachines } from "./simulated-machines.ts";
 import type { SimulatedVolumes } from "./simulated-volumes.ts";
@@ -107,6 +107,15 @@ export class SimulatedDriver implements CloudDriver {
     if (machines.current(owner, instanceId)?.state !== "running")
       throw notFound(`Cannot grow the root disk of instance "${instanceId}": it does not run`);
     machines.growRootDisk(instanceId, sizeBytes);
+  }
+
+  async setTags(instanceId: string, tags: Readonly<Record<string, string>>): Promise<void> {
+    const { owner, machines, arrive } = this.#context;
+    await arrive("setTags");
+    checkInstanceTags(tags);
+    if (!machines.current(owner, instanceId))
+      throw notFound(`Cannot tag instance "${instanceId}": it does not exist`);
+    machines.setTags(instanceId, tags);
   }
 
   async describe(instanceId: string): Promise<Instance | undefined> {

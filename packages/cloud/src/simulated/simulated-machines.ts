@@ -87,6 +87,10 @@ export class SimulatedMachines {
     machine.rootDiskBytes = Math.max(machine.rootDiskBytes, sizeBytes);
   }
 
+  setTags(id: string, tags: Readonly<Record<string, string>>): void {
+    this.#change(this.#known(id), { tags: { ...tags } });
+  }
+
   console(owner: string, id: string): string | undefined {
     const found = this.#machines.get(id);
     if (found) return found.instance.owner === owner ? found.console : undefined;

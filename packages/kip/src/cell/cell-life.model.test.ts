@@ -197,7 +197,13 @@ class Life {
 
   #launch(token: string): Instance {
     const id = `i-${token}`;
-    const instance = { id, token, state: "running", podIp: "10.0.0.1" } as Instance; // all that is looked at
+    const instance = {
+      id,
+      token,
+      state: "running",
+      podIp: "10.0.0.1",
+      tags: {},
+    } as unknown as Instance; // all that is looked at
     if (!this.#world.machines.has(id))
       this.#world.machines.set(id, { instance, report: undefined, connected: new Set() });
     return instance;

@@ -1,12 +1,18 @@
 import type { Plan } from "@kip/reconcile";
 import type { CellState } from "../state/cell-state.ts";
+import { isStandby, standbyTag } from "../state/cell.ts";
 import type { CellStep, CellStepArgs } from "./cell-step.ts";
 import { mustEvict } from "./interruption.ts";
 import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
 /** What is to be done for a cell: a step, or nothing until something changes, or nothing more. */
 export type CellDecision =
-  | CellStep<Exclude<keyof CellStepArgs, "expire" | "evict" | "awaitReplacement" | "noteReach">>
+  | CellStep<
+      Exclude<
+        keyof CellStepArgs,
+        "expire" | "evict" | "awaitReplacement" | "noteReach" | "tagInstance"
+      >
+    >
   /** Wait for an event. */
   | { readonly kind: "wait" }
   /** Pod and cell are settled. */
@@ -51,6 +57,7 @@ function planFor(
       ...(next.kind === "wait" || pausedMs > 0 ? [] : [next]),
       ...planReplacement(state, seen),
       ...planReach(state, times),
+      ...planTags(state),
     ],
     wakeAtMs: nowMs + wakeInMs,
     isWaiting: true,
@@ -69,6 +76,15 @@ function planReach(
   { reachIn }: ReturnType<typeof cellTimes>,
 ): readonly CellStep[] {
   return reachIn <= 0 ? [{ kind: "noteReach", isOutOfReach: !agent.isOutOfReach }] : [];
+}
+
+/** The step that tags the instance of a cell that stood by for its pod; neither waits for the other. */
+function planTags({ cell, machine, pod, end }: CellState): readonly CellStep[] {
+  const { object } = cell;
+  const isNeeded = pod.wanted.kind === "run" && !end.isPodFinished && machine.state === "running";
+  if (!object || isStandby(object) || !isNeeded) return [];
+  const isMarked = machine.instance?.tags[standbyTag] !== undefined;
+  return isMarked ? [{ kind: "tagInstance" }] : [];
 }
 
 /** Pause before a step that follows from a cell that was lost, or a connection that soon ended, milliseconds. */

@@ -13,6 +13,8 @@ export interface CellStepArgs {
   readonly awaitRunning: NoArguments;
   readonly connect: NoArguments;
   readonly dispatch: NoArguments;
+  /** Give the instance of a cell that stood by the tags of its pod. */
+  readonly tagInstance: NoArguments;
   /** Look again for the profiles of system calls that were missing when the pod was sent. */
   readonly lookForProfiles: NoArguments;
   /** Have the pod's owner make a replacement: the cloud takes the instance back. */

@@ -113,7 +113,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
 
 /** The cloud started an instance, which is in this state. */
 function launched(state: "running" | "terminated"): CellChange {
-  return { kind: "launched", instance: { state } as Instance, cloudMs: 0 }; // all that is looked at
+  return { kind: "launched", instance: { state, tags: {} } as unknown as Instance, cloudMs: 0 }; // all that is looked at
 }
 
 function dispatched({ pod }: CellState, renewInMs?: number): CellChange {

@@ -40,6 +40,7 @@ const lanes: { readonly [K in CellStep["kind"]]?: string } = {
   awaitReplacement: "replacement",
   // Dialing goes on.
   noteReach: "reach",
+  tagInstance: "tags",
 };
 
 /**
@@ -218,7 +219,8 @@ export class CellWorker {
   #failed({ step, failures, error }: StepFailure<CellStep>): CellChange | undefined {
     const fields = { step: step.kind, attempt: failures - 1, err: error };
     this.#options.logger.warn("Could not do a step of a cell", fields);
-    if (error instanceof NoEffectError) return undefined;
+    // A pod does not wait for the tags of its instance.
+    if (error instanceof NoEffectError || step.kind === "tagInstance") return undefined;
     return { kind: "waits", ...problemOf(error) };
   }
 }

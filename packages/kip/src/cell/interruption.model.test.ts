@@ -152,14 +152,14 @@ class World {
   }
 
   #notify(worker: CellWorker): void {
-    const instance = { id: "i", token: "c" } as Instance; // all that is looked at
+    const instance = { id: "i", token: "c", tags: {} } as unknown as Instance; // all that is looked at
     worker.interrupted({ instance, endsAt: this.#endsAt });
   }
 
   #executors(): CellSteps["executors"] {
     const tools = this.#tools();
     const done = async (): Promise<undefined> => undefined;
-    const machine = { id: "i", token: "c", state: "running" } as Instance; // all that is looked at
+    const machine = { id: "i", token: "c", state: "running", tags: {} } as unknown as Instance; // all that is looked at
     const steps: Partial<CellSteps["executors"]> = {
       createCell: (_step, { signal }) => untilAborted(signal),
       observeInstance: async () => ({ kind: "machineSeen", instance: machine }),

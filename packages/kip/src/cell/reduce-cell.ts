@@ -96,6 +96,10 @@ const reducers: Reducers = {
     const cell = { ...state.cell, startMs: { ...startMs, cloud } };
     return machineSeen({ ...state, cell }, instance);
   },
+  tagged: (state, { tags }) => {
+    const { instance } = state.machine;
+    return instance ? withMachine(state, { instance: { ...instance, tags } }) : state;
+  },
   terminated: (state) => ({ ...state, machine: { ...state.machine, state: "gone" } }),
   cellStatus: ({ cell, ...state }, change) => {
     const status = { ...cell.status, ...change.status };

@@ -12,6 +12,7 @@ const changes: readonly CloudOperation[] = [
   "launch",
   "terminate",
   "growRootDisk",
+  "setTags",
   "createVolume",
   "deleteVolume",
   "attachVolume",

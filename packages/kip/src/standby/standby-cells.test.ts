@@ -40,6 +40,54 @@ describe("standby cells", () => {
     await life.kill();
   });
 
+  it("get the tags of their pod, which does not wait for them", async () => {
+    const { world, life } = await filled(["sim.1", 1]);
+    const [instance] = await world.driver.list();
+    const tags = async () => (await world.driver.describe(instance?.id ?? ""))?.tags;
+    const standby = await tags();
+    assert.equal(standby?.["kip-standby"], "true");
+    await world.cloud.faults.fail({ operation: "setTags", code: "CLOUD_THROTTLED", calls: 3 });
+    world.addPod("p", "100m");
+    const pod = world.pods.get("p");
+    assert.ok(pod);
+    const labels = { team: "web" };
+    world.pods.set("p", { ...pod, metadata: { ...pod.metadata, labels } });
+    life.apply("p");
+    await settle();
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    assert.deepEqual(await tags(), standby);
+    await pass(world, 10_000);
+    const { "kip-standby": _gone, ...rest } = standby;
+    assert.deepEqual(await tags(), {
+      ...rest,
+      team: "web",
+      "kip-pod-namespace": pod.metadata.namespace,
+      "kip-pod-name": "p",
+      "kip-pod-uid": "p",
+    });
+    assert.equal(world.cloud.callCount("setTags"), 1);
+    assert.doesNotMatch(life.events.join("\n"), /Throttled/);
+    await pass(world, 60_000);
+    assert.equal(world.cloud.callCount("setTags"), 1, "once for a claim");
+    await life.kill();
+  });
+
+  it("get the tags of their pod from the next kip, if one ends before", async () => {
+    const { world, life } = await filled(["sim.1", 1]);
+    const [instance] = await world.driver.list();
+    await world.cloud.faults.fail({ operation: "setTags", code: "CLOUD_THROTTLED" });
+    world.addPod("p", "100m");
+    life.apply("p");
+    await settle();
+    await life.kill();
+    const next = new KipLife(world);
+    await next.start();
+    await pass(world, 3000);
+    const tags = (await world.driver.describe(instance?.id ?? ""))?.tags;
+    assert.deepEqual([tags?.["kip-standby"], tags?.["kip-pod-uid"]], [undefined, "p"]);
+    await next.kill();
+  });
+
   it("are not too many when the API writes them without an answer, and tells nothing for minutes", async () => {
     const world = new KipWorld(new ManualClock());
     world.pools = [poolOf("sim.1", 2)];

@@ -45,6 +45,8 @@ export interface CellChanges {
   readonly refused: object;
   readonly launched: { readonly instance: Instance; readonly cloudMs: number };
   readonly running: { readonly instance: Instance; readonly cloudMs: number };
+  /** The cloud has these tags of the instance. */
+  readonly tagged: { readonly tags: Instance["tags"] };
   readonly terminated: object;
   readonly cellStatus: { readonly status: Partial<CellStatus> };
   readonly dialing: object;

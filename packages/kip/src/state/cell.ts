@@ -143,8 +143,11 @@ export interface CellMeta extends ObjectMeta {
 /** Tag of instances: the cluster whose Cells they stand for, where several have one ID of the installation by mistake. */
 export const clusterTag = "kip-cluster";
 
-/** The tag of an instance that has the UID of its pod. One that stood by lacks it. */
+/** The tag of an instance that has the UID of its pod. One that stands by lacks it, and one that a pod has just taken. */
 export const podUidTag = "kip-pod-uid";
+
+/** Tag of an instance without a pod. */
+export const standbyTag = "kip-standby";
 
 /** A virtual machine for one pod: `cells.kip.elotl.co/v1beta1`, cluster scoped. */
 export interface Cell {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
 import { gzipSync } from "node:zlib";
 import { cloudLimits } from "../../limits.ts";
 import { nowhere } from "../bench/bench.ts";
@@ -60,6 +61,44 @@ export const lifecycle: ConformanceTopic = {
       const other = await bench.open();
       assert.deepEqual((await other.describe(id))?.tags, tags);
       assert.deepEqual((await bench.listed(token, other))[0]?.tags, tags);
+    }),
+
+    clause("gives an instance other tags, for all to see, and keeps its own", async (bench) => {
+      const { cloud } = bench;
+      const launched = await bench.running({ tags: { standby: "true", team: "a", empty: "" } });
+      const { id, token } = launched;
+      const tags = { team: "b", "Größe 📦": "日本語", name: "web", "aws:x": "" };
+      const other = await bench.open();
+      const shown = async (wanted: Readonly<Record<string, string>>): Promise<void> => {
+        for (const look of [() => other.describe(id), async () => (await bench.listed(token))[0]])
+          await bench.until(
+            async () => isDeepStrictEqual((await look())?.tags, wanted) || undefined,
+          );
+      };
+      await cloud.setTags(id, tags);
+      await cloud.setTags(id, tags);
+      await shown(tags);
+      const many = Array.from({ length: cloudLimits.tags }, (_, at) => [`tag${at}`, String(at)]);
+      const most = Object.fromEntries(many) as Record<string, string>;
+      await other.setTags(id, most);
+      await shown(most);
+      const { tags: _changed, ...same } = (await cloud.describe(id)) ?? {};
+      const { tags: _before, ...before } = launched;
+      assert.deepEqual(same, before);
+      await cloud.setTags(id, {});
+      await shown({});
+    }),
+
+    clause("refuses to tag what is not there, and with what cannot be", async (bench) => {
+      const { cloud } = bench;
+      const instance = await bench.running();
+      const stranger = await bench.openAsStranger();
+      const long = { ["k".repeat(cloudLimits.tagKeyLength + 1)]: "" };
+      await bench.refuses("CLOUD_INVALID_REQUEST", cloud.setTags(instance.id, long));
+      await bench.refuses("CLOUD_NOT_FOUND", stranger.setTags(instance.id, {}));
+      await bench.end(instance);
+      for (const id of [instance.id, nowhere])
+        await bench.refuses("CLOUD_NOT_FOUND", cloud.setTags(id, { a: "b" }));
     }),
 
     clause("takes user data up to the limit", async (bench) => {

@@ -160,6 +160,23 @@ export const launchMutants: readonly Mutant[] = [
     }),
   },
   {
+    name: "keeps tags that it should replace",
+    breaks: ["gives an instance other tags"],
+    mutate: ({ sound }) => ({
+      setTags: async (id, tags) =>
+        await sound.setTags(id, { ...(await sound.describe(id))?.tags, ...tags }),
+    }),
+  },
+  {
+    name: "tags what is not there",
+    breaks: ["refuses to tag what is not there"],
+    mutate: ({ sound }) => ({
+      setTags: async (id, tags) => {
+        if (await sound.describe(id)) await sound.setTags(id, tags);
+      },
+    }),
+  },
+  {
     name: "never lets a root disk grow",
     breaks: ["lets the root disk of a running instance grow"],
     mutate: ({ sound }) => ({

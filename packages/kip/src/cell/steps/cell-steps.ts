@@ -12,6 +12,7 @@ import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts";
 import { noteReach } from "./note-reach.ts";
+import { tagInstance } from "./instance-tags.ts";
 import { awaitReplacement, evict } from "./replace-pod.ts";
 import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import { InstanceList } from "./instance-list.ts";
@@ -61,6 +62,7 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
     awaitRunning: (_step, context) => awaitRunning(tools, context),
     connect: (_step, context) => connect(tools, context),
     dispatch: (_step, context) => dispatch(tools, context),
+    tagInstance: (_step, context) => tagInstance(tools, context),
     lookForProfiles: (_step, context) => lookForProfiles(tools, context),
     evict: (_step, context) => evict(tools, context),
     awaitReplacement: (_step, context) => awaitReplacement(tools, context),

@@ -5,17 +5,10 @@ import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
-import {
-  clusterTag,
-  isStandby,
-  podUidTag,
-  type Cell,
-  type CellStatus,
-  type StandbyCell,
-} from "../../state/cell.ts";
+import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
-import { labelTags } from "./label-tags.ts";
+import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
 /**
@@ -150,14 +143,9 @@ function launchRequest(
       : ({ message }: LaunchWait) =>
           context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,
-    instanceProfile: spec.instanceProfile,
+instanceProfile: spec.instanceProfile,
     securityGroups: spec.securityGroups,
-    tags: {
-      ...labelTags(context.state().pod.resolved?.pod.metadata.labels),
-      ...podTags(cell),
-      [clusterTag]: tools.clusterID,
-      "kip-nametag": tools.settings().nametag ?? spec.controllerID,
-    },
+    tags: instanceTags(tools, context),
   });
 }
 
@@ -166,13 +154,6 @@ export function prepareImages(tools: CellTools, context: Pick<CellContext, "stat
   const { instanceType, image, rootDiskBytes } = cellOf(context).spec;
   const images = launchImages(tools, context.state());
   if (images) tools.driver.prepareImages?.({ instanceType, image, rootDiskBytes, images });
-}
-
-/** The pod's, which a standby cell does not have yet; tags are not changed when it is claimed. */
-function podTags(cell: Cell | StandbyCell): Readonly<Record<string, string>> {
-  if (isStandby(cell)) return { "kip-standby": "true" };
-  const { namespace, name, uid } = cell.spec.podRef;
-  return { "kip-pod-namespace": namespace, "kip-pod-name": name, [podUidTag]: uid };
 }
 
 /** The images that a cell for this pod may have ready. */

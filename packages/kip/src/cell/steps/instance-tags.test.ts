@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { labelTags } from "./label-tags.ts";
+import { labelTags } from "./instance-tags.ts";
 
 describe("labelTags()", () => {
   it("has the user's labels", () => {
