@@ -18,6 +18,7 @@ function start(...finalizers: string[]) {
     kind: "Cell",
     metadata,
   };
+  let status: unknown;
   const between: (() => void)[] = [];
   const found = () => {
     if (!cell) throw new K8sError("K8S_NOT_FOUND", "there is none");
@@ -29,14 +30,27 @@ function start(...finalizers: string[]) {
     cell.metadata = { ...cell.metadata, resourceVersion, finalizers: finalizersNow };
     if (finalizersNow.length === 0) cell = undefined;
   };
+  const refusals: string[] = [];
+  const refuse = (verb: "delete" | "patch"): void => void refusals.push(verb);
+  const refused = (verb: string): void => {
+    if (refusals[0] === verb) throw new K8sError("K8S_CONFLICT", `no ${refusals.shift()} now`);
+  };
   const client = {
     get: async () => found(),
     delete: async (_path: string, { uid }: { readonly uid: string }) => {
+      refused("delete");
       if (found().metadata.uid !== uid) throw new K8sError("K8S_CONFLICT", "another UID");
       return found();
     },
-    patch: async (_path: string, patch: { readonly metadata: typeof metadata }) => {
+    patch: async (
+      _path: string,
+      patch: { readonly metadata: Partial<typeof metadata>; readonly status?: unknown },
+    ) => {
       between.shift()?.();
+      refused("patch");
+      if ((patch.metadata.uid ?? "u") !== found().metadata.uid)
+        throw new K8sError("K8S_CONFLICT", "another UID");
+      if (patch.status !== undefined) return void (status = patch.status);
       const { resourceVersion } = found().metadata;
       if ((patch.metadata.resourceVersion ?? resourceVersion) !== resourceVersion)
         throw new K8sError("K8S_CONFLICT", "it has changed");
@@ -46,14 +60,44 @@ function start(...finalizers: string[]) {
   } as unknown as ApiClient; // all that is called
   const remove = async (uid = "u"): Promise<void> =>
     await new CellStore(client).remove({ metadata: { name: "c", uid } } as Cell);
-  return { remove, change, between, left: () => cell?.metadata.finalizers };
+  const write = async (uid = "u"): Promise<void> => {
+    const seen = { metadata: { name: "c", uid }, spec: { podRef: {} } } as Cell;
+    await new CellStore(client).writeStatus(seen, { phase: "Ready" });
+  };
+  const left = () => cell?.metadata.finalizers;
+  return { remove, write, refuse, change, between, left, status: () => status };
 }
+
+describe("CellStore.writeStatus()", () => {
+  it("fails by a conflict, but for a Cell that is gone or another one", async () => {
+    const { write, refuse, remove, status } = start(cellFinalizer);
+    refuse("patch");
+    await assert.rejects(write(), { code: "K8S_CONFLICT" });
+    await write("of another one");
+    assert.equal(status(), undefined);
+    await write();
+    assert.ok(status() !== undefined);
+    await remove();
+    await write();
+  });
+});
 
 describe("CellStore.remove()", () => {
   it("deletes a Cell without other finalizers, and may be repeated", async () => {
     const { remove, left } = start(cellFinalizer);
     await remove();
     assert.equal(left(), undefined);
+    await remove();
+  });
+
+  it("does not take a conflict for the end of a Cell that is there", async () => {
+    const { remove, refuse, left } = start(cellFinalizer);
+    refuse("delete");
+    await assert.rejects(remove(), { code: "K8S_CONFLICT" });
+    assert.deepEqual(left(), [cellFinalizer]);
+    await remove();
+    assert.equal(left(), undefined);
+    refuse("delete");
     await remove();
   });
 

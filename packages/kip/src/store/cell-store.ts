@@ -119,16 +119,13 @@ export class CellStore {
   /** Replaces the status; succeeds too if the Cell is gone. */
   async writeStatus(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     const path = paths.cells(cell.metadata.name, "status");
-    await ignoreGone(
-      this.#client.patch(
-        path,
-        {
-          metadata: { uid: cell.metadata.uid },
-          status: { ...originalStatus(cell.spec), ...status },
-        },
-        "merge",
-      ),
-    );
+    const { uid } = cell.metadata;
+    const body = { metadata: { uid }, status: { ...originalStatus(cell.spec), ...status } };
+    try {
+      await this.#client.patch(path, body, "merge");
+    } catch (error) {
+      await this.#expectGone({ path: paths.cells(cell.metadata.name), uid }, error);
+    }
   }
 
   /**
@@ -161,9 +158,18 @@ export class CellStore {
       const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
       return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: it is deleted
     } catch (error) {
-      if (K8sError.is(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) return undefined;
-      throw error;
+      await this.#expectGone({ path, uid }, error);
+      return undefined;
     }
+  }
+
+  /** A conflict is that of another UID, unless the Cell is there. @throws the error of a request for a Cell that is there */
+  async #expectGone(
+    { path, uid }: { readonly path: string; readonly uid: string },
+    error: unknown,
+  ): Promise<void> {
+    if (isNotFound(error)) return;
+    if (!isConflict(error) || (await this.#read(path))?.metadata.uid === uid) throw error;
   }
 
   async #read(path: string): Promise<Cell | StandbyCell | undefined> {
@@ -210,13 +216,4 @@ function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S, podLab
     finalizers: [cellFinalizer],
   };
   return { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", metadata, spec } as const;
-}
-
-/** A Cell that is gone, or has been replaced by one with another UID, needs no more writing. */
-async function ignoreGone(call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    if (!K8sError.is(error, "K8S_NOT_FOUND", "K8S_CONFLICT")) throw error;
-  }
 }
