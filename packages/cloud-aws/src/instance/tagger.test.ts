@@ -8,7 +8,7 @@ import { awsError, describedInstance, fakeCloud, reservations } from "../testing
 type Call = readonly [action: string, resources: readonly string[], tags: readonly sdk.Tag[]];
 
 /** A driver on an EC2 whose instances stood by; calls with `unknown` fail. */
-function cloudOf(ids: readonly string[], unknown?: string) {
+function cloudOf(ids: readonly string[], unknown?: string, old: readonly string[] = []) {
   const calls: Call[] = [];
   const answer = (action: string) => {
     return ({ Resources = [], Tags = [] }: sdk.DeleteTagsCommandInput) => {
@@ -23,7 +23,11 @@ function cloudOf(ids: readonly string[], unknown?: string) {
     const [nic] = instance.NetworkInterfaces ?? [];
     return {
       ...instance,
-      Tags: [...(instance.Tags ?? []), { Key: "kip-standby", Value: "true" }],
+      Tags: [
+        ...(instance.Tags ?? []),
+        { Key: "kip-standby", Value: "true" },
+        ...old.map((Key) => ({ Key, Value: "" })),
+      ],
       NetworkInterfaces: [{ ...nic, NetworkInterfaceId: `eni-${id}` }],
       RootDeviceName: "/dev/xvda",
       BlockDeviceMappings: [{ DeviceName: "/dev/xvda", Ebs: { VolumeId: `vol-${id}` } }],
@@ -71,12 +75,11 @@ describe("Tagger", () => {
   });
 
   it("makes room first where both sets are more than EC2 takes", async () => {
-    const { cloud, outcome, calls } = cloudOf(["i-1"]);
-    const many = Array.from({ length: 40 }, (_, at) => [`tag${at}`, ""]);
-    await outcome(cloud.setTags("i-1", Object.fromEntries(many) as Record<string, string>));
-    assert.deepEqual(
-      calls.map(([action]) => action),
-      ["CreateTags", "DeleteTags"],
-    );
+    const names = (head: string) => Array.from({ length: 30 }, (_, at) => `${head}${at}`);
+    const { cloud, outcome, calls } = cloudOf(["i-1"], undefined, names("old"));
+    const wanted = Object.fromEntries(names("new").map((name) => [name, ""]));
+    await outcome(cloud.setTags("i-1", wanted));
+    const seen = calls.map(([action, , tags]) => `${action} ${tags.length}`);
+    assert.deepEqual(seen, ["DeleteTags 31", "CreateTags 30"]);
   });
 });

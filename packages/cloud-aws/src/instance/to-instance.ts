@@ -55,7 +55,7 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     sourceDestCheck: answer.SourceDestCheck ?? true,
     zone: answer.Placement?.AvailabilityZone ?? "",
     ...disksOf(answer),
-    interfaces: (answer.NetworkInterfaces ?? []).flatMap((each) => each.NetworkInterfaceId ?? []),
+    interfaces: interfacesOf(answer),
     reasonCode: answer.StateReason?.Code ?? "",
     reason,
   };
@@ -87,6 +87,10 @@ function addressesOf({
     podIp: all.find(({ Primary }) => Primary !== true)?.PrivateIpAddress,
     publicIp: PublicIpAddress === "" ? undefined : PublicIpAddress,
   };
+}
+
+function interfacesOf({ NetworkInterfaces = [] }: sdk.Instance): readonly string[] {
+  return NetworkInterfaces.flatMap(({ NetworkInterfaceId }) => NetworkInterfaceId ?? []);
 }
 
 function disksOf({

@@ -110,7 +110,7 @@ export const lifecycle: ConformanceTopic = {
 
     clauseWith(["userData"], "gives an instance its user data byte by byte", async (bench) => {
       const text = Buffer.from("#cloud-config\n{}\n# Größe 📦\n");
-      // Bytes that are not valid text.
+      // Not valid UTF-8.
       const noise = Buffer.from(Array.from({ length: cloudLimits.userDataBytes }, (_, at) => at));
       for (const userData of [text, gzipSync(text), noise]) {
         const given = await bench.userDataOf(await bench.running({ userData }));

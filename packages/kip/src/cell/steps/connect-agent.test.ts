@@ -4,7 +4,10 @@ import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
-import { hasRunHere } from "./connect-agent.ts";
+import type { Instance } from "@kip/cloud";
+import type { Cell } from "../../state/cell.ts";
+import { connect, hasRunHere } from "./connect-agent.ts";
+import type { CellTools } from "./step-context.ts";
 
 function podOf(state: object, restartCount = 0): Pod {
   const containerStatuses = [{ name: "main", state, restartCount }];
@@ -26,6 +29,32 @@ describe("hasRunHere()", () => {
   ];
   for (const [name, change, isRun] of cases)
     it(`is ${isRun} for ${name}`, () => assert.equal(hasRunHere(cellStateWith(change)), isRun));
+});
+
+describe("connect()", () => {
+  for (const isPodFinished of [true, false])
+    it(`takes a pod that ${isPodFinished ? "has ended" : "never ran"} for ${isPodFinished ? "lost" : "one to send"} when the agent has none`, async () => {
+      const seen = new StateUnderTest(
+        cellStateWith({
+          cell: {
+            object: { metadata: { name: "c", uid: "c" }, spec: { podRef: {} } } as Cell,
+            status: { phase: "Claimed" },
+          },
+          machine: { instance: { managementIp: "10.0.0.1" } as Instance },
+          end: { isPodFinished },
+        }),
+        new ManualClock(),
+      );
+      const client = { info: async () => ({}) } as unknown as AgentClient;
+      const tools = {
+        clock: new ManualClock(),
+        identities: { clientPair: async () => ({ certificate: "", key: "" }) },
+        dial: async () => client,
+      } as unknown as CellTools; // all that is called
+      await seen.run(async (context) => await connect(tools, context));
+      assert.equal(seen.state.agent.client, client);
+      assert.equal(seen.state.agent.isPodLost, isPodFinished);
+    });
 });
 
 describe("the generation of the pod that an agent has", () => {

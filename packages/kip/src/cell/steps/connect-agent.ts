@@ -68,8 +68,11 @@ async function introduce(
     return { kind: "connected", client, generation, report };
   }
   const generation = info.podGeneration;
-  if (isInUse(state().cell.status.phase))
-    return { kind: "connected", client, generation, isPodLost: hasRunHere(state()) };
+  if (isInUse(state().cell.status.phase)) {
+    // Of a pod that has ended there is nothing to stop and no log to save.
+    const isPodLost = state().end.isPodFinished || hasRunHere(state());
+    return { kind: "connected", client, generation, isPodLost };
+  }
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
   setStatus(tools, context, { phase: "Ready", ...instanceFacts(state().machine.instance) });
   return { kind: "connected", client, generation, startMs };
