@@ -143,7 +143,7 @@ function launchRequest(
       : ({ message }: LaunchWait) =>
           context.change({ kind: "waits", reason: "CellWaits", message }),
     privateIpOnly: spec.privateIPOnly,
-instanceProfile: spec.instanceProfile,
+    instanceProfile: spec.instanceProfile,
     securityGroups: spec.securityGroups,
     tags: instanceTags(tools, context),
   });
