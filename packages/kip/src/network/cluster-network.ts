@@ -129,7 +129,7 @@ export class ClusterNetwork {
         "Could not watch the cluster's network: pods start without Services and policies",
         {
           missing,
-          remedy: "Let kip's role get, list and watch these resources",
+          remedy: "Let kip's role list and watch these resources",
         },
       );
       return false;
