@@ -372,9 +372,12 @@ async function collect(
 }
 
 async function collectOrphans(orphans: OrphanInstances, options: Collecting): Promise<void> {
-  await orphans.begin(options.signal);
   const what = "compare the instances with the Cells";
-  await every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect()));
+  await Promise.all([
+    orphans.begin(options.signal),
+    // Side by side: one instance that does not end must not keep others from being found.
+    every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect())),
+  ]);
 }
 
 async function dnsSettings(

@@ -104,6 +104,21 @@ describe("OrphanInstances", () => {
     assert.deepEqual(waits.slice(2, 4), [`pod-1: ${end(ofPod.id)}`, `pod-2: ${end(stoodBy.id)}`]);
   });
 
+  it("says once to each of many pods what it waits for, though all of their instances end one by one", async () => {
+    const { driver, launch, common } = newCloud();
+    const uids = Array.from({ length: 50 }, (_, index) => `pod-${index}`);
+    for (const uid of uids) await launch(uid, driver, { "kip-pod-uid": uid });
+    const orphans = new OrphanInstances({ ...common, store: { list: async () => [] } });
+    const { signal } = new AbortController();
+    const waits: string[] = [];
+    const waiting = uids.map(async (uid) => {
+      await orphans.endedFor(uid, { signal, onWait: () => void waits.push(uid) });
+    });
+    await orphans.begin(signal);
+    await Promise.all(waiting);
+    assert.deepEqual(waits.toSorted(), uids.toSorted());
+  });
+
   it("ends nothing when the cloud does not answer", async () => {
     const { cloud, driver, launch, collect } = newCloud();
     await launch("a");

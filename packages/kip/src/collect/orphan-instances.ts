@@ -27,11 +27,15 @@ const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 export class OrphanInstances {
   readonly #options: OrphanInstancesOptions;
   readonly #reported = new Set<string>();
-  /** Those that there were at the start of kip and have not ended; undefined before the first list. */
-  #left: readonly Instance[] | undefined;
+  /**
+   * Those that there were at the start of kip and have not ended, by the UID of their pod, or none; undefined before the first list.
+   * Where all Cells were removed each of thousands of pods waits: the end of one's instance costs the others nothing.
+   */
+  #left: Map<string | undefined, Set<Instance>> | undefined;
   /** Why there is no list yet, once it has failed. */
   #problem: string | undefined;
-  #leftChanged = Promise.withResolvers<void>();
+  /** Ends the waiting of the pods of which something has changed, by UID. */
+  readonly #wakes = new Map<string, PromiseWithResolvers<void>>();
 
   constructor(options: OrphanInstancesOptions) {
     this.#options = options;
@@ -51,17 +55,28 @@ export class OrphanInstances {
       onWait,
     }: { readonly signal: AbortSignal; readonly onWait: (message: string) => void },
   ): Promise<void> {
+    let told: string | undefined;
     for (;;) {
-      const other = this.#left?.find((each) => mayRun(each, podUid));
+      const other = this.#mayRun(podUid);
       if (this.#left && !other) return;
-      if (other)
-        onWait(
-          `Waiting for the end of instance "${other.id}": it has no Cell and may still run this pod`,
-        );
-      else if (this.#problem !== undefined)
-        onWait(`Cannot tell whether an instance still runs this pod: ${this.#problem}`);
-      await untilAborted(this.#leftChanged.promise, signal);
+      const message = this.#waitText(other);
+      if (message !== undefined && message !== told) onWait(message);
+      told = message;
+      await untilAborted(this.#wakeOf(podUid).promise, signal);
     }
+  }
+
+  /** One that has the pod's tag, or that of none. */
+  #mayRun(podUid: string): Instance | undefined {
+    const first = (uid: string | undefined): Instance | undefined =>
+      this.#left?.get(uid)?.values().next().value;
+    return first(podUid) ?? first(undefined);
+  }
+
+  #waitText(other: Instance | undefined): string | undefined {
+    if (other)
+      return `Waiting for the end of instance "${other.id}": it has no Cell and may still run this pod`;
+    return this.#problem && `Cannot tell whether an instance still runs this pod: ${this.#problem}`;
   }
 
   /** Terminates those that there are, and waits for their end; repeats that until it succeeds or the signal aborts. */
@@ -81,7 +96,7 @@ export class OrphanInstances {
         if (signal.aborted) return;
         if (!this.#left) {
           this.#problem = errorText(error);
-          this.#notify();
+          this.#wakeAll();
         }
         logger.warn("Could not end all instances without a Cell: their pods wait", { err: error });
         await pause(backoffDelay(failures, failureBackoff, error), clock, signal);
@@ -92,17 +107,40 @@ export class OrphanInstances {
   async #end(orphan: Instance, signal: AbortSignal): Promise<void> {
     await this.#terminate(orphan);
     await this.#options.driver.waitForTerminated(orphan.id, signal);
-    this.#setLeft((this.#left ?? []).filter((each) => each !== orphan));
+    this.#remove(orphan);
   }
 
-  #setLeft(left: readonly Instance[]): void {
-    this.#left = left;
-    this.#notify();
+  #setLeft(found: readonly Instance[]): void {
+    this.#left = new Map();
+    for (const each of found) {
+      const uid = each.tags[podUidTag];
+      this.#left.set(uid, (this.#left.get(uid) ?? new Set()).add(each));
+    }
+    this.#wakeAll();
   }
 
-  #notify(): void {
-    this.#leftChanged.resolve();
-    this.#leftChanged = Promise.withResolvers();
+  #remove(orphan: Instance): void {
+    const uid = orphan.tags[podUidTag];
+    const ofPod = this.#left?.get(uid);
+    ofPod?.delete(orphan);
+    if (uid !== undefined) this.#wake(uid);
+    // Which one of several it is that all pods wait for is not worth a look of each.
+    else if (ofPod?.size === 0) this.#wakeAll();
+  }
+
+  #wakeOf(podUid: string): PromiseWithResolvers<void> {
+    const wake = this.#wakes.get(podUid) ?? Promise.withResolvers<void>();
+    this.#wakes.set(podUid, wake);
+    return wake;
+  }
+
+  #wake(podUid: string): void {
+    this.#wakes.get(podUid)?.resolve();
+    this.#wakes.delete(podUid);
+  }
+
+  #wakeAll(): void {
+    for (const podUid of this.#wakes.keys()) this.#wake(podUid);
   }
 
   async #terminate({ id, name }: Instance): Promise<void> {
@@ -150,11 +188,6 @@ export class OrphanInstances {
     this.#reported.add(cluster);
     return false;
   }
-}
-
-/** Whether an instance without a Cell may run a pod: it has the pod's tag, or that of none. */
-function mayRun({ tags }: Instance, podUid: string): boolean {
-  return (tags[podUidTag] ?? podUid) === podUid;
 }
 
 /** Whether kip launched an instance in this cluster. One of an earlier version of kip names no cluster. */
