@@ -165,7 +165,7 @@ describe("a pod whose cell does not answer", () => {
     await life.kill();
   });
 
-  it("becomes so after a restart of kip, too, with all else that its status has", async () => {
+  it("becomes so a minute after a restart of kip, not sooner, with all else that its status has", async () => {
     const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
     const { world, life, first } = await cut(false, never);
     const { status } = life.statuses.at(-1) ?? {};
@@ -178,9 +178,10 @@ describe("a pod whose cell does not answer", () => {
     world.pods.set("p", { ...pod, status: { ...status, conditions } });
     const next = new KipLife(world);
     await next.start();
-    await pass(world, 19_000);
+    // Kip itself may need so long for thousands of cells.
+    await pass(world, 59_000);
     assert.equal(next.statuses.length, 0);
-    await pass(world, 12_000);
+    await pass(world, 17_000);
     assert.equal(conditionOf(next, "Ready"), "False CellUnreachable");
     assert.equal(conditionOf(next, "x/other"), "", "others write that");
     const shown = next.statuses.at(-1)?.status;

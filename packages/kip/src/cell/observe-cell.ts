@@ -72,6 +72,12 @@ export const shortestUsefulConnectionMs = 10_000;
  * broken 10 to 15 seconds after the last answer: with these, the time is that of Kubernetes' `node-monitor-grace-period`.
  */
 const outOfReachMs = 20_000;
+/**
+ * The same while this process of kip has not reached the agent yet, milliseconds; up to a quarter more by the pod. After a start
+ * kip connects to thousands of cells at once: that it is slow itself says nothing of them. As long as Kubernetes'
+ * `node-startup-grace-period`.
+ */
+const firstContactMs = 60_000;
 /** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
 const saveLogsMs = 120_000;
 
@@ -178,7 +184,12 @@ function reachIn({ agent, cell, podRef, machine, end }: CellState, now: number):
   if (isOutOfReach) return client ? connectedAt + shortestUsefulConnectionMs - now : Infinity;
   if (client || unreachableSince === undefined || !hasAnswered(cell.status)) return Infinity;
   if (machine.state !== "running" || end.isPodFinished) return Infinity;
-  return unreachableSince + outOfReachMs * (1 + shareOf(podRef.uid) / 2) - now;
+  const share = shareOf(podRef.uid);
+  const limit =
+    agent.connectedAt === undefined
+      ? firstContactMs * (1 + share / 4)
+      : outOfReachMs * (1 + share / 2);
+  return unreachableSince + limit - now;
 }
 
 /** Until a pod that waits for its cell exceeds its `activeDeadlineSeconds`. Once a cell has the pod, its agent enforces it. */
