@@ -36,8 +36,9 @@ interface ContainerRun {
 
 /**
  * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is
- * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first. Where they are too many, those of the pods
- * that finished first are removed sooner, as a kubelet does on a full disk.
+ * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first. Where they are too many, those of the pod
+ * that has most are removed sooner, of several as large the one that finished first; a pod that has more itself gets no more. So
+ * one pod of many containers does not cost all others theirs.
  */
 export class LogArchive {
   readonly #root: string;
@@ -122,16 +123,24 @@ export class LogArchive {
   async #take(podUid: string, bytes: number): Promise<boolean> {
     this.#count(podUid, bytes);
     while (this.#total > this.#maxBytes) {
-      const oldest = this.#sizes.keys().find((uid) => !this.#saving.has(uid));
-      if (oldest === undefined) break;
+      const largest = this.#largest();
+      if (largest === undefined || largest.size < (this.#sizes.get(podUid) ?? 0)) break;
       this.#logger.info("Removed the logs of a finished pod: all take too much room", {
-        podUid: oldest,
+        podUid: largest.uid,
       });
-      await this.remove(oldest);
+      await this.remove(largest.uid);
     }
     if (this.#total <= this.#maxBytes) return true;
     this.#count(podUid, -bytes);
     return false;
+  }
+
+  /** The pod whose logs take most of those that are not being saved; the oldest of several. */
+  #largest(): { readonly uid: string; readonly size: number } | undefined {
+    let found: { readonly uid: string; readonly size: number } | undefined;
+    for (const [uid, size] of this.#sizes)
+      if (size > (found?.size ?? 0) && !this.#saving.has(uid)) found = { uid, size };
+    return found;
   }
 
   /** @throws {AgentError} code `AGENT_UNREACHABLE` @throws the signal's reason when it aborts */
