@@ -14,7 +14,7 @@ interface Act {
   readonly attachVolume?: string;
 }
 
-const act = JSON.parse(process.argv[2] ?? "{}") as Act; // written by the test
+const act = JSON.parse(process.argv[2] ?? "{}", withBuffers) as Act; // written by the test
 await using cloud = await createLocalCloud(act.options);
 if (act.terminate !== undefined) await cloud.terminate(act.terminate);
 if (act.prepareNetwork === true) await cloud.prepareNetwork();
@@ -34,3 +34,9 @@ if (machine && act.attachVolume !== undefined) {
   await cloud.detachVolume(volume.id, machine.id);
 }
 if (act.removeNetwork === true) await cloud.removeNetwork();
+
+/** JSON has user data as the object that `Buffer.toJSON()` makes. */
+function withBuffers(_key: string, value: unknown): unknown {
+  const { type, data } = (value ?? {}) as { readonly type?: unknown; readonly data?: unknown };
+  return type === "Buffer" ? Buffer.from(data as number[]) : value;
+}
