@@ -10,10 +10,15 @@ export interface Answer {
 export class ClientTokens {
   readonly #calls = new Map<string, { readonly sum: string; readonly answer: Promise<Answer> }>();
 
+  /** Whether something was made with the token of a call, or is being made. */
+  has(parameters: URLSearchParams): boolean {
+    return this.#calls.has(keyOf(parameters));
+  }
+
   async run(parameters: URLSearchParams, run: () => Promise<Answer>): Promise<Answer> {
     const token = parameters.get("ClientToken");
     if (token === null) return await run();
-    const key = `${parameters.get("Action")} ${token}`;
+    const key = keyOf(parameters);
     const sum = createHash("sha256").update(parameters.toString()).digest("hex");
     const known = this.#calls.get(key);
     if (known) return known.sum === sum ? await known.answer : mismatch;
@@ -23,6 +28,10 @@ export class ClientTokens {
     if ((await answer).status !== 200) this.#calls.delete(key);
     return await answer;
   }
+}
+
+function keyOf(parameters: URLSearchParams): string {
+  return `${parameters.get("Action")} ${parameters.get("ClientToken")}`;
 }
 
 /** An error in the form of EC2. */

@@ -73,7 +73,9 @@ export class Ec2Proxy implements AsyncDisposable {
       const action = parameters.get("Action") ?? "";
       this.actions.push(action);
       const fault = this.faults.take(action);
-      const isRefused = fault !== undefined && fault.code !== "lost";
+      // EC2 looks at the token first: what was started is not refused for want of capacity.
+      const isKnown = fault?.status === undefined && this.#tokens.has(parameters);
+      const isRefused = fault !== undefined && fault.code !== "lost" && !isKnown;
       const answer = isRefused
         ? errorAnswer(fault.code, fault.message ?? "injected", fault.status)
         : await this.#tokens.run(parameters, () => this.#do(action, parameters));
