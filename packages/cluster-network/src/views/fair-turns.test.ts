@@ -44,6 +44,17 @@ describe("FairTurns", () => {
     assert.equal(served.filter((name) => name === "new").length, 3);
   });
 
+  it("serves others in turn with a namespace whose one item comes again whenever it was served", () => {
+    const turns = new FairTurns<{ namespace: string; name: string }>();
+    for (let i = 0; i < 4; i++) turns.add(item("others"));
+    const again = item("again");
+    const served = Array.from({ length: 8 }, () => {
+      turns.add(again);
+      return serve(turns, 10);
+    });
+    assert.equal(served.filter((name) => name === "others").length, 4);
+  });
+
   it("forgets what is deleted before its turn", () => {
     const turns = new FairTurns<{ namespace: string; name: string }>();
     const [first, second] = [item("a"), item("b")];

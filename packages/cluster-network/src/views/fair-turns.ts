@@ -6,11 +6,11 @@ const leastMs = 0.01;
 /**
  * What waits, by namespace: the next turn is that of a namespace that has had the least time so far. So one that takes long for each of
  * many, as its users decide, holds back others for one of them at most. A namespace for which nothing has waited for a while begins with
- * the time of those that do.
+ * the time of those that do; until they have had as much time as it had, what comes for it waits for them.
  */
 export class FairTurns<T extends { readonly namespace: string }> {
   readonly #items = new Map<string, Set<T>>();
-  /** By the time that each has had. */
+  /** By the time that each has had; one for which nothing waits stays until it would have the next turn. */
   readonly #turns = new LeastFirst<number>();
   /** That of the last turn. */
   #usedMs = 0;
@@ -28,7 +28,7 @@ export class FairTurns<T extends { readonly namespace: string }> {
     if (this.has(item)) return;
     const { namespace } = item;
     const items = this.#items.get(namespace) ?? new Set<T>();
-    if (items.size === 0) this.#turns.set(namespace, this.#usedMs);
+    if (this.#turns.rankOf(namespace) === undefined) this.#turns.set(namespace, this.#usedMs);
     this.#items.set(namespace, items.add(item));
     this.#size++;
   }
@@ -37,17 +37,20 @@ export class FairTurns<T extends { readonly namespace: string }> {
     const items = this.#items.get(item.namespace);
     if (items?.delete(item) !== true) return;
     this.#size--;
-    if (items.size > 0) return;
-    this.#items.delete(item.namespace);
-    this.#turns.set(item.namespace, undefined);
+    if (items.size === 0) this.#items.delete(item.namespace);
   }
 
   /** What is served next: it stays until it is deleted. */
   get next(): T | undefined {
-    const namespace = this.#turns.least;
-    if (namespace === undefined) return undefined;
-    this.#usedMs = this.#turns.rankOf(namespace) ?? this.#usedMs;
-    return this.#items.get(namespace)?.values().next().value;
+    for (let { least } = this.#turns; least !== undefined; { least } = this.#turns) {
+      const [item] = this.#items.get(least) ?? [];
+      if (item) {
+        this.#usedMs = this.#turns.rankOf(least) ?? this.#usedMs;
+        return item;
+      }
+      this.#turns.set(least, undefined);
+    }
+    return undefined;
   }
 
   /** Notes what the last turn of a namespace has taken, milliseconds. */
