@@ -28,10 +28,13 @@ const mounts = { volumeMounts: [{ name: "cell", mountPath: "/cell" }] };
 /** A probe whose program may be slow to start: only what it finds counts. */
 const patient = { periodSeconds: 1, timeoutSeconds: 60 };
 
-/** A server that is not ready while the file /notready is there. */
+/**
+ * A server that is not ready while the file /notready is there. By UDP it has a process for each client: with
+ * `UDP4-RECVFROM,fork`, which has one for each datagram, socat 1.7 hangs when that ends at once.
+ */
 function server(name: string, spec: object = {}, container: object = {}): object {
   const serve = `
-chroot /cell socat UDP4-RECVFROM:5300,fork,reuseaddr SYSTEM:'echo ${name}' &
+chroot /cell socat -T5 UDP4-LISTEN:5300,fork,reuseaddr SYSTEM:'while read line; do echo ${name}; done' &
 chroot /cell socat SCTP4-LISTEN:5301,fork SYSTEM:'read word; echo "$word ${name}"' &
 chroot /cell socat TCP4-LISTEN:${peerPort},fork SYSTEM:'echo "${name} $SOCAT_PEERADDR"' &
 mkdir -p /www; echo ${name} >/www/index.html; exec httpd -f -p 8080 -h /www`;
