@@ -8,8 +8,17 @@ import { NetworkViews } from "./network-views.ts";
 
 const sums = Array<number>(bucketCount).fill(0);
 
+/** A clock that goes on while something is computed. */
+class BusyClock extends ManualClock {
+  busyMs = 0;
+
+  override monotonic(): number {
+    return super.monotonic() + this.busyMs;
+  }
+}
+
 class Bench {
-  readonly clock = new ManualClock();
+  readonly clock = new BusyClock();
   readonly stop = new AbortController();
   readonly events: string[] = [];
   /** Names of the pods whose cells were given a policy, in that order. */
@@ -100,6 +109,42 @@ describe("NetworkViews, with many different rules of one namespace", () => {
     assert.equal(bench.served.length, 1000);
     const old = bench.served.slice(100, 300).filter((name) => name === "old");
     assert.ok(old.length >= 90 && old.length <= 110, String(old.length));
+    bench.stop.abort();
+  });
+
+  it("fills groups for as long as it serves cells, if one of them takes longer than a block", async () => {
+    const bench = new Bench();
+    const { clock } = bench;
+    const slow = (cidr: string) => ({
+      podSelector: {},
+      get ingress() {
+        clock.busyMs += 30;
+        return from(cidr);
+      },
+    });
+    const ofLabels = (label: string) => ({
+      podSelector: {},
+      ingress: Array.from({ length: 200 }, (_, i) => ({
+        from: [{ podSelector: { matchLabels: { [label]: `v${i}` } } }],
+      })),
+    });
+    bench.setPolicy("slow", "all", slow("10.0.0.0/8"));
+    bench.setPolicy("one", "all", ofLabels("before"));
+    bench.addPod("slow", "slow");
+    const now = bench.addPod("one", "p");
+    await bench.quiet();
+    const before = now()?.ingress;
+    bench.served.length = 0;
+    bench.setPolicy("slow", "all", slow("11.0.0.0/8"));
+    bench.setPolicy("one", "all", ofLabels("after"));
+    const advanced = bench.clock.advance(100);
+    for (let i = 0; i < 40; i++) {
+      bench.setPolicy("slow", "all", slow(`10.${i}.0.0/16`));
+      await bench.turns(1);
+    }
+    assert.notDeepEqual(now()?.ingress, before);
+    assert.ok(bench.served.includes("slow"));
+    await advanced;
     bench.stop.abort();
   });
 

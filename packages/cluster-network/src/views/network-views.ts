@@ -120,6 +120,8 @@ export class NetworkViews implements SharedLines {
   readonly #waiting = new FairTurns<Subscriber>();
   readonly #new = new FairTurns<Subscriber>();
   #wasNew = false;
+  /** How much more time cells had than groups that were to be filled meanwhile, milliseconds: one cell may take longer than a block. */
+  #owedMs = 0;
   /** The same, and groups of their policy are not filled: others do not wait for that. */
   readonly #unfilled = new Set<Subscriber>();
   /** Cells to be woken, as there is something for them. */
@@ -387,7 +389,8 @@ export class NetworkViews implements SharedLines {
   }
 
   #replaceWaiting(untilMs: number): boolean {
-    const isAfter = (ms: number): boolean => this.#options.clock.monotonic() >= ms;
+    const { clock } = this.#options;
+    const isAfter = (ms: number): boolean => clock.monotonic() >= ms;
     for (const _ of this.groups.place()) if (isAfter(untilMs)) return false;
     // From here on nothing comes in between: rules and groups are of the same state of the cluster.
     this.#publish();
@@ -395,9 +398,16 @@ export class NetworkViews implements SharedLines {
     const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
     do {
       // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
-      const servedUntilMs = this.groups.isSettled ? untilMs : untilMs - blockMs / 2;
-      while (this.#serveOne()) if (++cells >= cellsOfBlock || isAfter(servedUntilMs)) break;
+      const { isSettled } = this.groups;
+      const servedUntilMs = isSettled ? untilMs : untilMs - blockMs / 2;
+      const begunMs = clock.monotonic();
+      let isServing = isSettled || this.#owedMs <= 0;
+      while (isServing)
+        isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(servedUntilMs);
+      const servedMs = clock.monotonic();
       for (const _ of this.groups.fill()) if (isAfter(untilMs)) break;
+      const moreMs = servedMs - begunMs - (clock.monotonic() - servedMs);
+      this.#owedMs = this.groups.isSettled ? 0 : Math.max(0, this.#owedMs + moreMs);
       for (const subscriber of this.#unfilled)
         if (subscriber.draft && this.#rules.isFilled(subscriber.draft)) this.#hold(subscriber);
     } while (this.#new.size + this.#waiting.size > 0 && !isFull());
