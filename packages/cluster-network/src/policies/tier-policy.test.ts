@@ -101,6 +101,25 @@ describe("readTierPolicy()", () => {
       }
   });
 
+  it("reads pods of all namespaces in a ClusterNetworkPolicy alone: v1alpha1 does not know them", () => {
+    const pods = { podSelector: { matchLabels: { app: "a" } } };
+    const spec = {
+      tier: "Admin",
+      priority: 1,
+      subject: { pods },
+      ingress: [{ action: "Deny", from: [{ pods }] }],
+    };
+    const { policy, problems } = read("ClusterNetworkPolicy", spec);
+    assert.deepEqual(problems, []);
+    const { matchLabels } = pods.podSelector;
+    const chosen = { namespaceSelector: {}, podSelector: { matchLabels, matchExpressions: [] } };
+    assert.deepEqual(policy?.subject, chosen);
+    assert.deepEqual(policy.ingress[0]?.match?.pods, [chosen]);
+    const alpha = read("AdminNetworkPolicy", spec);
+    assert.deepEqual(actions(alpha.policy), ["closed deny"]);
+    assert.match(alpha.problems.join(), /spec\.subject\.pods\.namespaceSelector/);
+  });
+
   it("closes peers and ports that do not fit together, and names of domains", () => {
     for (const rule of [
       { to: [{ domainNames: ["example.com"] }] },

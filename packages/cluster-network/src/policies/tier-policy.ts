@@ -84,6 +84,15 @@ const podChoice: Decoder<PodChoice> = object(
   { namespaceSelector: selector, podSelector: selector },
   strict,
 );
+const readClusterPodChoice = object(
+  { namespaceSelector: optional(selector), podSelector: selector },
+  strict,
+);
+/** From v1alpha2 on, pods without a selector of namespaces are those of all namespaces. */
+const clusterPodChoice: Decoder<PodChoice> = (value, path) => {
+  const { namespaceSelector = {}, podSelector } = readClusterPodChoice(value, path);
+  return { namespaceSelector, podSelector };
+};
 
 /** Reads objects with exactly one field, whose readers are given: another field may be of an API that is not known here. */
 function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> {
@@ -97,25 +106,41 @@ function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> 
   };
 }
 
-const everyPod: LabelSelector = {};
-const choice = oneField<PodChoice>({
-  namespaces: (value, path) => ({
-    namespaceSelector: selector(value, path),
-    podSelector: everyPod,
-  }),
-  pods: podChoice,
-});
-
 type Peer = Partial<Pick<RuleMatch, "pods" | "nodes" | "networks">>;
-const inCluster: Readonly<Record<string, Decoder<Peer>>> = {
-  namespaces: (value, path) => ({ pods: [choice({ namespaces: value }, path)] }),
-  pods: (value, path) => ({ pods: [podChoice(value, path)] }),
-};
-const anyPeer: Readonly<Record<string, Decoder<Peer>>> = {
-  ...inCluster,
-  nodes: (value, path) => ({ nodes: [selector(value, path)] }),
-  networks: (value, path) => ({ networks: nonEmpty(list(network))(value, path) }),
-};
+
+/** How one generation of the API writes subjects and peers. */
+interface Peers {
+  readonly subject: Decoder<PodChoice>;
+  readonly ingress: Decoder<Peer>;
+  readonly egress: Decoder<Peer>;
+}
+
+function peersWith(pods: Decoder<PodChoice>): Peers {
+  const namespaces: Decoder<PodChoice> = (value, path) => ({
+    namespaceSelector: selector(value, path),
+    podSelector: {},
+  });
+  const inCluster: Readonly<Record<string, Decoder<Peer>>> = {
+    namespaces: (value, path) => ({ pods: [namespaces(value, path)] }),
+    pods: (value, path) => ({ pods: [pods(value, path)] }),
+  };
+  return {
+    subject: oneField<PodChoice>({ namespaces, pods }),
+    ingress: oneField<Peer>(inCluster),
+    egress: oneField<Peer>({
+      ...inCluster,
+      nodes: (value, path) => ({ nodes: [selector(value, path)] }),
+      networks: (value, path) => ({ networks: nonEmpty(list(network))(value, path) }),
+    }),
+  };
+}
+
+const alphaPeers = peersWith(podChoice);
+const clusterPeers = peersWith(clusterPodChoice);
+
+function peersOfKind(kind: TierKind): Peers {
+  return isCluster(kind) ? clusterPeers : alphaPeers;
+}
 
 function network(value: unknown, path: string): string {
   const text = string(value, path);
@@ -227,7 +252,7 @@ export function readTierPolicy(
   const priority = isBaseline
     ? 0
     : attempt(() => decode.between(integer, 0, 1000)(spec["priority"], "spec.priority"));
-  const subject = attempt(() => choice(spec["subject"], "spec.subject"));
+  const subject = attempt(() => peersOfKind(kind).subject(spec["subject"], "spec.subject"));
   const isWhole = tier !== undefined && priority !== undefined && subject !== undefined;
   const rules = (direction: "ingress" | "egress"): readonly TierPolicyRule[] => {
     const list = readRules(kind, { spec, direction, isBaseline: tier === "Baseline" }, report);
@@ -298,8 +323,10 @@ function readMatch(
 ): RuleMatch {
   const isIngress = direction === "ingress";
   const peersField = isIngress ? "from" : "to";
-  const peer = oneField(isIngress ? inCluster : anyPeer);
-  const peers = nonEmpty(list(peer))(rule[peersField], `${at}.${peersField}`);
+  const peers = nonEmpty(list(peersOfKind(kind)[direction]))(
+    rule[peersField],
+    `${at}.${peersField}`,
+  );
   const portsField = isCluster(kind) ? "protocols" : "ports";
   const known = ["name", "action", peersField, portsField];
   const other = Object.keys(rule).find((field) => !known.includes(field));

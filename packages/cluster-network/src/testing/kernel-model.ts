@@ -5,7 +5,7 @@ export interface Packet {
   readonly source: string;
   readonly address: string;
   /** As nftables writes it. */
-  readonly protocol: "tcp" | "udp";
+  readonly protocol: "tcp" | "udp" | "sctp";
   readonly port: number;
 }
 
