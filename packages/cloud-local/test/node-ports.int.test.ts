@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Server } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
-import { silentLogger, systemClock, type Logger } from "@kip/base";
+import { runCommand, silentLogger, systemClock, type Logger } from "@kip/base";
 import type { ServiceView, ViewChange } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
 import { NodePorts } from "../src/network/node-ports.ts";
@@ -87,6 +87,39 @@ describe("NodePorts", { timeout: 30_000 }, () => {
       assert.equal(answer.toString(), `heard ${name}`);
       client.close();
     }
+    answering.close();
+  });
+
+  it("pass packets on from port 0, whose answers go nowhere", async () => {
+    const answering = createSocket("udp4");
+    const heard: string[] = [];
+    answering.on("message", (message, from) => {
+      heard.push(message.toString());
+      answering.send(message, from.port, from.address);
+    });
+    answering.bind(0, target);
+    await once(answering, "listening");
+    const { port: udpPort } = answering.address();
+    await using ports = nodePorts();
+    await ports.apply(change(service(["UDP", udpPort])));
+    const udp = Buffer.from([
+      0,
+      0,
+      udpPort >> 8,
+      udpPort & 255,
+      0,
+      11,
+      0,
+      0,
+      ...Buffer.from("one"),
+    ]);
+    await runCommand("socat", ["-u", "-", `IP4-SENDTO:${here}:17`], { input: udp });
+    while (heard.length === 0) await once(answering, "message");
+    const client = createSocket("udp4");
+    client.send("two", udpPort, here);
+    await once(client, "message");
+    assert.deepEqual(heard, ["one", "two"]);
+    client.close();
     answering.close();
   });
 

@@ -115,7 +115,9 @@ function newFlow(of: {
   const { server, client, target } = of;
   const flow = createSocket("udp4");
   flow.on("message", (answer, from) => {
-    if (from.address === target) server.send(answer, client.port, client.address, ignoreFailure);
+    // Who wants no answer may send from port 0, to which nothing can be sent.
+    if (from.address === target && client.port > 0)
+      server.send(answer, client.port, client.address, ignoreFailure);
   });
   flow.on("error", () => {});
   return flow;
