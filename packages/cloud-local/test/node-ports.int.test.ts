@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
@@ -169,6 +170,22 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     await once(program, "close");
     await clock.advance(30_000);
     while ((await say(port)) !== "heard hello") await new Promise(setImmediate);
+  });
+
+  it("keep no descriptor for a UDP port that another program has", async () => {
+    const program = createSocket("udp4");
+    program.bind(0, here);
+    await once(program, "listening");
+    const descriptors = (): number => readdirSync("/proc/self/fd").length;
+    await using ports = nodePorts();
+    const before = descriptors();
+    for (let i = 0; i < 20; i++) {
+      await ports.apply(change(service(["UDP", program.address().port])));
+      await ports.apply(change(service()));
+    }
+    await new Promise(setImmediate); // sockets close after a round of events
+    assert.ok(descriptors() < before + 10, `${descriptors()} after ${before}`);
+    program.close();
   });
 
   it("refuse connections and forget silent clients above a limit of all ports together", async () => {

@@ -94,7 +94,12 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
     if (flows.size > mostClients && oldest !== undefined) forget(oldest);
   });
   server.bind(port, address);
-  await once(server, "listening");
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    server.close(); // Node leaves its descriptor open
+    throw error;
+  }
   server.on("error", () => {});
   return {
     port: server.address().port,
