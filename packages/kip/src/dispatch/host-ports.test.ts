@@ -35,6 +35,15 @@ describe("desiredHostPorts()", () => {
     );
   });
 
+  it("are none where hostIP is not a valid address, which the API server takes", () => {
+    const at = (hostIP: string) => ({ containerPort: 1, hostPort: 1, hostIP });
+    const ports = ["127.0.0.01", "localhost", "127.0.0.1/8"].map(at);
+    assert.equal(desiredHostPorts(pod({ containers: [{ ports }] }), addresses), undefined);
+    const [all] =
+      desiredHostPorts(pod({ containers: [{ ports: [...ports, at("")] }] }), addresses) ?? [];
+    assert.deepEqual(all, { protocol: "TCP", containerPort: 1, hostPort: 1 });
+  });
+
   it("are none with the cell's own network", () => {
     const containers = [{ ports: [{ containerPort: 80, hostPort: 80 }] }];
     assert.equal(desiredHostPorts(pod({ hostNetwork: true, containers }), addresses), undefined);

@@ -16,15 +16,20 @@ export interface PodHostPort {
  * The host ports of a pod's containers and sidecars, as the kubelet counts them. With `hostNetwork` the API server makes each
  * declared port one.
  */
-export function hostPortsOf({ spec }: Pod): readonly PodHostPort[] {
+export function hostPortsOf(pod: Pod): readonly PodHostPort[] {
+  return declaredPorts(pod).flatMap(hostPort);
+}
+
+function declaredPorts({ spec }: Pod): readonly Port[] {
   const sidecars = (spec.initContainers ?? []).filter(
     ({ restartPolicy }) => restartPolicy === "Always",
   );
-  return [...sidecars, ...spec.containers].flatMap(({ ports = [] }) => ports.flatMap(hostPort));
+  return [...sidecars, ...spec.containers].flatMap(({ ports = [] }) => ports);
 }
 
 /**
- * What the agent gets: none with the cell's own network, where the containers listen themselves.
+ * What the agent gets: none with the cell's own network, where the containers listen themselves, and none whose `hostIP` is not a valid
+ * address: the API server takes any text, and who wrote it did not mean all addresses.
  *
  * @param addresses the cell's, at most one of each family, and the virtual node's
  */
@@ -34,7 +39,10 @@ export function desiredHostPorts(
 ): readonly DesiredHostPort[] | undefined {
   if (pod.spec.hostNetwork === true) return undefined;
   const ofNode = new Set(addresses.node.map(canonicalAddress));
-  const ports = hostPortsOf(pod).map((port) => {
+  const readable = declaredPorts(pod).filter(
+    ({ hostIP = "" }) => hostIP === "" || canonicalAddress(hostIP) !== undefined,
+  );
+  const ports = readable.flatMap(hostPort).map((port) => {
     const { hostIp } = port;
     // No cell has the virtual node's addresses: those of the pod's host are meant.
     if (hostIp === undefined || !ofNode.has(hostIp)) return defined(port);
