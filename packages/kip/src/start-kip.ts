@@ -114,8 +114,8 @@ interface Settings {
  * @throws the reason of the options' signal, also while the API server or the cloud does not answer
  */
 export async function startKip(given: StartKipOptions): Promise<RunningKip> {
-  const metrics = new KipMetrics();
   const { clock } = given;
+  const metrics = new KipMetrics(clock);
   const driver = measuredDriver(given.driver, { clock, observe: metrics.cloudRequest });
   const options = { ...given, driver, metrics };
   const stop = new AbortController();
@@ -149,7 +149,7 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
   }
 }
 
-async function openParts(options: StartKipOptions): Promise<OpenedParts> {
+async function openParts(options: MeasuredOptions): Promise<OpenedParts> {
   const { client, namespace = "kip-system", clock } = options;
   const store = new CellStore(client);
   await store.ensureCrd();
@@ -160,8 +160,8 @@ async function openParts(options: StartKipOptions): Promise<OpenedParts> {
     clock,
   });
   const settings = { current: options.config };
-  const { driver, controllerID, clusterID = controllerID, logger } = options;
-  const orphans = new OrphanInstances({ driver, store, clusterID, clock, logger });
+  const { driver, controllerID, clusterID = controllerID, metrics, logger } = options;
+  const orphans = new OrphanInstances({ driver, store, clusterID, metrics, clock, logger });
   return { store, orphans, identities, settings, nodeFacts: await readNodeFacts(options) };
 }
 

@@ -12,7 +12,9 @@ function newCloud() {
   const driver = cloud.open({ owner: "kip" });
   const logged: string[] = [];
   const logger = createLogger({ level: "info", write: (line) => void logged.push(line) });
-  const common = { driver, clusterID: "here", clock: systemClock, logger };
+  const ends: string[] = [];
+  const metrics = { orphanTermination: (result: string): void => void ends.push(result) };
+  const common = { driver, clusterID: "here", metrics, clock: systemClock, logger };
   const launch = async (token: string, owner = driver, tags = {}): Promise<Instance> => {
     const launched = await owner.launch({
       token,
@@ -32,7 +34,7 @@ function newCloud() {
     const store = { list: async () => await Promise.resolve(cells) };
     return await new OrphanInstances({ ...common, store }).collect();
   };
-  return { cloud, driver, launch, collect, common, logged };
+  return { cloud, driver, launch, collect, common, ends, logged };
 }
 
 describe("OrphanInstances", () => {
@@ -59,12 +61,12 @@ describe("OrphanInstances", () => {
   });
 
   it("goes on with the others when one cannot be ended", async () => {
-    const { cloud, driver, launch, collect } = newCloud();
+    const { cloud, driver, launch, collect, ends } = newCloud();
     const orphans = [await launch("a"), await launch("b")];
     await cloud.faults.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
     await collect();
     const left = (await driver.list()).filter(({ state }) => state === "running");
-    assert.deepEqual(left, [orphans[0]]);
+    assert.deepEqual([left, ends], [[orphans[0]], ["failed", "ok"]]);
     await collect();
     await Promise.all(orphans.map(({ id }) => driver.waitForTerminated(id)));
   });

@@ -1,5 +1,6 @@
 import { backoffDelay, errorText, pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver, Instance } from "@kip/cloud";
+import type { KipMetrics } from "../metrics/kip-metrics.ts";
 import { clusterTag, podUidTag } from "../state/cell.ts";
 import type { CellStore } from "../store/cell-store.ts";
 
@@ -9,6 +10,7 @@ export interface OrphanInstancesOptions {
   readonly store: Pick<CellStore, "list">;
   /** ID of the cluster whose Cells the store has. */
   readonly clusterID: string;
+  readonly metrics: Pick<KipMetrics, "orphanTermination">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -144,8 +146,14 @@ export class OrphanInstances {
   }
 
   async #terminate({ id, name }: Instance): Promise<void> {
-    const { driver, logger } = this.#options;
-    await driver.terminate(id);
+    const { driver, metrics, logger } = this.#options;
+    try {
+      await driver.terminate(id);
+    } catch (error) {
+      metrics.orphanTermination("failed");
+      throw error;
+    }
+    metrics.orphanTermination("ok");
     logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
   }
 

@@ -14,7 +14,8 @@ function cell(
   pricePerHour: number,
 ): CountedCell {
   const spec = { launchType: "spot", instanceType, pricePerHour } as const;
-  return { spec, ...(phase && { status: { phase } }) };
+  const metadata = { uid: `${instanceType} ${pricePerHour}` };
+  return { metadata, spec, ...(phase && { status: { phase } }) };
 }
 
 function linesOf(metrics: KipMetrics, name: string, cells: readonly CountedCell[] = []): string[] {
@@ -29,9 +30,11 @@ describe("KipMetrics", () => {
       cell("Claimed", "small", 0.5),
       cell(undefined, "large", 2),
     ];
-    assert.deepEqual(linesOf(new KipMetrics(), "kip_cells", cells), [
+    assert.deepEqual(linesOf(new KipMetrics(), "kip_cells{", cells), [
       'kip_cells{phase="Claimed",launch_type="spot",instance_type="small"} 2',
       'kip_cells{phase="Pending",launch_type="spot",instance_type="large"} 1',
+    ]);
+    assert.deepEqual(linesOf(new KipMetrics(), "kip_cells_dollars_per_hour", cells), [
       'kip_cells_dollars_per_hour{launch_type="spot",instance_type="small"} 1',
       'kip_cells_dollars_per_hour{launch_type="spot",instance_type="large"} 2',
     ]);

@@ -1,6 +1,8 @@
+import { systemClock, type Clock } from "@kip/base";
 import { Durations, type MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { startPhases, type Cell, type CellStatus } from "../state/cell.ts";
 import type { CloudObserver } from "./measured-driver.ts";
+import { PhaseTimes, type TimedCell } from "./phase-times.ts";
 import { sumsByLabels } from "./sums-by-labels.ts";
 
 /** Upper bounds of the phases of a start, seconds. */
@@ -9,16 +11,22 @@ const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const cloudBounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** What is read of a Cell to count it. */
-export interface CountedCell {
+export interface CountedCell extends TimedCell {
   readonly spec: Pick<Cell["spec"], "launchType" | "instanceType" | "pricePerHour">;
-  readonly status?: Pick<CellStatus, "phase">;
 }
 
 /** Figures of kip, by names that begin with `kip_`; docs/observability.md lists them. */
 export class KipMetrics {
   readonly #starts = new Durations(startBounds);
   readonly #cloud = new Durations(cloudBounds);
+  readonly #times: PhaseTimes;
+  readonly #orphans = { ok: 0, failed: 0 };
   readonly #events = new Map<string, { readonly labels: EventLabels; count: number }>();
+
+  /** @param clock of the time that cells are in their phases */
+  constructor(clock: Clock = systemClock) {
+    this.#times = new PhaseTimes(clock);
+  }
 
   /** An event of a pod that kip itself reported; `reason` is one of docs/pod-events.md. */
   event(type: "Normal" | "Warning", reason: string): void {
@@ -26,6 +34,11 @@ export class KipMetrics {
     const known = this.#events.get(key);
     if (known) known.count++;
     else this.#events.set(key, { labels: { type, reason }, count: 1 });
+  }
+
+  /** The cloud was asked to end an instance without a Cell. */
+  orphanTermination(result: "ok" | "failed"): void {
+    this.#orphans[result]++;
   }
 
   /** All phases of a start are known. */
@@ -57,6 +70,7 @@ export class KipMetrics {
         help: "Cells, by phase, launch type and instance type.",
         samples: sumsByLabels(cells, names, () => 1),
       },
+      ...this.#times.families(cells),
       {
         name: "kip_cells_dollars_per_hour",
         type: "gauge",
@@ -84,6 +98,15 @@ export class KipMetrics {
         type: "histogram",
         help: 'Requests to the cloud, by operation and result: "ok", or the code of the error.',
         samples: this.#cloud.samples(),
+      },
+      {
+        name: "kip_orphan_terminations_total",
+        type: "counter",
+        help: "Requests to end an instance without a Cell, by result.",
+        samples: Object.entries(this.#orphans).map(([result, value]) => ({
+          labels: { result },
+          value,
+        })),
       },
     ];
   }

@@ -123,6 +123,7 @@ class Story {
         driver,
         store,
         clusterID: "kip",
+        metrics: { orphanTermination: () => {} },
         clock: this.world.clock,
         logger: silentLogger,
       }).collect();
