@@ -15,7 +15,8 @@ needed="qemu-system-x86_64:qemu-system-x86 qemu-img:qemu-utils mmdebstrap:mmdebs
 nft:nftables genisoimage:genisoimage cpio:cpio busybox:busybox-static docker-registry:docker-registry
 slirp4netns:slirp4netns flock:util-linux socat:socat"
 if [ "${1-}" = test ]; then
-  needed="$needed skopeo:skopeo umoci:umoci htpasswd:apache2-utils openssl:openssl script:bsdutils nginx:nginx"
+  needed="$needed skopeo:skopeo umoci:umoci htpasswd:apache2-utils openssl:openssl script:bsdutils nginx:nginx
+  promtool:prometheus"
 fi
 if [ "${1-}" = bench ]; then
   needed="$needed skopeo:skopeo umoci:umoci containerd:containerd curl:curl zstd:zstd gzip:gzip tar:tar time:time
@@ -41,6 +42,9 @@ if [ -n "$missing" ]; then
   esac
   case "$missing" in
     *nginx*) [ ! -d /run/systemd/system ] || systemctl disable --now nginx >/dev/null 2>&1 || true ;;
+  esac
+  case "$missing" in
+    *prometheus*) [ ! -d /run/systemd/system ] || systemctl disable --now prometheus >/dev/null 2>&1 || true ;;
   esac
   case "$missing" in
     *containerd*) [ ! -d /run/systemd/system ] || systemctl disable --now containerd >/dev/null 2>&1 || true ;;

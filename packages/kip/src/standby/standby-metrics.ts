@@ -1,9 +1,16 @@
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { sumsByLabels } from "../metrics/sums-by-labels.ts";
-import type { StandbyWorker } from "./standby-worker.ts";
+import type { StandbyCell } from "../state/cell.ts";
 
 /** What became of a pod's need of a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
 export type ClaimResult = "hit" | "miss" | "unfit";
+
+/** What is read of a worker to count its cell. */
+export interface CountedStandby {
+  readonly cell: { readonly spec: Pick<StandbyCell["spec"], "instanceType" | "launchType"> };
+  readonly isReady: boolean;
+  readonly isEnding: boolean;
+}
 
 /** Counts of standby cells, for Prometheus. */
 export class StandbyMetrics {
@@ -13,8 +20,8 @@ export class StandbyMetrics {
     this.#claims[result]++;
   }
 
-  families(workers: readonly StandbyWorker[]): readonly MetricFamily[] {
-    const labelsOf = (worker: StandbyWorker) => ({
+  families(workers: readonly CountedStandby[]): readonly MetricFamily[] {
+    const labelsOf = (worker: CountedStandby) => ({
       instance_type: worker.cell.spec.instanceType,
       launch_type: worker.cell.spec.launchType,
       state: worker.isReady ? "ready" : worker.isEnding ? "ending" : "starting",
