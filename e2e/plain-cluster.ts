@@ -7,7 +7,12 @@ import path from "node:path";
 import { silentLogger, systemClock } from "@kip/base";
 import { buildCellImage } from "@kip/cell-image";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
-import { obtainBinaries, startControlPlane, type ControlPlane } from "@kip/control-plane";
+import {
+  obtainBinaries,
+  ReleaseSites,
+  startControlPlane,
+  type ControlPlane,
+} from "@kip/control-plane";
 import { eventually, run, type Result } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
@@ -37,7 +42,11 @@ export const machinesNode = "machines";
 /** Starts the cluster; its addresses are those that `kip up` has in this test run. */
 export async function startPlainCluster(folder: string): Promise<PlainCluster> {
   await using stack = new AsyncDisposableStack();
-  const binaries = await obtainBinaries({ ...parts, cacheDir, env: process.env });
+  const binaries = await obtainBinaries({
+    ...parts,
+    cacheDir,
+    sites: new ReleaseSites({ env: process.env }),
+  });
   const agentEntry = path.join(root, "apps/itzo/src/main.ts");
   const image = await buildCellImage({ ...parts, cacheDir, agentEntry });
   const settings = {

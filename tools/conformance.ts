@@ -8,6 +8,7 @@ import {
   newest,
   obtainBinaries,
   obtainSpecPrograms,
+  ReleaseSites,
   pinned,
   type PinnedRelease,
 } from "@kip/control-plane";
@@ -165,7 +166,7 @@ async function openCluster(own: LocalCluster, { release, built }: Places): Promi
     cacheDir,
     release,
     onProgress: progress,
-    env: process.env,
+    sites: new ReleaseSites({ env: process.env }),
   });
   const kubeconfig = options.text("kubeconfig");
   if (kubeconfig !== undefined) return { kubeconfig, kubectl: binaries.paths.kubectl };

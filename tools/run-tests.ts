@@ -10,7 +10,7 @@ import path from "node:path";
 import { run } from "node:test";
 import { spec, type TestEvent } from "node:test/reporters";
 import { PassThrough } from "node:stream";
-import { findRelease, obtainBinaries } from "@kip/control-plane";
+import { findRelease, obtainBinaries, ReleaseSites } from "@kip/control-plane";
 import { endSharedControlPlane, obtainHelm, openTestRun } from "@kip/control-plane/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
@@ -108,14 +108,14 @@ async function prepare(): Promise<void> {
   await obtainHelm({ cacheDir, onProgress: (line) => console.log(line) });
 }
 
-/** The Kubernetes of the matrix, which is built the first time: some ten minutes on two cores. */
+/** The Kubernetes of the matrix, which is downloaded or built the first time; the build takes some ten minutes on two cores. */
 async function prepareMatrix(): Promise<void> {
   const version = (process.env["KIP_KUBERNETES_VERSION"] ??= "newest");
   const release = findRelease(version);
   await obtainBinaries({
     cacheDir,
     release,
-    env: process.env,
+    sites: new ReleaseSites({ env: process.env }),
     onProgress: (line) => console.log(line),
   });
   console.log(`── Kubernetes ${release.kubernetes}, etcd ${release.etcd}`);

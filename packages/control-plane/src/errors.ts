@@ -8,13 +8,13 @@ export type ControlPlaneErrorCode =
   | "CONTROL_PLANE_START_FAILED"
   /** The build of CoreDNS failed. */
   | "COREDNS_BUILD_FAILED"
-  /** CoreDNS cannot be built here. */
+  /** CoreDNS can neither be downloaded nor built here. */
   | "COREDNS_UNOBTAINABLE"
-  /** A downloaded program is not the pinned one. */
+  /** A downloaded file has another digest, or a program another version, than it must have. */
   | "DIGEST_MISMATCH"
   /** Less space is free than the build of the programs needs. */
   | "DISK_TOO_SMALL"
-  /** A release's site cannot be reached, or answers no file. */
+  /** A release's site has no such file or checksum, or breaks off again and again. */
   | "DOWNLOAD_FAILED"
   /** The go command failed. */
   | "GO_FAILED"

@@ -5,6 +5,7 @@ export {
   type SpecProgramName,
 } from "./binaries/obtain-spec-programs.ts";
 export { obtainBinaries, type ObtainOptions } from "./binaries/obtain-binaries.ts";
+export { ReleaseSites, type ReleaseSitesOptions } from "./binaries/release-sites.ts";
 export {
   binariesIn,
   findRelease,

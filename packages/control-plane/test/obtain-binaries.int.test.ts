@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { mkdir, readdir, readFile, truncate, utimes, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { mkdir, readdir, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { isCodedError, runCommand } from "@kip/base";
@@ -14,8 +11,8 @@ import {
   programNames,
   type ObtainOptions,
 } from "@kip/control-plane";
-import { temporaryFolder } from "@kip/testing";
 import { ControlPlaneError } from "../src/errors.ts";
+import { temporaryPlace } from "./support/build-place.ts";
 
 describe("obtainBinaries()", () => {
   it("builds once, and takes the programs from the cache afterwards", async () => {
@@ -112,46 +109,6 @@ describe("obtainBinaries()", () => {
     assert.equal(binaries.paths.etcd, join(userDir, "etcd"));
     assert.equal(await place.builds(), 0);
   });
-
-  it("downloads a release whose digests are pinned", async () => {
-    using place = await temporaryPlace();
-    await using site = await releaseSite();
-    const binaries = await obtainBinaries({ ...place.options, ...site.options });
-    for (const name of programNames) await runCommand(binaries.paths[name]);
-    assert.equal(await place.builds(), 0);
-  });
-
-  it("downloads by the proxy that the environment names, except where NO_PROXY says otherwise", async () => {
-    for (const noProxy of ["", "kubernetes.invalid,etcd.invalid"]) {
-      using place = await temporaryPlace();
-      await using site = await releaseSite();
-      const env = { http_proxy: site.options.sites.etcd.replace("/etcd", ""), no_proxy: noProxy };
-      // Names that only a proxy can resolve.
-      const sites = { kubernetes: "http://kubernetes.invalid", etcd: "http://etcd.invalid/etcd" };
-      const binaries = await obtainBinaries({ ...place.options, ...site.options, sites, env });
-      for (const name of programNames) await runCommand(binaries.paths[name]);
-      assert.equal(await place.builds(), noProxy === "" ? 0 : 1);
-    }
-  });
-
-  it("refuses a download with another digest, and does not build instead", async () => {
-    using place = await temporaryPlace();
-    await using site = await releaseSite("0".repeat(64));
-    await assert.rejects(obtainBinaries({ ...place.options, ...site.options }), (error) =>
-      ControlPlaneError.is(error, "DIGEST_MISMATCH"),
-    );
-    assert.equal(await place.builds(), 0);
-  });
-
-  it("says once that a release cannot be downloaded, and builds it", async () => {
-    using place = await temporaryPlace();
-    const { options } = await closedSite();
-    await obtainBinaries({ ...place.options, ...options });
-    const said = place.progress.filter((line) => line.includes("Cannot download"));
-    assert.equal(said.length, 1);
-    assert.match(said[0] ?? "", /; building it instead$/);
-    assert.equal(await place.builds(), 1);
-  });
 });
 
 describe("obtainCoredns()", () => {
@@ -204,110 +161,3 @@ describe("obtainSpecPrograms()", () => {
     assert.equal(await place.builds(), 2);
   });
 });
-
-async function temporaryPlace() {
-  const folder = temporaryFolder();
-  const directory = folder.path;
-  const count = join(directory, "builds");
-  await writeFile(count, "");
-  const progress: string[] = [];
-  /** A program that behaves as Go does, as far as it is used here. */
-  const fakeGo = async (name: string, build: string): Promise<string> => {
-    const path = join(directory, name);
-    await writeFile(
-      path,
-      `#!/bin/sh
-if [ "$1" = list ]; then echo one; echo two; exit; fi
-${build}
-`,
-      { mode: 0o755 },
-    );
-    return path;
-  };
-  const go = await fakeGo(
-    "go",
-    `for arg; do case "$arg" in -o=*) out="\${arg#-o=}";; esac; done
-[ -n "$GOCACHE" ] && [ -d "$GOTMPDIR" ] || exit 9
-echo built >> ${count}
-programs="server kube-apiserver kube-controller-manager kube-scheduler kubectl coredns.local"
-case "$*" in
-  "test -c"*) programs=e2e.test ;;
-  *sample-apiserver*) programs="agnhost nonewprivs sample-apiserver" ;;
-esac
-for name in $programs; do
-  printf '#!/bin/sh\\nexit 0\\n' > "$out$name"; chmod +x "$out$name"
-done`,
-  );
-  const options = {
-    cacheDir: join(directory, "cache"),
-    onProgress: (line: string) => void progress.push(line),
-    allowDownload: true,
-    modulesDir: directory,
-    go,
-  } satisfies ObtainOptions;
-  await mkdir(options.cacheDir);
-  return {
-    options,
-    progress,
-    fakeGo,
-    builds: async () => (await readFile(count, "utf8")).split("\n").length - 1,
-    [Symbol.dispose]: () => folder.remove(),
-  };
-}
-
-const architecture = process.arch === "arm64" ? "arm64" : "amd64";
-
-/** A site on loopback with a release of tiny programs. */
-async function releaseSite(kubectlDigest?: string) {
-  const folder = temporaryFolder();
-  const directory = folder.path;
-  const inner = `etcd-${pinned.etcd}-linux-${architecture}`;
-  await mkdir(join(directory, inner));
-  const program = "#!/bin/sh\nexit 0\n";
-  await writeFile(join(directory, inner, "etcd"), program, { mode: 0o755 });
-  const archivePath = join(directory, "etcd.tar.gz");
-  await runCommand("tar", ["-czf", archivePath, "-C", directory, inner]);
-  const archive = await readFile(archivePath);
-  const server = createServer((request, response) => {
-    // A proxy is asked for the whole address.
-    const url = new URL(request.url ?? "", "http://site").pathname;
-    // As the real site does, the archive is a redirect away.
-    if (url.startsWith("/etcd/")) response.writeHead(302, { location: "/files/etcd" }).end();
-    else response.end(url === "/files/etcd" ? archive : program);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
-  const digest = sha256(Buffer.from(program));
-  const kubernetes = {
-    "kube-apiserver": digest,
-    "kube-controller-manager": digest,
-    "kube-scheduler": digest,
-    kubectl: kubectlDigest ?? digest,
-  };
-  const base = `http://127.0.0.1:${address.port}`;
-  return {
-    options: {
-      sites: { kubernetes: `${base}/kubernetes`, etcd: `${base}/etcd` },
-      digests: { [architecture]: { kubernetes, etcdArchive: sha256(archive) } },
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      const closed = once(server, "close");
-      server.close();
-      await closed;
-      folder.remove();
-    },
-  };
-}
-
-/** A site that has just been closed: connections to it are refused. */
-async function closedSite() {
-  await using site = await releaseSite();
-  return { options: site.options };
-}
-
-function sha256(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
-}

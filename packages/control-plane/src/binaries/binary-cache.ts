@@ -78,7 +78,7 @@ async function writeManifest(entry: CacheEntry<string>): Promise<void> {
   for (const name of entry.programs) {
     const path = join(entry.directory, name);
     const { size, mtimeMs } = await stat(path);
-    programs[name] = { sha256: await sha256(path), size, mtimeMs };
+    programs[name] = { sha256: await fileDigest(path), size, mtimeMs };
   }
   const manifest = { ...entry.versions, platform, programs };
   await writeWhole(manifestPath(entry), `${JSON.stringify(manifest, undefined, 2)}\n`, {
@@ -86,9 +86,12 @@ async function writeManifest(entry: CacheEntry<string>): Promise<void> {
   });
 }
 
-/** SHA-256 of a file, in hexadecimal. */
-export async function sha256(path: string): Promise<string> {
-  const hash = createHash("sha256");
+/** Digest of a file, in hexadecimal. */
+export async function fileDigest(
+  path: string,
+  algorithm: "sha256" | "sha512" = "sha256",
+): Promise<string> {
+  const hash = createHash(algorithm);
   await pipeline(createReadStream(path), hash);
   return hash.digest("hex");
 }
@@ -100,7 +103,7 @@ async function compare(
   const found = await stat(path).catch(() => undefined);
   if (!found || found.size !== expected?.size) return "different";
   if (found.mtimeMs === expected.mtimeMs) return "same";
-  return (await sha256(path)) === expected.sha256 ? "copied" : "different";
+  return (await fileDigest(path)) === expected.sha256 ? "copied" : "different";
 }
 
 function manifestPath(entry: CacheEntry<string>): string {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { formatBytes, type Clock } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
 import { runGo, type GoCommandOptions } from "./go-command.ts";
+import { rateLimited } from "./rate-limited.ts";
 
 /** Programs that are built together. */
 export interface ProgramSources<Name extends string> {
@@ -39,8 +40,6 @@ export interface BuildOptions<Name extends string> {
   readonly onProgress: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
-
-const progressIntervalMs = 5000;
 
 /**
  * Builds all programs from their pinned modules, in one call of Go (and a second one for those that are tests): they share
@@ -164,13 +163,4 @@ async function requireSpace(
       `${formatBytes(neededBytes)} are needed while it is built`,
     { remedy: "Free some space, or choose another cache directory" },
   );
-}
-
-function rateLimited({ clock, onProgress }: BuildOptions<string>): (line: string) => void {
-  let last = clock.monotonic();
-  return (line) => {
-    if (clock.monotonic() - last < progressIntervalMs) return;
-    last = clock.monotonic();
-    onProgress(line);
-  };
 }

@@ -1,7 +1,4 @@
-import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { errorText } from "@kip/base";
-import { ControlPlaneError } from "../errors.ts";
 import type { CacheEntry } from "./binary-cache.ts";
 import type { ProgramSources } from "./module-build.ts";
 import { buildProject, obtainCached, type ObtainSettings } from "./obtain-cached.ts";
@@ -13,8 +10,9 @@ import {
   type PinnedRelease,
   type ProgramName,
 } from "./pinned-version.ts";
-import { releaseDigests, type ReleaseDigests } from "./release-digests.ts";
-import { downloadRelease, type DownloadOptions } from "./release-download.ts";
+import { releaseDigests } from "./release-digests.ts";
+import { downloadKubernetes, tryDownload } from "./release-download.ts";
+import type { ReleaseSites } from "./release-sites.ts";
 import { readUserDirectory } from "./user-directory.ts";
 
 /** Options of {@link obtainBinaries}. */
@@ -25,16 +23,10 @@ export interface ObtainOptions extends ObtainSettings {
   readonly release?: PinnedRelease;
   /** A directory of the user's with all programs; nothing else is tried then. @default none */
   readonly userDir?: string | undefined;
-  /** Where downloads find their proxies, as `curl` does: HTTP_PROXY, HTTPS_PROXY, NO_PROXY. @default no proxy */
-  readonly env?: NodeJS.ProcessEnv | undefined;
-  /** Whether the official release may be downloaded. @default true */
-  readonly allowDownload?: boolean;
+  /** Where the official release is downloaded from. @default none: it is not downloaded */
+  readonly sites?: ReleaseSites | undefined;
   /** Directory of the go.mod that pins the modules. @default the release's */
   readonly modulesDir?: string;
-  /** Digests of the release, by architecture. @default those of the pinned release, {@link releaseDigests} */
-  readonly digests?: Readonly<Partial<Record<string, ReleaseDigests>>>;
-  /** Where the release is downloaded from. @default the projects' own sites */
-  readonly sites?: NonNullable<DownloadOptions["sites"]>;
 }
 
 type Sources = Readonly<Record<ProgramName, string>>;
@@ -51,11 +43,11 @@ const mains: ProgramSources<ProgramName>["mains"] = {
 };
 /** Object files of the build (3.1 GB) and the programs, rounded up. */
 const neededBytes = 4.5e9;
-const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /**
  * The programs of a Kubernetes version: from a directory the user names, else the cache,
- * else the official release (checked against pinned digests), else built from pinned Go modules.
+ * else the official release (checked against pinned digests, or else the published checksums over TLS), else built from
+ * pinned Go modules.
  *
  * May be called by several processes at once: one works, the others wait for it. May be interrupted
  * at any point: the next call goes on from there, and no program is ever half written.
@@ -66,44 +58,23 @@ const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64:
  */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
   if (options.userDir !== undefined) return await readUserDirectory(options.userDir);
-  const { kubernetes, etcd } = options.release ?? pinned;
+  const release = options.release ?? pinned;
+  const { kubernetes, etcd } = release;
   const entry: CacheEntry<ProgramName> = {
     title: `Kubernetes ${kubernetes}`,
     directory: join(resolve(options.cacheDir), "kubernetes", kubernetes),
     versions: { kubernetes, etcd },
     programs: programNames,
   };
+  const digests = release === pinned ? releaseDigests : {};
   const make = async (work: string): Promise<Sources> =>
-    (await tryDownload(work, options)) ?? (await build(work, options));
+    (await tryDownload(
+      async (download) => await downloadKubernetes(release, download),
+      options.sites,
+      { work, digests, settings: options },
+    )) ?? (await build(work, options));
   await obtainCached({ name: "Kubernetes", entry, make }, options);
   return binariesIn(entry.directory, kubernetes);
-}
-
-async function tryDownload(work: string, options: ObtainOptions): Promise<Sources | undefined> {
-  const architecture = goArchitectures[process.arch];
-  const { release = pinned } = options;
-  const known = options.digests ?? (release === pinned ? releaseDigests : {});
-  const digests = architecture && known[architecture];
-  if (!digests || options.allowDownload === false) return undefined;
-  const directory = join(work, "download");
-  try {
-    return await downloadRelease({
-      kubernetes: release.kubernetes,
-      etcd: release.etcd,
-      architecture,
-      digests,
-      directory,
-      onProgress: options.onProgress ?? (() => {}),
-      env: options.env,
-      signal: options.signal,
-      sites: options.sites,
-    });
-  } catch (error) {
-    await rm(directory, { recursive: true, force: true });
-    if (!ControlPlaneError.is(error, "DOWNLOAD_FAILED")) throw error;
-    options.onProgress?.(`${errorText(error)}; building it instead`);
-    return undefined;
-  }
 }
 
 async function build(work: string, options: ObtainOptions): Promise<Sources> {

@@ -2,6 +2,9 @@ import { access, constants } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { CacheEntry } from "./binary-cache.ts";
 import { buildProject, obtainCached, type ObtainSettings } from "./obtain-cached.ts";
+import { releaseDigests } from "./release-digests.ts";
+import { downloadCoredns, tryDownload } from "./release-download.ts";
+import type { ReleaseSites } from "./release-sites.ts";
 
 /** Version of CoreDNS; `tools/coredns/go.mod` pins the same. */
 export const corednsVersion = "v1.14.7";
@@ -12,6 +15,8 @@ export interface ObtainCorednsOptions extends ObtainSettings {
   readonly cacheDir: string;
   /** A directory of the user's; its `coredns` is used if there is one. @default none */
   readonly userDir?: string | undefined;
+  /** Where the official release is downloaded from. @default none: it is not downloaded */
+  readonly sites?: ReleaseSites | undefined;
   /** Directory of the go.mod that pins the modules. @default the repository's */
   readonly modulesDir?: string | undefined;
 }
@@ -20,11 +25,11 @@ export interface ObtainCorednsOptions extends ObtainSettings {
 const neededBytes = 1e9;
 
 /**
- * Path of CoreDNS, the cluster's name server: from a directory that the user names, else the cache, else built from
- * pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
+ * Path of CoreDNS, the cluster's name server: from a directory that the user names, else the cache, else the official
+ * release, else built from pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
  *
- * @throws {ControlPlaneError} `COREDNS_UNOBTAINABLE` if there is no Go toolchain
- * @throws {ControlPlaneError} `COREDNS_BUILD_FAILED`, `DISK_TOO_SMALL`
+ * @throws {ControlPlaneError} `COREDNS_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {ControlPlaneError} `COREDNS_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
  */
 export async function obtainCoredns(options: ObtainCorednsOptions): Promise<string> {
   const own = options.userDir === undefined ? undefined : join(resolve(options.userDir), "coredns");
@@ -35,10 +40,17 @@ export async function obtainCoredns(options: ObtainCorednsOptions): Promise<stri
     versions: { coredns: corednsVersion },
     programs: ["coredns"],
   };
-  const make = async (work: string) => await build(work, entry.title, options);
+  const make = async (work: string) =>
+    (await tryDownload(
+      async (download) => ({ coredns: await downloadCoredns(corednsVersion, download) }),
+      options.sites,
+      { work, digests: releaseDigests, settings: options },
+    )) ?? (await build(work, entry.title, options));
   await obtainCached({ name: "CoreDNS", entry, make }, options);
   return join(entry.directory, "coredns");
 }
+
+const noWay = "there is no release to download here, and no Go toolchain to build it with";
 
 async function build(work: string, title: string, options: ObtainCorednsOptions) {
   const modulesDir = join(import.meta.dirname, "../../../../tools/coredns");
@@ -54,7 +66,7 @@ async function build(work: string, title: string, options: ObtainCorednsOptions)
       modulesDir: options.modulesDir ?? modulesDir,
       work,
       failed: "COREDNS_BUILD_FAILED",
-      unobtainable: { code: "COREDNS_UNOBTAINABLE", reason: "there is no Go toolchain here" },
+      unobtainable: { code: "COREDNS_UNOBTAINABLE", reason: noWay },
       otherwise: "put the program coredns into a directory (--binaries-dir)",
     },
     options,

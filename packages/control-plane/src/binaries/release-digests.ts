@@ -6,11 +6,12 @@ export interface ReleaseDigests {
   >;
   /** Of the archive that the etcd project publishes. */
   readonly etcdArchive: string;
+  /** Of the archive that the CoreDNS project publishes. */
+  readonly corednsArchive: string;
 }
 
 /**
- * Digests of the pinned release by architecture, in Go's spelling (`amd64`, `arm64`). A release is
- * downloaded only where its digests stand here; without them it is built from its modules, whose
- * digests are in `tools/kubernetes/go.sum`. docs/control-plane.md says how to fill this in.
+ * Digests of the pinned releases by architecture, in Go's spelling (`amd64`, `arm64`). Where they stand here they alone
+ * count; elsewhere the checksum files that the projects publish do. docs/control-plane.md says how to fill this in.
  */
 export const releaseDigests: Readonly<Partial<Record<string, ReleaseDigests>>> = {};

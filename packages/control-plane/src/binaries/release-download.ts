@@ -1,66 +1,110 @@
-import { createWriteStream } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import type { IncomingMessage } from "node:http";
-import http from "node:http";
-import https from "node:https";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
-import { formatBytes, runCommand, isSystemError } from "@kip/base";
+import { errorText, runCommand, systemClock } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
-import { sha256 } from "./binary-cache.ts";
-import type { ProgramName } from "./pinned-version.ts";
+import { cannotDownload, fetchFile, type FetchSettings } from "./fetch-file.ts";
+import type { ObtainSettings } from "./obtain-cached.ts";
+import type { PinnedRelease, ProgramName } from "./pinned-version.ts";
+import { fetchChecksum } from "./published-checksum.ts";
 import type { ReleaseDigests } from "./release-digests.ts";
+import type { ReleaseSites } from "./release-sites.ts";
 
-/** What to download, from where and to where. */
-export interface DownloadOptions {
-  readonly kubernetes: string;
-  readonly etcd: string;
+/** Where a download goes, and for which kind of machine. */
+export interface DownloadOptions extends FetchSettings {
   /** Architecture in Go's spelling. */
   readonly architecture: string;
-  readonly digests: ReleaseDigests;
-  /** Empty directory, ours alone. */
+  /** @default none: the published checksums count */
+  readonly digests: ReleaseDigests | undefined;
+  /** Directory of this download, ours alone; an interrupted download goes on from what is in it. */
   readonly directory: string;
-  readonly onProgress: (line: string) => void;
-  readonly signal?: AbortSignal | undefined;
-  /** @default the projects' own sites */
-  readonly sites?: { readonly kubernetes: string; readonly etcd: string } | undefined;
-  /** Where HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read, in capitals or small letters. @default no proxy */
-  readonly env?: NodeJS.ProcessEnv | undefined;
 }
 
-const officialSites = {
-  kubernetes: "https://dl.k8s.io/release",
-  etcd: "https://github.com/etcd-io/etcd/releases/download",
+const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
+
+/** How each program reports its version. */
+const versionArguments: Readonly<Record<ProgramName | "coredns", readonly string[]>> = {
+  etcd: ["--version"],
+  "kube-apiserver": ["--version"],
+  "kube-controller-manager": ["--version"],
+  "kube-scheduler": ["--version"],
+  kubectl: ["version", "--client", "--kubeconfig=/dev/null"],
+  coredns: ["-version"],
 };
-/** Longest silence of a server, milliseconds: where there is no way out, the build comes next. */
-const silenceMs = 5000;
-const maxRedirects = 5;
 
 /**
- * Downloads the programs of a release and checks each against its pinned digest.
+ * Runs a download where there are sites that can be reached; `undefined`, with a line that says why, if what it downloads
+ * must be built instead.
+ *
+ * @param work folder of this entry of the cache
+ * @param pinnedDigests of the release, where the sites have no others
+ * @throws {ControlPlaneError} `DIGEST_MISMATCH`: wrong files are never a reason to build
+ */
+export async function tryDownload<T>(
+  download: (options: DownloadOptions) => Promise<T>,
+  sites: ReleaseSites | undefined,
+  { work, digests, settings }: TryDownloadOptions,
+): Promise<T | undefined> {
+  const { onProgress = () => {}, clock = systemClock, signal } = settings;
+  const architecture = goArchitectures[process.arch];
+  if (sites === undefined || architecture === undefined) return undefined;
+  if (!(await sites.canReach(onProgress, signal))) return undefined;
+  const directory = join(work, "download");
+  await mkdir(directory, { recursive: true });
+  const known = (sites.digests ?? digests)[architecture];
+  try {
+    return await download({
+      sites,
+      clock,
+      onProgress,
+      signal,
+      architecture,
+      directory,
+      digests: known,
+    });
+  } catch (error) {
+    if (!ControlPlaneError.is(error, "DOWNLOAD_FAILED")) throw error;
+    onProgress(`${errorText(error)}; building instead`);
+    return undefined;
+  }
+}
+
+interface TryDownloadOptions {
+  readonly work: string;
+  readonly digests: Readonly<Partial<Record<string, ReleaseDigests>>>;
+  readonly settings: ObtainSettings;
+}
+
+/**
+ * Downloads the programs of a Kubernetes release, checks each, and asks each for its version.
  *
  * @returns path of each program in the directory
- * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if a site cannot be reached or answers no file
- * @throws {ControlPlaneError} `DIGEST_MISMATCH` if a file is not the pinned one; never retryable
+ * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if a file cannot be had, or does not run here
+ * @throws {ControlPlaneError} `DIGEST_MISMATCH` if a file is not the expected one; never retryable
  */
-export async function downloadRelease(
+export async function downloadKubernetes(
+  { kubernetes, etcd }: PinnedRelease,
   options: DownloadOptions,
 ): Promise<Readonly<Record<ProgramName, string>>> {
-  const { kubernetes, etcd, architecture, digests, directory } = options;
-  const sites = options.sites ?? officialSites;
-  await mkdir(directory, { recursive: true });
-  const program = async (name: keyof ReleaseDigests["kubernetes"]): Promise<string> => {
-    const url = `${sites.kubernetes}/${kubernetes}/bin/linux/${architecture}/${name}`;
-    return await fetchFile(url, { ...options, name, digest: digests.kubernetes[name] });
-  };
+  const { architecture, digests, directory, sites } = options;
   const archiveName = `etcd-${etcd}-linux-${architecture}`;
-  const archive = await fetchFile(`${sites.etcd}/${etcd}/${archiveName}.tar.gz`, {
+  const archive = `${sites.urls.etcd}/${etcd}/${archiveName}.tar.gz`;
+  const archivePath = await fetchChecked(archive, {
     ...options,
     name: "etcd.tar.gz",
-    digest: digests.etcdArchive,
+    pinned: digests?.etcdArchive,
+    lists: [`${sites.urls.etcd}/${etcd}/SHA256SUMS`],
   });
-  const strip = ["--strip-components=1", "--no-same-owner", `${archiveName}/etcd`];
-  await runCommand("tar", ["-xzf", archive, "-C", directory, ...strip]);
+  await unpack(archivePath, directory, ["--strip-components=1", `${archiveName}/etcd`]);
+  const program = async (name: keyof ReleaseDigests["kubernetes"]): Promise<string> => {
+    const url = `${sites.urls.kubernetes}/${kubernetes}/bin/linux/${architecture}/${name}`;
+    const pinned = digests?.kubernetes[name];
+    const lists = [`${url}.sha256`, `${url}.sha512`];
+    const path = await fetchChecked(url, { ...options, name, pinned, lists });
+    await runCommand("chmod", ["0755", path]);
+    await requireVersion(path, name, kubernetes);
+    return path;
+  };
+  await requireVersion(join(directory, "etcd"), "etcd", etcd);
   return {
     etcd: join(directory, "etcd"),
     "kube-apiserver": await program("kube-apiserver"),
@@ -70,64 +114,60 @@ export async function downloadRelease(
   };
 }
 
-interface FetchOptions extends DownloadOptions {
-  readonly name: string;
-  readonly digest: string;
-}
-
-async function fetchFile(url: string, options: FetchOptions): Promise<string> {
-  const path = join(options.directory, options.name);
-  try {
-    const response = await get(new URL(url), options);
-    const size = Number(response.headers["content-length"] ?? 0);
-    options.onProgress(`Downloading ${options.name} (${formatBytes(size)})`);
-    await pipeline(response, createWriteStream(path));
-  } catch (error) {
-    options.signal?.throwIfAborted();
-    const reason = isSystemError(error, "ENOTFOUND", "EAI_AGAIN")
-      ? "there is no network"
-      : "it failed";
-    throw new ControlPlaneError("DOWNLOAD_FAILED", `Cannot download "${url}": ${reason}`, {
-      cause: error,
-      retryable: true,
-    });
-  }
-  const found = await sha256(path);
-  if (found === options.digest) return path;
-  throw new ControlPlaneError("DIGEST_MISMATCH", `Cannot use "${url}": it is not the pinned file`, {
-    remedy: "Something on the way changes downloads; name a directory of programs you trust",
-    facts: { expected: options.digest, found },
+/**
+ * Downloads a release of CoreDNS, as {@link downloadKubernetes} does.
+ *
+ * @returns path of the program
+ */
+export async function downloadCoredns(version: string, options: DownloadOptions): Promise<string> {
+  const { architecture, digests, directory, sites } = options;
+  const file = `coredns_${version.replace(/^v/, "")}_linux_${architecture}.tgz`;
+  const url = `${sites.urls.coredns}/${version}/${file}`;
+  const archive = await fetchChecked(url, {
+    ...options,
+    name: "coredns.tgz",
+    pinned: digests?.corednsArchive,
+    lists: [`${url}.sha256`],
   });
+  await unpack(archive, directory, ["coredns"]);
+  const path = join(directory, "coredns");
+  await requireVersion(path, "coredns", version);
+  return path;
 }
 
-async function get(
-  url: URL,
-  { env, signal }: Pick<DownloadOptions, "env" | "signal">,
-): Promise<IncomingMessage> {
-  let next = url;
-  for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const response = await getOnce(next, env, signal);
-    const location = response.headers.location;
-    if (response.statusCode === 200) return response;
-    response.resume();
-    if (location === undefined) throw new Error(`the server answered ${response.statusCode}`);
-    next = new URL(location, next);
-  }
-  throw new Error("too many redirects");
+interface CheckedFile extends DownloadOptions {
+  readonly name: string;
+  readonly pinned: string | undefined;
+  /** Addresses of its checksum file, in the order of preference. */
+  readonly lists: readonly string[];
 }
 
-async function getOnce(
-  url: URL,
-  proxyEnv: NodeJS.ProcessEnv | undefined,
-  signal: AbortSignal | undefined,
-): Promise<IncomingMessage> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const options = { timeout: silenceMs, signal };
-  const request =
-    url.protocol === "http:"
-      ? http.get(url, { ...options, agent: new http.Agent({ proxyEnv }) }, resolve)
-      : https.get(url, { ...options, agent: new https.Agent({ proxyEnv }) }, resolve);
-  request.on("timeout", () => request.destroy(new Error("the server does not answer")));
-  request.on("error", reject);
-  return await promise;
+async function fetchChecked(url: string, options: CheckedFile): Promise<string> {
+  const { pinned, lists } = options;
+  const path = join(options.directory, options.name);
+  const digest = pinned ?? (await fetchChecksum(url, lists, options));
+  const digestOrigin = pinned === undefined ? "the published one" : "the pinned one";
+  await fetchFile({ ...options, url, path, digest, digestOrigin });
+  return path;
+}
+
+async function unpack(archive: string, into: string, members: readonly string[]): Promise<void> {
+  await runCommand("tar", ["-xzf", archive, "-C", into, "--no-same-owner", ...members]);
+}
+
+/** The name of a file says little: a site may have put another version there. */
+async function requireVersion(
+  path: string,
+  name: ProgramName | "coredns",
+  version: string,
+): Promise<void> {
+  const { stdout } = await runCommand(path, versionArguments[name]).catch((error: unknown) => {
+    throw cannotDownload(name, `it does not run here: ${errorText(error)}`, error);
+  });
+  const found = /\d+\.\d+\.\d+[\w.+-]*/.exec(stdout)?.[0];
+  if (found === version.replace(/^v/, "")) return;
+  throw new ControlPlaneError("DIGEST_MISMATCH", `Cannot use the downloaded ${name}`, {
+    remedy: "Its site has another version there; name a directory of programs you trust",
+    facts: { expected: version, found },
+  });
 }

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { silentLogger, type OptionValues, systemClock } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
-import { findRelease, obtainBinaries, obtainCoredns } from "@kip/control-plane";
+import { findRelease, obtainBinaries, obtainCoredns, ReleaseSites } from "@kip/control-plane";
 import type { LocalLayout } from "../cluster/layout.ts";
 
 /** What a local cluster is made of. */
@@ -15,7 +15,7 @@ export interface ClusterParts {
   readonly demoLayout: string;
 }
 
-/** Obtains programs and images, from the cache or by building them now, side by side. SIGINT and SIGTERM stop it. */
+/** Obtains programs and images, from the cache, or by downloading or building them now, side by side. SIGINT and SIGTERM stop it. */
 export async function obtainParts(
   options: OptionValues,
   layout: LocalLayout,
@@ -32,11 +32,12 @@ export async function obtainParts(
   const { cacheDir } = layout;
   const release = findRelease(options.required("kubernetes"));
   const userDir = options.text("binaries-dir");
+  const sites = new ReleaseSites({ env: process.env });
   const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
   try {
     const [binaries, coredns, image, demo] = await Promise.all([
-      obtainBinaries({ ...common, release, userDir, env: process.env }),
-      obtainCoredns({ ...common, userDir }),
+      obtainBinaries({ ...common, release, userDir, sites }),
+      obtainCoredns({ ...common, userDir, sites }),
       buildCellImage({
         ...common,
         refresh: options.isSet("refresh-image"),
