@@ -64,10 +64,20 @@ export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
 /** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */
 function join(client: Socket, upstream: Socket): void {
   // Before the pipelines see the failure: they would end the other side as if all had come.
-  upstream.once("error", () => client.resetAndDestroy());
-  client.once("error", () => upstream.resetAndDestroy());
+  upstream.once("error", () => reset(client));
+  client.once("error", () => reset(upstream));
   pipeline(client, upstream, ignoreFailure);
   pipeline(upstream, client, ignoreFailure);
+}
+
+/**
+ * Closes a connection with a reset, unless its end is under way and the kernel has all of its bytes: then Node's reset fails, and leaves
+ * the descriptor open for good.
+ */
+export function reset(socket: Socket): void {
+  const isEnding = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0;
+  if (isEnding) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 /** Listens on a UDP port and passes each packet on; answers go back to the client. @throws the error of listening */
