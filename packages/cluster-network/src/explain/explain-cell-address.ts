@@ -75,6 +75,8 @@ function containerPortAt(
     .flatMap((container) => container.ports ?? [])
     .find(
       ({ hostPort, hostIP = "", protocol: text }) =>
-        hostPort === port && protocolOf(text) === protocol && meant.includes(hostIP),
+        hostPort === port &&
+        protocolOf(text) === protocol &&
+        meant.includes(canonicalAddress(hostIP) ?? hostIP),
     )?.containerPort;
 }

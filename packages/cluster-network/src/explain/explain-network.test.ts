@@ -252,7 +252,10 @@ describe("explainNetwork()", () => {
 
   it("leads a host port by IPv6, too", () => {
     const ips = (own: string) => ({ podIPs: [{ ip: "10.0.0.7" }, { ip: own }] });
-    const ports = [{ hostPort: 9090, containerPort: 8080 }];
+    const ports = [
+      { hostPort: 9090, containerPort: 8080 },
+      { hostPort: 9091, containerPort: 8080, hostIP: "FD00:9:0::7" },
+    ];
     const status = { ...ips("fd00::7"), hostIPs: [{ ip: "10.9.0.7" }, { ip: "fd00:9::7" }] };
     const behind = pod("behind", "10.0.0.7", {
       spec: { containers: [{ name: "c", ports }] },
@@ -260,10 +263,11 @@ describe("explainNetwork()", () => {
     });
     const client = pod("a", "10.0.0.8", { status: ips("fd00::8") });
     const objects = { ...cluster, pods: [behind, client] };
-    assert.match(
-      ask("[fd00:9::7]:9090", {}, objects),
-      /^passes: .*host port of pod shop\/behind.*fd00::7 port 8080/,
-    );
+    for (const port of [9090, 9091])
+      assert.match(
+        ask(`[fd00:9::7]:${port}`, {}, objects),
+        /^passes: .*host port of pod shop\/behind.*fd00::7 port 8080/,
+      );
   });
 
   it("leads a NodePort at the address of the pod's own cell, and does not know that of another one", () => {

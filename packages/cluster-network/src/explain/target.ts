@@ -54,7 +54,8 @@ export function findPod(cluster: KnownCluster, text: string, namespace: string):
 
 function readTarget(text: string): TargetText | undefined {
   const words = text.split("/");
-  const kind = words.length > 1 ? kinds[words[0] ?? ""] : undefined;
+  const first = words[0] ?? "";
+  const kind = words.length > 1 && Object.hasOwn(kinds, first) ? kinds[first] : undefined;
   const rest = kind === undefined ? words : words.slice(1);
   const last = rest.at(-1) ?? "";
   const namespace = rest.length > 1 ? rest.at(-2) : undefined;
