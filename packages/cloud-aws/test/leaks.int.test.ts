@@ -92,7 +92,11 @@ async function launched(
 }
 
 async function ended(driver: CloudDriver, id: string, waits: boolean): Promise<void> {
-  if (waits) await untilDone(() => driver.waitForRunning(id));
+  if (waits) {
+    // As kip, which looks for an instance that its process has not launched before it waits for it.
+    assert.ok(await untilDone(() => driver.describe(id)), id);
+    await untilDone(() => driver.waitForRunning(id));
+  }
   await untilDone(() => driver.terminate(id));
   await untilDone(() => driver.waitForTerminated(id));
 }
