@@ -21,20 +21,22 @@ const stdin: LetteredOption = {
 };
 const tty: LetteredOption = { flag: "tty", letter: "t", type: "boolean", help: "with a terminal" };
 
+const streamOptions: readonly LetteredOption[] = [
+  stdin,
+  tty,
+  ...unitOptions,
+  kubectlOption,
+  namespaceOption,
+  ...clusterOptions,
+  helpOption,
+];
+
 export const execCommand: Command = {
   name: "exec",
   synopsis: "POD [-i] [-t] [options] -- COMMAND...",
   summary: "run a command in a container of a pod",
   details: "Runs kubectl exec with the same kubeconfig. The exit code is that of the command.",
-  options: [
-    stdin,
-    tty,
-    ...unitOptions,
-    kubectlOption,
-    namespaceOption,
-    ...clusterOptions,
-    helpOption,
-  ],
+  options: streamOptions,
   examples: ["exec web -- ls /", "exec -it web -u sidecar -- sh"],
   run: exec,
 };
@@ -44,15 +46,7 @@ export const attachCommand: Command = {
   synopsis: "POD [-i] [-t] [options]",
   summary: "connect to what runs in a container of a pod",
   details: "Runs kubectl attach with the same kubeconfig.",
-  options: [
-    stdin,
-    tty,
-    ...unitOptions,
-    kubectlOption,
-    namespaceOption,
-    ...clusterOptions,
-    helpOption,
-  ],
+  options: streamOptions,
   examples: ["attach web", "attach -it web -u shell"],
   run: async (context) => {
     const [pod = ""] = expectWords(context.words, ["POD"], "attach");

@@ -1,6 +1,6 @@
-import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import { mostClients, type Relay, type RelayOptions } from "./relay.ts";
+import { listenAt, type Relay } from "./listen-at.ts";
+import type { RelayOptions } from "./relay.ts";
 
 /** What is answered for a Service. */
 export interface ServiceHealth {
@@ -25,7 +25,7 @@ export async function openHealthCheck(
     readonly health: () => ServiceHealth | undefined;
   },
 ): Promise<Relay> {
-  const { address: host, port, clients, health } = options;
+  const { address, port, clients, health } = options;
   const limits = { headersTimeout: requestMs, requestTimeout: requestMs, maxHeaderSize: 8192 };
   const server = createServer({ ...limits, connectionsCheckingInterval: 1000 }, (_, response) => {
     const { key, endpoints } = health() ?? { key: "/", endpoints: 0 };
@@ -40,24 +40,15 @@ export async function openHealthCheck(
     response.end(JSON.stringify({ service, localEndpoints: endpoints, serviceProxyHealthy: true }));
   });
   limitClients(server, clients);
-  server.listen({ host, port });
-  await once(server, "listening");
-  server.on("error", () => {}); // a connection that could not be accepted
-  const address = server.address();
-  return {
-    port: typeof address === "object" && address ? address.port : port,
-    [Symbol.asyncDispose]: async () => {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return await listenAt(server, {
+    address,
+    port,
+    endConnections: () => server.closeAllConnections(),
+  });
 }
 
 /** @param clients those of all ports */
 function limitClients(server: Server, clients: RelayOptions["clients"]): void {
-  server.maxConnections = mostClients;
   server.on("connection", (socket) => {
     if (!clients.enter()) {
       socket.resetAndDestroy();

@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dg
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
+import { listenAt, mostClients, type Relay } from "./listen-at.ts";
 import type { RelayClients } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
@@ -17,17 +18,9 @@ export interface RelayOptions {
   readonly clients: RelayClients;
 }
 
-/** A relay that runs. */
-export interface Relay extends AsyncDisposable {
-  readonly port: number;
-}
-
-/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
-export const mostClients = 512;
-
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
-  const { address: host, port, target, targetPort = port, clients } = options;
+  const { address, port, target, targetPort = port, clients } = options;
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
     if (!clients.enter()) {
@@ -45,20 +38,10 @@ export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
     }
     join(client, upstream);
   });
-  server.maxConnections = mostClients;
-  server.listen({ host, port });
-  await once(server, "listening");
-  server.on("error", () => {}); // a connection that could not be accepted
-  const address = server.address();
-  return {
-    port: typeof address === "object" && address ? address.port : port,
-    [Symbol.asyncDispose]: async () => {
-      const closed = once(server, "close");
-      server.close();
-      for (const socket of open) socket.destroy();
-      await closed;
-    },
+  const endConnections = (): void => {
+    for (const socket of open) socket.destroy();
   };
+  return await listenAt(server, { address, port, endConnections });
 }
 
 /** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */

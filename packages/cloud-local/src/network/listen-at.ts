@@ -1,0 +1,41 @@
+import { once } from "node:events";
+import type { Server } from "node:net";
+import { portOf } from "@kip/base";
+
+/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
+export const mostClients = 512;
+
+/** A port at which this process listens. */
+export interface Relay extends AsyncDisposable {
+  readonly port: number;
+}
+
+/**
+ * Listens at a TCP port, until it is disposed of.
+ *
+ * @param options.endConnections ends those that are open then
+ * @throws the error of listening
+ */
+export async function listenAt(
+  server: Server,
+  options: {
+    readonly address: string;
+    readonly port: number;
+    readonly endConnections: () => void;
+  },
+): Promise<Relay> {
+  const { address: host, port, endConnections } = options;
+  server.maxConnections = mostClients;
+  server.listen({ host, port });
+  await once(server, "listening");
+  server.on("error", () => {}); // a connection that could not be accepted
+  return {
+    port: portOf(server),
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, "close");
+      server.close();
+      endConnections();
+      await closed;
+    },
+  };
+}
