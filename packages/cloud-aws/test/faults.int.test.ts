@@ -4,6 +4,7 @@ import { after, describe, it } from "node:test";
 import type { CapacityScope, CloudErrorCode, LaunchRequest } from "@kip/cloud";
 import { eventually } from "@kip/testing";
 import type { Ec2Fault } from "./support/ec2-faults.ts";
+import { launchRequest } from "./support/launch-request.ts";
 import { whyNoMoto } from "./support/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
@@ -17,18 +18,10 @@ async function describeFaults(): Promise<void> {
   const { faults, actions } = ec2.proxy;
   const place = { instanceType: "m5.large", zone: "us-east-1a", launchType: "on-demand" } as const;
   let count = 0;
-  const request = (more: Partial<LaunchRequest> = {}): LaunchRequest => ({
-    token: `token-${(count += 1)}`,
-    name: `cell-${count}`,
-    instanceType: place.instanceType,
-    launchType: "on-demand",
-    image: ec2.image,
-    rootDiskBytes: 2 ** 30,
-    userData: Buffer.alloc(0),
-    privateIpOnly: true,
-    tags: {},
-    ...more,
-  });
+  const request = (more: Partial<LaunchRequest> = {}): LaunchRequest => {
+    count += 1;
+    return launchRequest(ec2, `token-${count}`, { name: `cell-${count}`, ...more });
+  };
   const driver = await ec2.open();
   after(() => driver[Symbol.asyncDispose]());
   await driver.launch(request()); // makes the group, and reads the image

@@ -5,6 +5,7 @@ import { isCodedError } from "@kip/base";
 import { CloudError, type CloudDriver, type Instance, type LaunchRequest } from "@kip/cloud";
 import { seededRandom } from "@kip/cloud/simulated";
 import type { Ec2Fault } from "./support/ec2-faults.ts";
+import { launchRequest } from "./support/launch-request.ts";
 import { whyNoMoto } from "./support/moto-server.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
 import { itemsOf, parseXml, textOf } from "./support/xml.ts";
@@ -33,7 +34,8 @@ it(
     const left = Array.from({ length: lives }, (_each, index) => index);
     const work = async (): Promise<void> => {
       for (let index = left.shift(); index !== undefined; index = left.shift()) {
-        const request = requestOf(ec2, `life-${index}`);
+        const launchType = index % 10 === 7 ? "spot" : "on-demand";
+        const request = launchRequest(ec2, `life-${index}`, { launchType });
         if (random() < 0.1) {
           // Killed right after it has asked: the next process never hears of the answer.
           await drivers[0].launch(request).catch(expectCloudError);
@@ -141,18 +143,4 @@ async function remains({ proxy }: TestEc2): Promise<readonly string[]> {
     ...volumes.map((each) => textOf(each, "volumeId")),
     ...interfaces.map((each) => textOf(each, "networkInterfaceId")),
   ];
-}
-
-function requestOf(ec2: TestEc2, token: string): LaunchRequest {
-  return {
-    token,
-    name: token,
-    instanceType: "m5.large",
-    launchType: token.endsWith("7") ? "spot" : "on-demand",
-    image: ec2.image,
-    rootDiskBytes: 2 ** 30,
-    userData: Buffer.alloc(0),
-    privateIpOnly: true,
-    tags: {},
-  };
 }

@@ -10,6 +10,7 @@ import { after, it } from "node:test";
 import { portOf } from "@kip/base";
 import { givesRegistryLogIns, type LaunchRequest } from "@kip/cloud";
 import { iamPolicy } from "../src/policy/index.ts";
+import { launchRequest } from "./support/launch-request.ts";
 import { whyNoMoto } from "./support/moto-server.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
 import { itemsOf, parseXml, textOf, type XmlElement } from "./support/xml.ts";
@@ -21,18 +22,8 @@ else it("EC2: what pods ask for", { skip }, () => {});
 async function describePodOptions(): Promise<void> {
   const ec2 = await openTestEc2();
   after(() => ec2[Symbol.asyncDispose]());
-  const request = (token: string, more: Partial<LaunchRequest>): LaunchRequest => ({
-    token,
-    name: token,
-    instanceType: "m5.large",
-    launchType: "on-demand",
-    image: ec2.image,
-    rootDiskBytes: 2 ** 30,
-    userData: Buffer.alloc(0),
-    privateIpOnly: true,
-    tags: {},
-    ...more,
-  });
+  const request = (token: string, more: Partial<LaunchRequest>): LaunchRequest =>
+    launchRequest(ec2, token, more);
 
   it("EC2: gives an instance its profile, its groups and hardware of its own by the launch", async () => {
     await using driver = await ec2.open({ extraSecurityGroups: [await createGroup(ec2, "all")] });
