@@ -158,14 +158,15 @@ export class NetworkRules {
     if (this.#hasLed) this.#stale.add(stale);
     this.#hasLed = true;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
-    const policy = !known.policy
-      ? await this.#replacePolicy()
+    const { changes: policy, removals } = !known.policy
+      ? { changes: await this.#replacePolicy(), removals: "" }
       : isOfPolicy
         ? this.#policyText(before)
-        : "";
+        : { changes: "", removals: "" };
     if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
     else await this.#runAll([policy]);
+    await this.#runAll([removals]);
     this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
     this.#isKnown.services = this.#missing.size === 0;
@@ -203,7 +204,7 @@ export class NetworkRules {
     // A command that failed may have done its work.
     this.#policyInForce = undefined;
     this.#policyTable = inForce === "none" ? policyTables[0] : otherPolicyTable(inForce);
-    const table = this.#closedTables() + this.#policyText(undefined);
+    const table = this.#closedTables() + this.#policyText(undefined).changes;
     const old = otherPolicyTable(this.#policyTable);
     const removal = this.#families
       .map(({ ip }) => `add table ${ip} ${old}\ndelete table ${ip} ${old}\n`)
@@ -283,15 +284,18 @@ export class NetworkRules {
     return this.#families.map((family) => policyRules(policy, this.#groups, family));
   }
 
-  /** What leads from the rules of before to those of now. */
-  #policyText(before: readonly RuleSet[] | undefined): string {
+  /** What leads from the rules of before to those of now, as two transactions. */
+  #policyText(before: readonly RuleSet[] | undefined): { changes: string; removals: string } {
     const after = this.#policyRules();
-    const texts = this.#families.map((family, index) => {
+    const tables = this.#families.map((family, index) => {
       const table = new TableChange(`${family.ip} ${this.#policyTable}`);
       table.add(before?.[index] ?? emptyRuleSet, after?.[index] ?? emptyRuleSet);
-      return table.text();
+      return table;
     });
-    return texts.join("");
+    return {
+      changes: tables.map((table) => table.changes()).join(""),
+      removals: tables.map((table) => table.removals()).join(""),
+    };
   }
 
   #closedTables(): string {

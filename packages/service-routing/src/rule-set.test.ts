@@ -46,6 +46,23 @@ describe("TableChange", () => {
     ]);
   });
 
+  it("leaves a set that goes as it is until a later transaction, with its elements", () => {
+    const before = ruleSet((rules) => {
+      rules.element("denied", "10.0.0.1");
+      rules.element("set", "1");
+      rules.chains.set("a", ["ip saddr @denied drop"]);
+      rules.sets.set("denied", "type ipv4_addr;");
+    });
+    const after = ruleSet((rules) => rules.chains.set("a", ["drop"]));
+    const table = new TableChange("ip t");
+    table.add(before, after);
+    assert.equal(
+      table.changes(),
+      "delete element ip t set { 1 }\nflush chain ip t a\nadd rule ip t a drop\n",
+    );
+    assert.equal(table.removals(), "delete set ip t denied\n");
+  });
+
   it("replaces a value by deleting its element first, also between two rule sets", () => {
     const other = ruleSet((rules) => rules.element("map", "1 . tcp", "goto b"));
     const table = new TableChange("ip t");

@@ -58,10 +58,15 @@ export class TableChange {
       if (!after.sets.has(name)) this.#note(this.#goneSets, name);
   }
 
-  /** The commands, in an order in which nothing names what does not exist; empty if nothing has changed. */
+  /** The commands as one transaction; empty if nothing has changed. */
   text(): string {
+    return this.changes() + this.removals();
+  }
+
+  /** The commands without {@link TableChange.removals}, in an order in which nothing names what does not exist. */
+  changes(): string {
     const table = this.#table;
-    const lines = [
+    return linesOf([
       ...elementLines("delete", table, this.#gone),
       ...this.#newSets.map((set) => `add set ${table} ${set}`),
       ...this.#newChains.map((chain) => `add chain ${table} ${chain}`),
@@ -69,22 +74,29 @@ export class TableChange {
       ...elementLines("add", table, this.#added),
       ...this.#goneChains.map((chain) => `flush chain ${table} ${chain}`),
       ...this.#goneChains.map((chain) => `delete chain ${table} ${chain}`),
-      ...this.#goneSets.map((set) => `delete set ${table} ${set}`),
-    ];
-    return lines.map((line) => `${line}\n`).join("");
+    ]);
+  }
+
+  /**
+   * Removes sets that no rule names any more, with their elements. A packet that is on its way through the rules of before finds in each set
+   * what is in force at that moment: where an element means `drop`, this must be a later transaction.
+   */
+  removals(): string {
+    return linesOf(this.#goneSets.map((set) => `delete set ${this.#table} ${set}`));
   }
 
   #elements(before: RuleSet, after: RuleSet): void {
+    const isGone = (set: string): boolean => before.sets.has(set) && !after.sets.has(set);
     for (const [element, value] of before.elements)
-      if (after.elements.get(element) !== value) this.#element(this.#gone, element, "");
+      if (after.elements.get(element) !== value && !isGone(setOf(element)))
+        this.#element(this.#gone, element, "");
     for (const [element, value] of after.elements)
       if (before.elements.get(element) !== value) this.#element(this.#added, element, value);
   }
 
   #element(lists: Map<string, string[]>, element: string, value: string): void {
-    const space = element.indexOf(" ");
-    const map = element.slice(0, space);
-    const key = element.slice(space + 1);
+    const map = setOf(element);
+    const key = element.slice(map.length + 1);
     const list = lists.get(map) ?? [];
     lists.set(map, list);
     this.#note(list, value === "" ? key : `${key} : ${value}`);
@@ -107,6 +119,15 @@ export class TableChange {
     list.push(text);
     this.size += text.length + 2;
   }
+}
+
+/** The set or map that an element is in. */
+function setOf(element: string): string {
+  return element.slice(0, element.indexOf(" "));
+}
+
+function linesOf(commands: readonly string[]): string {
+  return commands.map((command) => `${command}\n`).join("");
 }
 
 function elementLines(
