@@ -224,6 +224,42 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     other.close();
   });
 
+  it("answer packets from the address that was asked, where all of the computer are wanted", async () => {
+    const answering = createSocket("udp4");
+    answering.on("message", (message, from) => answering.send(message, from.port, from.address));
+    answering.bind(0, target);
+    await once(answering, "listening");
+    const { port: udpPort } = answering.address();
+    const addresses = ["0.0.0.0"];
+    const common = { target, clock: systemClock, logger: silentLogger };
+    await using ports = new NodePorts({ ...common, addresses });
+    await ports.apply(change(service(["UDP", udpPort])));
+    const client = createSocket("udp4");
+    client.send("hello", udpPort, here);
+    const [, from] = (await once(client, "message")) as [Buffer, { readonly address: string }];
+    assert.equal(from.address, here);
+    // One socket of all addresses would have the port here, too.
+    const free = createSocket("udp4").bind(udpPort, "127.0.0.3");
+    await once(free, "listening");
+    for (const socket of [client, answering, free]) socket.close();
+  });
+
+  it("leave no port open whose Service goes while the port is tried again", async () => {
+    const { server: other, port: taken } = await echo();
+    const blocking = createServer().listen(taken, here);
+    await once(blocking, "listening");
+    const clock = new ManualClock();
+    await using ports = nodePorts(silentLogger, clock);
+    await ports.apply(change(service(["TCP", taken])));
+    blocking.close();
+    await once(blocking, "close");
+    const advanced = clock.advance(30_000);
+    await ports.apply(change(undefined));
+    await advanced;
+    assert.equal(await say(taken), "ECONNREFUSED");
+    other.close();
+  });
+
   it("leave nothing open when they end", async () => {
     const ports = nodePorts();
     await ports.apply(change(service(["TCP", port], ["UDP", port])));

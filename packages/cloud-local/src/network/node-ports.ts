@@ -1,4 +1,5 @@
-import { errorText, every, type Clock, type Logger } from "@kip/base";
+import { networkInterfaces } from "node:os";
+import { errorText, every, SerialQueue, type Clock, type Logger } from "@kip/base";
 import { bucketOf, ipFamily, type ServiceView, type ViewChange } from "@kip/network-view";
 import { openHealthCheck, type ServiceHealth } from "./health-check.ts";
 import { RelayClients } from "./relay-clients.ts";
@@ -16,7 +17,10 @@ export interface NodePortsOptions {
   readonly clients?: RelayClients | undefined;
 }
 
-/** How often a port that another program has is tried again, milliseconds. */
+/**
+ * How often a port that another program has is tried again, and addresses are looked for that this computer has got, milliseconds. Nothing
+ * tells when a port is free.
+ */
 const retryMs = 30_000;
 
 /**
@@ -32,6 +36,8 @@ export class NodePorts implements AsyncDisposable {
   /** By address, protocol and port; undefined while another program has it. */
   readonly #relays = new Map<string, AsyncDisposable | undefined>();
   readonly #clients: RelayClients;
+  /** A port that is tried again may not be wanted any more when it is open. */
+  readonly #queue = new SerialQueue();
   readonly #stop = new AbortController();
   readonly #retries: Promise<void>;
 
@@ -46,12 +52,16 @@ export class NodePorts implements AsyncDisposable {
         isImmediate: false,
         signal: this.#stop.signal,
       },
-      async () => await this.#openMissing(),
+      async () => await this.#queue.run(async () => await this.#settle(false)),
     );
   }
 
   /** Opens and closes what a change asks for. To be called once its rules are in force. Never throws. */
-  async apply({ services, buckets, kept }: ViewChange): Promise<void> {
+  async apply(change: ViewChange): Promise<void> {
+    await this.#queue.run(async () => await this.#apply(change));
+  }
+
+  async #apply({ services, buckets, kept }: ViewChange): Promise<void> {
     for (const key of this.#ofServices.keys())
       if (buckets.includes(bucketOf(key)) && !kept?.has(key)) this.#ofServices.delete(key);
     for (const [key, view] of services) {
@@ -61,6 +71,11 @@ export class NodePorts implements AsyncDisposable {
       if (ports.length > 0) this.#ofServices.set(key, ports);
       else this.#ofServices.delete(key);
     }
+    await this.#settle(true);
+  }
+
+  /** Closes what is not wanted any more, and opens what is. */
+  async #settle(isFirst: boolean): Promise<void> {
     const wanted = new Set([...this.#ofServices.values()].flat().flatMap((port) => this.#at(port)));
     for (const [name, relay] of this.#relays) {
       if (wanted.has(name)) continue;
@@ -69,7 +84,9 @@ export class NodePorts implements AsyncDisposable {
     }
     for (const port of this.#health.keys())
       if (!wanted.has(this.#at(`${healthCheck} ${port}`)[0] ?? "")) this.#health.delete(port);
-    for (const name of wanted) if (!this.#relays.has(name)) await this.#open(name, true);
+    for (const name of wanted)
+      if (isFirst ? !this.#relays.has(name) : !this.#relays.get(name))
+        await this.#open(name, isFirst);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -79,12 +96,11 @@ export class NodePorts implements AsyncDisposable {
     this.#relays.clear();
   }
 
+  /** A UDP socket of all addresses would answer from the one that the way back begins at, which may not be the one that was asked. */
   #at(port: string): readonly string[] {
-    return this.#options.addresses.map((address) => `${address} ${port}`);
-  }
-
-  async #openMissing(): Promise<void> {
-    for (const [name, relay] of this.#relays) if (!relay) await this.#open(name, false);
+    const { addresses } = this.#options;
+    const isOfEach = port.startsWith("UDP ") && addresses.includes("0.0.0.0");
+    return (isOfEach ? ownAddresses() : addresses).map((address) => `${address} ${port}`);
   }
 
   async #open(name: string, isFirst: boolean): Promise<void> {
@@ -114,6 +130,12 @@ export class NodePorts implements AsyncDisposable {
     if (protocol === "UDP") return await openUdpRelay(options);
     return await openHealthCheck({ ...options, health: () => this.#health.get(options.port) });
   }
+}
+
+/** IPv4 addresses of this computer. */
+function ownAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return [...new Set(all.filter(({ family }) => family === "IPv4").map(({ address }) => address))];
 }
 
 /** Stands for a protocol: this process answers itself. */
