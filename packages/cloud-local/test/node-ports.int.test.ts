@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Server } from "node:net";
+import { connect, createServer, Server, type AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock, type Logger } from "@kip/base";
@@ -244,7 +244,7 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     for (const socket of [client, answering, free]) socket.close();
   });
 
-  it("leave no port open whose Service goes while the port is tried again", async () => {
+  it("leave no port open whose Service goes while the port is tried again", async (t) => {
     const { server: other, port: taken } = await echo();
     const blocking = createServer().listen(taken, here);
     await once(blocking, "listening");
@@ -253,9 +253,14 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     await ports.apply(change(service(["TCP", taken])));
     blocking.close();
     await once(blocking, "close");
-    const advanced = clock.advance(30_000);
-    await ports.apply(change(undefined));
-    await advanced;
+    const applied = Promise.withResolvers<void>();
+    const { listen } = Server.prototype;
+    t.mock.method(Server.prototype, "listen", function (this: Server, ...to: [object]) {
+      process.nextTick(() => applied.resolve(ports.apply(change(undefined))));
+      return listen.apply(this, to);
+    });
+    await clock.advance(30_000);
+    await applied.promise;
     assert.equal(await say(taken), "ECONNREFUSED");
     other.close();
   });
