@@ -1,6 +1,10 @@
 import { CodedError } from "@kip/base";
 
 export type CloudInitErrorCode =
+  /** The cloud's metadata service refused a request, or its answer is too large or not what it should be. */
+  | "METADATA_INVALID"
+  /** The cloud's metadata service cannot be reached, or is not able to answer. */
+  | "METADATA_UNAVAILABLE"
   /** A copy of a machine template was sent something other than an identity. */
   | "PERSONALITY_INVALID"
   /** The disk with a machine's user data is missing, unreadable or has no instance-id. */

@@ -1,5 +1,7 @@
 export { applyUserData, type ApplyResult, type ApplyUserDataOptions } from "./apply-user-data.ts";
+export { createEc2Source, ImdsClient, type ImdsClientOptions } from "./ec2.ts";
 export { CloudInitError, type CloudInitErrorCode } from "./errors.ts";
+export type { DataSource, InstanceAddresses, InstanceData } from "./instance-data.ts";
 export { readNoCloudSeed, type NoCloudSeed } from "./no-cloud.ts";
 export { maxUserDataBytes, parseUserData, type CloudConfig, type WriteFile } from "./user-data.ts";
 export {
