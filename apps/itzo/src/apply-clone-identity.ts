@@ -47,7 +47,7 @@ export class ProgramHelper implements CloneHelper {
  * Makes this copy of a template the machine that the identity describes. First of all its random numbers and its
  * time, before anything draws or uses them.
  *
- * @throws {ItzoError} `BECOME_FAILED`; `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
+ * @throws {ItzoError} `BECOME_FAILED`; `USER_DATA_INVALID`
  */
 export async function applyCloneIdentity(
   identity: CloneIdentity,

@@ -69,7 +69,7 @@ function protectFromOutOfMemory(): void {
 
 async function bootedResults(): Promise<BootResults> {
   const results = await readBootResults(bootDirectory);
-  await applySeedOnce(bootDirectory, logger);
+  await applySeedOnce({ directory: bootDirectory, logger });
   return results;
 }
 
@@ -109,11 +109,25 @@ function interpretOnly(): void {
     setFlagsFromString(flag);
 }
 
+/** What other processes of this program need is loaded by them only. */
 async function run(): Promise<void> {
-  if (process.argv[2] !== fetchImagesArgument) return await main();
-  // Loaded by this process only.
-  const { runFetchImages } = await import("./fetch-images-process.ts");
-  await runFetchImages(stateDir, runDir);
+  switch (process.argv[2]) {
+    case fetchImagesArgument: {
+      const { runFetchImages } = await import("./fetch-images-process.ts");
+      return await runFetchImages(stateDir, runDir);
+    }
+    case "cloud-init": {
+      const { runCloudInit } = await import("./cloud-init-command.ts");
+      process.exitCode = await runCloudInit(process.argv.slice(3), {
+        version: manifest.version,
+        out: (text) => void writeSync(1, text),
+        err: (text) => void writeSync(2, text),
+      });
+      return;
+    }
+    default:
+      return await main();
+  }
 }
 
 // No top-level await: the image holds this program as one CommonJS file.

@@ -5,7 +5,7 @@ import { ManualClock } from "@kip/testing";
 import { createEc2Source, ImdsClient } from "./ec2.ts";
 import { CloudInitError } from "./errors.ts";
 import { startMetadataServer, type MetadataReply } from "./testing/metadata-server.ts";
-import { maxUserDataBytes } from "./user-data.ts";
+import { maxUserDataBytes } from "./config/cloud-config.ts";
 
 const { signal } = new AbortController();
 
@@ -73,7 +73,7 @@ describe("createEc2Source()", () => {
     const data = await createEc2Source(new ImdsClient({ baseUrl: service.url })).read(signal);
     assert.equal(data.userData.length, 0);
     assert.deepEqual(data.publicKeys, []);
-    assert.deepEqual(Object.values(data.addresses).filter(Boolean), []);
+    assert.deepEqual(Object.values(data.addresses ?? {}).filter(Boolean), []);
   });
 
   it("is not available where nothing answers, after one request", async () => {

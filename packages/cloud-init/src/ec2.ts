@@ -1,8 +1,13 @@
 import { systemClock, type Clock } from "@kip/base";
 import { CloudInitError } from "./errors.ts";
 import type { DataSource, InstanceData } from "./instance-data.ts";
-import { MetadataHttp, type MetadataAnswer, type MetadataHttpOptions } from "./metadata-http.ts";
-import { maxUserDataBytes } from "./user-data.ts";
+import {
+  endingTogether,
+  MetadataHttp,
+  type MetadataAnswer,
+  type MetadataHttpOptions,
+} from "./metadata-http.ts";
+import { maxUserDataBytes } from "./config/cloud-config.ts";
 
 /** Options of {@link ImdsClient}. */
 export interface ImdsClientOptions extends Partial<MetadataHttpOptions> {
@@ -119,7 +124,8 @@ export function createEc2Source(client: ImdsClient = new ImdsClient()): DataSour
         return false;
       }
     },
-    read: async (signal) => await readInstance(client, signal),
+    read: async (signal) =>
+      await endingTogether(signal, async (shared) => await readInstance(client, shared)),
   };
 }
 

@@ -1,6 +1,8 @@
 import { CodedError } from "@kip/base";
 
 export type CloudInitErrorCode =
+  /** No cloud has data for this machine. */
+  | "DATA_SOURCE_MISSING"
   /** The cloud's metadata service refused a request, or its answer is too large or not what it should be. */
   | "METADATA_INVALID"
   /** The cloud's metadata service cannot be reached, or is not able to answer. */
@@ -14,9 +16,7 @@ export type CloudInitErrorCode =
   /** The user data has a wrong value, a wrong first line, or is too large. */
   | "USER_DATA_INVALID"
   /** A file of the user data has an owner that the machine does not know. */
-  | "USER_DATA_OWNER_UNKNOWN"
-  /** The cloud-config is YAML, not JSON. */
-  | "USER_DATA_YAML_UNSUPPORTED";
+  | "USER_DATA_OWNER_UNKNOWN";
 
 /** A machine's user data or identity that cannot be read or applied. */
 export class CloudInitError extends CodedError<CloudInitErrorCode> {

@@ -14,9 +14,10 @@ export interface InstanceData {
   readonly userData: Uint8Array;
   /** Host name that the platform gave. */
   readonly localHostname?: string | undefined;
-  /** Public SSH keys, one line each. */
-  readonly publicKeys: readonly string[];
-  readonly addresses: InstanceAddresses;
+  /** Public SSH keys, one line each. @default none */
+  readonly publicKeys?: readonly string[] | undefined;
+  /** @default the platform does not say */
+  readonly addresses?: InstanceAddresses | undefined;
 }
 
 /** A place where a machine finds its {@link InstanceData}. */

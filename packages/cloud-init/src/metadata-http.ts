@@ -11,7 +11,7 @@ import { CloudInitError } from "./errors.ts";
 
 /** Where a metadata service is, and how patient its client is. */
 export interface MetadataHttpOptions {
-  /** `http:` address of the service. */
+  /** `http:` or `https:` address of the service. */
   readonly baseUrl: string;
   /** Limit of one request with its answer, milliseconds. @default 10,000 */
   readonly timeoutMs?: number | undefined;
@@ -55,11 +55,11 @@ export class MetadataHttp {
   readonly #attempts: number;
   readonly #clock: Clock;
 
-  /** @throws {TypeError} for an address that is none, or not of `http:` */
+  /** @throws {TypeError} for an address that is none, or neither `http:` nor `https:` */
   constructor(options: MetadataHttpOptions) {
     this.#base = new URL(options.baseUrl);
-    if (this.#base.protocol !== "http:")
-      throw new TypeError(`"${options.baseUrl}" is not the http address of a metadata service`);
+    if (!["http:", "https:"].includes(this.#base.protocol))
+      throw new TypeError(`"${options.baseUrl}" is not an http or https address`);
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#attempts = options.attempts ?? 15;
     this.#clock = options.clock ?? systemClock;
@@ -107,13 +107,28 @@ export class MetadataHttp {
   }
 }
 
+/** Does work of several requests; those that are pending when it fails are ended. */
+export async function endingTogether<T>(
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const end = new AbortController();
+  try {
+    return await work(AbortSignal.any([signal, end.signal]));
+  } finally {
+    end.abort();
+  }
+}
+
 async function exchange(
   url: URL,
   request: MetadataRequest,
   signal: AbortSignal,
 ): Promise<MetadataAnswer> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    httpModule()
+    const client =
+      url.protocol === "https:" ? process.getBuiltinModule("node:https") : httpModule();
+    client
       .request(url, {
         method: request.method ?? "GET",
         headers: { ...request.headers },

@@ -10,8 +10,8 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { makeFolderSync } from "@kip/base";
-import type { WriteFile } from "./user-data.ts";
-import { CloudInitError } from "./errors.ts";
+import type { WriteFile } from "../config/cloud-config.ts";
+import { CloudInitError } from "../errors.ts";
 
 /**
  * Writes a file that appears whole, with its owner and mode, or not at all.

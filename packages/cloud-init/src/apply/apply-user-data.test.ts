@@ -4,11 +4,8 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { applyUserData } from "./apply-user-data.ts";
-import { readNoCloudSeed } from "./no-cloud.ts";
-import type { CloudConfig } from "./user-data.ts";
-import { CloudInitError } from "./errors.ts";
-
-const nothing: CloudConfig = { writeFiles: [], runCommands: [], warnings: [] };
+import { emptyConfig as nothing } from "../config/cloud-config.ts";
+import { CloudInitError } from "../errors.ts";
 
 describe("applyUserData()", () => {
   it("writes files whole, with their mode, and leaves no temporary file", async () => {
@@ -50,51 +47,38 @@ describe("applyUserData()", () => {
     using root = temporaryFolder();
     await mkdir(path.join(root.path, "taken"));
     const content = Buffer.from("x");
-    const calls: string[] = [];
+    const names: string[] = [];
     const result = await applyUserData(
       {
+        ...nothing,
         hostname: "cell-1",
         writeFiles: [
           { path: "/taken", content, mode: 0o644 },
           { path: "/unowned", content, mode: 0o644, owner: "no-such-user" },
           { path: "/good", content, mode: 0o644 },
         ],
-        runCommands: ["exit 1", ["program", "argument"]],
-        warnings: [],
+        users: [{ name: "no-databases", sshAuthorizedKeys: [], groups: [] }],
+        runCommands: ["exit 1"],
       },
-      {
-        root: root.path,
-        setHostname: async (name) => void calls.push(`hostname ${name}`),
-        run: async (file, args) => {
-          calls.push([file, ...args].join(" "));
-          if (file === "sh") throw new Error("exit code 1");
-        },
-      },
+      { root: root.path, setHostname: async (name) => void names.push(name) },
     );
     assert.deepEqual(result.written, ["/good"]);
-    assert.equal(result.errors.length, 3);
+    assert.equal(result.errors.length, 4);
     assert.ok(result.errors.every((error) => CloudInitError.is(error, "USER_DATA_APPLY_FAILED")));
-    assert.deepEqual(calls, ["hostname cell-1", "sh -c exit 1", "program argument"]);
-    assert.deepEqual((await readdir(root.path)).sort(), ["good", "taken"]);
-  });
-});
-
-describe("readNoCloudSeed()", () => {
-  it("reads both files; user data may be missing", async () => {
-    using seed = temporaryFolder();
-    const metaData = { "instance-id": "i-1", "local-hostname": "cell-1" };
-    await writeFile(path.join(seed.path, "meta-data"), JSON.stringify(metaData));
-    const { userData, ...rest } = readNoCloudSeed(seed.path);
-    assert.deepEqual(rest, { instanceId: "i-1", localHostname: "cell-1" });
-    assert.equal(userData.length, 0);
+    assert.deepEqual(names, ["cell-1"]);
+    assert.deepEqual((await readdir(root.path)).sort(), ["good", "taken", "var"]);
   });
 
-  it("refuses meta-data without an instance-id", async () => {
-    using seed = temporaryFolder();
-    await writeFile(path.join(seed.path, "meta-data"), "{}");
-    assert.throws(
-      () => readNoCloudSeed(seed.path),
-      (error) => CloudInitError.is(error, "SEED_INVALID"),
+  it("writes the addresses to /etc/environment and keeps its other lines", async () => {
+    using root = temporaryFolder();
+    await mkdir(path.join(root.path, "etc"));
+    const file = path.join(root.path, "etc/environment");
+    await writeFile(file, "PATH=/bin\nMILPA_PRIVATE_IPV4=192.0.2.1\n");
+    const addresses = { privateIpv4: "10.0.0.5", publicIpv6: "2001:db8::5" };
+    await applyUserData(nothing, { root: root.path, addresses });
+    assert.equal(
+      await readFile(file, "utf8"),
+      "PATH=/bin\nMILPA_PRIVATE_IPV4=10.0.0.5\nMILPA_PUBLIC_IPV6=2001:db8::5\n",
     );
   });
 });

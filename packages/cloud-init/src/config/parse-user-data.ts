@@ -1,0 +1,200 @@
+import { CloudInitError } from "../errors.ts";
+import type { InstanceAddresses } from "../instance-data.ts";
+import {
+  emptyConfig,
+  maxContentBytes,
+  maxUserDataBytes,
+  type CloudConfig,
+} from "./cloud-config.ts";
+import type { ConfigNote } from "./config-field.ts";
+import { isGzip, unpackGzip } from "./gzip.ts";
+import { readCloudConfig } from "./read-cloud-config.ts";
+
+/** Something that is wrong in a cloud-config, or is skipped, with its place. */
+export interface PlacedConfigNote extends ConfigNote {
+  /** From 1. */
+  readonly line?: number | undefined;
+  /** From 1. */
+  readonly column?: number | undefined;
+}
+
+/** A cloud-config as it was written, with all that is to be said about it. */
+export interface CheckedCloudConfig {
+  readonly config: CloudConfig;
+  /** As the reader of YAML gives it; undefined if the text is not YAML. */
+  readonly value: unknown;
+  readonly problems: readonly PlacedConfigNote[];
+  readonly warnings: readonly PlacedConfigNote[];
+}
+
+/** Options of {@link parseUserData}. */
+export interface ParseUserDataOptions {
+  /** What names such as `$private_ipv4` stand for. @default they stay as they are */
+  readonly addresses?: InstanceAddresses | undefined;
+}
+
+type Place = { readonly line: number; readonly column: number };
+
+const header = "#cloud-config";
+
+/**
+ * Reads user data: a cloud-config in YAML (or JSON, which is YAML), a script, or a MIME message with several of these; each may be
+ * compressed by gzip. A cloud-config has `#cloud-config` as its first line, a script begins with `#!`.
+ *
+ * Of several cloud-configs, a key in a later one replaces the key in those before it, as with Canonical's cloud-init.
+ * Wrong values fail, all at once: one message names each.
+ *
+ * @throws {CloudInitError} `USER_DATA_INVALID`
+ * @see https://cloudinit.readthedocs.io/en/latest/explanation/format.html
+ */
+export async function parseUserData(
+  data: Uint8Array,
+  options: ParseUserDataOptions = {},
+): Promise<CloudConfig> {
+  const body = unpack(data);
+  if (body.length === 0) return emptyConfig;
+  // The user data of kip is one cloud-config: no other module is loaded for it.
+  if (isCloudConfig(body)) return await parseCloudConfig(body, options);
+  if (startsWith(body, "#!")) return { ...emptyConfig, scripts: [body] };
+  const { isMultipart, mimeParts } = await import("./mime-parts.ts");
+  if (!isMultipart(body))
+    throw invalid(
+      `its first line is neither "${header}" nor "#!" nor the header of a MIME message`,
+    );
+  return await mergeParts(mimeParts(body), options);
+}
+
+/** Reads the text of a cloud-config and finds all of its problems. Never throws. */
+export async function checkCloudConfig(
+  text: string,
+  options: ParseUserDataOptions = {},
+): Promise<CheckedCloudConfig> {
+  let document: { readonly value: unknown; placeOf(path: ConfigNote["path"]): Place };
+  try {
+    document = await readText(text);
+  } catch (error) {
+    const { line, column, reason } = error as Place & { readonly reason: string }; // all that it throws
+    const problems = [{ path: [], message: reason, line, column }];
+    return { config: emptyConfig, value: undefined, problems, warnings: [] };
+  }
+  const { config, problems, warnings } = readCloudConfig(document.value, options.addresses);
+  const placed = (note: ConfigNote): PlacedConfigNote =>
+    note.path.length === 0 ? note : { ...note, ...document.placeOf(note.path) };
+  return {
+    config,
+    value: document.value,
+    problems: problems.map(placed),
+    warnings: warnings.map(placed),
+  };
+}
+
+async function readText(
+  text: string,
+): Promise<{ readonly value: unknown; placeOf(path: ConfigNote["path"]): Place }> {
+  const { readYaml } = await import("../yaml/read-yaml.ts");
+  return readYaml(text);
+}
+
+async function parseCloudConfig(
+  body: Uint8Array,
+  options: ParseUserDataOptions,
+): Promise<CloudConfig> {
+  const text = decodeText(body);
+  const value = parseJson(text);
+  if (value !== undefined) {
+    const { config, problems, warnings } = readCloudConfig(value, options.addresses);
+    // With mistakes it is read again, for their lines.
+    if (problems.length === 0)
+      return { ...config, warnings: warnings.map(({ message }) => message) };
+  }
+  const { config, problems, warnings } = await checkCloudConfig(text, options);
+  if (problems.length > 0) throw invalid(problems.map(placedText).join("; "));
+  return { ...config, warnings: warnings.map(placedText) };
+}
+
+function placedText({ line, column, message }: PlacedConfigNote): string {
+  return line === undefined ? message : `line ${line}, column ${column}: ${message}`;
+}
+
+/** What kip writes: a header, and one JSON object. Undefined for all else. */
+function parseJson(text: string): unknown {
+  const lineEnd = text.indexOf("\n");
+  const body = lineEnd < 0 ? "" : text.slice(lineEnd + 1);
+  if (!body.trimStart().startsWith("{")) return undefined;
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Part {
+  readonly contentType: string;
+  readonly body: Uint8Array;
+}
+
+async function mergeParts(
+  parts: readonly Part[],
+  options: ParseUserDataOptions,
+): Promise<CloudConfig> {
+  let merged = emptyConfig;
+  let unpackedBytes = 0;
+  for (const { contentType, body: packed } of parts) {
+    const body = unpack(packed);
+    unpackedBytes += body.length;
+    if (unpackedBytes > maxContentBytes)
+      throw invalid(`its parts have more than ${maxContentBytes} bytes together`);
+    if (contentType === "text/cloud-config" || isCloudConfig(body))
+      merged = replaced(merged, await parseCloudConfig(body, options));
+    else if (contentType === "text/x-shellscript" || startsWith(body, "#!"))
+      merged = { ...merged, scripts: [...merged.scripts, body] };
+    else {
+      const warning = `Skipped a part of the user data of type "${contentType.slice(0, 100)}"`;
+      merged = { ...merged, warnings: [...merged.warnings, warning] };
+    }
+  }
+  return merged;
+}
+
+/** The lists of the later one, where it has any. */
+function replaced(earlier: CloudConfig, later: CloudConfig): CloudConfig {
+  const given = Object.entries(later).filter(
+    ([, value]) => value !== undefined && value.length > 0,
+  );
+  return {
+    ...earlier,
+    ...Object.fromEntries(given),
+    warnings: [...earlier.warnings, ...later.warnings],
+  };
+}
+
+function isCloudConfig(body: Uint8Array): boolean {
+  const lineEnd = body.indexOf(10);
+  const firstLine = body.subarray(0, lineEnd < 0 ? body.length : lineEnd);
+  return firstLine.length < 1000 && Buffer.from(firstLine).toString().trim() === header;
+}
+
+function startsWith(body: Uint8Array, text: string): boolean {
+  return Buffer.from(body.subarray(0, text.length)).toString("latin1") === text;
+}
+
+function unpack(data: Uint8Array): Uint8Array {
+  if (data.length > maxUserDataBytes) throw invalid(`it is larger than ${maxUserDataBytes} bytes`);
+  if (!isGzip(data)) return data;
+  const unpacked = unpackGzip(data, maxUserDataBytes);
+  if (!unpacked)
+    throw invalid(`it cannot be unpacked (damaged, or above ${maxUserDataBytes} bytes)`);
+  return unpacked;
+}
+
+function decodeText(body: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(body);
+  } catch (cause) {
+    throw invalid("it is not UTF-8", cause);
+  }
+}
+
+function invalid(reason: string, cause?: unknown): CloudInitError {
+  return new CloudInitError("USER_DATA_INVALID", `Cannot read user data: ${reason}`, { cause });
+}
