@@ -33,6 +33,30 @@ describe("kip config check", { timeout: 60_000 }, () => {
     );
   });
 
+  it("names the mistakes of the cloud-config for cells by its own file and lines", () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "provider.yaml");
+    writeFileSync(file, `${good}  cloudInitFile: cells.yaml\n`);
+    const cloudInit = path.join(folder.path, "cells.yaml");
+    const run = (): readonly [number | null, string] => {
+      const { status, stdout } = spawnSync(kip, ["config", "check", file], { encoding: "utf8" });
+      return [status, stdout.replaceAll(folder.path, "")];
+    };
+    assert.deepEqual(run(), [
+      1,
+      '/provider.yaml:5: error: cells.cloudInitFile: the file "/cells.yaml" cannot be read\n/provider.yaml cannot be used: 1 to correct\n',
+    ]);
+    writeFileSync(cloudInit, "#cloud-config\nwrite_files:\n- path: /var/lib/itzo/identity.json\n");
+    const [status, text] = run();
+    assert.equal(status, 1);
+    assert.match(
+      text,
+      /^\/cells\.yaml:3: error: "write_files\[0\]\.path" is .*cells need "\/var\/lib\/itzo"/,
+    );
+    writeFileSync(cloudInit, "#cloud-config\npackages: [vim]\n");
+    assert.match(run().join(" "), /^0 \/cells\.yaml:2: warning: Skipped "packages"/);
+  });
+
   it("exits with 1 and names every problem, as JSON too", () => {
     const { status, stdout } = check("cloud:\n  locl: {}\ncells:\n  nametg: a\n", "--output=json");
     assert.equal(status, 1);

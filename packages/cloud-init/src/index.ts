@@ -21,6 +21,7 @@ export {
   type ParseUserDataOptions,
   type PlacedConfigNote,
 } from "./config/parse-user-data.ts";
+export { cloudConfigKeys } from "./config/read-cloud-config.ts";
 export { createEc2Source, ImdsClient, type ImdsClientOptions } from "./ec2.ts";
 export { CloudInitError, type CloudInitErrorCode } from "./errors.ts";
 export { findSource, type FindSourceOptions } from "./find-source.ts";

@@ -73,6 +73,7 @@ describe("applyUserData()", () => {
       const shadow = await read("etc/shadow");
       assert.ok(shadow.includes(`\nalice:${passwordHash}:`), shadow);
       assert.match(shadow, /^bob:!:\d+:0:99999:7:::$/m);
+      assert.match(shadow, /^daemon2:!:\d+::::::$/m);
       assert.equal((await stat(path.join(root, "etc/shadow"))).mode & 0o777, 0o640);
       const home = await stat(path.join(root, "home/alice"));
       assert.deepEqual([home.uid, home.gid, home.mode & 0o777], [1000, 1000, 0o700]);

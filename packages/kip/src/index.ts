@@ -6,6 +6,7 @@ export {
   type CellSpec,
   type CellStatus,
 } from "./state/cell.ts";
+export { readCellCloudInit, type FileNote } from "./config/cell-cloud-init.ts";
 export { changedKeys, type ChangedKey } from "./config/changed-keys.ts";
 export { pathText, type KeyNote } from "./config/keys/read-keys.ts";
 export {

@@ -2,7 +2,7 @@ import { OptionError, type Option } from "@kip/base";
 import { parseCommand } from "../cli/parse-command.ts";
 import { separateWords } from "../cli/separate-words.ts";
 import { noteText, type PlacedNote } from "./placed-notes.ts";
-import { readConfigFile, readConfigText, type ReadConfig } from "./read-provider-config.ts";
+import { readConfigFiles, type ReadConfig } from "./read-provider-config.ts";
 
 const usage = `Usage: kip config check FILE [options]
 
@@ -28,7 +28,7 @@ export async function configCommand(args: readonly string[]): Promise<void> {
       remedy: "See kip config --help",
     });
   const output = values.choice("output", ["text", "json"]);
-  const found = readConfigText(await readConfigFile(file));
+  const found = await readConfigFiles(file);
   process.stdout.write(output === "json" ? resultJson(file, found) : resultText(file, found));
   process.exitCode = found.config ? 0 : 1;
 }
@@ -41,7 +41,8 @@ function resultJson(file: string, { config, problems, notices }: ReadConfig): st
 /** One line for each, in the form that editors and compilers know: `file:line: …`. */
 function resultText(file: string, { config, problems, notices }: ReadConfig): string {
   const row = (kind: string, note: PlacedNote): string => {
-    const place = note.line === undefined ? file : `${file}:${note.line}`;
+    const ofFile = note.file ?? file;
+    const place = note.line === undefined ? ofFile : `${ofFile}:${note.line}`;
     return `${place}: ${kind}: ${noteText(note, { withLine: false })}`;
   };
   const rows = [

@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
 import { createLogger } from "@kip/base";
+import { changedKeys } from "@kip/kip";
 import { temporaryFolder } from "@kip/testing";
 import { KipError } from "../errors.ts";
 import { ConfigFile } from "./config-file.ts";
@@ -45,6 +46,28 @@ describe("ConfigFile", () => {
       opened.logged.map(({ msg, keys }) => [msg, keys]),
       [["Changed settings take effect when kip is started again", ["cloud.local.range"]]],
     );
+  });
+
+  it("has the cloud-config that the file names, and finds its changes and its mistakes", async () => {
+    using folder = temporaryFolder();
+    const cloudInit = path.join(folder.path, "cells.yaml");
+    writeFileSync(cloudInit, "#cloud-config\nruncmd: [one]\n");
+    using opened = await openFile(`cloud:\n  local: {}\ncells:\n  cloudInitFile: ${cloudInit}\n`);
+    const { config, content } = opened.file.usable;
+    assert.deepEqual(structuredClone(config.cloudInit), { runcmd: ["one"] });
+    assert.deepEqual(opened.file.paths, [opened.file.path, cloudInit]);
+    writeFileSync(cloudInit, "#cloud-config\nruncmd: [two]\n");
+    const changed = await opened.file.read();
+    assert.deepEqual(structuredClone(changed.config.cloudInit), { runcmd: ["two"] });
+    assert.deepEqual(changedKeys(content, changed.content), [
+      { path: "cells.cloudInitFile", reload: "live" },
+    ]);
+    writeFileSync(cloudInit, "#cloud-config\nhostname: same\n");
+    assert.deepEqual((await opened.file.read()).config, changed.config);
+    assert.match(JSON.stringify(opened.logged), /cells\.yaml: line 2: .*hostname/);
+    rmSync(cloudInit);
+    assert.deepEqual((await opened.file.read()).config, changed.config);
+    assert.match(JSON.stringify(opened.logged), /line 4: cells\.cloudInitFile: .*cannot be read/);
   });
 
   it("refuses a process whose first file has problems", async () => {

@@ -1,7 +1,7 @@
 import type { Logger } from "@kip/base";
 import { changedKeys, type ChangedKey, type ProviderConfig } from "@kip/kip";
 import { noteText } from "./placed-notes.ts";
-import { configError, readConfigFile, readConfigText } from "./read-provider-config.ts";
+import { configError, readConfigFiles } from "./read-provider-config.ts";
 
 /** The content of a `provider.yaml` that kip can use. */
 export interface UsableConfig {
@@ -15,6 +15,7 @@ export class ConfigFile {
   readonly path: string;
   readonly #logger: Logger;
   #usable: UsableConfig;
+  #files: readonly string[] = [];
 
   private constructor(path: string, usable: UsableConfig, logger: Logger) {
     this.path = path;
@@ -24,11 +25,13 @@ export class ConfigFile {
 
   /** @throws {KipError} `CONFIG_INVALID` if the file cannot be read or has problems */
   static async open(path: string, logger: Logger): Promise<ConfigFile> {
-    const { config, content, problems, notices } = readConfigText(await readConfigFile(path));
+    const { config, content, problems, notices, files } = await readConfigFiles(path);
     if (!config) throw configError(path, problems);
     for (const note of notices)
       logger.warn("Read a setting with a remark", { note: noteText(note) });
-    return new ConfigFile(path, { config, content }, logger);
+    const file = new ConfigFile(path, { config, content }, logger);
+    file.#files = files;
+    return file;
   }
 
   /** What the file had when it could last be used. */
@@ -36,13 +39,19 @@ export class ConfigFile {
     return this.#usable;
   }
 
+  /** The files that it was read from: itself, and those that it names. */
+  get paths(): readonly string[] {
+    return [this.path, ...this.#files];
+  }
+
   /** Reads the file again; logs why if it cannot be used now. Never throws. */
   async read(): Promise<UsableConfig> {
-    const found = await readConfigFile(this.path).then(readConfigText, (error: unknown) => {
+    const found = await readConfigFiles(this.path).catch((error: unknown) => {
       this.#logger.error("Could not read the configuration; kept the one in force", { err: error });
     });
     if (!found) return this.#usable;
     const { config, content, problems, notices } = found;
+    this.#files = found.files;
     if (!config) {
       this.#logger.error("Kept the configuration in force: the changed file has problems", {
         file: this.path,

@@ -30,6 +30,7 @@ export function followConfig(options: FollowConfigOptions): void {
     if (!(await pause(settledMs, systemClock, signal))) return;
     isAsked = false;
     content = await takeChange(options, content);
+    watchAll();
   };
   const ask = (): void => {
     if (isAsked || signal.aborted) return;
@@ -39,13 +40,23 @@ export function followConfig(options: FollowConfigOptions): void {
         logger.error("Could not apply the changed configuration", { err: error });
     });
   };
-  const watching = watchOrPoll(path.dirname(file.path), (name) => {
-    // A volume of a ConfigMap exchanges the folder "..data", in which the file is.
-    if (name === undefined || name === path.basename(file.path) || name.startsWith("..")) ask();
-  });
+  const watched = new Map<string, Disposable>();
+  const watchAll = (): void => {
+    for (const place of signal.aborted ? [] : file.paths)
+      if (!watched.has(place)) watched.set(place, watchFile(place, ask));
+  };
+  watchAll();
   // It may have changed since it was read.
   ask();
-  signal.addEventListener("abort", () => watching[Symbol.dispose](), { once: true });
+  const end = (): void => watched.forEach((each) => each[Symbol.dispose]());
+  signal.addEventListener("abort", end, { once: true });
+}
+
+function watchFile(file: string, onChange: () => void): Disposable {
+  return watchOrPoll(path.dirname(file), (name) => {
+    // A volume of a ConfigMap exchanges the folder "..data", in which the file is.
+    if (name === undefined || name === path.basename(file) || name.startsWith("..")) onChange();
+  });
 }
 
 /** @returns the content that the file is compared with next time */

@@ -3,6 +3,8 @@ import { pathText } from "@kip/kip";
 
 /** A note on a key of a file, with its line. */
 export interface PlacedNote {
+  /** Path of the file that the configuration names. @default the configuration itself */
+  readonly file?: string | undefined;
   /** From 1; undefined if it is of the whole file. */
   readonly line: number | undefined;
   /** `cells.standbyCells[0].count`; empty for the whole file. */
@@ -28,8 +30,8 @@ export function placeNotes(
 
 /** `line 4: cells.nametg: there is no such key. Did you mean cells.nametag?` */
 export function noteText(note: PlacedNote, { withLine = true } = {}): string {
-  const { line, path, message, remedy } = note;
-  const place = [withLine && line !== undefined ? `line ${line}` : "", path];
+  const { file = "", line, path, message, remedy } = note;
+  const place = [withLine ? file : "", withLine && line !== undefined ? `line ${line}` : "", path];
   const sentence = [...place.filter((part) => part !== ""), message].join(": ");
   return remedy === undefined ? sentence : `${sentence}. ${remedy}`;
 }

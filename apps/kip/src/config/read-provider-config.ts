@@ -1,5 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { checkProviderConfig, type ProviderConfig } from "@kip/kip";
+import path from "node:path";
+import {
+  checkProviderConfig,
+  readCellCloudInit,
+  type FileNote,
+  type ProviderConfig,
+} from "@kip/kip";
 import { KipError } from "../errors.ts";
 import { driverNames } from "../provider/driver-names.ts";
 import { parseYaml } from "./parse-yaml.ts";
@@ -30,6 +36,48 @@ export function readConfigText(text: string): ReadConfig {
     problems: placeNotes(all, lineOf),
     notices: placeNotes(notices, lineOf),
   };
+}
+
+/** What a `provider.yaml` gives with the files that it names. */
+export interface ReadConfigFiles extends ReadConfig {
+  /** Those files besides it, whether or not they can be read. */
+  readonly files: readonly string[];
+}
+
+/**
+ * Reads a `provider.yaml` and the cloud-config that it names for cells.
+ *
+ * @throws {KipError} `CONFIG_INVALID` if the `provider.yaml` cannot be read
+ */
+export async function readConfigFiles(file: string): Promise<ReadConfigFiles> {
+  const text = await readConfigFile(file);
+  const found = readConfigText(text);
+  const named = found.config?.cloudInitFile;
+  if (!found.config || named === undefined) return { ...found, files: [] };
+  const cloudInitFile = path.resolve(path.dirname(file), named);
+  const files = [cloudInitFile];
+  const cloudInitText = await readFile(cloudInitFile, "utf8").catch(() => undefined);
+  if (cloudInitText === undefined) {
+    const line = parseYaml(text).lineOf(["cells", "cloudInitFile"]);
+    const message = `the file "${cloudInitFile}" cannot be read`;
+    const problem = { line, path: "cells.cloudInitFile", message, remedy: undefined };
+    return { ...found, config: undefined, problems: [problem], files };
+  }
+  const { cloudInit, problems, notices } = await readCellCloudInit(cloudInitText);
+  const placed = (note: FileNote): PlacedNote => ({ ...note, file: cloudInitFile, path: "" });
+  return {
+    config: cloudInit && { ...found.config, cloudInit },
+    // With its content, so that a later one of the same path differs from it.
+    content: withCloudInit(found.content, cloudInitText),
+    problems: problems.map(placed),
+    notices: [...found.notices, ...notices.map(placed)],
+    files,
+  };
+}
+
+function withCloudInit(content: unknown, text: string): unknown {
+  const document = content as { readonly cells?: object } | null; // as the configuration that was read from it
+  return { ...document, cells: { ...document?.cells, cloudInitFile: text } };
 }
 
 /** The clouds that the configuration names and that this version cannot use. */
@@ -68,8 +116,9 @@ export function configError(file: string, problems: readonly PlacedNote[]): KipE
   if (first && problems.length === 1) {
     const { remedy, ...note } = first;
     const message = noteText({ ...note, remedy: undefined }, { withLine: false });
+    const place = note.file === undefined ? "" : `, "${note.file}"`;
     const line = note.line === undefined ? "" : `, line ${note.line}`;
-    return new KipError("CONFIG_INVALID", `${subject}${line}: ${message}`, { remedy });
+    return new KipError("CONFIG_INVALID", `${subject}${place}${line}: ${message}`, { remedy });
   }
   return new KipError("CONFIG_INVALID", `${subject}: it has ${problems.length} problems`, {
     remedy: problems.map((note) => noteText(note)).join("\n"),

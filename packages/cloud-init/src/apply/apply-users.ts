@@ -87,7 +87,9 @@ function addUser(user: CloudUser, accounts: Accounts): void {
   const fields = [user.name, "x", `${uid}`, `${gid}`, user.gecos ?? "", home, shell];
   accounts.passwd.add(fields);
   const days = `${Math.trunc(Date.now() / 86_400_000)}`;
-  accounts.shadow?.add([user.name, "!", days, "0", "99999", "7", "", "", ""]);
+  // As useradd(8) does: passwords of system users do not age.
+  const ageing = user.isSystem === true ? ["", "", ""] : ["0", "99999", "7"];
+  accounts.shadow?.add([user.name, "!", days, ...ageing, "", "", ""]);
   if (!accounts.shadow) accounts.passwd.set(user.name, 1, "!");
   for (const group of user.groups) {
     accounts.group.addMember(group, 3, user.name);

@@ -25,6 +25,8 @@ export interface CheckedCloudConfig {
   readonly value: unknown;
   readonly problems: readonly PlacedConfigNote[];
   readonly warnings: readonly PlacedConfigNote[];
+  /** Where a key or item is, or the deepest one on the way to it; line 1 if the text is not YAML. */
+  placeOf(path: ConfigNote["path"]): { readonly line: number; readonly column: number };
 }
 
 /** Options of {@link parseUserData}. */
@@ -75,7 +77,8 @@ export async function checkCloudConfig(
   } catch (error) {
     const { line, column, reason } = error as Place & { readonly reason: string }; // all that it throws
     const problems = [{ path: [], message: reason, line, column }];
-    return { config: emptyConfig, value: undefined, problems, warnings: [] };
+    const placeOf = (): Place => ({ line: 1, column: 1 });
+    return { config: emptyConfig, value: undefined, problems, warnings: [], placeOf };
   }
   const { config, problems, warnings } = readCloudConfig(document.value, options.addresses);
   const placed = (note: ConfigNote): PlacedConfigNote =>
@@ -85,6 +88,7 @@ export async function checkCloudConfig(
     value: document.value,
     problems: problems.map(placed),
     warnings: warnings.map(placed),
+    placeOf: (path) => document.placeOf(path),
   };
 }
 

@@ -3,6 +3,7 @@ import { bytes, defined } from "@kip/base";
 import { ProviderError } from "../errors.ts";
 import type { ExtendedResources } from "../selection/extended-resources.ts";
 import type { StandbyPool } from "../selection/standby-spec.ts";
+import type { CellCloudInit } from "./cell-cloud-init.ts";
 import { conflicts } from "./conflicts.ts";
 import { imageSettings, registrySettings } from "./image-settings.ts";
 import type { cloudKeys } from "./keys/cloud-keys.ts";
@@ -42,6 +43,10 @@ export interface ProviderConfig {
   readonly defaultInstanceType: string | undefined;
   /** @default 5 GiB */
   readonly defaultVolumeBytes: number;
+  /** File with a cloud-config for all cells. Who reads the configuration reads it, too. */
+  readonly cloudInitFile: string | undefined;
+  /** Its content. */
+  readonly cloudInit?: CellCloudInit | undefined;
   /** @default the ID of the installation */
   readonly nametag: string | undefined;
   readonly privateIPOnly: boolean;
@@ -130,6 +135,7 @@ function toConfig(document: ProviderDocument): ProviderConfig {
     defaultInstanceProfile: cells.defaultIAMPermissions,
     defaultInstanceType: cells.defaultInstanceType,
     defaultVolumeBytes: bytes(cells.defaultVolumeSize ?? "5Gi"),
+    cloudInitFile: cells.cloudInitFile,
     nametag: cells.nametag,
     privateIPOnly: cells.privateIPOnly ?? false,
     standbyCells: (cells.standbyCells ?? []).map(standbyPool),

@@ -135,7 +135,7 @@ function launchRequest(
     zone: spec.zone,
     image: spec.image,
     rootDiskBytes: spec.rootDiskBytes,
-    userData: userData(identity),
+    userData: userData(identity, tools.settings().cloudInit),
     images: launchImages(tools, context.state()),
     createdAt: createdAtOf(context),
     onWait: isStandby(cell)

@@ -26,7 +26,7 @@ import type { InstanceList } from "./instance-list.ts";
 /** The part of the configuration that steps read, each time it is needed. */
 export type CellSettings = Pick<
   ProviderConfig,
-  "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag"
+  "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag" | "cloudInit"
 >;
 
 /** The standby cells, as pods use them. */

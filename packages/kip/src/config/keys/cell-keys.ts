@@ -106,8 +106,8 @@ export const cellKeys = section(
     cellConfig,
     standbyCells: list(standbyCell),
     cloudInitFile: value(text, {
-      replacedBy:
-        "cells boot their image as it is; build what they need into [an image](cell-image.md) and name it in `cells.bootImageSpec`",
+      meaning:
+        "a [cloud-config](cloud-init.md) that each cell applies before its pod starts; a path from the folder of `provider.yaml` on",
     }),
     itzo: section(
       { version: value(text), url: value(url) },

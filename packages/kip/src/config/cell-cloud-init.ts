@@ -1,0 +1,128 @@
+import path from "node:path";
+import { gzipSync } from "node:zlib";
+import { cloudLimits } from "@kip/cloud";
+import { checkCloudConfig, cloudConfigKeys } from "@kip/cloud-init";
+
+/** A cloud-config of the operator's that each cell applies: the keys that cells understand, as they were written. */
+export type CellCloudInit = Readonly<Record<string, unknown>>;
+
+/** Something about a file, with its line. */
+export interface FileNote {
+  /** From 1; undefined if it is of the whole file. */
+  readonly line: number | undefined;
+  readonly message: string;
+  readonly remedy: string | undefined;
+}
+
+/** What {@link readCellCloudInit} finds. */
+export interface CheckedCellCloudInit {
+  /** Undefined if there are problems. */
+  readonly cloudInit: CellCloudInit | undefined;
+  readonly problems: readonly FileNote[];
+  readonly notices: readonly FileNote[];
+}
+
+/** Folders and files that a cell's own programs need as they are. */
+const ownPlaces = [
+  "/etc/hostname",
+  "/etc/inittab",
+  "/etc/machine-id",
+  "/etc/resolv.conf",
+  "/run/itzo",
+  "/run/kip",
+  "/usr/lib/kip",
+  "/var/lib/itzo",
+  "/var/lib/milpa-cloudinit",
+];
+
+/** Bytes that the identity of a cell takes of its user data, compressed. */
+const identityBytes = 5000;
+
+/**
+ * Reads the file that `cells.cloudInitFile` names, as cells will, and finds all of its problems: what is not a cloud-config, what
+ * would take the place of something that a cell needs, and what is too large beside a cell's identity. Never throws.
+ */
+export async function readCellCloudInit(text: string): Promise<CheckedCellCloudInit> {
+  const { value, config, ...notes } = await checkCloudConfig(text);
+  const lineOf = (key: string, index?: number): number | undefined =>
+    notes.placeOf(index === undefined ? [key] : [key, index]).line;
+  const problems: FileNote[] = notes.problems.map(toNote);
+  const notices = notes.warnings.map(toNote);
+  if (problems.length === 0) {
+    if (config.hostname !== undefined)
+      problems.push({
+        line: lineOf("hostname"),
+        message: '"hostname" would give all cells the same name',
+        remedy: "Remove it: the cloud names each cell",
+      });
+    for (const [key, index] of filesOf(value)) {
+      const place = textAt(value, key, index);
+      const own = ownPlaces.find((each) => place === each || place.startsWith(`${each}/`));
+      if (own === undefined) continue;
+      const message = `"${key}[${index}].path" is "${place}": cells need "${own}" as it is`;
+      problems.push({ line: lineOf(key, index), message, remedy: "Write to another place" });
+    }
+  }
+  const cloudInit = problems.length === 0 ? knownKeys(value) : {};
+  const bytes = gzipSync(JSON.stringify(cloudInit), { level: 9 }).length;
+  const most = cloudLimits.userDataBytes - identityBytes;
+  if (bytes > most)
+    problems.push({
+      line: undefined,
+      message: `it takes ${bytes} bytes of the cells' user data, compressed; there is room for ${most}`,
+      remedy: "Let its commands fetch what is large, or build it into the image of the cells",
+    });
+  return { cloudInit: problems.length === 0 ? cloudInit : undefined, problems, notices };
+}
+
+function toNote(note: { readonly line?: number | undefined; readonly message: string }): FileNote {
+  return { line: note.line, message: note.message, remedy: undefined };
+}
+
+/** Keys as they were written and indices of all files. */
+function filesOf(value: unknown): readonly (readonly [key: string, index: number])[] {
+  return Object.entries(asRecord(value)).flatMap(([key, list]) =>
+    /^(?:write|milpa)[-_]files$/.test(key) && Array.isArray(list)
+      ? list.map((_, index) => [key, index] as const)
+      : [],
+  );
+}
+
+/** The path of a file, without what leads back to itself. */
+function textAt(value: unknown, key: string, index: number): string {
+  const list = asRecord(value)[key] as readonly unknown[]; // of filesOf
+  const place = asRecord(list[index])["path"];
+  return path.posix
+    .normalize(typeof place === "string" ? place : "")
+    .replace(/^\/+/, "/")
+    .replace(/^\/(?=(?:bin|lib|sbin)\/)/, "/usr/") // links of Debian's
+    .replace(/^\/var\/run\//, "/run/");
+}
+
+/** Without keys that cells would skip, and in a form that JSON has. */
+function knownKeys(value: unknown): CellCloudInit {
+  const known = Object.entries(asRecord(value)).flatMap(([key, each]) => {
+    const name = key.replaceAll("-", "_");
+    return cloudConfigKeys.some((one) => one === name) ? [[name, toJson(each)] as const] : [];
+  });
+  return Object.fromEntries(known);
+}
+
+/** A file with binary content becomes one in base64. */
+function toJson(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toJson);
+  if (typeof value !== "object" || value === null) return value;
+  const fields = Object.entries(value).map(([key, each]) => [key, toJson(each)] as const);
+  const { content, encoding } = asRecord(value);
+  if (!(content instanceof Uint8Array)) return Object.fromEntries(fields);
+  const isPacked = typeof encoding === "string" && /gz/i.test(encoding);
+  return {
+    ...Object.fromEntries(fields),
+    content: Buffer.from(content).toString("base64"),
+    encoding: isPacked ? "gz+b64" : "b64",
+  };
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
+}
