@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { suite, test } from "node:test";
 import { silentLogger } from "@kip/base";
+import { createEc2Source, ImdsClient, type DataSource } from "@kip/cloud-init";
 import { temporaryFolder } from "@kip/testing";
 import { applySeed, applySeedOnce } from "./first-boot.ts";
 
@@ -32,10 +33,37 @@ suite("applySeedOnce", () => {
     assert.equal(existsSync(seed), false);
   });
 
-  test("says that there is no seed", async () => {
+  test("asks the metadata service where there is no seed disk, and not where there is one", async () => {
     using directory = temporaryFolder();
-    const options = { directory: directory.path, logger: silentLogger };
-    await assert.rejects(applySeedOnce(options), { code: "SEED_INVALID" });
+    const file = (content: string) => ({ path: "/identity.json", content, permissions: "0600" });
+    const userData = (content: string) =>
+      `#cloud-config\n${JSON.stringify({ write_files: [file(content)] })}`;
+    const data = { instanceId: "i-2", userData: Buffer.from(userData("metadata")) };
+    const metadata: DataSource = {
+      name: "EC2",
+      isAvailable: async () => await Promise.resolve(true),
+      read: async () => await Promise.resolve({ ...data, publicKeys: [], addresses: {} }),
+    };
+    const options = { directory: directory.path, root: directory.path, logger: silentLogger };
+    const target = path.join(directory.path, "identity.json");
+    await applySeedOnce({ ...options, metadata });
+    assert.equal(await readFile(target, "utf8"), "metadata");
+    await rm(path.join(directory.path, "seed-applied"));
+    const seed = path.join(directory.path, "seed");
+    await mkdir(seed);
+    await writeFile(path.join(seed, "meta-data"), '{"instance-id": "i-1"}');
+    await writeFile(path.join(seed, "user-data"), userData("disk"));
+    await applySeedOnce({ ...options, metadata });
+    assert.equal(await readFile(target, "utf8"), "disk");
+  });
+
+  test("says that neither is there", async () => {
+    using directory = temporaryFolder();
+    const client = new ImdsClient({ baseUrl: "http://127.0.0.1:1", attempts: 1 });
+    const options = { directory: directory.path, metadata: createEc2Source(client) };
+    await assert.rejects(applySeedOnce({ ...options, logger: silentLogger }), {
+      code: "METADATA_UNAVAILABLE",
+    });
   });
 });
 

@@ -3,12 +3,14 @@ import path from "node:path";
 import type { Logger } from "@kip/base";
 import {
   applyUserData,
+  createEc2Source,
   defaultWorkspace,
   emptyConfig,
   isApplied,
   noteApplied,
   parseUserData,
   readNoCloudSeed,
+  type DataSource,
   type InstanceData,
 } from "@kip/cloud-init";
 
@@ -22,10 +24,12 @@ function isSeedApplied(directory: string): boolean {
   return existsSync(markOf(directory));
 }
 
-/** Where the user data of a machine is put. */
-interface ApplySeedOptions {
+/** What {@link applySeedOnce} works with. */
+export interface SeedOptions {
   /** Where the boot script leaves its results. */
   readonly directory: string;
+  /** Where a machine without a seed disk gets its user data. @default EC2's metadata service */
+  readonly metadata?: DataSource | undefined;
   /** Put before every path; nothing but files is touched then. @default "/" */
   readonly root?: string | undefined;
   /** Where it is noted, below the root, that the user data was applied. @default "/var/lib/milpa-cloudinit" */
@@ -34,16 +38,36 @@ interface ApplySeedOptions {
 }
 
 /**
- * Applies the seed that the boot script has fetched, once per boot: an agent that comes back after a crash finds the
- * mark of the one before it.
+ * Applies the user data once per boot: an agent that comes back after a crash finds the mark of the one before it. The same
+ * image boots everywhere: where the boot script has found a seed disk it is that disk's, else that of the metadata service.
  *
- * @throws {CodedError} `SEED_INVALID`, `USER_DATA_INVALID`
+ * @throws {CodedError} `SEED_INVALID`, `METADATA_UNAVAILABLE`, `METADATA_INVALID`, `USER_DATA_INVALID`
  */
-export async function applySeedOnce(options: ApplySeedOptions): Promise<void> {
+export async function applySeedOnce(options: SeedOptions): Promise<void> {
   const folder = path.join(options.directory, "seed");
-  if (!isSeedApplied(options.directory)) await applySeed(await readNoCloudSeed(folder), options);
+  if (!isSeedApplied(options.directory)) await applySeed(await readSeed(folder, options), options);
   // It holds the cell's key. An agent that was killed here has left it.
   rmSync(folder, { recursive: true, force: true });
+}
+
+async function readSeed(
+  folder: string,
+  { directory, metadata }: SeedOptions,
+): Promise<InstanceData> {
+  if (existsSync(path.join(folder, "meta-data"))) return await readNoCloudSeed(folder);
+  const source = metadata ?? createEc2Source();
+  const data = await source.read(new AbortController().signal);
+  writeFileSync(metadataMarkOf(directory), source.name); // before the mark that the data was applied
+  return data;
+}
+
+/** Whether this machine has its user data from EC2's metadata service, in this boot. */
+export function hasEc2Metadata(directory: string): boolean {
+  return existsSync(metadataMarkOf(directory));
+}
+
+function metadataMarkOf(directory: string): string {
+  return path.join(directory, "metadata-source");
 }
 
 /**
@@ -52,7 +76,10 @@ export async function applySeedOnce(options: ApplySeedOptions): Promise<void> {
  *
  * @throws as {@link applySeedOnce}
  */
-export async function applySeed(seed: InstanceData, options: ApplySeedOptions): Promise<void> {
+export async function applySeed(
+  seed: InstanceData,
+  options: Omit<SeedOptions, "metadata">,
+): Promise<void> {
   const { logger, root, workspace = defaultWorkspace } = options;
   const config = await parseUserData(seed.userData, { addresses: seed.addresses });
   for (const warning of config.warnings)

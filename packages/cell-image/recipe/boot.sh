@@ -19,11 +19,12 @@ done
 echo 1 >/proc/sys/net/ipv4/ip_forward
 
 # The files of the disk labelled CIDATA, for the agent, which deletes them: they hold the cell's key. It is the second
-# disk, if the launcher keeps to the rule; looking for the label takes longer.
+# disk, if the launcher keeps to the rule; looking for the label takes longer. Without such a disk the agent asks the
+# metadata service of the cloud.
 fetch_seed() {
   mkdir -p -m 700 /run/kip/seed-disk /run/kip/seed
   mount -t iso9660 -o ro /dev/vdb /run/kip/seed-disk 2>/dev/null ||
-    mount -t iso9660 -o ro "$(findfs LABEL=CIDATA)" /run/kip/seed-disk || return 0
+    mount -t iso9660 -o ro "$(findfs LABEL=CIDATA 2>/dev/null)" /run/kip/seed-disk 2>/dev/null || return 0
   cp /run/kip/seed-disk/*-data /run/kip/seed/
   umount /run/kip/seed-disk
 }
