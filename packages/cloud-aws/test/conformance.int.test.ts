@@ -10,9 +10,9 @@ import {
 } from "@kip/cloud/faults";
 import { describeCloudDriver } from "@kip/cloud/testing";
 import { iamPolicy } from "../src/policy/index.ts";
-import { whyNoMoto } from "./support/moto-server.ts";
+import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
-import { childOf, parseXml, textOf } from "./support/xml.ts";
+import { childOf, parseXml, textOf } from "../src/emulator/xml.ts";
 
 const missing = await whyNoMoto();
 if (missing === undefined) await describeAwsCloud();

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import type { CapacityScope, CloudErrorCode, LaunchRequest } from "@kip/cloud";
 import { eventually } from "@kip/testing";
-import type { Ec2Fault } from "./support/ec2-faults.ts";
+import type { Ec2Fault } from "../src/emulator/ec2-faults.ts";
 import { launchRequest } from "./support/launch-request.ts";
-import { whyNoMoto } from "./support/moto-server.ts";
+import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
 const skip = await whyNoMoto();

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { portOf } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { openSdkEc2 } from "../src/ec2/sdk-ec2.ts";
-import { errorAnswer } from "./support/client-tokens.ts";
+import { errorAnswer } from "../src/emulator/client-tokens.ts";
 
 const overloaded = errorAnswer("InternalError", "try again", 500);
 const done = (action: string): string =>

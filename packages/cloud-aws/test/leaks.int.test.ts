@@ -4,11 +4,11 @@ import { after, it } from "node:test";
 import { isCodedError } from "@kip/base";
 import { CloudError, type CloudDriver, type Instance, type LaunchRequest } from "@kip/cloud";
 import { seededRandom } from "@kip/cloud/simulated";
-import type { Ec2Fault } from "./support/ec2-faults.ts";
+import type { Ec2Fault } from "../src/emulator/ec2-faults.ts";
 import { launchRequest } from "./support/launch-request.ts";
-import { whyNoMoto } from "./support/moto-server.ts";
+import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
-import { itemsOf, parseXml, textOf } from "./support/xml.ts";
+import { itemsOf, parseXml, textOf } from "../src/emulator/xml.ts";
 
 const isWhole = process.env["KIP_E2E_ALL"] === "1";
 const lives = isWhole ? 500 : 24;

@@ -11,9 +11,9 @@ import { portOf } from "@kip/base";
 import { givesRegistryLogIns, type LaunchRequest } from "@kip/cloud";
 import { iamPolicy } from "../src/policy/index.ts";
 import { launchRequest } from "./support/launch-request.ts";
-import { whyNoMoto } from "./support/moto-server.ts";
+import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
-import { itemsOf, parseXml, textOf, type XmlElement } from "./support/xml.ts";
+import { itemsOf, parseXml, textOf, type XmlElement } from "../src/emulator/xml.ts";
 
 const skip = await whyNoMoto();
 if (skip === undefined) await describePodOptions();

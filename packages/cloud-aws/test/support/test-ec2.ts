@@ -1,9 +1,12 @@
+import os from "node:os";
+import path from "node:path";
 import type { CloudDriver } from "@kip/cloud";
 import { openAwsCloud, type AwsCloudOptions } from "../../src/index.ts";
-import { Ec2Proxy } from "./ec2-proxy.ts";
-import type { Ec2Delays } from "./ec2-states.ts";
-import { startMoto } from "./moto-server.ts";
-import { itemsOf, parseXml, textOf } from "./xml.ts";
+import { Ec2Proxy } from "../../src/emulator/ec2-proxy.ts";
+import type { Ec2Delays } from "../../src/emulator/ec2-states.ts";
+import type { Machines } from "../../src/emulator/machines.ts";
+import { startMoto } from "../../src/emulator/moto-server.ts";
+import { itemsOf, parseXml, textOf } from "../../src/emulator/xml.ts";
 
 /** moto behind the proxy, with an image and a subnet, and drivers on it. */
 export interface TestEc2 extends AsyncDisposable {
@@ -22,11 +25,17 @@ export interface TestEc2 extends AsyncDisposable {
 /** Credentials that only moto takes. */
 const credentials = { accessKeyId: "test", secretAccessKey: "test" };
 
-/** @param delays of the proxy, milliseconds */
-export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<TestEc2> {
+/**
+ * @param delays of the proxy, milliseconds
+ * @param machines what its instances are; none: entries of moto
+ */
+export async function openTestEc2(
+  delays: Partial<Ec2Delays> = {},
+  machines?: Machines,
+): Promise<TestEc2> {
   const stack = new AsyncDisposableStack();
-  const moto = stack.use(await startMoto());
-  const proxy = stack.use(new Ec2Proxy(moto.url, delays));
+  const moto = stack.use(await startMoto({ cacheDir: ownCache() }));
+  const proxy = stack.use(new Ec2Proxy(moto.url, delays, machines));
   const endpointURL = await proxy.start();
   const subnets = parseXml((await proxy.ask("DescribeSubnets")).body);
   const subnetId = textOf(itemsOf(subnets, "subnetSet")[0], "subnetId");
@@ -66,4 +75,8 @@ export async function openTestEc2(delays: Partial<Ec2Delays> = {}): Promise<Test
       }),
     [Symbol.asyncDispose]: async () => await stack.disposeAsync(),
   };
+}
+
+function ownCache(): string {
+  return path.join(process.env["XDG_CACHE_HOME"] ?? path.join(os.homedir(), ".cache"), "kip");
 }

@@ -6,15 +6,23 @@ export interface Ec2Delays {
   readonly pendingMs: number;
   /** From its end being asked for until it has ended. */
   readonly stopMs: number;
+  /** How long an instance that has ended on purpose is shown. */
+  readonly forgetMs: number;
   /** How long answers lack a new instance. */
   readonly lagMs: number;
+}
+
+/** Why an instance ends or has ended, as EC2 says it. */
+export interface StateReason {
+  readonly code: string;
+  readonly message: string;
 }
 
 interface State {
   readonly launchedAt: number;
   readonly tenancy: string;
   asked: boolean;
-  reason?: { readonly code: string; readonly message: string } | undefined;
+  reason?: StateReason | undefined;
 }
 
 /** What moto's instances are to look like: moto has them running and ended at once. */
@@ -38,7 +46,7 @@ export class Ec2States {
     return true;
   }
 
-  killed(id: string, reason: { readonly code: string; readonly message: string }): void {
+  killed(id: string, reason: StateReason): void {
     const state = this.#states.get(id);
     if (state) Object.assign(state, { asked: true, reason });
   }
@@ -79,7 +87,7 @@ export class Ec2States {
   }
 }
 
-const userReason = {
+const userReason: StateReason = {
   code: "Client.UserInitiatedShutdown",
   message: "Client.UserInitiatedShutdown: User initiated shutdown",
 };
@@ -92,7 +100,7 @@ export function setState(item: XmlElement, code: string, name: string): void {
   setChild(item, state);
 }
 
-function setReason(item: XmlElement, { code, message }: typeof userReason): void {
+function setReason(item: XmlElement, { code, message }: StateReason): void {
   const reason = element("stateReason");
   setText(reason, "code", code);
   setText(reason, "message", message);

@@ -1,12 +1,10 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { access, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
-import os from "node:os";
 import path from "node:path";
-import { setTimeout } from "node:timers/promises";
+import type { Readable } from "node:stream";
 import { acquireFileLock, runCommand } from "@kip/base";
-import { freePort } from "@kip/testing";
 
 const requirements = path.join(import.meta.dirname, "moto-requirements.txt");
 
@@ -25,34 +23,36 @@ export async function whyNoMoto(): Promise<string | undefined> {
   }
 }
 
-/** Starts moto, which is installed first if this machine does not have this version of it yet. */
-export async function startMoto(): Promise<MotoServer> {
-  const folder = await installedMoto();
-  const port = await freePort();
+/** Options of {@link startMoto}. */
+export interface MotoOptions {
+  /** Absolute path of a folder in which moto's own Python is kept. */
+  readonly cacheDir: string;
+  /** Variables of its environment besides its own. @default none */
+  readonly environment?: NodeJS.ProcessEnv | undefined;
+}
+
+/**
+ * Starts moto, which is installed first if the folder does not have this version of it yet.
+ *
+ * @throws {CommandError} `COMMAND_FAILED` if it cannot be installed; Error with its last words if it does not start
+ */
+export async function startMoto({ cacheDir, environment }: MotoOptions): Promise<MotoServer> {
+  const folder = await installMoto(cacheDir);
   const child = spawn(
     path.join(folder, "bin/python"),
-    ["-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)],
+    ["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
     {
       stdio: ["ignore", "ignore", "pipe"],
       env: {
-        PATH: process.env["PATH"],
+        ...environment,
         MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION: "true",
         // It looks through all of its images for each instance.
         MOTO_EC2_LOAD_DEFAULT_AMIS: "false",
       },
     },
   );
-  let errors = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    errors = (errors + text).slice(-4000);
-  });
-  const url = `http://127.0.0.1:${port}`;
-  while (!(await isUp(url))) {
-    if (child.exitCode !== null) throw new Error(`Cannot start moto: ${errors}`);
-    await setTimeout(50);
-  }
   return {
-    url,
+    url: await addressOf(child),
     [Symbol.asyncDispose]: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill("SIGKILL"); // keeps nothing
@@ -61,26 +61,38 @@ export async function startMoto(): Promise<MotoServer> {
   };
 }
 
-async function isUp(url: string): Promise<boolean> {
-  return await fetch(`${url}/moto-api/`).then(
-    async (answer) => {
-      await answer.body?.cancel();
-      return answer.ok;
-    },
-    () => false,
-  );
+/** It names its address once it listens. What it writes afterwards is read and forgotten. */
+async function addressOf(child: ChildProcessByStdio<null, null, Readable>): Promise<string> {
+  let said = "";
+  return await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", () => reject(new Error(`Cannot start moto: ${said}`)));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said = (said + text).slice(-4000);
+      const address = /Running on (http:\/\/[\d.]+:\d+)/.exec(said)?.[1];
+      if (address !== undefined) resolve(address);
+    });
+  });
 }
 
-/** The folder of moto's own Python, in the caller's cache; pip takes its settings and proxies from the environment. */
-async function installedMoto(): Promise<string> {
+/**
+ * Installs moto in a folder, unless it is there.
+ *
+ * @param onInstall called if it is not there: pip takes half a minute, and its settings and proxies from the environment
+ * @returns the folder of its own Python
+ */
+export async function installMoto(
+  cacheDir: string,
+  onInstall: () => void = () => {},
+): Promise<string> {
   const wanted = await readFile(requirements);
   const version = createHash("sha256").update(wanted).digest("hex").slice(0, 12);
-  const cache = process.env["XDG_CACHE_HOME"] ?? path.join(os.homedir(), ".cache");
-  const folder = path.join(cache, "kip", `moto-${version}`);
+  const folder = path.join(cacheDir, `moto-${version}`);
   const complete = path.join(folder, "complete");
   await mkdir(path.dirname(folder), { recursive: true });
   await using _lock = await acquireFileLock(`${folder}.lock`);
   if (await exists(complete)) return folder;
+  onInstall();
   await runCommand("python3", ["-m", "venv", "--clear", folder]);
   const pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "-r", requirements];
   await runCommand(path.join(folder, "bin/python"), pip);

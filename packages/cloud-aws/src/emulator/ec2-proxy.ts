@@ -5,15 +5,19 @@ import { setTimeout } from "node:timers/promises";
 import { portOf, SerialQueue } from "@kip/base";
 import { ClientTokens, errorAnswer, type Answer } from "./client-tokens.ts";
 import { Ec2Faults } from "./ec2-faults.ts";
-import { Ec2States, setState, type Ec2Delays } from "./ec2-states.ts";
+import { Ec2States, setState, type Ec2Delays, type StateReason } from "./ec2-states.ts";
+import { forwardTarget } from "./json-calls.ts";
+import { machineLaunchOf, refusalOf, tagsOf, type Machine, type Machines } from "./machines.ts";
 import { childOf, element, itemsOf, parseXml, printXml, setText, textOf } from "./xml.ts";
 
 /** moto finds the service and region of a call in it; nothing is verified. */
 const authorization =
   "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
-/** How long an instance that has ended on purpose is shown, milliseconds. */
-const forgetMs = 3000;
-const spotLoss = {
+const powerOff: StateReason = {
+  code: "Client.InstanceInitiatedShutdown",
+  message: "Client.InstanceInitiatedShutdown: Instance initiated shutdown",
+};
+const spotLoss: StateReason = {
   code: "Server.SpotInstanceTermination",
   message: "Server.SpotInstanceTermination: Spot instance termination",
 };
@@ -33,11 +37,16 @@ export class Ec2Proxy implements AsyncDisposable {
   readonly #queue = new SerialQueue();
   readonly #closed = new AbortController();
   readonly #interfaces = new Map<string, string>();
+  readonly #machineSource: Machines | undefined;
+  /** By the IDs of their instances. */
+  readonly #machines = new Map<string, Machine>();
   #server: Server | undefined;
 
-  constructor(moto: string, delays: Partial<Ec2Delays> = {}) {
+  /** @param machines what instances are; without it they are entries of moto alone */
+  constructor(moto: string, delays: Partial<Ec2Delays> = {}, machines?: Machines) {
     this.#moto = moto;
-    this.#delays = { pendingMs: 0, stopMs: 0, lagMs: 0, ...delays };
+    this.#machineSource = machines;
+    this.#delays = { pendingMs: 0, stopMs: 0, lagMs: 0, forgetMs: 3000, ...delays };
     this.#states = new Ec2States(this.#delays);
   }
 
@@ -49,9 +58,9 @@ export class Ec2Proxy implements AsyncDisposable {
     return `http://127.0.0.1:${portOf(server)}`;
   }
 
-  /** The cloud takes an instance at once. */
-  async kill(id: string): Promise<void> {
-    this.#states.killed(id, spotLoss);
+  /** The cloud takes an instance at once, or the reason says why else it has ended. */
+  async kill(id: string, reason: StateReason = spotLoss): Promise<void> {
+    this.#states.killed(id, reason);
     await this.#end(id);
   }
 
@@ -69,7 +78,13 @@ export class Ec2Proxy implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const parameters = new URLSearchParams(await text(request));
+      const body = await text(request);
+      if (request.headers["x-amz-target"] !== undefined) {
+        const { status, body: answer } = await forwardTarget(this.#moto, request.headers, body);
+        response.writeHead(status, { "content-type": "application/x-amz-json-1.1" }).end(answer);
+        return;
+      }
+      const parameters = new URLSearchParams(body);
       const action = parameters.get("Action") ?? "";
       this.actions.push(action);
       const fault = this.faults.take(action);
@@ -92,7 +107,9 @@ export class Ec2Proxy implements AsyncDisposable {
   async #do(action: string, parameters: URLSearchParams): Promise<Answer> {
     switch (action) {
       case "RunInstances":
-        return await this.#run(parameters);
+        return await this.#launch(parameters);
+      case "GetConsoleOutput":
+        return await this.#console(parameters);
       case "TerminateInstances":
         return await this.#terminate(parameters);
       case "DescribeInstances":
@@ -104,18 +121,51 @@ export class Ec2Proxy implements AsyncDisposable {
     }
   }
 
+  /** Starts the machine first: it knows its addresses, and moto's instance gets the same. */
+  async #launch(parameters: URLSearchParams): Promise<Answer> {
+    if (!this.#machineSource) return await this.#run(parameters);
+    let id: string | undefined;
+    let end: StateReason | undefined;
+    const noteEnd = (): void => {
+      if (id !== undefined && end) void this.kill(id, end).catch(() => {}); // the proxy was closed
+    };
+    const onEnd = (how: "itself" | "taken"): void => {
+      end = how === "taken" ? spotLoss : powerOff;
+      noteEnd();
+    };
+    let machine: Machine;
+    try {
+      machine = await this.#machineSource.start(machineLaunchOf(parameters), onEnd);
+    } catch (error) {
+      return refusalOf(error);
+    }
+    parameters.set("NetworkInterface.1.PrivateIpAddress", machine.managementIp);
+    const answer = await this.#run(parameters, machine).catch(async (error: unknown) => {
+      await machine.end();
+      throw error;
+    });
+    if (answer.status !== 200) await machine.end();
+    else id = textOf(itemsOf(parseXml(answer.body), "instancesSet")[0], "instanceId");
+    noteEnd();
+    return answer;
+  }
+
   /** Adds the second address and the interface's tags, and answers with what EC2 would show. */
-  async #run(parameters: URLSearchParams): Promise<Answer> {
+  async #run(parameters: URLSearchParams, machine?: Machine): Promise<Answer> {
     const answer = await this.#forward(parameters);
     if (answer.status !== 200) return answer;
     const [item] = itemsOf(parseXml(answer.body), "instancesSet");
     const id = textOf(item, "instanceId");
+    if (machine) this.#machines.set(id, machine);
+    machine?.named(id);
     this.#states.launched(id, parameters.get("Placement.Tenancy") ?? "default");
     const nic = textOf(itemsOf(item, "networkInterfaceSet")[0], "networkInterfaceId");
     this.#interfaces.set(id, nic);
     await this.ask("AssignPrivateIpAddresses", {
       NetworkInterfaceId: nic,
-      SecondaryPrivateIpAddressCount: "1",
+      ...(machine
+        ? { "PrivateIpAddress.1": machine.podIp }
+        : { SecondaryPrivateIpAddressCount: "1" }),
     });
     await this.#forward(tagsOfInterface(parameters, nic));
     const described = parseXml((await this.ask("DescribeInstances", { "InstanceId.1": id })).body);
@@ -159,7 +209,7 @@ export class Ec2Proxy implements AsyncDisposable {
       await setTimeout(this.#delays.stopMs, undefined, { signal });
       await this.#end(id);
       // EC2 shows what has ended for about an hour, moto always, and answers get long: no filter finds it without its tags.
-      await setTimeout(forgetMs, undefined, { signal, ref: false });
+      await setTimeout(this.#delays.forgetMs, undefined, { signal, ref: false });
       await this.ask("DeleteTags", { "ResourceId.1": id, "Tag.1.Key": "KipControllerID" });
     } catch {
       // the proxy was closed
@@ -168,6 +218,9 @@ export class Ec2Proxy implements AsyncDisposable {
 
   /** moto forgets the interface of what it ends. */
   async #end(id: string): Promise<void> {
+    const machine = this.#machines.get(id);
+    this.#machines.delete(id);
+    await machine?.end();
     await this.ask("TerminateInstances", { "InstanceId.1": id });
     const nic = this.#interfaces.get(id);
     this.#interfaces.delete(id);
@@ -186,6 +239,16 @@ export class Ec2Proxy implements AsyncDisposable {
     if (answer.status !== 200) return answer;
     const tree = parseXml(answer.body);
     this.#states.apply(tree);
+    return { status: 200, body: printXml(tree) };
+  }
+
+  /** moto's answer with the machine's text. */
+  async #console(parameters: URLSearchParams): Promise<Answer> {
+    const answer = await this.#forward(parameters);
+    const machine = this.#machines.get(parameters.get("InstanceId") ?? "");
+    if (answer.status !== 200 || !machine) return answer;
+    const tree = parseXml(answer.body);
+    setText(tree, "output", Buffer.from(await machine.console()).toString("base64"));
     return { status: 200, body: printXml(tree) };
   }
 
@@ -212,21 +275,21 @@ export class Ec2Proxy implements AsyncDisposable {
 }
 
 function tagsOfInterface(parameters: URLSearchParams, nic: string): URLSearchParams {
-  const [, prefix = ""] =
-    [...parameters]
-      .find(
-        ([key, value]) => key.startsWith("TagSpecification.") && value === "network-interface",
-      )?.[0]
-      .match(/^(TagSpecification\.\d+)\./) ?? [];
-  const tags = [...parameters]
-    .filter(([key]) => key.startsWith(`${prefix}.Tag.`))
-    .map(([key, value]): [string, string] => [key.slice(prefix.length + 1), value]);
-  return new URLSearchParams([["Action", "CreateTags"], ["ResourceId.1", nic], ...tags]);
+  const tags = Object.entries(tagsOf(parameters, "network-interface"));
+  return new URLSearchParams([
+    ["Action", "CreateTags"],
+    ["ResourceId.1", nic],
+    ...tags.flatMap(([name, value], index): [string, string][] => [
+      [`Tag.${index + 1}.Key`, name],
+      [`Tag.${index + 1}.Value`, value],
+    ]),
+  ]);
 }
 
 function valuesOf(parameters: URLSearchParams, name: string): readonly string[] {
-  const pattern = new RegExp(`^${name}\\.\\d+$`);
-  return [...parameters].filter(([key]) => pattern.test(key)).map(([, value]) => value);
+  const isListed = (key: string): boolean =>
+    key.startsWith(`${name}.`) && /^\d+$/.test(key.slice(name.length + 1));
+  return [...parameters].filter(([key]) => isListed(key)).map(([, value]) => value);
 }
 
 function notFound(id: string): Answer {

@@ -1,0 +1,81 @@
+import { CloudError } from "@kip/cloud";
+import { errorAnswer, type Answer } from "./client-tokens.ts";
+
+/** What a launch asks of the machine behind an instance. */
+export interface MachineLaunch {
+  readonly imageId: string;
+  readonly instanceType: string;
+  readonly isSpot: boolean;
+  /** Of the instance. */
+  readonly tags: Readonly<Record<string, string>>;
+  readonly rootDiskBytes: number;
+  readonly userData: Uint8Array;
+  /** How many hops an answer of the metadata service may make, 1 or more. */
+  readonly hopLimit: number;
+}
+
+/** The machine behind an instance. */
+export interface Machine {
+  /** The interface's own address. */
+  readonly managementIp: string;
+  /** Its second address. */
+  readonly podIp: string;
+  /** Called once, with the ID of the instance that it is. */
+  named(instanceId: string): void;
+  /** Its console until now. */
+  console(): Promise<string>;
+  /** Ends it; resolves when it is gone. */
+  end(): Promise<void>;
+}
+
+/** Where the machines of an {@link Ec2Proxy} come from. */
+export interface Machines {
+  /**
+   * @param onEnd called if the machine ends without {@link Machine.end}: by itself, or taken back
+   * @throws {CloudError} `CLOUD_NO_CAPACITY` and others of the closed set
+   */
+  start(launch: MachineLaunch, onEnd: (how: "itself" | "taken") => void): Promise<Machine>;
+}
+
+const codes: Partial<Record<CloudError["code"], string>> = {
+  CLOUD_NO_CAPACITY: "InsufficientInstanceCapacity",
+  CLOUD_QUOTA: "VcpuLimitExceeded",
+  CLOUD_INVALID_REQUEST: "Unsupported",
+};
+
+/** What EC2 says where a machine cannot be started. */
+export function refusalOf(error: unknown): Answer {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = CloudError.is(error) ? codes[error.code] : undefined;
+  return code === undefined
+    ? errorAnswer("InternalError", message, 500)
+    : errorAnswer(code, message);
+}
+
+/** What the parameters of RunInstances say of the machine. */
+export function machineLaunchOf(parameters: URLSearchParams): MachineLaunch {
+  return {
+    imageId: parameters.get("ImageId") ?? "",
+    instanceType: parameters.get("InstanceType") ?? "",
+    isSpot: parameters.get("InstanceMarketOptions.MarketType") === "spot",
+    tags: tagsOf(parameters, "instance"),
+    rootDiskBytes: Number(parameters.get("BlockDeviceMapping.1.Ebs.VolumeSize") ?? 8) * 2 ** 30,
+    userData: Buffer.from(parameters.get("UserData") ?? "", "base64"),
+    hopLimit: Number(parameters.get("MetadataOptions.HttpPutResponseHopLimit") ?? 1),
+  };
+}
+
+/** The tags that a launch gives one kind of what it makes. */
+export function tagsOf(
+  parameters: URLSearchParams,
+  kind: "instance" | "network-interface",
+): Readonly<Record<string, string>> {
+  const list = [...parameters].find(
+    ([key, value]) => /^TagSpecification\.\d+\.ResourceType$/.test(key) && value === kind,
+  );
+  const prefix = list?.[0].replace(/ResourceType$/, "Tag.") ?? "none";
+  const keys = [...parameters].filter(([key]) => key.startsWith(prefix) && key.endsWith(".Key"));
+  return Object.fromEntries(
+    keys.map(([key, name]) => [name, parameters.get(key.replace(/Key$/, "Value")) ?? ""]),
+  );
+}
