@@ -77,20 +77,21 @@ export async function bootMachine(options: StartMachineOptions): Promise<void> {
 async function makeDisks(options: StartMachineOptions): Promise<void> {
   const { record, files, image, userData } = options;
   const { id: instanceId, name: hostname, rootDiskBytes } = record;
+  const seed = { instanceId, hostname, userData, ...networkOf(options) };
   await Promise.all([
     createRootDisk(files.rootDisk, rootDiskBytes, { file: image.rootDisk, format: "raw" }),
-    writeSeed(files.seed, { instanceId, hostname, userData, ...networkOf(options) }),
+    options.network.hasMetadata ? undefined : writeSeed(files.seed, seed),
   ]);
 }
 
 function bootArguments(options: StartMachineOptions): readonly string[] {
-  const { record, files, image } = options;
-  const network = networkCmdline({ ...networkOf(options), hostname: record.name });
+  const { record, files, image, network } = options;
+  const words = networkCmdline({ ...networkOf(options), hostname: record.name });
   return qemuArguments({
     ...machineArguments(options),
-    cmdline: `${image.cmdline} ${network}`,
+    cmdline: `${image.cmdline} ${words}`,
     memory: { kind: "new" },
-    seed: files.seed,
+    seed: network.hasMetadata ? undefined : files.seed,
     hasPort: false,
   });
 }

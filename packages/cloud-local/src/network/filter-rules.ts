@@ -17,6 +17,8 @@ export interface FilterOptions {
   readonly serviceRanges: readonly string[];
   /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. */
   readonly dnsService?: string | undefined;
+  /** Address in the namespace whose TCP port 80 machines reach. */
+  readonly metadataAddress?: string | undefined;
   /** Whether there is an uplink. */
   readonly internet: boolean;
 }
@@ -168,7 +170,7 @@ function departureChain({ plan }: FilterOptions): string {
  * must not be reached from there; the gateway's port 53 is the uplink's name server.
  */
 export function routingRules(options: FilterOptions): string {
-  const { plan, hostAddresses, serviceRanges, internet } = options;
+  const { plan, hostAddresses, serviceRanges, metadataAddress, internet } = options;
   return `
 add table ip kip
 delete table ip kip
@@ -185,6 +187,7 @@ table ip kip {
     ct state established,related accept
     icmp type echo-request accept
     ip daddr ${plan.clusterDns} meta l4proto { tcp, udp } th dport 53 accept
+    ${metadataAddress === undefined ? "" : `ip daddr ${metadataAddress} tcp dport 80 accept`}
   }
   chain through {
     type filter hook forward priority 0; policy drop;

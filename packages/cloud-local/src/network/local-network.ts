@@ -44,6 +44,8 @@ export interface LocalNetworkOptions {
   readonly serviceRanges: readonly string[];
   /** Whether the host sends to these ranges by way of the namespace. @default false */
   readonly hostServices?: boolean | undefined;
+  /** Address in the namespace whose TCP port 80 machines reach. @default none */
+  readonly metadataAddress?: string | undefined;
   /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. @default none */
   readonly dnsService?: string | undefined;
   readonly logger: Logger;
@@ -182,6 +184,11 @@ export class LocalNetwork {
     return this.#options.managementPorts;
   }
 
+  /** Whether machines ask a metadata service for their user data. */
+  get hasMetadata(): boolean {
+    return this.#options.metadataAddress !== undefined;
+  }
+
   /** Whether the network exists and belongs to this state folder. */
   async exists(): Promise<boolean> {
     return (await this.namespace.exists()) && (await this.#claim.otherHolder()) === undefined;
@@ -277,6 +284,7 @@ export class LocalNetwork {
     await this.#nft([this.#rules(closed, internet), ...open].join("\n"));
     this.#closedHost = JSON.stringify(closed);
     const { ipv6 } = this.plan;
+    const { metadataAddress } = this.#options;
     if (ipv6) await this.namespace.run("sysctl", ["-qwe", ...namespaceSettings]);
     await this.#limitQuestions();
     await this.#inNamespace([
@@ -288,6 +296,9 @@ export class LocalNetwork {
       // The first one is the source of what the namespace itself sends.
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `addr replace ${this.plan.clusterDns}/${this.plan.prefixLength} dev ${bridge}`,
+      ...(metadataAddress === undefined
+        ? []
+        : [`addr replace ${metadataAddress}/32 dev ${bridge}`]),
       `link set ${bridge} up`,
       ...(ipv6 ? namespaceLines(ipv6) : []),
       // What has no way out is forwarded to nowhere, so that the rules refuse it at once; the kernel would tell rarely.

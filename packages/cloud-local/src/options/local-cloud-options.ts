@@ -8,7 +8,7 @@ import {
   type Defined,
   type Logger,
 } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { CloudError, type InstanceTypeOffer } from "@kip/cloud";
 import { readHostFacts, type HostFacts } from "../host/host-facts.ts";
 import { planAddresses } from "../network/address-plan.ts";
 import { readCidr } from "../network/cidrs.ts";
@@ -49,6 +49,13 @@ export interface LocalCloudOptions {
    * host's address in the range; "0.0.0.0" for all. Needs {@link LocalCloudOptions.hostServices}. @default none
    */
   readonly nodePortAddresses?: readonly string[] | undefined;
+  /**
+   * IPv4 address in the network namespace at whose TCP port 80 machines find a metadata service, which the caller runs. Machines
+   * then get no seed disk, and none is copied from a template: the image asks that service for its user data. @default none
+   */
+  readonly metadataAddress?: string | undefined;
+  /** What is on offer instead of the local cloud's own types. @default its own */
+  readonly instanceTypes?: readonly InstanceTypeOffer[] | undefined;
   /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
   readonly dnsService?: string | undefined;
   /** Program that runs a machine. @default "qemu-system-x86_64" */
@@ -82,10 +89,14 @@ export interface LocalCloudOptions {
   readonly clock?: Clock | undefined;
 }
 
+type OptionalName = "dnsService" | "instanceTypes" | "ipv6Range" | "metadataAddress";
+
 /** {@link LocalCloudOptions} with every default filled in. */
 export interface ResolvedLocalCloudOptions extends Required<
-  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | "dnsService" | "ipv6Range">>
+  Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | OptionalName>>
 > {
+  readonly metadataAddress?: string | undefined;
+  readonly instanceTypes?: readonly InstanceTypeOffer[] | undefined;
   readonly dnsService?: string | undefined;
   readonly ipv6Range?: string | undefined;
   /** What machines may use of this host. */
@@ -134,6 +145,7 @@ export function resolveLocalCloudOptions(options: LocalCloudOptions): ResolvedLo
     startsAtOnce: host.cpus,
     templatesDir: path.join(options.stateDir, "templates"),
     ...defined(others),
+    ...(options.metadataAddress !== undefined && { templates: false }),
   };
   validate(resolved);
   return {
@@ -165,19 +177,26 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
       `folder "${templatesDir}" for templates: its path has more than ${longestTemplatesDir} characters`,
     );
   }
-  for (const port of [...options.hostPorts, ...options.managementPorts])
-    if (!Number.isInteger(port) || port < 1 || port > 65_535)
-      throw invalid(`port ${port}: it is not 1 to 65535`);
-  for (const address of options.nodePortAddresses)
-    if (!isIPv4(address)) throw invalid(`address "${address}" for NodePorts: it is not of IPv4`);
-  for (const range of options.serviceRanges) readCidr(range);
-  if (options.dnsService !== undefined) readCidr(options.dnsService);
+  validateAddresses(options);
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;
   const isInRange = firstUserId > lastAccountId && firstUserId < lastUserId;
   if (!Number.isInteger(firstUserId) || !isInRange)
     throw invalid(`user ID ${firstUserId}: it is not ${lastAccountId + 1} to ${lastUserId - 1}`);
+}
+
+function validateAddresses(options: Omit<ResolvedLocalCloudOptions, "host">): void {
+  for (const port of [...options.hostPorts, ...options.managementPorts])
+    if (!Number.isInteger(port) || port < 1 || port > 65_535)
+      throw invalid(`port ${port}: it is not 1 to 65535`);
+  for (const address of options.nodePortAddresses)
+    if (!isIPv4(address)) throw invalid(`address "${address}" for NodePorts: it is not of IPv4`);
+  const { metadataAddress } = options;
+  if (metadataAddress !== undefined && !isIPv4(metadataAddress))
+    throw invalid(`address "${metadataAddress}" for the metadata service: it is not of IPv4`);
+  for (const range of options.serviceRanges) readCidr(range);
+  if (options.dnsService !== undefined) readCidr(options.dnsService);
 }
 
 function invalid(reason: string): CloudError {
