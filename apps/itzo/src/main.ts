@@ -9,10 +9,11 @@ import {
   startAgent,
   type AgentDependencies,
 } from "@kip/cell-agent";
+import { ImdsClient } from "@kip/cloud-init";
 import manifest from "../package.json" with { type: "json" };
 import { readBootResults, type BootResults } from "./boot-results.ts";
 import { boundedLog } from "./bounded-log.ts";
-import { applySeedOnce, isTemplate } from "./first-boot.ts";
+import { applySeedOnce, hasEc2Metadata, isTemplate } from "./first-boot.ts";
 import { fetchImagesArgument } from "./fetch-images-argument.ts";
 import type { TemplateCopy } from "./template.ts";
 
@@ -44,6 +45,7 @@ async function main(): Promise<void> {
     runDir,
     bootTimingsMs: timingsMs,
     startedAtMs,
+    readMetadata: hasEc2Metadata(bootDirectory) ? readMetadata() : undefined,
     logger,
     loadDependencies: copy && (async () => await Promise.resolve(copy.loaded)),
   });
@@ -53,6 +55,12 @@ async function main(): Promise<void> {
   });
   // A template has had the flags since its start.
   if (!copy) await agent.ready.then(interpretOnly);
+}
+
+/** What EC2 says of this machine. */
+function readMetadata(): (path: string, signal: AbortSignal) => Promise<string | undefined> {
+  const client = new ImdsClient();
+  return async (path, signal) => await client.readText(path, { signal });
 }
 
 /**

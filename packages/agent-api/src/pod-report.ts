@@ -118,6 +118,8 @@ export const decodePodReport = object({
   events: newest(maxEvents, event),
   /** Durations of the start's phases in milliseconds, as far as they are known. */
   timingsMs: object({ pull: durationMs, unpack: durationMs, start: durationMs }),
+  /** When the cloud takes the cell's machine back, as it has told the machine. Absent while it has not. */
+  machineEndsAt: optional(rfc3339),
   /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */
   isReleased: optional(boolean),
 });

@@ -1,6 +1,7 @@
 import type { DesiredPod } from "@kip/agent-api";
 import { errorText } from "@kip/base";
 import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
+import { watchEc2Notices, type Ec2NoticesOptions } from "../notices/ec2-notices.ts";
 import { AgentWorker, type AgentWorkerOptions } from "../pod/agent-worker.ts";
 import { agentHandler, type HandlerOptions } from "../server/agent-handler.ts";
 import type { Handler } from "../server/agent-server.ts";
@@ -18,10 +19,12 @@ export class PodService implements AsyncDisposable {
   readonly serve: Handler;
   readonly #worker: AgentWorker;
   readonly #status: StatusStream;
+  readonly #options: PodServiceOptions;
   readonly #dependencies = Promise.withResolvers<AgentDependencies>();
 
   /** Knows the pod of an earlier life at once. */
   constructor(options: PodServiceOptions) {
+    this.#options = options;
     this.#status = new StatusStream(() => this.#worker.report());
     this.#worker = new AgentWorker({ ...options, onChange: () => this.#status.changed() });
     this.serve = agentHandler({
@@ -41,6 +44,20 @@ export class PodService implements AsyncDisposable {
   /** The pod that is here, if one is. */
   get pod(): Pick<DesiredPod, "uid" | "generation"> | undefined {
     return this.#worker.pod;
+  }
+
+  /** Tells the pod's reports what EC2 tells this machine, until the signal aborts. */
+  async watchNotices(read: Ec2NoticesOptions["read"], signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    const worker = this.#worker;
+    const notices = {
+      onEnd: (endsAt: string) => {
+        logger.warn("EC2 takes this machine back", { endsAt });
+        worker.machineEnds(endsAt);
+      },
+      onRebalance: () => worker.rebalance(),
+    };
+    await watchEc2Notices({ read, ...notices, clock, logger }, signal);
   }
 
   /** Loads the dependencies and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */

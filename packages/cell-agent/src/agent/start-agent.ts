@@ -4,6 +4,7 @@ import { agentPort, decodeCellIdentity, type AgentInfo, type CellIdentity } from
 import { systemClock, type Clock, type Logger } from "@kip/base";
 import { agentDirectories, type AgentDirectories } from "../storage/agent-directories.ts";
 import { loadDependencies } from "../dependencies/agent-dependencies.ts";
+import type { Ec2NoticesOptions } from "../notices/ec2-notices.ts";
 import type { PodService } from "./pod-service.ts";
 import { readJson, writeJson } from "../storage/json-file.ts";
 import { agentFacts } from "../server/agent-facts.ts";
@@ -28,6 +29,8 @@ export interface AgentOptions {
   readonly bootTimingsMs?: Readonly<Record<string, number>> | undefined;
   /** When this machine began, milliseconds of the monotonic clock. @default 0, the kernel's start */
   readonly startedAtMs?: number | undefined;
+  /** Reads a path below `latest` of EC2's metadata service, where this machine has one. @default no notices are looked for */
+  readonly readMetadata?: Ec2NoticesOptions["read"] | undefined;
   readonly logger: Logger;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
@@ -71,7 +74,7 @@ class Agent implements RunningAgent {
   /** Made before it listens, if an earlier life of the agent had a pod. */
   #early: PodService | undefined;
   #working: Promise<PodService> | undefined;
-  #isEnding = false;
+  readonly #ending = new AbortController();
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -96,7 +99,7 @@ class Agent implements RunningAgent {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isEnding = true;
+    this.#ending.abort();
     await this.#server?.[Symbol.asyncDispose]();
     await (await this.#working)?.[Symbol.asyncDispose]();
   }
@@ -150,7 +153,7 @@ class Agent implements RunningAgent {
     } satisfies AgentInfo);
     // Not before the answer has gone.
     stream.once("close", () => {
-      if (!this.#isEnding) this.#begin().catch(this.#ready.reject);
+      if (!this.#ending.signal.aborted) this.#begin().catch(this.#ready.reject);
     });
   }
 
@@ -163,6 +166,8 @@ class Agent implements RunningAgent {
     const { logger, loadDependencies: load = loadDependencies } = this.#options;
     const service = this.#early ?? (await this.#createService());
     service.begin(() => load({ directories: this.#directories, logger, clock: this.#clock }));
+    const { readMetadata } = this.#options;
+    if (readMetadata) void service.watchNotices(readMetadata, this.#ending.signal);
     this.#ready.resolve(service.ready);
     return service;
   }

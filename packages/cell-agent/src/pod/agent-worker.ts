@@ -49,6 +49,8 @@ export class AgentWorker implements AsyncDisposable {
   readonly #probeCounts = new ProbeCounts();
   readonly #reconciler: Reconciler<PodStepArgs, PodState, PodChange>;
   #tools: StepTools | undefined;
+  /** Not saved: each life of the agent hears it again. */
+  #machineEndsAt: string | undefined;
 
   /** Knows at once what an earlier life of the agent knew; does nothing before {@link AgentWorker.begin}. */
   constructor(options: AgentWorkerOptions) {
@@ -122,6 +124,18 @@ export class AgentWorker implements AsyncDisposable {
     this.#events.warning("Failed", message);
   }
 
+  /** The cloud takes the machine back at this time, RFC 3339. */
+  machineEnds(endsAt: string): void {
+    this.#machineEndsAt = endsAt;
+    this.#options.onChange();
+  }
+
+  /** The cloud recommends to leave the machine. */
+  rebalance(): void {
+    const message = "EC2 recommends to leave this spot instance, as it may be taken back soon";
+    this.#events.warning("RebalanceRecommended", message);
+  }
+
   /**
    * Takes a pod, or a newer state of it; an older or equal one changes nothing.
    *
@@ -172,6 +186,7 @@ export class AgentWorker implements AsyncDisposable {
       isEnding: state.end !== undefined,
       ...state.reason,
       timingsMs: state.timings.values,
+      machineEndsAt: this.#machineEndsAt,
       isReleased: state.isReleased,
       allocation: state.allocation,
     });

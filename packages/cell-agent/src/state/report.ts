@@ -24,6 +24,8 @@ export interface ReportView {
   readonly message?: string;
   readonly isDisruption?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
+  /** When the machine is taken back, RFC 3339. */
+  readonly machineEndsAt?: string | undefined;
   /** The pod has ended, and all that it held is free. */
   readonly isReleased: boolean;
   readonly allocation: Allocation;
@@ -61,6 +63,7 @@ export function podReport(view: ReportView): PodReport {
     resizeInProgress: view.allocation.inProgress,
     events: view.events,
     timingsMs: view.timingsMs,
+    machineEndsAt: view.machineEndsAt,
     isReleased: view.isReleased ? true : undefined,
   });
 }

@@ -463,6 +463,28 @@ describe("CellWorker", () => {
     assert.equal(closed, 1);
   });
 
+  it("takes the notice that a machine has got from its cloud, once", async () => {
+    const { worker, clock, problems, count, run } = start();
+    await run();
+    const before = count("drain");
+    const endsAt = (ms: number): string => new Date(clock.now() + ms).toISOString();
+    const notice = endsAt(120_000);
+    const running = { ...ended("Succeeded"), phase: "Running" } as const;
+    worker.reportSeen(running);
+    assert.deepEqual(problems, []);
+    worker.reportSeen({ ...running, machineEndsAt: notice });
+    // A cell that is not to be trusted names other times.
+    worker.reportSeen({ ...running, machineEndsAt: endsAt(0) });
+    await settle();
+    assert.equal(worker.state.machine.interruption?.endsAt, notice);
+    assert.deepEqual(problems, ["CellInterrupted"]);
+    assert.equal(count("drain"), before);
+    // Its pod has no owner that replaces it: it is asked to stop in time.
+    await clock.advance(119_000);
+    assert.equal(count("drain"), before + 1);
+    await worker.stop();
+  });
+
   it("stops during a step", async () => {
     const { worker, clock, run } = start({ connect: untilAborted });
     await run();

@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "@kip/base";
 import type { AgentClient, PodReport } from "@kip/agent-api";
-import type { Instance, InterruptionNotice } from "@kip/cloud";
+import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -42,6 +42,12 @@ const lanes: { readonly [K in CellStep["kind"]]?: string } = {
   noteReach: "reach",
   tagInstance: "tags",
 };
+
+/** What is looked at of an `InterruptionNotice`. */
+interface CellNotice {
+  readonly instance: Pick<Instance, "id" | "token">;
+  readonly endsAt: string;
+}
 
 /**
  * The worker of one pod and its cell: it tells a {@link Reconciler} what the API, the cloud and the agent report, and follows
@@ -119,8 +125,8 @@ export class CellWorker {
     this.#reconciler.apply({ kind: "instanceEnded", token });
   }
 
-  /** The cloud announced that it takes the instance back. {@link CellWorker.instanceEnded} reports its end. */
-  interrupted({ instance, endsAt }: InterruptionNotice): void {
+  /** The cloud announced, to kip or to the machine, that it takes the instance back. {@link CellWorker.instanceEnded} reports its end. */
+  interrupted({ instance, endsAt }: CellNotice): void {
     const { cell, machine } = this.state;
     if (instance.token !== cell.object?.metadata.uid) return;
     if (machine.interruption?.endsAt === endsAt) return;
@@ -151,9 +157,18 @@ export class CellWorker {
   reportSeen(report: PodReport): void {
     if (report.podUid !== this.state.podRef.uid) return;
     this.#reconciler.apply({ kind: "reported", report });
+    this.#takeNotice(report);
     this.#options.steps.noteReport(this.#view);
     const { agent, cell } = this.state;
     this.#options.onReport({ ...report, ...agent.report }, cell.object?.metadata.uid);
+  }
+
+  /** What the cloud has announced to a machine. Once: a cell that names ever other times moves its pod, and no more. */
+  #takeNotice({ machineEndsAt: endsAt }: PodReport): void {
+    const { cell, machine } = this.state;
+    if (endsAt === undefined || machine.interruption || !cell.object) return;
+    const instance = { token: cell.object.metadata.uid, id: cell.status.instanceID ?? "" };
+    this.interrupted({ instance, endsAt });
   }
 
   /** The connection to the agent ended. */
