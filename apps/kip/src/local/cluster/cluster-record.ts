@@ -17,6 +17,8 @@ const decodeRecord = object({
   /** Range of Services. Absent in a record of an earlier version. */
   services: optional(string),
   userKubeconfig: string,
+  /** As `--cloud` has it. Absent in a record of an earlier version. */
+  cloud: optional(string),
   /** Whether it was still starting when this was written. */
   isStarting: optional(boolean),
 });

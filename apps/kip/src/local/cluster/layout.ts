@@ -15,6 +15,8 @@ export interface LocalLayout {
   readonly machinesDir: string;
   /** In the cache: what a machine is copied from outlives the cluster. */
   readonly templatesDir: string;
+  /** In the cache: the imitation of EC2. */
+  readonly motoDir: string;
   readonly registryDir: string;
   readonly dnsDir: string;
   readonly podLogDir: string;
@@ -38,6 +40,7 @@ export function localLayout(options: OptionValues): LocalLayout {
     logDir: below("logs"),
     machinesDir: below("cells"),
     templatesDir: path.join(cacheDir, "templates"),
+    motoDir: path.join(cacheDir, "moto"),
     registryDir: below("registry"),
     dnsDir: below("dns"),
     podLogDir: below("pod-logs"),

@@ -36,6 +36,12 @@ export const commonOptions: readonly Option[] = [
 export const upOptions: readonly Option[] = [
   ...commonOptions,
   {
+    flag: "cloud",
+    type: "string",
+    fallback: "local",
+    help: "local, or ec2-local: kip uses its driver for AWS, and each instance of an imitated EC2 is a machine of this computer",
+  },
+  {
     flag: "kubernetes",
     type: "string",
     env: "KIP_KUBERNETES_VERSION",

@@ -16,6 +16,16 @@ describe("networkRanges()", () => {
     );
   });
 
+  it("refuses ranges that no VPC has, with --cloud=ec2-local", () => {
+    const range = (text: string) => given("--cloud=ec2-local", `--network-range=${text}`);
+    assert.equal(networkRanges(range("198.18.0.0/16")).range, "198.18.0.0/16");
+    assert.throws(() => networkRanges(given("--cloud=ec2-local")), { code: "OPTION_INVALID" });
+    const both = [`--network-range=198.18.0.0/16,fd6b:6970::/64`, services];
+    assert.throws(() => networkRanges(given("--cloud=ec2-local", ...both)), {
+      code: "OPTION_INVALID",
+    });
+  });
+
   it("refuses other families, and ranges whose families differ from those of Services", () => {
     for (const args of [
       ["--network-range=fd6b:6970::/64"],

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { OptionError, type OptionValues } from "@kip/base";
+import { isEc2 } from "./cloud-choice.ts";
 import { serviceRanges } from "./service-range.ts";
 
 /** Ranges of cells and pods: one of IPv4, and perhaps one of IPv6. */
@@ -11,7 +12,8 @@ export interface NetworkRanges {
 /**
  * The ranges of `--network-range`. The cloud checks each of them.
  *
- * @throws {OptionError} `OPTION_INVALID` unless the families are those of `--service-range`
+ * @throws {OptionError} `OPTION_INVALID` unless the families are those of `--service-range`; for one that no VPC can have,
+ * where there is one
  */
 export function networkRanges(options: OptionValues): NetworkRanges {
   const text = options.required("network-range");
@@ -23,6 +25,7 @@ export function networkRanges(options: OptionValues): NetworkRanges {
       { remedy: "Give 198.18.0.0/15, or 198.18.0.0/15,fd6b:6970::/64" },
     );
   }
+  if (isEc2(options)) requireVpcRange(text, ranges);
   const hasSecond = serviceRanges(options).length > 1;
   if (hasSecond === (ranges.ipv6Range !== undefined)) return ranges;
   const [which, other] = hasSecond
@@ -32,6 +35,17 @@ export function networkRanges(options: OptionValues): NetworkRanges {
     "OPTION_INVALID",
     `Cannot use ${which} ${options.required(which.slice(2))}: ${other} has no range of IPv6`,
     { remedy: "Give each of them a range of IPv6, or none" },
+  );
+}
+
+function requireVpcRange(text: string, { range, ipv6Range }: NetworkRanges): void {
+  const prefixLength = Number(range.split("/")[1] ?? 32);
+  if (prefixLength >= 16 && ipv6Range === undefined) return;
+  const reason = ipv6Range === undefined ? "a VPC has /16 at most" : "its cells have IPv4 alone";
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use --network-range ${text} with --cloud=ec2-local: ${reason}`,
+    { remedy: "Give --network-range=198.18.0.0/16" },
   );
 }
 

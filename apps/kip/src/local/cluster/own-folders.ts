@@ -26,6 +26,7 @@ const cacheEntries: readonly string[] = [
   "demo",
   "images",
   "kubernetes",
+  "moto",
   "os",
   "templates",
 ];

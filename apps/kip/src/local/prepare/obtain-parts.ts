@@ -2,7 +2,9 @@ import path from "node:path";
 import { silentLogger, type OptionValues, systemClock } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { findRelease, obtainBinaries, obtainCoredns, ReleaseSites } from "@kip/control-plane";
+import { isEc2 } from "../cluster/cloud-choice.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
+import { KipError } from "../../errors.ts";
 
 /** What a local cluster is made of. */
 export interface ClusterParts {
@@ -44,6 +46,7 @@ export async function obtainParts(
         agentEntry: path.join(import.meta.dirname, "../../../../itzo/src/main.ts"),
       }),
       buildDemoImage(common),
+      isEc2(options) ? prepareMoto(layout, onProgress) : undefined,
     ]);
     return {
       binariesDir: binaries.directory,
@@ -57,4 +60,15 @@ export async function obtainParts(
   } finally {
     process.removeListener("SIGINT", onInterrupt).removeListener("SIGTERM", onInterrupt);
   }
+}
+
+/** @throws {KipError} `LOCAL_CLUSTER_FAILED` */
+async function prepareMoto(layout: LocalLayout, onProgress: (text: string) => void): Promise<void> {
+  const { installMoto, whyNoMoto } = await import("@kip/cloud-aws/emulator");
+  const reason = await whyNoMoto();
+  if (reason !== undefined)
+    throw new KipError("LOCAL_CLUSTER_FAILED", `Cannot imitate EC2: ${reason}`, {
+      remedy: "Install it, or leave out --cloud=ec2-local",
+    });
+  await installMoto(layout.motoDir, () => onProgress("Installing moto, which imitates EC2"));
 }

@@ -10,6 +10,8 @@ import {
 } from "@kip/control-plane";
 import { installCells } from "@kip/kip";
 import { writeRecord, type ClusterRecord } from "../cluster/cluster-record.ts";
+import { isEc2 } from "../cluster/cloud-choice.ts";
+import type { LocalEc2 } from "../ec2/start-ec2.ts";
 import { apiPort, registryPort } from "../cluster/host-ports.ts";
 import { serviceRanges } from "../cluster/service-range.ts";
 import { switches } from "../cluster/switches.ts";
@@ -49,7 +51,8 @@ export async function startCluster(context: ClusterContext): Promise<AsyncDispos
 
   onProgress("Registering the virtual node");
   signal.throwIfAborted();
-  const { failing } = stack.use(await startProvider(context, cloud, controlPlane));
+  const ec2 = isEc2(options) ? stack.use(await openEc2(context, cloud)) : undefined;
+  const { failing } = stack.use(await startProvider(context, cloud, controlPlane, ec2?.settings));
   await providerReady({ failing, logFile: layout.providerLog, signal }, async (limit) => {
     await nodeReady(controlPlane, options.required("node-name"), logger, limit);
   });
@@ -58,8 +61,17 @@ export async function startCluster(context: ClusterContext): Promise<AsyncDispos
 }
 
 async function openCloud({ options, layout, logger }: ClusterContext): Promise<LocalCloud> {
-  const settings = cloudSettings(options, layout);
-  return await createLocalCloud({ owner: "kip-up", ...settings, logger, clock: systemClock });
+  const settings = { owner: "kip-up", ...cloudSettings(options, layout), logger };
+  if (!isEc2(options)) return await createLocalCloud({ ...settings, clock: systemClock });
+  const { openEc2Cloud } = await import("../ec2/start-ec2.ts");
+  return await openEc2Cloud(settings);
+}
+
+/** Loaded late: most clusters have none. */
+async function openEc2(context: ClusterContext, cloud: LocalCloud): Promise<LocalEc2> {
+  context.onProgress("Starting moto, which imitates EC2");
+  const { startEc2 } = await import("../ec2/start-ec2.ts");
+  return await startEc2(context, cloud);
 }
 
 async function startKubernetes(
@@ -115,7 +127,7 @@ async function firstTemplate(
   const [smallest] = [...(await cloud.instanceTypes())].sort(
     (a, b) => a.memoryBytes - b.memoryBytes,
   );
-  if (!smallest || !options.isSet("templates")) return;
+  if (!smallest || !options.isSet("templates") || isEc2(options)) return;
   const image = options.required("image");
   try {
     await cloud.prepareTemplate(smallest.name, image, cellDiskBytes, { signal });
@@ -169,5 +181,6 @@ function clusterRecord({ options, layout }: ClusterContext): ClusterRecord {
     networkRange: options.required("network-range"),
     services: options.required("service-range"),
     userKubeconfig: options.required("kubeconfig"),
+    cloud: options.required("cloud"),
   };
 }

@@ -5,6 +5,7 @@ import { localRegistryHost } from "../cluster/layout.ts";
 import { registryPort } from "../cluster/host-ports.ts";
 import { readUserSettings, type UserSettings } from "../prepare/user-settings.ts";
 import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
+import type { CloudChoice } from "../ec2/start-ec2.ts";
 import type { ClusterContext } from "./cluster-context.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";
 import type { LocalCloud } from "@kip/cloud-local";
@@ -15,6 +16,7 @@ export async function startProvider(
   { options, layout, logger }: ClusterContext,
   cloud: LocalCloud,
   controlPlane: ControlPlane,
+  otherCloud?: CloudChoice,
 ): Promise<SupervisedProgram> {
   const file = (name: string): string => path.join(layout.stateDir, name);
   const nodeName = options.required("node-name");
@@ -25,7 +27,7 @@ export async function startProvider(
   await writePrivate(file("client-ca.crt"), controlPlane.ca);
   await writePrivate(
     layout.providerConfig,
-    stringify(await providerConfig({ options, layout }, cloud)),
+    stringify(await providerConfig({ options, layout }, cloud, otherCloud)),
   );
   return supervise(logger, {
     name: "kip",
@@ -44,7 +46,7 @@ export async function startProvider(
       // There is one, and the next is started when it has ended.
       "--leader-elect=false",
     ],
-    env: process.env,
+    env: otherCloud ? { ...withoutAws(process.env), ...otherCloud.environment } : process.env,
     logFile: layout.providerLog,
     logLimitBytes,
   });
@@ -54,15 +56,18 @@ export async function startProvider(
 async function providerConfig(
   { options, layout }: Pick<ClusterContext, "options" | "layout">,
   cloud: LocalCloud,
+  otherCloud: CloudChoice | undefined,
 ) {
   const settingsFile = options.text("settings");
   const settings: UserSettings =
     settingsFile === undefined ? { registries: [] } : await readUserSettings(settingsFile);
   const endpoint = `http://${cloud.hostAddress}:${registryPort(options)}`;
   return {
-    cloud: { local: { ...cloudSettings(options, layout), faultInjection: true } },
+    cloud: otherCloud?.cloud ?? {
+      local: { ...cloudSettings(options, layout), faultInjection: true },
+    },
     cells: {
-      bootImageSpec: { id: options.required("image") },
+      ...(otherCloud ? {} : { bootImageSpec: { id: options.required("image") } }),
       defaultVolumeSize: String(cellDiskBytes),
       ...settings.cells,
     },
@@ -70,6 +75,13 @@ async function providerConfig(
     registries: [{ host: localRegistryHost, endpoint }, ...settings.registries],
     images: settings.images,
   };
+}
+
+/** What is said of an account of AWS, which has nothing to do with the imitation. */
+function withoutAws(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => !name.startsWith("AWS_")),
+  );
 }
 
 /** Whether the user's settings have the number of pods in the long form, which must not differ from the short one. */

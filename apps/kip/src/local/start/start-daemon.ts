@@ -12,6 +12,7 @@ import { KipError } from "../../errors.ts";
 
 /** Options of `kip up` that the daemon takes as they are. */
 const passedOn = [
+  "cloud",
   "port",
   "registry-port",
   "network-range",

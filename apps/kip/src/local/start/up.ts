@@ -1,6 +1,7 @@
 import type { OptionValues } from "@kip/base";
 import { lockCluster } from "../cluster/cluster-lock.ts";
 import { readRecord, runningCluster } from "../cluster/cluster-record.ts";
+import { isEc2 } from "../cluster/cloud-choice.ts";
 import { hostPorts } from "../cluster/host-ports.ts";
 import { localLayout, type LocalLayout } from "../cluster/layout.ts";
 import { upOptions } from "../cluster/local-options.ts";
@@ -29,7 +30,8 @@ export async function up(args: readonly string[]): Promise<void> {
   const layout = localLayout(options);
   checkHost();
   await requireOwnState(layout, "use");
-  hostPorts(options); // before anything is built
+  isEc2(options); // all of them before anything is built
+  hostPorts(options);
   networkRanges(options);
   resolvers(options);
   nodePortAddresses(options);
@@ -67,6 +69,13 @@ async function requireSameNetwork(options: OptionValues, layout: LocalLayout): P
   const before = await readRecord(layout.daemonRecord);
   if (!before) return;
   const { namespaceName, networkRange, services = options.required("service-range") } = before;
+  const { cloud = "local" } = before;
+  if (cloud !== options.required("cloud"))
+    throw new KipError(
+      "LOCAL_CLUSTER_FAILED",
+      `Cannot start the local cluster: the one before it has the cloud ${cloud}`,
+      { remedy: `Run kip down first, or give --cloud=${cloud}` },
+    );
   if (
     namespaceName === options.required("namespace-name") &&
     networkRange === options.required("network-range") &&

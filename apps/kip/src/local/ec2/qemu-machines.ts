@@ -1,0 +1,103 @@
+import { randomUUID } from "node:crypto";
+import type { LaunchRequest } from "@kip/cloud";
+import type { Machine, MachineLaunch, Machines, MetadataService } from "@kip/cloud-aws/emulator";
+import type { LocalCloud } from "@kip/cloud-local";
+import type { MetadataHops } from "./metadata-hops.ts";
+
+/** What {@link QemuMachines} needs. */
+export interface QemuMachinesOptions {
+  readonly cloud: LocalCloud;
+  /** ID of the image that each machine boots, whatever image of EC2 its instance has. */
+  readonly image: string;
+  readonly region: string;
+  readonly zone: string;
+  readonly metadata: MetadataService;
+  readonly hops: MetadataHops;
+}
+
+/** Most of a console that is shown, bytes: as much as EC2 has. */
+const consoleBytes = 64 * 2 ** 10;
+
+/** Machines of the local cloud, as instances of EC2: each finds its user data at the metadata service, and nowhere else. */
+export class QemuMachines implements Machines {
+  readonly #options: QemuMachinesOptions;
+
+  constructor(options: QemuMachinesOptions) {
+    this.#options = options;
+  }
+
+  async start(launch: MachineLaunch, onEnd: (how: "itself" | "taken") => void): Promise<Machine> {
+    const { cloud, metadata, hops } = this.#options;
+    const { id, managementIp = "", podIp = "" } = await cloud.launch(this.#request(launch));
+    const addresses = [managementIp, podIp];
+    const isFar = launch.hopLimit > 1;
+    if (isFar) await hops.allow(addresses);
+    const paths = this.#paths(launch, addresses);
+    const stack = new DisposableStack();
+    stack.defer(
+      cloud.onInterruption(({ instance, endsAt }) => {
+        if (instance.id === id) paths.set(spotAction, spotNotice(endsAt));
+      }),
+    );
+    stack.defer(
+      cloud.onTerminated((ended) => {
+        if (ended.id === id) onEnd(paths.has(spotAction) ? "taken" : "itself");
+      }),
+    );
+    return {
+      managementIp,
+      podIp,
+      named: (instanceId) => {
+        paths.set("instance-id", instanceId);
+        metadata.set(addresses, { userData: launch.userData, paths });
+      },
+      console: async () => await cloud.consoleOutput(id, consoleBytes),
+      end: async () => {
+        stack.dispose();
+        metadata.delete(addresses);
+        await cloud.terminate(id);
+        if (isFar) await hops.forget(addresses);
+      },
+    };
+  }
+
+  #request({ instanceType, isSpot, rootDiskBytes, tags }: MachineLaunch): LaunchRequest {
+    const token = randomUUID();
+    const ofPod = Object.entries(tags).filter(([key]) => key.startsWith("kip-pod-"));
+    return {
+      token,
+      name: tags["KipCell"] ?? `ec2-${token.slice(0, 8)}`,
+      instanceType,
+      launchType: isSpot ? "spot" : "on-demand",
+      image: this.#options.image,
+      rootDiskBytes,
+      userData: new Uint8Array(),
+      privateIpOnly: true,
+      // kip local finds a pod's machine by them.
+      tags: Object.fromEntries(ofPod),
+    };
+  }
+
+  #paths(
+    { imageId, instanceType, isSpot }: MachineLaunch,
+    [own = ""]: readonly string[],
+  ): Map<string, string> {
+    const { region, zone } = this.#options;
+    return new Map([
+      ["ami-id", imageId],
+      ["instance-life-cycle", isSpot ? "spot" : "on-demand"],
+      ["instance-type", instanceType],
+      ["local-hostname", `ip-${own.replaceAll(".", "-")}.ec2.internal`],
+      ["local-ipv4", own],
+      ["placement/availability-zone", zone],
+      ["placement/region", region],
+    ]);
+  }
+}
+
+const spotAction = "spot/instance-action";
+
+function spotNotice(endsAt: string): string {
+  const time = `${new Date(endsAt).toISOString().slice(0, 19)}Z`;
+  return JSON.stringify({ action: "terminate", time });
+}
