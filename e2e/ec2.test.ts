@@ -40,7 +40,11 @@ const script = "echo started; trap 'echo stopped; exit 0' TERM; while :; do slee
 
 interface CellSeen {
   readonly metadata: { readonly name: string; readonly uid: string };
-  readonly spec: { readonly podRef?: { readonly name: string }; readonly launchType: string };
+  readonly spec: {
+    readonly podRef?: { readonly name: string };
+    readonly launchType: string;
+    readonly instanceType: string;
+  };
   readonly status: {
     readonly phase: string;
     readonly instanceID: string;
@@ -153,6 +157,17 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
     assert.equal(await kube.ok("logs", "quick"), "started\n");
     await kube.ok("delete", "pod", "quick", "--timeout=120s");
     await eventually("all machines to go", () => machines().length === 0);
+  });
+
+  it("gives a pod another type where EC2 has no capacity", async () => {
+    const [stateFlag = ""] = clusterFlags;
+    const set = await kipCommand("local", "no-capacity", "--type=t3a.nano", stateFlag);
+    assert.equal(set.status, 0, set.stderr);
+    await start("other");
+    const { instanceType } = (await cellOf("other")).spec;
+    assert.match(instanceType, /^t\w+\.\w+$/);
+    assert.notEqual(instanceType, "t3a.nano");
+    await kube.ok("delete", "pod", "other", "--timeout=120s");
   });
 
   async function start(name: string, container: object = {}): Promise<void> {

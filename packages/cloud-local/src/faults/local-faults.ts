@@ -10,6 +10,8 @@ import { endAbruptly, findMachine, livingMachine, podOf } from "./machine-end.ts
 export interface LocalFaultsOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
+  /** Names of the types on offer. @default those of the local cloud on this host */
+  readonly instanceTypes?: readonly string[] | undefined;
   /** @default the system's */
   readonly clock?: Clock | undefined;
 }
@@ -39,7 +41,7 @@ export interface LocalFaults extends CloudFaults {
    * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several fit
    */
   find(cellOrPod: string): Promise<NamedMachine>;
-  /** Names of the types on offer on this host. */
+  /** Names of the types on offer. */
   readonly instanceTypes: readonly string[];
 }
 
@@ -69,7 +71,8 @@ export function openLocalFaults(options: LocalFaultsOptions): LocalFaults {
   });
   return {
     ...faults,
-    instanceTypes: localInstanceTypes(readHostFacts()).map(({ name }) => name),
+    instanceTypes:
+      options.instanceTypes ?? localInstanceTypes(readHostFacts()).map(({ name }) => name),
     find: async (word) => named(await findMachine(store, word)),
     report: async () => {
       const { rules, notices } = await file.read();

@@ -35,12 +35,13 @@ table ip kip_metadata {
 
   /** Lets answers to these addresses go one hop further. */
   async allow(addresses: readonly string[]): Promise<void> {
-    await this.#nft(`add element ip kip_metadata hops { ${elements(addresses)} }\n`);
+    await this.#nft(change("add", addresses));
   }
 
-  /** Undoes {@link allow}. */
+  /** Undoes {@link allow}; nothing happens where nothing was allowed. */
   async forget(addresses: readonly string[]): Promise<void> {
-    await this.#nft(`delete element ip kip_metadata hops { ${elements(addresses)} }\n`);
+    // What is not there cannot be deleted, and one transaction does both.
+    await this.#nft(change("add", addresses) + change("delete", addresses));
   }
 
   async #nft(input: string): Promise<void> {
@@ -48,6 +49,7 @@ table ip kip_metadata {
   }
 }
 
-function elements(addresses: readonly string[]): string {
-  return addresses.map((address) => `${address} : goto two`).join(", ");
+function change(verb: "add" | "delete", addresses: readonly string[]): string {
+  const elements = addresses.map((address) => `${address} : goto two`).join(", ");
+  return `${verb} element ip kip_metadata hops { ${elements} }\n`;
 }

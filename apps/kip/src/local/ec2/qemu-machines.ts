@@ -30,20 +30,24 @@ export class QemuMachines implements Machines {
     const { cloud, metadata, hops } = this.#options;
     const { id, managementIp = "", podIp = "" } = await cloud.launch(this.#request(launch));
     const addresses = [managementIp, podIp];
-    const isFar = launch.hopLimit > 1;
-    if (isFar) await hops.allow(addresses);
     const paths = this.#paths(launch, addresses);
+    const isFar = launch.hopLimit > 1;
     const stack = new DisposableStack();
-    stack.defer(
-      cloud.onInterruption(({ instance, endsAt }) => {
-        if (instance.id === id) paths.set(spotAction, spotNotice(endsAt));
-      }),
-    );
-    stack.defer(
-      cloud.onTerminated((ended) => {
-        if (ended.id === id) onEnd(paths.has(spotAction) ? "taken" : "itself");
-      }),
-    );
+    const end = async (): Promise<void> => {
+      stack.dispose();
+      metadata.delete(addresses);
+      await cloud.terminate(id);
+      if (isFar) await hops.forget(addresses);
+    };
+    try {
+      if (isFar) await hops.allow(addresses);
+      stack.use(follow(cloud, id, paths, onEnd));
+      // Its end may have come before somebody listened.
+      if (!(await cloud.describe(id))) onEnd("itself");
+    } catch (error) {
+      await end();
+      throw error;
+    }
     return {
       managementIp,
       podIp,
@@ -52,12 +56,7 @@ export class QemuMachines implements Machines {
         metadata.set(addresses, { userData: launch.userData, paths });
       },
       console: async () => await cloud.consoleOutput(id, consoleBytes),
-      end: async () => {
-        stack.dispose();
-        metadata.delete(addresses);
-        await cloud.terminate(id);
-        if (isFar) await hops.forget(addresses);
-      },
+      end,
     };
   }
 
@@ -96,6 +95,27 @@ export class QemuMachines implements Machines {
 }
 
 const spotAction = "spot/instance-action";
+
+/** Puts the notice of a machine into its metadata, and reports its end. */
+function follow(
+  cloud: LocalCloud,
+  id: string,
+  paths: Map<string, string>,
+  onEnd: (how: "itself" | "taken") => void,
+): Disposable {
+  const stack = new DisposableStack();
+  stack.defer(
+    cloud.onInterruption(({ instance, endsAt }) => {
+      if (instance.id === id) paths.set(spotAction, spotNotice(endsAt));
+    }),
+  );
+  stack.defer(
+    cloud.onTerminated((ended) => {
+      if (ended.id === id) onEnd(paths.has(spotAction) ? "taken" : "itself");
+    }),
+  );
+  return stack;
+}
 
 function spotNotice(endsAt: string): string {
   const time = `${new Date(endsAt).toISOString().slice(0, 19)}Z`;

@@ -8,27 +8,25 @@ import {
 } from "@kip/cloud-aws/emulator";
 import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "@kip/cloud-local";
 import { withFaultInjection } from "@kip/cloud-local/faults";
-import { openCatalog } from "@kip/instance-types";
 import { networkRanges } from "../cluster/network-ranges.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import type { ClusterContext } from "../run/cluster-context.ts";
 import { KipError } from "../../errors.ts";
+import { ec2Offers, ec2Region as region } from "./ec2-offers.ts";
 import { MetadataHops } from "./metadata-hops.ts";
 import { listenInNamespace } from "./namespace-socket.ts";
 import { QemuMachines } from "./qemu-machines.ts";
 
-const region = "us-east-1";
 /** An instance that has ended is shown for so long, milliseconds: kip may look 10 s later. EC2 shows it for about an hour. */
 const forgetMs = 300_000;
 const metadataAddress = "169.254.169.254";
 
 /** The local cloud for machines that are instances of EC2; `kip local` can cause faults in it. */
 export async function openEc2Cloud(settings: LocalCloudOptions): Promise<LocalCloud> {
-  const instanceTypes = openCatalog("aws", region).types;
   const cloud = await createLocalCloud({
     ...settings,
     metadataAddress,
-    instanceTypes,
+    instanceTypes: ec2Offers(),
     hostServices: false,
   });
   const { stateDir, logger } = settings;

@@ -99,10 +99,17 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   }
   requireRoot("change");
   const layout = localLayout(options);
-  await requireRunning(layout, "change the local cloud");
-  const faults = openLocalFaults({ stateDir: layout.machinesDir });
+  const { cloud } = await requireRunning(layout, "change the local cloud");
+  const instanceTypes = cloud === "ec2-local" ? await ec2Types() : undefined;
+  const faults = openLocalFaults({ stateDir: layout.machinesDir, instanceTypes });
   const answer = await commands[verb.name]?.(faults, { options, operand });
   if (answer !== undefined) console.log(answer);
+}
+
+/** Loaded late, with the whole list. */
+async function ec2Types(): Promise<readonly string[]> {
+  const { ec2Offers } = await import("../ec2/ec2-offers.ts");
+  return ec2Offers().map(({ name }) => name);
 }
 
 function capacityScope(faults: LocalFaults, options: OptionValues): CapacityScope {
