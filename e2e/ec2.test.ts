@@ -155,6 +155,10 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
     await start("quick");
     assert.equal((await cellOf("quick")).metadata.uid, standby?.metadata.uid);
     assert.equal(await kube.ok("logs", "quick"), "started\n");
+    // The machine has the tags of its pod now.
+    const [stateFlag = ""] = clusterFlags;
+    const given = await kipCommand("local", "interrupt", "ec2/quick", "--notice=900s", stateFlag);
+    assert.match(given.stdout, /of pod ec2\/quick got notice/);
     await kube.ok("delete", "pod", "quick", "--timeout=120s");
     await eventually("all machines to go", () => machines().length === 0);
   });

@@ -13,6 +13,7 @@ class NotedMachines implements Machines {
   readonly launches: MachineLaunch[] = [];
   readonly names: string[] = [];
   readonly ends: string[] = [];
+  readonly tags: string[] = [];
   refusal: Error | undefined;
   onEnd: (how: "itself" | "taken") => void = () => {};
 
@@ -25,6 +26,7 @@ class NotedMachines implements Machines {
       managementIp,
       podIp: `172.31.0.${number + 1}`,
       named: (id: string) => this.names.push(id),
+      tagged: async (tags) => void (await Promise.resolve(this.tags.push(...Object.values(tags)))),
       console: async () => await Promise.resolve(`console of ${managementIp}`),
       end: async () => void (await Promise.resolve(this.ends.push(managementIp))),
     });
@@ -53,6 +55,8 @@ async function describeMachines(): Promise<void> {
     assert.deepEqual([launch?.tags["KipCell"], launch?.tags["kip-pod-name"]], ["first", "web"]);
     assert.deepEqual(machines.names, [id]);
     assert.equal(await driver.consoleOutput(id, 1000), "console of 172.31.0.102");
+    await driver.setTags(id, { "kip-pod-name": "next" });
+    assert.ok(machines.tags.includes("next"));
     await driver.terminate(id);
     await driver.waitForTerminated(id);
     assert.deepEqual(machines.ends, ["172.31.0.102"]);

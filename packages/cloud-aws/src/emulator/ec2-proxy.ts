@@ -7,7 +7,14 @@ import { ClientTokens, errorAnswer, type Answer } from "./client-tokens.ts";
 import { Ec2Faults } from "./ec2-faults.ts";
 import { Ec2States, setState, type Ec2Delays, type StateReason } from "./ec2-states.ts";
 import { forwardTarget } from "./json-calls.ts";
-import { machineLaunchOf, refusalOf, tagsOf, type Machine, type Machines } from "./machines.ts";
+import {
+  machineLaunchOf,
+  refusalOf,
+  tagList,
+  tagsOf,
+  type Machine,
+  type Machines,
+} from "./machines.ts";
 import { childOf, element, itemsOf, parseXml, printXml, setText, textOf } from "./xml.ts";
 
 /** moto finds the service and region of a call in it; nothing is verified. */
@@ -114,6 +121,8 @@ export class Ec2Proxy implements AsyncDisposable {
         return await this.#terminate(parameters);
       case "DescribeInstances":
         return await this.#describe(parameters);
+      case "CreateTags":
+        return await this.#tag(parameters);
       case "AttachVolume":
         return await this.#queue.run(async () => await this.#attach(parameters));
       default:
@@ -250,6 +259,14 @@ export class Ec2Proxy implements AsyncDisposable {
     const tree = parseXml(answer.body);
     setText(tree, "output", Buffer.from(await machine.console()).toString("base64"));
     return { status: 200, body: printXml(tree) };
+  }
+
+  async #tag(parameters: URLSearchParams): Promise<Answer> {
+    const answer = await this.#forward(parameters);
+    if (answer.status !== 200) return answer;
+    for (const id of valuesOf(parameters, "ResourceId"))
+      await this.#machines.get(id)?.tagged(tagList(parameters, "Tag."));
+    return answer;
   }
 
   /** moto attaches what is attached. */

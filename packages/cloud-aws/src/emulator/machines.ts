@@ -22,6 +22,8 @@ export interface Machine {
   readonly podIp: string;
   /** Called once, with the ID of the instance that it is. */
   named(instanceId: string): void;
+  /** Its instance has got these tags besides those that it has. */
+  tagged(tags: Readonly<Record<string, string>>): Promise<void>;
   /** Its console until now. */
   console(): Promise<string>;
   /** Ends it; resolves when it is gone. */
@@ -73,7 +75,14 @@ export function tagsOf(
   const list = [...parameters].find(
     ([key, value]) => /^TagSpecification\.\d+\.ResourceType$/.test(key) && value === kind,
   );
-  const prefix = list?.[0].replace(/ResourceType$/, "Tag.") ?? "none";
+  return list ? tagList(parameters, list[0].replace(/ResourceType$/, "Tag.")) : {};
+}
+
+/** Tags whose parameters begin so: `Tag.` for those of CreateTags. */
+export function tagList(
+  parameters: URLSearchParams,
+  prefix: string,
+): Readonly<Record<string, string>> {
   const keys = [...parameters].filter(([key]) => key.startsWith(prefix) && key.endsWith(".Key"));
   return Object.fromEntries(
     keys.map(([key, name]) => [name, parameters.get(key.replace(/Key$/, "Value")) ?? ""]),

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { LaunchRequest } from "@kip/cloud";
+import { CloudError, type LaunchRequest } from "@kip/cloud";
 import type { Machine, MachineLaunch, Machines, MetadataService } from "@kip/cloud-aws/emulator";
 import type { LocalCloud } from "@kip/cloud-local";
 import type { MetadataHops } from "./metadata-hops.ts";
@@ -31,6 +31,7 @@ export class QemuMachines implements Machines {
     const { id, managementIp = "", podIp = "" } = await cloud.launch(this.#request(launch));
     const addresses = [managementIp, podIp];
     const paths = this.#paths(launch, addresses);
+    const ofPod = { ...podTags(launch.tags) };
     const isFar = launch.hopLimit > 1;
     const stack = new DisposableStack();
     const end = async (): Promise<void> => {
@@ -55,6 +56,12 @@ export class QemuMachines implements Machines {
         paths.set("instance-id", instanceId);
         metadata.set(addresses, { userData: launch.userData, paths });
       },
+      tagged: async (tags) => {
+        Object.assign(ofPod, podTags(tags));
+        await cloud.setTags(id, ofPod).catch((error: unknown) => {
+          if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error; // it has ended, as EC2 will say soon
+        });
+      },
       console: async () => await cloud.consoleOutput(id, consoleBytes),
       end,
     };
@@ -62,7 +69,6 @@ export class QemuMachines implements Machines {
 
   #request({ instanceType, isSpot, rootDiskBytes, tags }: MachineLaunch): LaunchRequest {
     const token = randomUUID();
-    const ofPod = Object.entries(tags).filter(([key]) => key.startsWith("kip-pod-"));
     return {
       token,
       name: tags["KipCell"] ?? `ec2-${token.slice(0, 8)}`,
@@ -72,8 +78,7 @@ export class QemuMachines implements Machines {
       rootDiskBytes,
       userData: new Uint8Array(),
       privateIpOnly: true,
-      // kip local finds a pod's machine by them.
-      tags: Object.fromEntries(ofPod),
+      tags: podTags(tags),
     };
   }
 
@@ -92,6 +97,11 @@ export class QemuMachines implements Machines {
       ["placement/region", region],
     ]);
   }
+}
+
+/** The tags by which kip local finds a pod's machine. */
+function podTags(tags: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(tags).filter(([key]) => key.startsWith("kip-pod-")));
 }
 
 const spotAction = "spot/instance-action";
