@@ -151,8 +151,8 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
       spec.podRef === undefined && status.phase === "Ready";
     await eventually("a standby cell", async () => (await cells()).some(isWaiting));
     const standby = (await cells()).find(isWaiting);
-    await setPool(0);
     await start("quick");
+    await setPool(0);
     assert.equal((await cellOf("quick")).metadata.uid, standby?.metadata.uid);
     assert.equal(await kube.ok("logs", "quick"), "started\n");
     // The machine has the tags of its pod now.
@@ -245,7 +245,7 @@ async function serveEcr() {
         return;
       }
       const { method = "GET", headers } = request;
-      const accept = String(headers.accept ?? "*/*");
+      const accept = headers.accept ?? "*/*";
       const url = `http://127.0.0.1:${registryPort}${request.url}`;
       const answer = await fetch(url, { method, headers: { accept } });
       const kept = ["content-type", "content-length", "docker-content-digest"];
