@@ -288,7 +288,12 @@ export const decodeDesiredPod = object({
   podIp: optional(string),
   /** Absent with `hostNetwork`. @default none */
   hostPorts: optional(list(hostPort)),
-  /** The same of IPv6, where the cell's network has it, and what the cell needs for it. */
+  /**
+   * What the pod sends to addresses outside of these ranges, of either family, leaves with the cell's own address. Absent with
+   * `hostNetwork`. @default everything keeps the pod's address
+   */
+  directRanges: optional(list(string)),
+  /** `podIp` of IPv6, where the cell's network has it, and what the cell needs for it. */
   ipv6: optional(
     object({
       /** Address of the pod; absent with `hostNetwork`. */

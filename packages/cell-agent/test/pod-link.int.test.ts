@@ -14,12 +14,14 @@ describe("the link of a pod", { timeout: 60_000 }, () => {
     const annotations = { "kubernetes.io/egress-bandwidth": "1M" };
     const gateway = { address: "fd00::1", mac: "02:00:00:00:00:01" };
     const ipv6 = { podIp: "fd00::a:2", machineIp: "fd00::b:2", gateway };
-    await client.putPod(desiredPod({ hostPorts: [port], annotations, ipv6 }));
+    const directRanges = ["10.0.0.0/8", "::/0"];
+    await client.putPod(desiredPod({ hostPorts: [port], directRanges, annotations, ipv6 }));
     await report(client, ({ phase }) => phase === "Running");
     assert.deepEqual(cell.links, [
       {
         podAddresses: ["10.0.0.2", "fd00::a:2"],
         hostPorts: [port],
+        directRanges,
         bandwidth: { ingressBits: undefined, egressBits: 1e6 },
         hasRun: false,
       },
@@ -62,7 +64,7 @@ describe("the link of a pod", { timeout: 60_000 }, () => {
   it("sets no link up for a pod with the cell's own network", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();
-    await client.putPod(desiredPod({ hostNetwork: true }));
+    await client.putPod(desiredPod({ hostNetwork: true, directRanges: ["10.0.0.0/8"] }));
     await report(client, ({ phase }) => phase === "Running");
     assert.deepEqual(cell.links, []);
   });

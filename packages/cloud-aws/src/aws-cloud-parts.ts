@@ -26,6 +26,8 @@ export interface AwsCloudParts {
   readonly registries: EcrLogIns;
   readonly store: VolumeStore;
   readonly volumes: Volumes;
+  /** Ranges besides the VPC's that may reach cells, and that pods reach by their own addresses. */
+  readonly extraCIDRs: readonly string[];
   readonly sourceDestCheck: boolean;
   /** Ends the waits and the connections. */
   readonly close: () => void;

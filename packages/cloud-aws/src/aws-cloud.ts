@@ -116,7 +116,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   }
 
   async networkFacts(): Promise<NetworkFacts> {
-    return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId);
+    return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId, this.#parts.extraCIDRs);
   }
 
   async registryLogIn(host: string, signal?: AbortSignal): Promise<RegistryLogIn | undefined> {

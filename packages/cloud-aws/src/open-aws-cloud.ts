@@ -37,7 +37,7 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly region?: string | undefined;
   /** URL of the ECR API. @default that of each registry's region */
   readonly registryEndpointURL?: string | undefined;
-  /** Who may reach cells besides the VPC. @default none */
+  /** Who may reach cells besides the VPC, and whom pods reach by their own addresses. @default none */
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
   readonly extraSecurityGroups?: readonly string[] | undefined;
@@ -154,6 +154,7 @@ export function assemble(
     tagger: new Tagger({ ec2, instances, clock, batchMs }),
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: place.zone, store, instances, clock }),
+    extraCIDRs: options.extraCIDRs ?? [],
     sourceDestCheck: options.sourceDestCheck ?? true,
     close: () => {
       closed.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot wait: the driver was closed"));

@@ -180,6 +180,13 @@ export interface NetworkFacts {
   readonly cidrs: readonly string[];
   /** Addresses that packets of the node's computer come from besides the node's own; pods let them in. @default none */
   readonly nodeAddresses?: readonly string[] | undefined;
+  /**
+   * Ranges of both families that pods reach by their own addresses. What they send elsewhere leaves with the address of their
+   * cell if that has a public one, where the cloud leads the public address to the cell's own alone.
+   *
+   * @default everything keeps the pod's address
+   */
+  readonly directRanges?: readonly string[] | undefined;
 }
 
 /**

@@ -190,6 +190,7 @@ function createProvider(
     network,
     standby,
     dns: () => dnsSettings(options, facts),
+    networkFacts: facts,
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
@@ -318,7 +319,7 @@ function createSteps(
   { store, orphans, identities, settings }: OpenedParts,
   own: Pick<
     CellTools,
-    "archive" | "chooser" | "network" | "standby" | "dns" | "onEvent" | "onProblem"
+    "archive" | "chooser" | "network" | "standby" | "dns" | "networkFacts" | "onEvent" | "onProblem"
   >,
 ): ReturnType<typeof createCellSteps> {
   const { client, driver, config, controllerID, metrics, clock, logger } = options;

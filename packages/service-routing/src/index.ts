@@ -2,6 +2,7 @@ export { NetworkRules, type NetworkRulesOptions } from "./network-rules.ts";
 export { prepareTables, type PreparedTables } from "./prepared-tables.ts";
 export type { RoutingPlace } from "./routing-place.ts";
 export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
+export { egressTables, type EgressPlace } from "./egress-table.ts";
 export type { StaleFlows } from "./connections/stale-flows.ts";
 export {
   hostPortTables,

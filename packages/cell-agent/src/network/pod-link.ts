@@ -8,6 +8,8 @@ import { bandwidthOf, egressDevice, shapingCommands, type Bandwidth } from "./ba
 export interface PodLink {
   readonly podAddresses: readonly string[];
   readonly hostPorts: readonly routing.HostPort[];
+  /** See `DesiredPod.directRanges`. */
+  readonly directRanges?: readonly string[] | undefined;
   readonly bandwidth: Bandwidth;
   /** Whether a container has run: then the link has its limits, and keeps them. */
   readonly hasRun: boolean;
@@ -20,11 +22,12 @@ export interface PodLink {
  * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
  */
 export function podLink(pod: DesiredPod, hasRun: boolean): PodLink | undefined {
-  const { hostNetwork, podIp, ipv6, hostPorts = [], annotations } = pod;
+  const { hostNetwork, podIp, ipv6, hostPorts = [], directRanges, annotations } = pod;
   if (hostNetwork || podIp === undefined) return undefined;
   return {
     podAddresses: [podIp, ipv6?.podIp ?? []].flat(),
     hostPorts,
+    ...(directRanges && { directRanges }),
     bandwidth: limits(annotations, hasRun),
     hasRun,
   };
@@ -47,13 +50,18 @@ function limits(annotations: DesiredPod["annotations"], hasRun: boolean): Bandwi
 export function linkMaker(
   {
     hostPortTables,
+    egressTables,
     staleHostPortFlows,
     forgetFlows,
-  }: Pick<typeof routing, "hostPortTables" | "staleHostPortFlows" | "forgetFlows">,
+  }: Pick<typeof routing, "hostPortTables" | "egressTables" | "staleHostPortFlows" | "forgetFlows">,
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): (link: PodLink) => Promise<void> {
-  return async ({ podAddresses, hostPorts, bandwidth, hasRun }) => {
+  return async ({ podAddresses, hostPorts, directRanges, bandwidth, hasRun }) => {
     if (!hasRun || !(await isShaped(bandwidth, cable))) await shape(bandwidth, cable);
+    if (directRanges) {
+      const input = egressTables({ podAddresses, cable, directRanges });
+      if (input !== "") await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
+    }
     if (hostPorts.length === 0) return;
     // The rules come first: they keep the pod from the cell's loopback addresses.
     const rules = hostPortTables(hostPorts, { podAddresses, cable });

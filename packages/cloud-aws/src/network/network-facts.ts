@@ -1,6 +1,20 @@
 import type { NetworkFacts } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
+/**
+ * Ranges that no packet reaches over the internet: those of private networks (RFC 1918), of the address space that networks share
+ * (RFC 6598), and of the link, where the metadata service and the VPC's name server answer. All of IPv6: its addresses are public
+ * as they are. These are the defaults of ip-masq-agent, and the space of RFC 6598, which VPCs may use, too.
+ */
+const neverMasqueraded: readonly string[] = [
+  "10.0.0.0/8",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "100.64.0.0/10",
+  "169.254.0.0/16",
+  "::/0",
+];
+
 interface VpcFacts {
   readonly cidrs: readonly string[];
   readonly primaryCidr: string;
@@ -12,8 +26,16 @@ export async function vpcCidrs(ec2: Ec2, vpcId: string): Promise<readonly string
   return (await vpcFacts(ec2, vpcId)).cidrs;
 }
 
-/** Ranges of the VPC, and its name servers and search domains by its DHCP options. */
-export async function networkFacts(ec2: Ec2, vpcId: string): Promise<NetworkFacts> {
+/**
+ * Ranges of the VPC, and its name servers and search domains by its DHCP options.
+ *
+ * @param extraCIDRs ranges besides that pods reach by their own addresses, such as those of peered networks
+ */
+export async function networkFacts(
+  ec2: Ec2,
+  vpcId: string,
+  extraCIDRs: readonly string[] = [],
+): Promise<NetworkFacts> {
   const { cidrs, primaryCidr, dhcpOptionsId } = await vpcFacts(ec2, vpcId);
   const options = await dhcpOptions(ec2, dhcpOptionsId);
   const servers = options.get("domain-name-servers") ?? ["AmazonProvidedDNS"];
@@ -23,6 +45,7 @@ export async function networkFacts(ec2: Ec2, vpcId: string): Promise<NetworkFact
     ),
     searchDomains: options.get("domain-name")?.flatMap((text) => text.split(/\s+/)) ?? [],
     cidrs,
+    directRanges: [...new Set([...neverMasqueraded, ...cidrs, ...extraCIDRs])],
   };
 }
 

@@ -4,7 +4,7 @@ import type { LaunchRequest } from "@kip/cloud";
 import { AwsCloud } from "../aws-cloud.ts";
 import type { Ec2, Ec2Action, Ec2CallOptions, Ec2Calls } from "../ec2/ec2-calls.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
-import { assemble } from "../open-aws-cloud.ts";
+import { assemble, type AwsCloudOptions } from "../open-aws-cloud.ts";
 import { ownTags } from "../tags.ts";
 
 /** Answers of EC2 to the actions that a test is about; each gets what it was asked for. */
@@ -49,12 +49,16 @@ class FakeEc2 implements Ec2 {
 }
 
 /** A driver of the owner "me" on an EC2 that answers so. */
-export function fakeCloud(clock: MovableClock, answers: Answers) {
+export function fakeCloud(
+  clock: MovableClock,
+  answers: Answers,
+  options: Partial<AwsCloudOptions> = {},
+) {
   const ec2 = new FakeEc2(answers);
   const place = { vpcId: "vpc-1", subnetId: "subnet-1", zone: "us-east-1a", isPublic: false };
   const times = { pollMs: 2000, endsMs: 15_000, batchMs: 20, consistencyMs: 60_000 };
   const parts = assemble(
-    { owner: "me", clock, times },
+    { owner: "me", clock, times, ...options },
     { ec2, region: "us-east-1", place, offers: [] },
   );
   const cloud = new AwsCloud(parts);

@@ -36,6 +36,8 @@ export interface DesiredPodContext {
   /** What the cell has of IPv6. */
   readonly ipv6?: InstanceIpv6 | undefined;
   readonly dns: DnsSettings;
+  /** See `DesiredPod.directRanges`. @default everything keeps the pod's address */
+  readonly directRanges?: readonly string[] | undefined;
   /** See `DesiredPod.network`. */
   readonly network?: DesiredPod["network"];
   readonly registries: readonly DesiredRegistry[];
@@ -91,6 +93,7 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
       cell: addresses.hostIPs,
       node: [context.nodeIp, ...(context.network?.nodeAddresses ?? [])],
     }),
+    directRanges: hostNetwork ? undefined : context.directRanges,
     ipv6: desiredIpv6(context.ipv6, hostNetwork),
     terminationGracePeriodSeconds: limitSeconds(spec.terminationGracePeriodSeconds ?? 30),
     activeDeadlineSeconds: spec.activeDeadlineSeconds,

@@ -8,6 +8,7 @@ import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
 import { resolvConf } from "../../dispatch/resolv-conf.ts";
 import { ProviderError } from "../../errors.ts";
+import { directRanges } from "../../network/direct-ranges.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { grantedResources } from "../../selection/granted-resources.ts";
 import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
@@ -17,7 +18,7 @@ import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
 /** Sends the pod, or its newest version, to the agent. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, logIns, network } = tools;
+  const { clock, logIns, network, networkFacts } = tools;
   const { registries, images, logs, seccompProfileRoot } = tools.settings();
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
@@ -30,12 +31,18 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const seccompProfiles = await readSeccompProfiles(resolved.pod, seccompProfileRoot);
   const generation = nextGeneration(tools, context);
   const dns = await tools.dns();
+  const networkSettings = await network?.settings();
   const document = desiredPod(resolved, {
     nodeIp: state().nodeIp,
     addresses: { podIPs, hostIPs: hostIPs.length > 0 ? hostIPs : [state().nodeIp] },
     ipv6: state().machine.instance?.ipv6,
     dns,
-    network: await network?.settings(),
+    network: networkSettings,
+    directRanges: directRanges(
+      state().machine.instance,
+      (await networkFacts?.get()) ?? {},
+      networkSettings,
+    ),
     registries,
     images,
     logs,

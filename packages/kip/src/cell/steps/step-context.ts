@@ -14,6 +14,7 @@ import type { CellChooser } from "../../selection/cell-chooser.ts";
 import type { LaunchPace } from "../../selection/launch-pace.ts";
 import type { WantedMachine } from "../../selection/standby-spec.ts";
 import type { Shortages } from "../../selection/shortages.ts";
+import type { KnownNetworkFacts } from "../../network/network-facts.ts";
 import type { ClusterNetwork } from "../../network/cluster-network.ts";
 import type { CellPart, CellState } from "../../state/cell-state.ts";
 import type { Cell, CellStatus, StandbyCell } from "../../state/cell.ts";
@@ -67,6 +68,8 @@ export interface CellTools {
   readonly dial?: typeof waitForAgent | undefined;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
+  /** What the cloud says of its network. @default nothing */
+  readonly networkFacts?: Pick<KnownNetworkFacts, "get"> | undefined;
   /** The configuration in force; it changes while kip runs. */
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;

@@ -42,7 +42,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
     ...change,
     cell: { object: object as unknown as Cell, status: { phase: "Ready" }, ...change.cell }, // all that is looked at
     pod: { resolved: { pod, ...maps, pullSecrets: [] }, object: pod },
-    machine: { instance: { podIp: "10.0.0.2" } as Instance }, // all that is looked at
+    machine: { instance: { podIp: "10.0.0.2" } as Instance, ...change.machine }, // all that is looked at
     agent: { client: agent as unknown as AgentClient, ...change.agent }, // all that is called
   });
   const clock = { now: () => now, monotonic: () => 0 };
@@ -79,6 +79,27 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
 }
 
 describe("dispatch()", () => {
+  it("has a pod's packets to the internet leave with the address of a cell that has a public one", async () => {
+    const machine = (publicIp?: string) => ({
+      machine: { instance: { podIp: "10.0.0.2", publicIp } as Instance }, // all that is looked at
+    });
+    const network = { nodeAddresses: [], serviceRanges: ["172.20.0.0/16"] };
+    const facts = { nameservers: [], searchDomains: [], cidrs: [], directRanges: ["10.0.0.0/8"] };
+    const sentBy = async (change: CellStateParts, of = podWith({ metadata: { uid: "p" } })) => {
+      const { send, sent, tools } = start(change, of);
+      Object.assign(tools, {
+        network: { settings: async () => network },
+        networkFacts: { get: async () => facts },
+      });
+      await send();
+      return sent[0]?.directRanges;
+    };
+    assert.deepEqual(await sentBy(machine("192.0.2.1")), ["10.0.0.0/8", "172.20.0.0/16"]);
+    assert.equal(await sentBy(machine()), undefined);
+    const ofHost = podWith({ metadata: { uid: "p" }, spec: { hostNetwork: true } });
+    assert.equal(await sentBy(machine("192.0.2.1"), ofHost), undefined);
+  });
+
   it("writes Claimed before it sends the pod, also after a failed attempt", async () => {
     const { send, cell, written, sent, failWrites } = start();
     failWrites(1);

@@ -115,7 +115,7 @@ export const cellKeys = section(
     ),
     extraCIDRs: list(value(cidr), {
       meaning:
-        "AWS: ranges besides those of the VPC that the cells' security group lets in; other clouds have no such group",
+        "AWS: ranges besides those of the VPC that the cells' security group lets in, and [that pods reach by their own addresses](aws.md#the-internet); other clouds have no such group",
       reload: "restart",
     }),
     extraSecurityGroups: list(value(text), {
