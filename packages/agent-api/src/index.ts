@@ -61,4 +61,4 @@ export {
 export type { AgentProcessExit } from "./relay-process.ts";
 export { runsAgain, runsAgainWhenKilled, type OwnRestartPolicy } from "./restart-policy.ts";
 export { agentPort, apiVersion, cellServerName, maxBodyBytes } from "./routes.ts";
-export { waitForAgent, type WaitForAgentOptions } from "./wait-for-agent.ts";
+export { waitForAgent, waitForAgentPort, type WaitForAgentOptions } from "./wait-for-agent.ts";

@@ -46,8 +46,22 @@ export async function waitForAgent(options: WaitForAgentOptions): Promise<AgentC
   }
 }
 
+/**
+ * Dials until the agent's port of a booting cell accepts a connection, which shows that the cell runs, and nothing of who answers.
+ *
+ * @throws the signal's reason when it aborts
+ */
+export async function waitForAgentPort(
+  options: Pick<WaitForAgentOptions, "address" | "port" | "signal">,
+): Promise<void> {
+  (await dial(options, systemClock)).destroy();
+}
+
 /** The first TCP connection that is accepted. */
-async function dial(options: WaitForAgentOptions, clock: Clock): Promise<Socket> {
+async function dial(
+  options: Pick<WaitForAgentOptions, "address" | "port" | "signal">,
+  clock: Clock,
+): Promise<Socket> {
   const attempts = new Set<Socket>();
   const won = new AbortController();
   const accepted: Socket[] = [];

@@ -42,9 +42,16 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     return await this.#parts.launcher.launch(request, signal);
   }
 
-  async waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance> {
+  async waitForRunning(
+    instanceId: string,
+    signal?: AbortSignal,
+    answers?: (managementIp: string, signal: AbortSignal) => Promise<void>,
+  ): Promise<Instance> {
     const purpose = `wait for instance "${instanceId}"`;
-    const isOpen = this.#parts.instances.wasPending(instanceId);
+    const { instances } = this.#parts;
+    const isOpen = instances.wasPending(instanceId);
+    const address = instances.managementIpOf(instanceId);
+    const hurries = answers && address !== undefined ? answers.bind(undefined, address) : undefined;
     let wasPending = isOpen;
     const seen = await this.#parts.watch.until(
       instanceId,
@@ -55,7 +62,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
         else throw new CloudError("CLOUD_NOT_FOUND", `Cannot ${purpose}: it is gone`);
         return undefined;
       },
-      { signal, isOpen },
+      { signal, isOpen, isPatient: hurries !== undefined, hurries },
     );
     if (seen.sourceDestCheck && !this.#parts.sourceDestCheck)
       await this.#parts.ec2.call(

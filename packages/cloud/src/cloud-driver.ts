@@ -239,8 +239,17 @@ export interface CloudDriver extends AsyncDisposable {
    * already may get them ready in the background. Returns at once; what goes wrong is the driver's to log.
    */
   prepareImages?(request: PrepareImagesRequest): void;
-  /** Resolves, by event, once the instance is running with its addresses; fails with `CLOUD_NOT_FOUND` or `CLOUD_UNAVAILABLE` if it ends first. */
-  waitForRunning(instanceId: string, signal?: AbortSignal): Promise<Instance>;
+  /**
+   * Resolves, by event, once the instance is running with its addresses; fails with `CLOUD_NOT_FOUND` or `CLOUD_UNAVAILABLE` if it ends first.
+   *
+   * @param answers resolves once something answers at this address, until the signal aborts: an instance that does is running. For
+   * drivers whose cloud reports nothing by itself, so that they need not ask it all the time. @default the driver asks its cloud
+   */
+  waitForRunning(
+    instanceId: string,
+    signal?: AbortSignal,
+    answers?: (managementIp: string, signal: AbortSignal) => Promise<void>,
+  ): Promise<Instance>;
   /** Resolves, by event, once the instance is gone; at once if it is unknown. */
   waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void>;
   /** Ends an instance and frees everything it had. Ending it twice, or an unknown one, succeeds. Resolves when accepted. */

@@ -13,8 +13,8 @@ export interface ImageFacts {
 
 /** Keys of `cells.bootImageSpec`. */
 const specKeys: readonly string[] = ["imageIDs", "owners", "executableUsers", "filters", "name"];
-/** The newest image of a specification counts for so long, so pods that start together share a look-up; milliseconds. */
-const resolvedMs = 10_000;
+/** The newest image of a specification counts for so long, so pods that start one after the other share a look-up; milliseconds. */
+const resolvedMs = 60_000;
 /** Facts of an image never change; more of them than clusters use at a time. */
 const mostKept = 100;
 
@@ -31,7 +31,7 @@ export class Images {
   }
 
   /**
-   * The newest image that matched at most 10 s ago; without any key the newest of the account's own images named `kip-cell-*`.
+   * The newest image that matched at most a minute ago; without any key the newest of the account's own images named `kip-cell-*`.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
    */
@@ -67,6 +67,12 @@ export class Images {
     const [image] = await this.#describe({ ImageIds: [id] });
     if (!image) throw notFound(id);
     return this.#keep(id, image);
+  }
+
+  /** EC2 no longer has this image: the next pod looks for the newest one again. */
+  forget(id: string): void {
+    this.#facts.delete(id);
+    this.#resolved.clear();
   }
 
   #keep(id: string, image: Image): ImageFacts {

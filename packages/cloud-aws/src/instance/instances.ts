@@ -95,6 +95,11 @@ export class Instances {
     return this.#alive.get(id)?.seen.instance.state === "pending";
   }
 
+  /** Address of its agent, as this process saw it last; asks nothing. */
+  managementIpOf(id: string): string | undefined {
+    return this.#alive.get(id)?.seen.instance.managementIp;
+  }
+
   /** Whether this process has asked for its end, or waits for it, and has not seen it yet; asks nothing. */
   isEnding(id: string): boolean {
     return this.#alive.get(id)?.isEndExpected === true;

@@ -115,6 +115,63 @@ describe("InstanceWatch", () => {
     assert.deepEqual(await cloud.list(), []);
   });
 
+  it("looks at an instance once it answers, every 2 s from then on, and not before", async () => {
+    const { cloud, clock, now, actions, outcome } = watched();
+    now.state = "pending";
+    await outcome(cloud.launch(launchRequest));
+    const looks = () => actions.filter((action) => action === "DescribeInstances").length;
+    const asked: string[] = [];
+    const answered = Promise.withResolvers<void>();
+    const running = outcome(
+      cloud.waitForRunning("i-1", undefined, async (address) => {
+        asked.push(address);
+        await answered.promise;
+      }),
+    );
+    const lists = looks();
+    await clock.advance(10_000);
+    assert.deepEqual([asked, looks() - lists <= 1], [["10.0.0.1"], true]);
+    const before = looks();
+    answered.resolve();
+    await clock.advance(100);
+    assert.equal(looks(), before + 1);
+    now.state = "running";
+    assert.equal((await running).status, "fulfilled");
+    assert.ok(looks() <= before + 3);
+  });
+
+  it("shows by its list that an instance cannot start, whatever answers, and has the wait end", async () => {
+    const { cloud, clock, now, outcome } = watched();
+    now.state = "pending";
+    await outcome(cloud.launch(launchRequest));
+    const stop = new AbortController();
+    let signal: AbortSignal | undefined;
+    const running = outcome(
+      cloud.waitForRunning("i-1", stop.signal, async (_address, until) => {
+        signal = until;
+        await clock.sleep(1e9, until);
+      }),
+    );
+    await clock.advance(1000);
+    Object.assign(now, { state: "terminated", reason: "Server.InsufficientInstanceCapacity" });
+    const result = await running;
+    assert.ok(result.status === "rejected" && CloudError.is(result.reason, "CLOUD_NO_CAPACITY"));
+    assert.equal(signal?.aborted, true);
+  });
+
+  it("looks every 2 s where nothing can say whether the instance answers", async () => {
+    const { cloud, clock, now, outcome } = watched();
+    now.state = "pending";
+    await outcome(cloud.launch(launchRequest));
+    const running = cloud.waitForRunning("i-1", undefined, async () => {
+      throw new Error("no network");
+    });
+    await clock.advance(1000);
+    now.state = "running";
+    await clock.advance(2500);
+    assert.equal((await running).state, "running");
+  });
+
   it("looks twice for an instance that another process may have launched a moment ago", async () => {
     const { cloud, clock, now, outcome } = watched();
     now.isShown = false;

@@ -20,17 +20,21 @@ export interface UntilOptions {
   readonly signal?: AbortSignal | undefined;
   /** What is known of the instance leaves it open: the first look can wait for the next round. @default false */
   readonly isOpen?: boolean | undefined;
-  /** Nothing hurries: every fifth look will do, or one that others cause. @default false */
+  /** Nothing hurries: the list of all instances will do, else every fifth look, or one that others cause. @default false */
   readonly isPatient?: boolean | undefined;
+  /** Resolves when it hurries nevertheless: an instance that answers is running. A failure leaves it as it is. @default never */
+  readonly hurries?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 interface Waiter {
   /** Sees an answer on an instance; true: it waits no longer. */
   readonly see: (seen: SeenInstance | undefined) => boolean;
-  readonly isPatient: boolean;
+  isPatient: boolean;
 }
 
-/** In how many looks those that have patience are looked at once, if no other caller waits. */
+/** While the list of all instances is looked at, a day: whatever hurries ends the pause. */
+const longestPauseMs = 86_400_000;
+/** In how many looks those that have patience are looked at once, if no other caller waits and nothing lists all instances. */
 const patience = 5;
 
 /**
@@ -41,6 +45,8 @@ export class InstanceWatch {
   readonly #options: InstanceWatchOptions;
   readonly #waiters = new Map<string, Set<Waiter>>();
   readonly #ended = new Set<(instance: Instance) => void>();
+  /** Aborts when one more waits, or one hurries, and is then replaced. */
+  #changed = new AbortController();
   #isPolling = false;
   #isLooking = false;
 
@@ -60,7 +66,7 @@ export class InstanceWatch {
   async until<T>(
     id: string,
     judge: (seen: SeenInstance | undefined) => T | undefined,
-    { signal, isOpen = false, isPatient = false }: UntilOptions = {},
+    { signal, isOpen = false, isPatient = false, hurries }: UntilOptions = {},
   ): Promise<T> {
     const { instances } = this.#options;
     signal?.throwIfAborted();
@@ -78,11 +84,30 @@ export class InstanceWatch {
     };
     const waiter: Waiter = { see, isPatient };
     if (isOpen || !see(await untilAborted(instances.get(id), signal))) this.#add(id, waiter);
+    const left = new AbortController();
+    if (hurries) void this.#hurry(waiter, hurries, left.signal);
     try {
       return await untilAborted(promise, this.#until(signal));
     } finally {
+      left.abort();
       this.#remove(id, waiter);
     }
+  }
+
+  async #hurry(
+    waiter: Waiter,
+    hurries: NonNullable<UntilOptions["hurries"]>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      await hurries(this.#until(signal));
+    } catch (err) {
+      if (signal.aborted || this.#options.signal.aborted) return;
+      this.#options.logger.debug("Could not wait for an instance to answer", { err });
+    }
+    // Whatever failed, the wait goes on as if there were no such event.
+    waiter.isPatient = false;
+    this.#wake();
   }
 
   /**
@@ -114,30 +139,55 @@ export class InstanceWatch {
   }
 
   async #poll(): Promise<void> {
-    if (this.#isPolling) return;
+    if (this.#isPolling) {
+      this.#wake();
+      return;
+    }
     this.#isPolling = true;
-    const { instances, clock, logger, pollMs, signal } = this.#options;
-    for (let turn = 1; this.#waiters.size > 0; turn++) {
-      if (!(await pause(pollMs, clock, signal))) break;
-      if (turn % patience !== 0 && this.#areAllPatient()) continue;
-      try {
-        // One call: the look-ups of a moment are one batch.
-        await Promise.all(
-          [...this.#waiters.keys()].map(async (id) => {
-            const seen = await instances.get(id);
-            for (const waiter of this.#waiters.get(id) ?? [])
-              if (waiter.see(seen)) this.#remove(id, waiter);
-          }),
-        );
-      } catch (err) {
-        if (!signal.aborted) logger.warn("Could not look at the instances of the cloud", { err });
+    const { clock, signal } = this.#options;
+    let lookedAt = clock.monotonic();
+    while (this.#waiters.size > 0 && !signal.aborted) {
+      const waitMs = lookedAt + this.#intervalMs() - clock.monotonic();
+      if (waitMs > 0) {
+        await pause(waitMs, clock, AbortSignal.any([signal, this.#changed.signal]));
+        continue; // another one may wait by now
       }
+      await this.#lookAtWaiting();
+      lookedAt = clock.monotonic();
     }
     this.#isPolling = false;
   }
 
-  #areAllPatient(): boolean {
-    return [...this.#waiters.values()].every((all) => [...all].every(({ isPatient }) => isPatient));
+  /** From one look at what is waited for to the next, milliseconds. */
+  #intervalMs(): number {
+    const { pollMs } = this.#options;
+    const hurries = [...this.#waiters.values()].some((all) =>
+      [...all].some(({ isPatient }) => !isPatient),
+    );
+    if (hurries) return pollMs;
+    return this.#isLooking ? longestPauseMs : patience * pollMs;
+  }
+
+  #wake(): void {
+    this.#changed.abort();
+    this.#changed = new AbortController();
+  }
+
+  async #lookAtWaiting(): Promise<void> {
+    const { instances, logger, signal } = this.#options;
+    try {
+      // One call: the look-ups of a moment are one batch.
+      await Promise.all(
+        [...this.#waiters.keys()].map(async (id) => this.#show(id, await instances.get(id))),
+      );
+    } catch (err) {
+      if (!signal.aborted) logger.warn("Could not look at the instances of the cloud", { err });
+    }
+  }
+
+  #show(id: string, seen: SeenInstance | undefined): void {
+    for (const waiter of this.#waiters.get(id) ?? [])
+      if (waiter.see(seen)) this.#remove(id, waiter);
   }
 
   async #look(): Promise<void> {
@@ -146,11 +196,14 @@ export class InstanceWatch {
     const { instances, clock, logger, endsMs, signal } = this.#options;
     while (this.#ended.size > 0 && (await pause(endsMs, clock, signal))) {
       try {
-        await instances.all();
+        const waiting = [...this.#waiters.keys()]; // before the call: it says nothing of what is launched meanwhile
+        const all = new Map((await instances.all()).map((each) => [each.instance.id, each]));
+        for (const id of waiting) this.#show(id, all.get(id));
       } catch (err) {
         if (!signal.aborted) logger.warn("Could not list the instances of the cloud", { err });
       }
     }
     this.#isLooking = false;
+    this.#wake();
   }
 }

@@ -1,5 +1,5 @@
 import { defined } from "@kip/base";
-import type { CellIdentity } from "@kip/agent-api";
+import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
@@ -176,7 +176,11 @@ export async function awaitRunning(
   const { id } = required(state().machine.instance, "there is no instance");
   let instance: Instance;
   try {
-    instance = await orUnknown(context, () => driver.waitForRunning(id, signal));
+    instance = await orUnknown(context, () =>
+      driver.waitForRunning(id, signal, async (address, until) => {
+        await waitForAgentPort({ address, signal: until });
+      }),
+    );
   } catch (error) {
     // Some clouds accept a launch first, and then end it.
     if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
