@@ -6,6 +6,8 @@ import type { Launcher } from "./instance/launcher.ts";
 import type { Tagger } from "./instance/tagger.ts";
 import type { Terminator } from "./instance/terminator.ts";
 import type { InstanceWatch } from "./instance/watch.ts";
+import type { InterruptionReader } from "./interruption/interruption-reader.ts";
+import type { Interruptions } from "./interruption/interruptions.ts";
 import type { Place } from "./network/place.ts";
 import type { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import type { VolumeStore } from "./volume/volume-store.ts";
@@ -23,6 +25,9 @@ export interface AwsCloudParts {
   readonly terminator: Terminator;
   readonly tagger: Tagger;
   readonly watch: InstanceWatch;
+  readonly interruptions: Interruptions;
+  /** @default no queue is configured */
+  readonly interruptionReader: InterruptionReader | undefined;
   readonly registries: EcrLogIns;
   readonly store: VolumeStore;
   readonly volumes: Volumes;

@@ -3,6 +3,7 @@ import {
   type CloudDriver,
   type Instance,
   type InstanceTypeOffer,
+  type InterruptionNotice,
   type LaunchRequest,
   type NetworkFacts,
   type RegistryLogIn,
@@ -134,9 +135,16 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     return this.#parts.watch.listen(callback);
   }
 
-  /** Notices of spot instances are not read yet; their end is reported as any other. */
-  onInterruption(): () => void {
-    return () => {};
+  onInterruption(callback: (notice: InterruptionNotice) => void): () => void {
+    const { interruptions, interruptionReader, watch } = this.#parts;
+    // The list of all instances shows what other processes have noted.
+    const unfollow = watch.listen(() => {});
+    const unsubscribe = interruptions.listen(callback);
+    interruptionReader?.start();
+    return () => {
+      unsubscribe();
+      unfollow();
+    };
   }
 
   async createVolume(request: VolumeRequest): Promise<Volume> {

@@ -10,6 +10,9 @@ import { Launcher } from "./instance/launcher.ts";
 import { Tagger } from "./instance/tagger.ts";
 import { Terminator } from "./instance/terminator.ts";
 import { InstanceWatch } from "./instance/watch.ts";
+import { InterruptionReader } from "./interruption/interruption-reader.ts";
+import { Interruptions } from "./interruption/interruptions.ts";
+import { openQueue } from "./interruption/queue.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
 import { vpcCidrs } from "./network/network-facts.ts";
 import { findPlace, type PlaceOptions } from "./network/place.ts";
@@ -37,6 +40,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly region?: string | undefined;
   /** URL of the ECR API. @default that of each registry's region */
   readonly registryEndpointURL?: string | undefined;
+  /** URL of a queue of SQS to which EventBridge sends notices of interruptions. @default none, so interruptions come without notice */
+  readonly interruptionQueueURL?: string | undefined;
   /** Who may reach cells besides the VPC, and whom pods reach by their own addresses. @default none */
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
@@ -117,6 +122,7 @@ export function assemble(
   const { signal } = closed;
   const images = new Images(ec2, clock);
   const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
+  const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const securityGroups = new SecurityGroups({
     ec2,
@@ -134,6 +140,8 @@ export function assemble(
     offers,
     images,
     instances,
+    interruptions,
+    interruptionReader: readerOf(options, { ec2, region, instances, interruptions, signal }),
     registries: new EcrLogIns({
       region,
       credentials: credentialsOf(options),
@@ -161,6 +169,21 @@ export function assemble(
       ec2[Symbol.dispose]();
     },
   };
+}
+
+/** What reads the queue of interruptions, if there is one. */
+function readerOf(
+  options: AwsCloudOptions,
+  parts: Pick<AwsCloudParts, "ec2" | "region" | "instances" | "interruptions"> & {
+    readonly signal: AbortSignal;
+  },
+): InterruptionReader | undefined {
+  const { interruptionQueueURL: url, clock = systemClock, logger = silentLogger } = options;
+  if (url === undefined) return undefined;
+  const { region } = parts;
+  const credentials = credentialsOf(options);
+  const open = async () => await openQueue({ url, region, credentials });
+  return new InterruptionReader({ ...parts, open, clock, logger });
 }
 
 /** Types that the region sells, by the built-in list and the file. */

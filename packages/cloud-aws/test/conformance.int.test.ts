@@ -13,6 +13,7 @@ import { iamPolicy } from "../src/policy/index.ts";
 import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 import { childOf, parseXml, textOf } from "../src/emulator/xml.ts";
+import { createQueue, instanceEvent } from "./support/test-queue.ts";
 
 const missing = await whyNoMoto();
 if (missing === undefined) await describeAwsCloud();
@@ -22,8 +23,14 @@ async function describeAwsCloud(): Promise<void> {
   const ec2 = await openTestEc2({ pendingMs: 60, stopMs: 150 });
   after(() => ec2[Symbol.asyncDispose]());
   const rules = memoryRules();
+  const queue = await createQueue(ec2.motoURL, "conformance");
+  const interruptionQueueURL = `${ec2.motoURL}${queue.path}`;
   const open = async (owner: string): Promise<CloudDriver> =>
-    faultyCloud(await ec2.open({ owner }), { rules, clock: systemClock });
+    faultyCloud(
+      // A stranger has a queue of its own.
+      await ec2.open({ owner, ...(owner === "tests" && { interruptionQueueURL }) }),
+      { rules, clock: systemClock },
+    );
 
   describeCloudDriver("EC2", {
     open: () => open("tests"),
@@ -34,7 +41,12 @@ async function describeAwsCloud(): Promise<void> {
       rules,
       clock: systemClock,
       kill: async (id) => await ec2.proxy.kill(id),
-      interrupt: async () => await Promise.resolve(),
+      interrupt: async (id, noticeMs) => {
+        await queue.send(instanceEvent(id));
+        // The notice comes before the end, however slow this machine is.
+        const end = async () => await queue.empty().then(async () => await ec2.proxy.kill(id));
+        setTimeout(() => void end().catch(() => {}), noticeMs).unref();
+      },
     }),
     userDataOf: async ({ id }) => {
       const asked = { InstanceId: id, Attribute: "userData" };
@@ -42,7 +54,6 @@ async function describeAwsCloud(): Promise<void> {
       return Buffer.from(textOf(childOf(parseXml(body), "userData"), "value"), "base64");
     },
     without: {
-      interruption: "notices of spot instances are not read yet",
       callCount: "EC2 reports no changes by itself: one loop asks for all who wait",
     },
   });

@@ -1,17 +1,14 @@
 // What pods ask of AWS besides a machine, by the real SDK against moto: profiles, groups, tenancy, prices, registries.
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { buffer } from "node:stream/consumers";
 import { after, it } from "node:test";
-import { portOf } from "@kip/base";
 import { givesRegistryLogIns, type LaunchRequest } from "@kip/cloud";
 import { iamPolicy } from "../src/policy/index.ts";
 import { launchRequest } from "./support/launch-request.ts";
 import { whyNoMoto } from "../src/emulator/moto-server.ts";
+import { recordTargets } from "./support/recorded-targets.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
 import { itemsOf, parseXml, textOf, type XmlElement } from "../src/emulator/xml.ts";
 
@@ -122,50 +119,4 @@ async function createProfile({ motoURL }: TestEc2, name: string): Promise<string
   });
   const result = child(parseXml(await answer.text()), "CreateInstanceProfileResult");
   return textOf(child(result, "InstanceProfile"), "Arn");
-}
-
-interface RecordedTargets extends AsyncDisposable {
-  readonly url: string;
-  readonly calls: { readonly action: string; readonly authorization: string }[];
-  /** Answered from then on. */
-  refusal: { readonly status: number; readonly code: string } | undefined;
-}
-
-/** Passes calls of a JSON API on, and notes their actions. */
-async function recordTargets(to: string): Promise<RecordedTargets> {
-  const server = createServer((request, response) => {
-    void (async () => {
-      const { authorization = "", "x-amz-target": target = "" } = request.headers;
-      const body = await buffer(request);
-      recorded.calls.push({ action: String(target).replace(/^.*\./, ""), authorization });
-      if (recorded.refusal) {
-        response.writeHead(recorded.refusal.status, {
-          "content-type": "application/x-amz-json-1.1",
-        });
-        response.end(JSON.stringify({ __type: recorded.refusal.code, message: "refused" }));
-        return;
-      }
-      const headers = {
-        authorization,
-        "x-amz-target": String(target),
-        "content-type": "application/x-amz-json-1.1",
-      };
-      const answer = await fetch(to, { method: "POST", headers, body });
-      response.writeHead(answer.status, { "content-type": "application/x-amz-json-1.1" });
-      response.end(await answer.text());
-    })();
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const recorded: RecordedTargets = {
-    url: `http://127.0.0.1:${portOf(server)}`,
-    calls: [],
-    refusal: undefined,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await Promise.resolve();
-    },
-  };
-  return recorded;
 }

@@ -148,7 +148,7 @@ export interface VolumeRequest {
 /** The cloud's notice that it will take an instance back. */
 export interface InterruptionNotice {
   readonly instance: Instance;
-  /** When the instance ends, RFC 3339. */
+  /** When the instance ends, RFC 3339; where the cloud only says that it may, when its pod should have left. */
   readonly endsAt: string;
 }
 

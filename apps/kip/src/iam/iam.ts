@@ -39,11 +39,12 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
   if (!config) throw configError(file, problems);
   if (config.cloud.name !== "aws")
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
-  const { region, subnetID, sourceDestCheck } = config.cloud.aws;
+  const { region, subnetID, interruptionQueueURL, sourceDestCheck } = config.cloud.aws;
   const policy = iamPolicy(
     defined({
       region,
       subnetID,
+      interruptionQueueURL,
       owner: values.text("owner") ?? config.controllerID,
       roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,

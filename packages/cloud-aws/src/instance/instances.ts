@@ -44,6 +44,8 @@ export class Instances {
   readonly #byId: Batch<string, SeenInstance | undefined>;
   /** Called once for each instance that this process knew and whose end it did not expect. */
   onEnded: (instance: Instance) => void = () => {};
+  /** Called with each answer that has an instance which EC2 takes back, and when; before its end. */
+  onInterrupted: (instance: Instance, endsAt: string) => void = () => {};
 
   constructor(options: InstancesOptions) {
     this.#options = options;
@@ -172,6 +174,9 @@ export class Instances {
   #note(seen: SeenInstance): void {
     const { id, state } = seen.instance;
     const known = this.#alive.get(id);
+    const isAlive = state === "pending" || state === "running";
+    if (seen.interruption !== undefined && (isAlive || known?.isEndExpected === false))
+      this.onInterrupted(seen.instance, seen.interruption);
     // What is shutting down may still run: it has ended when it is terminated.
     if (state === "terminated") this.#ended(known, seen, "EC2 has ended the instance");
     else this.#alive.set(id, { seen, isNew: false, isEndExpected: known?.isEndExpected === true });

@@ -1,7 +1,7 @@
 import type * as sdk from "@aws-sdk/client-ec2";
 import { defined } from "@kip/base";
 import type { Instance, InstanceState, LaunchType } from "@kip/cloud";
-import { fromTags } from "../tags.ts";
+import { fromTags, ownTags } from "../tags.ts";
 
 /** An instance of EC2 that this driver launched, with what the port's `Instance` leaves out. */
 export interface SeenInstance {
@@ -17,6 +17,8 @@ export interface SeenInstance {
   /** `Client.…` or `Server.…`, empty while it runs. */
   readonly reasonCode: string;
   readonly reason: string;
+  /** When EC2 takes it back, RFC 3339, if a notice of that has come. */
+  readonly interruption: string | undefined;
 }
 
 const states: Readonly<Record<string, InstanceState>> = {
@@ -58,7 +60,13 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     interfaces: interfacesOf(answer),
     reasonCode: answer.StateReason?.Code ?? "",
     reason,
+    interruption: interruptionOf(answer),
   };
+}
+
+function interruptionOf({ Tags = [] }: sdk.Instance): string | undefined {
+  const value = Tags.find(({ Key }) => Key === ownTags.interruption)?.Value ?? "";
+  return Number.isNaN(Date.parse(value)) ? undefined : value;
 }
 
 /** All of this driver's instances in an answer that groups them by launch. */

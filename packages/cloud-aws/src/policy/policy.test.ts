@@ -41,6 +41,20 @@ describe("iamPolicy()", () => {
     assert.match(JSON.stringify(pass?.Condition), /"iam:PassedToService":"ec2.amazonaws.com.cn"/);
   });
 
+  it("reads the queue of interruptions that is named, and none otherwise", () => {
+    const arnOf = (url: string) =>
+      iamPolicy({ region: "eu-west-1", interruptionQueueURL: url }).Statement.find(
+        ({ Sid }) => Sid === "ReadInterruptions",
+      )?.Resource;
+    const arn = "arn:aws:sqs:eu-west-1:123456789012:kip";
+    assert.deepEqual(arnOf("https://sqs.eu-west-1.amazonaws.com/123456789012/kip"), [arn]);
+    assert.deepEqual(arnOf("https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com/123456789012/kip"), [
+      arn,
+    ]);
+    assert.deepEqual(arnOf("http://queue.internal/123456789012/kip"), [arn]);
+    assert.doesNotMatch(JSON.stringify(iamPolicy()), /sqs:/);
+  });
+
   it("leaves out what the configuration does not need", () => {
     const without = JSON.stringify(iamPolicy());
     assert.doesNotMatch(without, /ModifyInstanceAttribute/);

@@ -1,4 +1,5 @@
 import type { Ec2Action } from "../ec2/ec2-calls.ts";
+import { queueActions, queueArn } from "../interruption/queue.ts";
 import { partitionOf } from "../partition.ts";
 import { ecrAction } from "../registry/ecr-log-ins.ts";
 import { ownTags } from "../tags.ts";
@@ -36,6 +37,8 @@ export interface PolicyOptions {
    * other role. @default none
    */
   readonly roles?: readonly string[] | undefined;
+  /** URL of the queue of interruptions. @default none */
+  readonly interruptionQueueURL?: string | undefined;
   /** Whether kip switches the source/destination check of cells off. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
@@ -76,6 +79,7 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
       ...makingStatements(owner, arn, options),
       ...passStatements(options),
       ...registryStatements(options),
+      ...queueStatements(options),
     ],
   };
 }
@@ -157,6 +161,20 @@ function registryStatements(options: PolicyOptions): readonly PolicyStatement[] 
       Effect: "Allow",
       Action: ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
       Resource: [`arn:${partitionFor(options)}:ecr:*:*:repository/*`],
+    },
+  ];
+}
+
+/** Notices of interruptions, where a queue has them. */
+function queueStatements(options: PolicyOptions): readonly PolicyStatement[] {
+  const { interruptionQueueURL: url, region = "*" } = options;
+  if (url === undefined) return [];
+  return [
+    {
+      Sid: "ReadInterruptions",
+      Effect: "Allow",
+      Action: queueActions.map((each) => `sqs:${each}`),
+      Resource: [queueArn(url, { partition: partitionFor(options), region })],
     },
   ];
 }

@@ -84,6 +84,11 @@ const aws = section(
       fallback: "that of kip's machine",
     }),
     subnetID: value(text, { meaning: "subnet of the cells", fallback: "that of kip's machine" }),
+    interruptionQueueURL: value(url, {
+      meaning:
+        "URL of a queue of SQS that EventBridge sends notices of interruptions to ([AWS](aws.md#notices-of-interruptions))",
+      fallback: "none: spot instances end without notice",
+    }),
     ecsClusterName: value(text, {
       replacedBy: "cells are EC2 instances; the original called nothing of ECS either",
     }),

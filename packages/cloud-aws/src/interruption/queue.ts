@@ -1,0 +1,108 @@
+import { defined } from "@kip/base";
+import type { Message, SQSClientConfig } from "@aws-sdk/client-sqs";
+import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+
+/** How a queue is reached. */
+export interface QueueOptions {
+  /** Its URL, by whose host the API is reached. */
+  readonly url: string;
+  readonly region: string;
+  /** @default the SDK's chain, as for EC2 */
+  readonly credentials?:
+    { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+}
+
+/** The actions of SQS that this driver calls. */
+export const queueActions = ["ReceiveMessage", "DeleteMessage"] as const;
+type QueueAction = (typeof queueActions)[number];
+
+/** A message that was received, and is received again after a while unless it is deleted. */
+export interface QueueMessage {
+  readonly body: string;
+  delete(): Promise<void>;
+}
+
+/** A queue of SQS. */
+export interface Queue extends Disposable {
+  /**
+   * The next messages, none if none comes for 20 s.
+   *
+   * @throws {CloudError}
+   * @throws the signal's reason
+   */
+  receive(signal: AbortSignal): Promise<readonly QueueMessage[]>;
+}
+
+/** A call may wait so long for a message, the most that SQS lets it; seconds. */
+const waitSeconds = 20;
+const requestLimitMs = waitSeconds * 1000 + 20_000;
+const connectionLimitMs = 3000;
+
+/** Opens a queue. The SDK of SQS is loaded here and nowhere else. */
+export async function openQueue({ url, region, credentials }: QueueOptions): Promise<Queue> {
+  const sdk = await import("@aws-sdk/client-sqs");
+  const config: SQSClientConfig = defined({
+    region: regionOf(url) ?? region,
+    credentials,
+    endpoint: new URL(url).origin,
+    requestHandler: {
+      requestTimeout: requestLimitMs,
+      throwOnRequestTimeout: true,
+      connectionTimeout: connectionLimitMs,
+    },
+  });
+  const client = new sdk.SQSClient(config);
+  const call = async <T>(
+    action: QueueAction,
+    send: () => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> => {
+    try {
+      return await send();
+    } catch (cause) {
+      signal?.throwIfAborted();
+      const purpose = "read the queue of interruptions";
+      throw cloudErrorOf(cause, { purpose, service: "sqs", action });
+    }
+  };
+  const toMessage = ({ Body = "", ReceiptHandle }: Message): QueueMessage => ({
+    body: Body,
+    delete: async () => {
+      const command = new sdk.DeleteMessageCommand({ QueueUrl: url, ReceiptHandle });
+      await call("DeleteMessage", async () => await client.send(command));
+    },
+  });
+  return {
+    receive: async (signal) => {
+      signal.throwIfAborted();
+      const command = new sdk.ReceiveMessageCommand({
+        QueueUrl: url,
+        MaxNumberOfMessages: 10,
+        WaitTimeSeconds: waitSeconds,
+      });
+      const send = async () => await client.send(command, { abortSignal: signal });
+      const { Messages = [] } = await call("ReceiveMessage", send, signal);
+      return Messages.map(toMessage);
+    },
+    [Symbol.dispose]: () => client.destroy(),
+  };
+}
+
+/**
+ * The ARN of the queue that has this URL, whose path is the account and the name.
+ *
+ * @param options.region of a URL that names none, such as that of a VPC endpoint
+ */
+export function queueArn(
+  url: string,
+  { partition, region }: { readonly partition: string; readonly region: string },
+): string {
+  const { pathname } = new URL(url);
+  const [, account = "*", name = "*"] = /^\/(\d{12})\/([\w.-]+)$/.exec(pathname) ?? [];
+  return `arn:${partition}:sqs:${regionOf(url) ?? region}:${account}:${name}`;
+}
+
+/** The region that a URL of SQS names. */
+function regionOf(url: string): string | undefined {
+  return /[a-z]{2,4}(-[a-z]+){1,3}-\d{1,2}/.exec(new URL(url).hostname)?.[0];
+}
