@@ -9,6 +9,7 @@ import type { InstanceWatch } from "./instance/watch.ts";
 import type { InterruptionReader } from "./interruption/interruption-reader.ts";
 import type { Interruptions } from "./interruption/interruptions.ts";
 import type { Place } from "./network/place.ts";
+import type { Subnets } from "./network/subnets.ts";
 import type { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import type { VolumeStore } from "./volume/volume-store.ts";
 import type { Volumes } from "./volume/volumes.ts";
@@ -18,6 +19,7 @@ export interface AwsCloudParts {
   readonly ec2: Ec2;
   readonly region: string;
   readonly place: Place;
+  readonly subnets: Subnets;
   readonly offers: readonly InstanceTypeOffer[];
   readonly images: Images;
   readonly instances: Instances;

@@ -22,12 +22,15 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly name = "aws";
   readonly launchExtras = ["instanceProfile", "securityGroups"] as const;
   readonly zone: string;
+  readonly zones: readonly string[] | undefined;
   readonly region: string;
   readonly #parts: AwsCloudParts;
 
   constructor(parts: AwsCloudParts) {
     this.#parts = parts;
-    this.zone = parts.place.zone;
+    const { zones } = parts.subnets;
+    this.zone = zones[0] ?? "";
+    this.zones = zones.length > 1 ? zones : undefined;
     this.region = parts.region;
   }
 

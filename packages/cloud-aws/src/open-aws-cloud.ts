@@ -16,6 +16,7 @@ import { openQueue } from "./interruption/queue.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
 import { vpcCidrs } from "./network/network-facts.ts";
 import { findPlace, type PlaceOptions } from "./network/place.ts";
+import { Subnets } from "./network/subnets.ts";
 import { SecurityGroups } from "./network/security-groups.ts";
 import { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import { VolumeStore } from "./volume/volume-store.ts";
@@ -73,7 +74,7 @@ const defaultTimes: AwsTimes = {
  * the first cell needs it.
  *
  * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a region without types and prices, `PRICE_FILE_INVALID`
- * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets
+ * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets none of which is named or marked
  */
 export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDriver> {
   const metadata = options.metadata ?? openMetadata(options.environment);
@@ -120,6 +121,7 @@ export function assemble(
   const { pollMs, endsMs, batchMs, consistencyMs } = { ...defaultTimes, ...options.times };
   const closed = new AbortController();
   const { signal } = closed;
+  const subnets = new Subnets({ ec2, subnets: place.subnets, clock, logger });
   const images = new Images(ec2, clock);
   const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
   const interruptions = new Interruptions(instances);
@@ -137,6 +139,7 @@ export function assemble(
     ec2,
     region,
     place,
+    subnets,
     offers,
     images,
     instances,
@@ -151,7 +154,7 @@ export function assemble(
     launcher: new Launcher({
       ec2,
       owner,
-      place,
+      subnets,
       images,
       instances,
       securityGroups,
@@ -161,7 +164,7 @@ export function assemble(
     terminator: new Terminator({ ec2, instances, clock, batchMs }),
     tagger: new Tagger({ ec2, instances, clock, batchMs }),
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
-    volumes: new Volumes({ ec2, owner, zone: place.zone, store, instances, clock }),
+    volumes: new Volumes({ ec2, owner, zone: subnets.zones[0] ?? "", store, instances, clock }),
     extraCIDRs: options.extraCIDRs ?? [],
     sourceDestCheck: options.sourceDestCheck ?? true,
     close: () => {

@@ -47,6 +47,19 @@ async function describePodOptions(): Promise<void> {
     assert.equal(plain.launchType, "on-demand");
   });
 
+  it("EC2: starts instances in the zones of several subnets", async () => {
+    const all = itemsOf(parseXml((await ec2.proxy.ask("DescribeSubnets")).body), "subnetSet");
+    const zoneOf = (item: XmlElement | undefined) => textOf(item, "availabilityZone");
+    const [first, second] = [all[0], all.find((each) => zoneOf(each) !== zoneOf(all[0]))];
+    const subnetIDs = [second, first].map((item) => textOf(item, "subnetId"));
+    await using driver = await ec2.open({ subnetID: undefined, subnetIDs });
+    assert.deepEqual([driver.zone, driver.zones], [zoneOf(second), [second, first].map(zoneOf)]);
+    for (const [index, zone] of [undefined, zoneOf(first)].entries()) {
+      const { id } = await driver.launch(request(`zone-${index}`, { zone }));
+      assert.equal(textOf(await described(ec2, id), "subnetId"), subnetIDs[index]);
+    }
+  });
+
   it("EC2: starts in a region that only the price file has", async () => {
     const folder = await mkdtemp(path.join(tmpdir(), "kip-aws-prices-"));
     after(() => rm(folder, { recursive: true }));

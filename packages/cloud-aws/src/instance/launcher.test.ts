@@ -8,6 +8,7 @@ import {
   fakeCloud,
   launchRequest,
   reservations,
+  testSubnet,
 } from "../testing/fake-ec2.ts";
 
 const isFirst = (clientToken = ""): boolean => clientToken.endsWith("-0");
@@ -80,5 +81,89 @@ describe("Launcher", () => {
       shown = reservations(describedInstance("i-1", "pending", { clientToken: first }));
     });
     assert.equal(idOf(await outcome(cloud.launch(launchRequest))), "i-1");
+  });
+
+  /** Launches in two zones, one of which has two subnets; some of them are full. */
+  function inZones(full: readonly string[] = []) {
+    const clock = new ManualClock();
+    const asked: string[] = [];
+    let freeInA2 = 5;
+    const zone = "us-east-1b";
+    const subnets = [
+      testSubnet("a-1", { freeAddresses: 20 }),
+      testSubnet("a-2", { freeAddresses: freeInA2 }),
+      testSubnet("b-1", { zone }),
+    ];
+    const fake = fakeCloud(
+      clock,
+      {
+        RunInstances: ({ NetworkInterfaces = [], ClientToken = "" }) => {
+          const id = NetworkInterfaces[0]?.SubnetId ?? "";
+          asked.push(id);
+          if (full.includes(id)) throw awsError("InsufficientFreeAddressesInSubnet");
+          return { Instances: [describedInstance(`i-${ClientToken}`, "pending")] };
+        },
+        DescribeSubnets: () => ({
+          Subnets: [
+            { SubnetId: "a-1", AvailableIpAddressCount: 20 },
+            { SubnetId: "a-2", AvailableIpAddressCount: freeInA2 },
+          ],
+        }),
+      },
+      { subnets },
+    );
+    const launch = async (token: string, in_?: string) =>
+      await fake.outcome(fake.cloud.launch({ ...launchRequest, token, zone: in_ }));
+    return { ...fake, clock, asked, launch, zone, free: (count: number) => (freeInA2 = count) };
+  }
+
+  it("starts instances in the subnet of their zone, of several in that with the most free addresses", async () => {
+    const { cloud, clock, asked, launch, zone, free, actions } = inZones();
+    assert.deepEqual([cloud.zone, cloud.zones], ["us-east-1a", ["us-east-1a", zone]]);
+    await launch("1");
+    await launch("2", zone);
+    free(50);
+    await launch("3", "us-east-1a");
+    await clock.advance(60_000);
+    await launch("4", "us-east-1a");
+    await launch("5", "us-east-1a");
+    assert.deepEqual(asked, ["a-1", "b-1", "a-1", "a-2", "a-2"]);
+    assert.equal(actions.filter((each) => each === "DescribeSubnets").length, 1);
+  });
+
+  it("goes on to the zone's next subnet if one is full, and names the zone if all are", async () => {
+    const one = inZones(["a-1"]);
+    assert.equal((await one.launch("1")).status, "fulfilled");
+    assert.deepEqual(one.asked, ["a-1", "a-2"]);
+    const both = inZones(["a-1", "a-2"]);
+    const refused = await both.launch("1");
+    assert.ok(refused.status === "rejected");
+    assert.deepEqual(
+      [refused.reason.code, refused.reason.scope],
+      ["CLOUD_NO_CAPACITY", { zone: "us-east-1a" }],
+    );
+  });
+
+  it("refuses a zone that has no subnet of the cells", async () => {
+    const refused = await inZones().launch("1", "us-east-1f");
+    assert.ok(refused.status === "rejected");
+    assert.equal(refused.reason.code, "CLOUD_INVALID_REQUEST");
+  });
+
+  it("has the image looked up again when EC2 no longer has it", async () => {
+    const images = ["ami-1", "ami-2"];
+    const { cloud, outcome } = fakeCloud(new ManualClock(), {
+      DescribeImages: () => ({ Images: [{ ImageId: images[0], State: "available" }] }),
+      RunInstances: ({ ImageId = "" }) => {
+        if (ImageId === images[0]) return { Instances: [describedInstance("i-1", "pending")] };
+        throw awsError("InvalidAMIID.NotFound");
+      },
+    });
+    const launch = async () =>
+      await outcome(cloud.launch({ ...launchRequest, image: await cloud.resolveImage({}) }));
+    assert.equal((await launch()).status, "fulfilled");
+    images.shift();
+    assert.equal((await launch()).status, "rejected");
+    assert.equal((await launch()).status, "fulfilled");
   });
 });

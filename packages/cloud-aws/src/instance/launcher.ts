@@ -3,7 +3,8 @@ import { checkLaunchRequest, CloudError, type Instance, type LaunchRequest } fro
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import type { Images } from "../image/images.ts";
-import type { Place } from "../network/place.ts";
+import type { CellSubnet } from "../network/place.ts";
+import type { Subnets } from "../network/subnets.ts";
 import type { SecurityGroups } from "../network/security-groups.ts";
 import type { Instances } from "./instances.ts";
 import { clientTokenOf, generationOf, runRequest } from "./run-request.ts";
@@ -13,7 +14,7 @@ import { toInstance, type SeenInstance } from "./to-instance.ts";
 export interface LauncherOptions {
   readonly ec2: Ec2;
   readonly owner: string;
-  readonly place: Place;
+  readonly subnets: Subnets;
   readonly images: Images;
   readonly instances: Instances;
   readonly securityGroups: SecurityGroups;
@@ -75,22 +76,43 @@ export class Launcher {
     }
   }
 
+  /** In the zone's subnet with the most free addresses; in the next one if that has none left. */
   async #run(
     request: LaunchRequest,
     clientToken: string,
     signal?: AbortSignal,
   ): Promise<SeenInstance> {
-    const { ec2, owner, place, images, securityGroups, instances, clock } = this.#options;
+    const candidates = await this.#options.subnets.inZone(request.zone);
+    for (const [index, subnet] of candidates.entries()) {
+      try {
+        return await this.#runIn(subnet, request, { clientToken, signal });
+      } catch (error) {
+        const isFull = awsCodeOf(error) === "InsufficientFreeAddressesInSubnet";
+        if (!isFull || index === candidates.length - 1) throw error;
+      }
+    }
+    throw new RangeError("A zone without subnets");
+  }
+
+  async #runIn(
+    subnet: CellSubnet,
+    request: LaunchRequest,
+    {
+      clientToken,
+      signal,
+    }: { readonly clientToken: string; readonly signal?: AbortSignal | undefined },
+  ): Promise<SeenInstance> {
+    const { ec2, owner, images, securityGroups, instances, clock } = this.#options;
     const image = await images.facts(request.image);
     const at = new Date(clock.now());
-    const runPlace = { owner, ...place, securityGroups: await securityGroups.get() };
+    const runPlace = { owner, ...subnet, securityGroups: await securityGroups.get() };
     const { instanceType, launchType } = request;
     const answer = await ec2.call(
       "RunInstances",
       runRequest(request, runPlace, { image, clientToken, at }),
       {
         purpose: "start an instance",
-        place: { instanceType, launchType, zone: place.zone },
+        place: { instanceType, launchType, zone: subnet.zone },
         signal,
       },
     );

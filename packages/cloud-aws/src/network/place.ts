@@ -1,85 +1,149 @@
-import type { Subnet } from "@aws-sdk/client-ec2";
+import type { RouteTable, Subnet } from "@aws-sdk/client-ec2";
 import { CloudError } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { InstanceMetadata } from "./metadata.ts";
 
-/** Where cells are. */
-export interface Place {
-  readonly vpcId: string;
+/** A subnet that cells may be in. */
+export interface CellSubnet {
   readonly subnetId: string;
   readonly zone: string;
   /** The subnet has a route to an internet gateway, so cells may get public addresses. */
   readonly isPublic: boolean;
+  /** How many addresses it had left when it was looked at; a cell takes two. */
+  readonly freeAddresses: number;
+}
+
+/** Where cells are. */
+export interface Place {
+  readonly vpcId: string;
+  /** One at least; the preferred zone first. */
+  readonly subnets: readonly CellSubnet[];
 }
 
 /** What a configuration says of the place. */
 export interface PlaceOptions {
   /** `default`: the account's default VPC. @default the VPC of this machine */
   readonly vpcID?: string | undefined;
-  /** @default the subnet of this machine; of a VPC that is named, its only subnet */
+  /** @default the subnet of this machine; of a VPC that is named, those with the tag {@link subnetTag}, or its only subnet */
   readonly subnetID?: string | undefined;
+  /** Several subnets of one VPC, the preferred zone first, in place of `subnetID`. */
+  readonly subnetIDs?: readonly string[] | undefined;
 }
 
+/** Marks the subnets of a VPC that cells may be in, with any value. */
+export const subnetTag = "kip.elotl.co/cells";
+
 /**
- * The subnet of the cells: the one that is named, else this machine's own, else the only one of the VPC.
+ * The subnets of the cells: those that are named, else this machine's own, else those of the VPC that are marked, else its only one.
  *
- * @throws {CloudError} `CLOUD_NOT_FOUND` if there is none, `CLOUD_INVALID_REQUEST` if there are several
+ * @throws {CloudError} `CLOUD_NOT_FOUND` if there is none, `CLOUD_INVALID_REQUEST` if it is not clear which are meant
  */
 export async function findPlace(
   ec2: Ec2,
-  { vpcID, subnetID }: PlaceOptions,
+  { vpcID, subnetID, subnetIDs }: PlaceOptions,
   metadata: InstanceMetadata,
 ): Promise<Place> {
-  const subnet =
-    subnetID === undefined
-      ? await subnetOfVpc(ec2, vpcID, metadata)
-      : await namedSubnet(ec2, subnetID, vpcID);
-  const { VpcId: vpcId = "", SubnetId: subnetId = "", AvailabilityZone: zone = "" } = subnet;
-  return { vpcId, subnetId, zone, isPublic: await hasInternetGateway(ec2, vpcId, subnetId) };
+  const named = namedIDs(subnetID, subnetIDs);
+  const found =
+    named.length === 0
+      ? await subnetsOfVpc(ec2, vpcID, metadata)
+      : await namedSubnets(ec2, named, vpcID);
+  const vpcId = found[0]?.VpcId ?? "";
+  const tables = await routeTables(ec2, vpcId);
+  return { vpcId, subnets: found.map((each) => toCellSubnet(each, tables)) };
 }
 
-async function namedSubnet(ec2: Ec2, id: string, vpcID: string | undefined): Promise<Subnet> {
-  const { Subnets = [] } = await ec2.call(
-    "DescribeSubnets",
-    { SubnetIds: [id] },
-    { purpose: "find the subnet of the cells" },
+/** The same subnets with the addresses that they have left now. */
+export async function lookAtSubnets(
+  ec2: Ec2,
+  subnets: readonly CellSubnet[],
+): Promise<readonly CellSubnet[]> {
+  const ids = subnets.map(({ subnetId }) => subnetId);
+  const found = await describeSubnets(ec2, { SubnetIds: ids });
+  const free = new Map(found.map((each) => [each.SubnetId, each.AvailableIpAddressCount]));
+  return subnets.map((each) => ({
+    ...each,
+    freeAddresses: free.get(each.subnetId) ?? each.freeAddresses,
+  }));
+}
+
+function namedIDs(one: string | undefined, several: readonly string[] = []): readonly string[] {
+  if (one === undefined) return [...new Set(several)];
+  if (several.length === 0) return [one];
+  throw new CloudError(
+    "CLOUD_INVALID_REQUEST",
+    "Cannot choose subnets: cloud.aws has both subnetID and subnetIDs",
+    { remedy: "Write all subnets in subnetIDs, and leave out subnetID" },
   );
-  const [subnet] = Subnets;
-  if (!subnet) throw missing(`there is no subnet ${id}`);
-  if (vpcID !== undefined && vpcID !== "default" && subnet.VpcId !== vpcID)
+}
+
+async function describeSubnets(
+  ec2: Ec2,
+  input:
+    { readonly SubnetIds: string[] } | { readonly Filters: { Name: string; Values: string[] }[] },
+): Promise<readonly Subnet[]> {
+  const { Subnets = [] } = await ec2.call("DescribeSubnets", input, {
+    purpose: "find the subnet of the cells",
+  });
+  return Subnets;
+}
+
+/** In the order in which they are named. */
+async function namedSubnets(
+  ec2: Ec2,
+  ids: readonly string[],
+  vpcID: string | undefined,
+): Promise<readonly Subnet[]> {
+  const found = await describeSubnets(ec2, { SubnetIds: [...ids] });
+  const subnets = ids.map((id) => {
+    const subnet = found.find(({ SubnetId }) => SubnetId === id);
+    if (!subnet) throw missing(`there is no subnet ${id}`);
+    return subnet;
+  });
+  const wanted = vpcID === undefined || vpcID === "default" ? subnets[0]?.VpcId : vpcID;
+  const other = subnets.find(({ VpcId }) => VpcId !== wanted);
+  if (other)
     throw new CloudError(
       "CLOUD_INVALID_REQUEST",
-      `Cannot use subnet ${id}: it is in VPC ${subnet.VpcId}, not in ${vpcID}`,
-      { remedy: "Leave out cloud.aws.vpcID, which the subnet implies" },
+      `Cannot use subnet ${other.SubnetId}: it is in VPC ${other.VpcId}, not in ${wanted}`,
+      {
+        remedy:
+          vpcID === undefined
+            ? "Name subnets of one VPC in cloud.aws.subnetIDs"
+            : "Leave out cloud.aws.vpcID, which the subnet implies",
+      },
     );
-  return subnet;
+  return subnets;
 }
 
-async function subnetOfVpc(
+async function subnetsOfVpc(
   ec2: Ec2,
   vpcID: string | undefined,
   metadata: InstanceMetadata,
-): Promise<Subnet> {
+): Promise<readonly Subnet[]> {
   if (vpcID === undefined) {
     const own = await ownSubnet(metadata);
-    if (own !== undefined) return await namedSubnet(ec2, own, undefined);
+    if (own !== undefined) return await namedSubnets(ec2, [own], undefined);
     throw missing("this machine has no metadata service of EC2 that names its subnet");
   }
   const vpc = vpcID === "default" ? await defaultVpc(ec2) : vpcID;
-  const { Subnets = [] } = await ec2.call(
-    "DescribeSubnets",
-    { Filters: [{ Name: "vpc-id", Values: [vpc] }] },
-    { purpose: "find the subnet of the cells" },
-  );
-  const [only, ...more] = Subnets;
-  if (!only) throw missing(`VPC ${vpc} has no subnet`);
-  if (more.length === 0) return only;
+  const all = await describeSubnets(ec2, { Filters: [{ Name: "vpc-id", Values: [vpc] }] });
+  if (all.length === 0) throw missing(`VPC ${vpc} has no subnet`);
+  const marked = all.filter(({ Tags = [] }) => Tags.some(({ Key }) => Key === subnetTag));
+  if (marked.length > 0) return byFreeAddresses(marked);
+  if (all.length === 1) return all;
+  const ids = all.map(({ SubnetId }) => SubnetId).join(", ");
   throw new CloudError(
     "CLOUD_INVALID_REQUEST",
-    `Cannot choose a subnet: VPC ${vpc} has ${Subnets.length}`,
-    {
-      remedy: `Set cloud.aws.subnetID to one of ${Subnets.map((each) => each.SubnetId).join(", ")}`,
-    },
+    `Cannot choose a subnet: VPC ${vpc} has ${all.length}, none of them with the tag ${subnetTag}`,
+    { remedy: `Set cloud.aws.subnetIDs to some of ${ids}, or tag them` },
+  );
+}
+
+function byFreeAddresses(subnets: readonly Subnet[]): readonly Subnet[] {
+  const key = ({ AvailableIpAddressCount: free = 0 }: Subnet) => free;
+  return subnets.toSorted(
+    (a, b) => key(b) - key(a) || (a.SubnetId ?? "").localeCompare(b.SubnetId ?? ""),
   );
 }
 
@@ -102,19 +166,30 @@ async function defaultVpc(ec2: Ec2): Promise<string> {
   return id;
 }
 
-/** By the subnet's own route table, or the VPC's main one, which the original overlooked. */
-async function hasInternetGateway(ec2: Ec2, vpcId: string, subnetId: string): Promise<boolean> {
+async function routeTables(ec2: Ec2, vpcId: string): Promise<readonly RouteTable[]> {
   const { RouteTables = [] } = await ec2.call(
     "DescribeRouteTables",
     { Filters: [{ Name: "vpc-id", Values: [vpcId] }] },
-    { purpose: "read the routes of the cells' subnet" },
+    { purpose: "read the routes of the cells' subnets" },
   );
-  const table =
-    RouteTables.find(({ Associations = [] }) =>
+  return RouteTables;
+}
+
+function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet {
+  const { SubnetId: subnetId = "", AvailabilityZone: zone = "" } = subnet;
+  const isPublic = (tableOf(subnetId, tables)?.Routes ?? []).some(({ GatewayId = "" }) =>
+    GatewayId.startsWith("igw-"),
+  );
+  return { subnetId, zone, isPublic, freeAddresses: subnet.AvailableIpAddressCount ?? 0 };
+}
+
+/** The subnet's own route table, or the VPC's main one, which the original overlooked. */
+function tableOf(subnetId: string, tables: readonly RouteTable[]): RouteTable | undefined {
+  return (
+    tables.find(({ Associations = [] }) =>
       Associations.some((each) => each.SubnetId === subnetId),
-    ) ??
-    RouteTables.find(({ Associations = [] }) => Associations.some((each) => each.Main === true));
-  return (table?.Routes ?? []).some(({ GatewayId = "" }) => GatewayId.startsWith("igw-"));
+    ) ?? tables.find(({ Associations = [] }) => Associations.some((each) => each.Main === true))
+  );
 }
 
 function missing(reason: string): CloudError {

@@ -21,7 +21,7 @@ describe("iamPolicy()", () => {
   });
 
   it("names the partition, the region and the subnet", () => {
-    const text = JSON.stringify(iamPolicy({ region: "us-gov-west-1", subnetID: "subnet-1" }));
+    const text = JSON.stringify(iamPolicy({ region: "us-gov-west-1", subnetIDs: ["subnet-1"] }));
     assert.match(text, /arn:aws-us-gov:ec2:us-gov-west-1:\*:subnet\/subnet-1/);
     assert.doesNotMatch(text, /arn:aws:/);
   });

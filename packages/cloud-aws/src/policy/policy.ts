@@ -29,7 +29,7 @@ export interface PolicyOptions {
   /** @default any region */
   readonly region?: string | undefined;
   /** @default any subnet */
-  readonly subnetID?: string | undefined;
+  readonly subnetIDs?: readonly string[] | undefined;
   /** ID of the installation. @default any installation of Kip in the account */
   readonly owner?: string | undefined;
   /**
@@ -87,7 +87,7 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
 function makingStatements(
   owner: string,
   arn: (resource: string) => string,
-  { subnetID }: PolicyOptions,
+  { subnetIDs = [] }: PolicyOptions,
 ): readonly PolicyStatement[] {
   const isTagged = { StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner } };
   const made = ["instance/*", "volume/*", "network-interface/*", "spot-instances-request/*"];
@@ -105,7 +105,10 @@ function makingStatements(
       Action: actionsOf("launch"),
       // Images and their snapshots may be another account's.
       Resource: [
-        ...[`subnet/${subnetID ?? "*"}`, "security-group/*"].map(arn),
+        ...[
+          ...(subnetIDs.length === 0 ? ["*"] : subnetIDs).map((id) => `subnet/${id}`),
+          "security-group/*",
+        ].map(arn),
         ...["image/*", "snapshot/*"].map((each) => arn(each).replace(`:*:${each}`, `::${each}`)),
       ],
     },

@@ -4,6 +4,7 @@ import type { LaunchRequest } from "@kip/cloud";
 import { AwsCloud } from "../aws-cloud.ts";
 import type { Ec2, Ec2Action, Ec2CallOptions, Ec2Calls } from "../ec2/ec2-calls.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import type { CellSubnet } from "../network/place.ts";
 import { assemble, type AwsCloudOptions } from "../open-aws-cloud.ts";
 import { ownTags } from "../tags.ts";
 
@@ -23,7 +24,7 @@ export interface MovableClock extends Clock {
 }
 
 /** EC2 as a test has it answer. */
-class FakeEc2 implements Ec2 {
+export class FakeEc2 implements Ec2 {
   readonly actions: Ec2Action[] = [];
   readonly #answers: Answers;
 
@@ -48,14 +49,20 @@ class FakeEc2 implements Ec2 {
   [Symbol.dispose](): void {}
 }
 
+/** A private subnet with room. */
+export function testSubnet(subnetId: string, changes: Partial<CellSubnet> = {}): CellSubnet {
+  return { subnetId, zone: "us-east-1a", isPublic: false, freeAddresses: 100, ...changes };
+}
+
 /** A driver of the owner "me" on an EC2 that answers so. */
 export function fakeCloud(
   clock: MovableClock,
   answers: Answers,
-  options: Partial<AwsCloudOptions> = {},
+  options: Partial<AwsCloudOptions> & { readonly subnets?: readonly CellSubnet[] } = {},
 ) {
   const ec2 = new FakeEc2(answers);
-  const place = { vpcId: "vpc-1", subnetId: "subnet-1", zone: "us-east-1a", isPublic: false };
+  const subnets = options.subnets ?? [testSubnet("subnet-1")];
+  const place = { vpcId: "vpc-1", subnets };
   const times = { pollMs: 2000, endsMs: 15_000, batchMs: 20, consistencyMs: 60_000 };
   const parts = assemble(
     { owner: "me", clock, times, ...options },

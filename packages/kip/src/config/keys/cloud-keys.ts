@@ -84,6 +84,10 @@ const aws = section(
       fallback: "that of kip's machine",
     }),
     subnetID: value(text, { meaning: "subnet of the cells", fallback: "that of kip's machine" }),
+    subnetIDs: list(value(text), {
+      meaning:
+        "several subnets of one VPC in place of `subnetID`, the preferred zone first ([AWS](aws.md#several-subnets-and-zones))",
+    }),
     interruptionQueueURL: value(url, {
       meaning:
         "URL of a queue of SQS that EventBridge sends notices of interruptions to ([AWS](aws.md#notices-of-interruptions))",

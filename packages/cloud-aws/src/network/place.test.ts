@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DescribeSubnetsCommandInput } from "@aws-sdk/client-ec2";
+import { FakeEc2 } from "../testing/fake-ec2.ts";
+import type { InstanceMetadata } from "./metadata.ts";
+import { findPlace, subnetTag, type PlaceOptions } from "./place.ts";
+
+const subnet = (id: string, zone: string, free: number, marked = false, vpc = "vpc-1") => ({
+  SubnetId: id,
+  VpcId: vpc,
+  AvailabilityZone: zone,
+  AvailableIpAddressCount: free,
+  Tags: marked ? [{ Key: subnetTag, Value: "" }] : [],
+});
+
+const some = [
+  subnet("subnet-a", "us-east-1a", 10),
+  subnet("subnet-b", "us-east-1b", 20, true),
+  subnet("subnet-c", "us-east-1c", 30, true),
+  subnet("subnet-x", "us-east-1a", 40, true, "vpc-2"),
+];
+
+/** The subnets that cells are in, by the default VPC's `some` and a machine in `subnet-a`. */
+async function found(options: PlaceOptions, subnets = some): Promise<readonly string[]> {
+  const ec2 = new FakeEc2({
+    DescribeSubnets: ({ SubnetIds, Filters = [] }: DescribeSubnetsCommandInput) => {
+      const vpc = Filters.find(({ Name }) => Name === "vpc-id")?.Values?.[0];
+      return {
+        Subnets: subnets.filter(({ SubnetId, VpcId }) =>
+          SubnetIds ? SubnetIds.includes(SubnetId) : VpcId === vpc,
+        ),
+      };
+    },
+    DescribeVpcs: () => ({ Vpcs: [{ VpcId: "vpc-1" }] }),
+    DescribeRouteTables: () => ({
+      RouteTables: [
+        { Associations: [{ Main: true }], Routes: [{ GatewayId: "igw-1" }] },
+        { Associations: [{ SubnetId: "subnet-b" }], Routes: [{ GatewayId: "local" }] },
+      ],
+    }),
+  });
+  const metadata: InstanceMetadata = {
+    get: async (path) => (path === "mac" ? "02:00" : "subnet-a"),
+  };
+  const place = await findPlace(ec2, options, metadata);
+  return place.subnets.map(({ subnetId, zone, isPublic }) =>
+    [subnetId, zone, isPublic ? "public" : "private"].join(" "),
+  );
+}
+
+const [a, b, c] = [
+  "subnet-a us-east-1a public",
+  "subnet-b us-east-1b private",
+  "subnet-c us-east-1c public",
+];
+
+describe("findPlace()", () => {
+  it("takes the subnets that are named, in their order, once each", async () => {
+    const ids = ["subnet-c", "subnet-a", "subnet-c"];
+    assert.deepEqual(await found({ subnetIDs: ids }), [c, a]);
+    assert.deepEqual(await found({ subnetID: "subnet-b" }), [b]);
+  });
+
+  it("takes this machine's without any name", async () => {
+    assert.deepEqual(await found({}), [a]);
+    assert.deepEqual(await found({ subnetIDs: [] }), [a]);
+  });
+
+  it("takes the marked subnets of a VPC, those with the most free addresses first, or its only one", async () => {
+    assert.deepEqual(await found({ vpcID: "vpc-1" }), [c, b]);
+    assert.deepEqual(await found({ vpcID: "default" }), [c, b]);
+    assert.deepEqual(await found({ vpcID: "vpc-1" }, some.slice(0, 1)), [a]);
+  });
+
+  it("refuses what is not clear, or in several VPCs", async () => {
+    const two = [subnet("subnet-1", "us-east-1a", 1), subnet("subnet-2", "us-east-1b", 1)];
+    await assert.rejects(found({ vpcID: "vpc-1" }, two), { remedy: /subnet-1, subnet-2, or tag/ });
+    await assert.rejects(found({ subnetID: "subnet-a", subnetIDs: ["subnet-b"] }), /has both/);
+    const apart = { subnetIDs: ["subnet-a", "subnet-x"] };
+    await assert.rejects(found(apart), { code: "CLOUD_INVALID_REQUEST" });
+    await assert.rejects(found({ subnetIDs: ["subnet-a"], vpcID: "vpc-2" }), /not in vpc-2/);
+    await assert.rejects(found({ subnetIDs: ["subnet-9"] }), { code: "CLOUD_NOT_FOUND" });
+  });
+});
