@@ -9,6 +9,7 @@ import type { InstanceWatch } from "./instance/watch.ts";
 import type { InterruptionReader } from "./interruption/interruption-reader.ts";
 import type { Interruptions } from "./interruption/interruptions.ts";
 import type { Place } from "./network/place.ts";
+import type { Routes } from "./network/routes.ts";
 import type { Subnets } from "./network/subnets.ts";
 import type { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import type { VolumeStore } from "./volume/volume-store.ts";
@@ -35,6 +36,9 @@ export interface AwsCloudParts {
   readonly volumes: Volumes;
   /** Ranges besides the VPC's that may reach cells, and that pods reach by their own addresses. */
   readonly extraCIDRs: readonly string[];
+  readonly routes: Routes;
+  /** Whether pods may have packets of ranges of addresses led to them. */
+  readonly podRoutes: boolean;
   readonly sourceDestCheck: boolean;
   /** Ends the waits and the connections. */
   readonly close: () => void;

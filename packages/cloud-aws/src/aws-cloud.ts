@@ -4,6 +4,7 @@ import {
   type Instance,
   type InstanceTypeOffer,
   type InterruptionNotice,
+  type LaunchExtra,
   type LaunchRequest,
   type NetworkFacts,
   type RegistryLogIn,
@@ -14,13 +15,14 @@ import {
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
 import { awsCodeOf, stateReasonError } from "./errors/cloud-error-of.ts";
 import type { SeenInstance } from "./instance/to-instance.ts";
+import { letForward } from "./network/routes.ts";
 import { networkFacts } from "./network/network-facts.ts";
 import { growRootDisk } from "./volume/grow-root-disk.ts";
 
 /** EC2 as one owner sees it. */
 export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly name = "aws";
-  readonly launchExtras = ["instanceProfile", "securityGroups"] as const;
+  readonly launchExtras: readonly LaunchExtra[];
   readonly zone: string;
   readonly zones: readonly string[] | undefined;
   readonly region: string;
@@ -32,6 +34,8 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     this.zone = zones[0] ?? "";
     this.zones = zones.length > 1 ? zones : undefined;
     this.region = parts.region;
+    const routes = parts.podRoutes ? (["routes"] as const) : [];
+    this.launchExtras = ["instanceProfile", "securityGroups", ...routes];
   }
 
   async instanceTypes(): Promise<readonly InstanceTypeOffer[]> {
@@ -69,11 +73,8 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
       { signal, isOpen, isPatient: hurries !== undefined, hurries },
     );
     if (seen.sourceDestCheck && !this.#parts.sourceDestCheck)
-      await this.#parts.ec2.call(
-        "ModifyInstanceAttribute",
-        { InstanceId: instanceId, SourceDestCheck: { Value: false } },
-        { purpose: `let instance "${instanceId}" forward packets`, signal },
-      );
+      await letForward(this.#parts.ec2, instanceId, signal);
+    await this.#parts.routes.ensure(seen);
     return seen.instance;
   }
 

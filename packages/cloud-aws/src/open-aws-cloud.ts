@@ -16,6 +16,7 @@ import { openQueue } from "./interruption/queue.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
 import { vpcCidrs } from "./network/network-facts.ts";
 import { findPlace, type PlaceOptions } from "./network/place.ts";
+import { Routes } from "./network/routes.ts";
 import { Subnets } from "./network/subnets.ts";
 import { SecurityGroups } from "./network/security-groups.ts";
 import { EcrLogIns } from "./registry/ecr-log-ins.ts";
@@ -47,6 +48,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
   readonly extraSecurityGroups?: readonly string[] | undefined;
+  /** Whether a launch may have packets of ranges of addresses led to its instance. @default false */
+  readonly podRoutes?: boolean | undefined;
   /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
   /** A file of types and prices besides the built-in list, which has not all regions. @default none */
@@ -124,6 +127,7 @@ export function assemble(
   const subnets = new Subnets({ ec2, subnets: place.subnets, clock, logger });
   const images = new Images(ec2, clock);
   const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
+  const routes = new Routes({ ec2, instances, vpcId: place.vpcId, logger });
   const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const securityGroups = new SecurityGroups({
@@ -161,11 +165,21 @@ export function assemble(
       clock,
       consistencyMs,
     }),
-    terminator: new Terminator({ ec2, instances, clock, batchMs }),
+    terminator: new Terminator({
+      ec2,
+      instances,
+      release: async (id) => {
+        if (instances.hasRoutes(id)) await routes.remove(id);
+      },
+      clock,
+      batchMs,
+    }),
     tagger: new Tagger({ ec2, instances, clock, batchMs }),
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: subnets.zones[0] ?? "", store, instances, clock }),
     extraCIDRs: options.extraCIDRs ?? [],
+    routes,
+    podRoutes: options.podRoutes ?? false,
     sourceDestCheck: options.sourceDestCheck ?? true,
     close: () => {
       closed.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot wait: the driver was closed"));

@@ -13,6 +13,8 @@ export const ownTags = {
   cell: "KipCell",
   /** The idempotency token of a volume that outlives its instances; root disks have {@link ownTags.token}. */
   volume: "KipVolume",
+  /** Ranges that routes lead to the instance, with spaces. */
+  routes: "KipRoutes",
   /** When EC2 takes the instance back, RFC 3339, once that is known. */
   interruption: "KipInterruption",
 } as const;

@@ -60,6 +60,26 @@ async function describePodOptions(): Promise<void> {
     }
   });
 
+  it("EC2: leads ranges to an instance, and no longer when it ends", async () => {
+    await using driver = await ec2.open({ sourceDestCheck: true, podRoutes: true });
+    assert.ok(driver.launchExtras?.includes("routes"));
+    const range = "10.77.0.0/16";
+    const targets = async () =>
+      itemsOf(parseXml((await ec2.proxy.ask("DescribeRouteTables")).body), "routeTableSet")
+        .flatMap((table) => itemsOf(table, "routeSet"))
+        .filter((route) => textOf(route, "destinationCidrBlock") === range)
+        .map((route) => textOf(route, "instanceId"));
+    const { id } = await driver.launch(request("router", { routes: [range] }));
+    await driver.waitForRunning(id);
+    assert.deepEqual(await targets(), [id]);
+    assert.equal(textOf(await described(ec2, id), "sourceDestCheck"), "false");
+    await driver.terminate(id);
+    assert.deepEqual(await targets(), []);
+    const allowed = iamPolicy({ podRoutes: true }).Statement.flatMap(({ Action }) => Action);
+    for (const action of new Set(ec2.proxy.actions))
+      assert.ok(allowed.includes(`ec2:${action}`), action);
+  });
+
   it("EC2: starts in a region that only the price file has", async () => {
     const folder = await mkdtemp(path.join(tmpdir(), "kip-aws-prices-"));
     after(() => rm(folder, { recursive: true }));

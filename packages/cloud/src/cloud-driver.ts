@@ -4,7 +4,7 @@ import type { CustomFamily, OfferedInstanceType } from "@kip/instance-types";
 export type LaunchType = "on-demand" | "spot" | "dedicated";
 
 /** What only some clouds can give an instance: see the fields of {@link LaunchRequest} with these names. */
-export type LaunchExtra = "instanceProfile" | "securityGroups";
+export type LaunchExtra = "instanceProfile" | "securityGroups" | "routes";
 
 /** What {@link CloudDriver.launch} is asked for. */
 export interface LaunchRequest {
@@ -37,6 +37,11 @@ export interface LaunchRequest {
    * {@link CloudDriver.launchExtras} has it. @default none
    */
   readonly securityGroups?: readonly string[] | undefined;
+  /**
+   * CIDRs, in their canonical form, whose packets the cloud leads to this instance while it runs; it may then send packets from
+   * these addresses. Only for a driver whose {@link CloudDriver.launchExtras} has it. @default none
+   */
+  readonly routes?: readonly string[] | undefined;
   /** Tags of the instance besides those the driver needs itself. */
   readonly tags: Readonly<Record<string, string>>;
   /**

@@ -91,13 +91,21 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
   });
 
   it("keeps what a machine may do and its groups, also when a pod claims it", async () => {
-    const profile = { instanceProfile: "web", securityGroups: ["sg-1", "sg-2"] };
+    const profile = {
+      instanceProfile: "web",
+      securityGroups: ["sg-1", "sg-2"],
+      routes: ["10.1.0.0/16"],
+    };
     const { podRef, attempt, restartCounts, ended: _, ...machine } = specOf(crypto.randomUUID());
     const waiting = { ...machine, ...profile, standby: true as const };
     const cell = await store.createStandby(waiting, `cell-standby-${crypto.randomUUID()}`);
     assert.ok(cell);
     const path = paths.cells(cell.metadata.name);
-    for (const spec of [{ instanceProfile: "other" }, { securityGroups: ["sg-1"] }])
+    for (const spec of [
+      { instanceProfile: "other" },
+      { securityGroups: ["sg-1"] },
+      { routes: ["10.2.0.0/16"] },
+    ])
       await assert.rejects(
         client.patch(path, { spec: { ...spec, podRef, attempt, restartCounts } }, "merge"),
         { code: "K8S_INVALID" },

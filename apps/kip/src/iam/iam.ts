@@ -39,12 +39,14 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
   if (!config) throw configError(file, problems);
   if (config.cloud.name !== "aws")
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
-  const { region, subnetID, subnetIDs, interruptionQueueURL, sourceDestCheck } = config.cloud.aws;
+  const { region, subnetID, subnetIDs, interruptionQueueURL, podRoutes, sourceDestCheck } =
+    config.cloud.aws;
   const policy = iamPolicy(
     defined({
       region,
       subnetIDs: subnetID === undefined ? subnetIDs : [subnetID],
       interruptionQueueURL,
+      podRoutes,
       owner: values.text("owner") ?? config.controllerID,
       roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,

@@ -10,9 +10,11 @@ export interface Ec2Calls {
     sdk.AuthorizeSecurityGroupIngressCommandInput,
     sdk.AuthorizeSecurityGroupIngressCommandOutput,
   ];
+  CreateRoute: [sdk.CreateRouteCommandInput, sdk.CreateRouteCommandOutput];
   CreateSecurityGroup: [sdk.CreateSecurityGroupCommandInput, sdk.CreateSecurityGroupCommandOutput];
   CreateTags: [sdk.CreateTagsCommandInput, sdk.CreateTagsCommandOutput];
   CreateVolume: [sdk.CreateVolumeCommandInput, sdk.CreateVolumeCommandOutput];
+  DeleteRoute: [sdk.DeleteRouteCommandInput, sdk.DeleteRouteCommandOutput];
   DeleteTags: [sdk.DeleteTagsCommandInput, sdk.DeleteTagsCommandOutput];
   DeleteVolume: [sdk.DeleteVolumeCommandInput, sdk.DeleteVolumeCommandOutput];
   DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
@@ -33,6 +35,7 @@ export interface Ec2Calls {
     sdk.ModifyInstanceAttributeCommandOutput,
   ];
   ModifyVolume: [sdk.ModifyVolumeCommandInput, sdk.ModifyVolumeCommandOutput];
+  ReplaceRoute: [sdk.ReplaceRouteCommandInput, sdk.ReplaceRouteCommandOutput];
   RevokeSecurityGroupIngress: [
     sdk.RevokeSecurityGroupIngressCommandInput,
     sdk.RevokeSecurityGroupIngressCommandOutput,

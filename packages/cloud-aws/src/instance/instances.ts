@@ -44,6 +44,10 @@ export class Instances {
   readonly #byId: Batch<string, SeenInstance | undefined>;
   /** Called once for each instance that this process knew and whose end it did not expect. */
   onEnded: (instance: Instance) => void = () => {};
+  /** Called with each answer that has a running instance to which routes must lead. */
+  onRouted: (seen: SeenInstance) => void = () => {};
+  /** Called for each instance that has ended, whether that was expected or not. */
+  onGone: (id: string) => void = () => {};
   /** Called with each answer that has an instance which EC2 takes back, and when; before its end. */
   onInterrupted: (instance: Instance, endsAt: string) => void = () => {};
 
@@ -95,6 +99,11 @@ export class Instances {
   /** Whether it was pending when this process saw it last; asks nothing. */
   wasPending(id: string): boolean {
     return this.#alive.get(id)?.seen.instance.state === "pending";
+  }
+
+  /** Whether routes lead to it, as far as this process has seen it; asks nothing. */
+  hasRoutes(id: string): boolean {
+    return (this.#alive.get(id)?.seen.routes.length ?? 0) > 0;
   }
 
   /** Address of its agent, as this process saw it last; asks nothing. */
@@ -175,6 +184,8 @@ export class Instances {
     const { id, state } = seen.instance;
     const known = this.#alive.get(id);
     const isAlive = state === "pending" || state === "running";
+    if (state === "running" && seen.routes.length > 0 && known?.isEndExpected !== true)
+      this.onRouted(seen);
     if (seen.interruption !== undefined && (isAlive || known?.isEndExpected === false))
       this.onInterrupted(seen.instance, seen.interruption);
     // What is shutting down may still run: it has ended when it is terminated.
@@ -184,6 +195,7 @@ export class Instances {
 
   #ended(known: Known | undefined, { instance, reason }: SeenInstance, why: string): void {
     this.#alive.delete(instance.id);
+    this.onGone(instance.id);
     if (!known || known.isEndExpected) return;
     this.onEnded({ ...instance, state: "terminated", stateReason: reason === "" ? why : reason });
   }

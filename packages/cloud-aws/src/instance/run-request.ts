@@ -3,7 +3,7 @@ import type { RunInstancesCommandInput, TagSpecification } from "@aws-sdk/client
 import { defined } from "@kip/base";
 import type { LaunchRequest } from "@kip/cloud";
 import type { ImageFacts } from "../image/images.ts";
-import { toTags } from "../tags.ts";
+import { ownTags, toTags } from "../tags.ts";
 
 const GiB = 2 ** 30;
 
@@ -124,5 +124,10 @@ function tagSpecifications(request: LaunchRequest, owner: string, at: Date): Tag
   const list = toTags({ owner, token, cell, name, tags });
   const kinds = ["instance", "volume", "network-interface"] as const;
   const spot = launchType === "spot" ? (["spot-instances-request"] as const) : [];
-  return [...kinds, ...spot].map((kind) => ({ ResourceType: kind, Tags: list }));
+  const { routes = [] } = request;
+  const led = routes.length > 0 ? [{ Key: ownTags.routes, Value: routes.join(" ") }] : [];
+  return [...kinds, ...spot].map((kind) => ({
+    ResourceType: kind,
+    Tags: kind === "instance" ? [...list, ...led] : list,
+  }));
 }

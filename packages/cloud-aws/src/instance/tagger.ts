@@ -26,7 +26,7 @@ interface TagRequest {
 /** Most requests of one batch: EC2 takes 1000 resources, and an instance has three. */
 const mostRequests = 200;
 /** EC2 takes 50, of which the driver needs some. */
-const mostTags = 44;
+const mostTags = 42;
 
 /** Changes tags of instances, with their root disks and interfaces; what is the same for several of them is one call. */
 export class Tagger {

@@ -8,6 +8,8 @@ import type { Instances } from "./instances.ts";
 export interface TerminatorOptions {
   readonly ec2: Ec2;
   readonly instances: Instances;
+  /** Removes what leads to an instance, before it ends. Never throws. */
+  readonly release: (id: string) => Promise<void>;
   readonly clock: Clock;
   readonly batchMs: number;
 }
@@ -52,6 +54,7 @@ export class Terminator {
     const { instances } = this.#options;
     if (!instances.isOwn(id) && (await instances.describe(id)) === undefined) return;
     instances.expectEnd(id);
+    await this.#options.release(id);
     await this.#batch.get(id);
   }
 

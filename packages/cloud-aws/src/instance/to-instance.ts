@@ -19,6 +19,9 @@ export interface SeenInstance {
   readonly reason: string;
   /** When EC2 takes it back, RFC 3339, if a notice of that has come. */
   readonly interruption: string | undefined;
+  readonly subnetId: string;
+  /** Ranges that routes must lead to it. */
+  readonly routes: readonly string[];
 }
 
 const states: Readonly<Record<string, InstanceState>> = {
@@ -61,12 +64,18 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     reasonCode: answer.StateReason?.Code ?? "",
     reason,
     interruption: interruptionOf(answer),
+    subnetId: answer.SubnetId ?? "",
+    routes: (tagOf(answer, ownTags.routes) ?? "").split(" ").filter((each) => each !== ""),
   };
 }
 
-function interruptionOf({ Tags = [] }: sdk.Instance): string | undefined {
-  const value = Tags.find(({ Key }) => Key === ownTags.interruption)?.Value ?? "";
+function interruptionOf(answer: sdk.Instance): string | undefined {
+  const value = tagOf(answer, ownTags.interruption) ?? "";
   return Number.isNaN(Date.parse(value)) ? undefined : value;
+}
+
+function tagOf({ Tags = [] }: sdk.Instance, key: string): string | undefined {
+  return Tags.find(({ Key }) => Key === key)?.Value;
 }
 
 /** All of this driver's instances in an answer that groups them by launch. */

@@ -166,7 +166,8 @@ async function defaultVpc(ec2: Ec2): Promise<string> {
   return id;
 }
 
-async function routeTables(ec2: Ec2, vpcId: string): Promise<readonly RouteTable[]> {
+/** The route tables of a VPC. */
+export async function routeTables(ec2: Ec2, vpcId: string): Promise<readonly RouteTable[]> {
   const { RouteTables = [] } = await ec2.call(
     "DescribeRouteTables",
     { Filters: [{ Name: "vpc-id", Values: [vpcId] }] },
@@ -184,7 +185,7 @@ function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet
 }
 
 /** The subnet's own route table, or the VPC's main one, which the original overlooked. */
-function tableOf(subnetId: string, tables: readonly RouteTable[]): RouteTable | undefined {
+export function tableOf(subnetId: string, tables: readonly RouteTable[]): RouteTable | undefined {
   return (
     tables.find(({ Associations = [] }) =>
       Associations.some((each) => each.SubnetId === subnetId),

@@ -10,6 +10,8 @@ export type ActionScope =
   | "tags"
   /** Makes something that carries the tag. */
   | "launch"
+  /** Changes route tables, which carry no tag of this installation. */
+  | "routes"
   | "makes volumes"
   | "makes groups";
 
@@ -20,9 +22,11 @@ export type ActionScope =
 export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   AttachVolume: "ours",
   AuthorizeSecurityGroupIngress: "ours",
+  CreateRoute: "routes",
   CreateSecurityGroup: "makes groups",
   CreateTags: "tags",
   CreateVolume: "makes volumes",
+  DeleteRoute: "routes",
   DeleteTags: "tags",
   DeleteVolume: "ours",
   DescribeDhcpOptions: "reads",
@@ -37,6 +41,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   GetConsoleOutput: "ours",
   ModifyInstanceAttribute: "ours",
   ModifyVolume: "ours",
+  ReplaceRoute: "routes",
   RevokeSecurityGroupIngress: "ours",
   RunInstances: "launch",
   TerminateInstances: "ours",

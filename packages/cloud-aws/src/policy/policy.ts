@@ -39,6 +39,8 @@ export interface PolicyOptions {
   readonly roles?: readonly string[] | undefined;
   /** URL of the queue of interruptions. @default none */
   readonly interruptionQueueURL?: string | undefined;
+  /** Whether pods may have packets of ranges of addresses led to them. @default false */
+  readonly podRoutes?: boolean | undefined;
   /** Whether kip switches the source/destination check of cells off. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
@@ -49,9 +51,9 @@ export interface PolicyOptions {
  * @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
  */
 export function iamPolicy(options: PolicyOptions = {}): Policy {
-  const { owner = "*", switchesSourceDestCheck = false } = options;
+  const { owner = "*", switchesSourceDestCheck = false, podRoutes = false } = options;
   const ours = actionsOf("ours").filter(
-    (name) => switchesSourceDestCheck || name !== "ec2:ModifyInstanceAttribute",
+    (name) => switchesSourceDestCheck || podRoutes || name !== "ec2:ModifyInstanceAttribute",
   );
   const arn = arnOf(options);
   return {
@@ -80,6 +82,16 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
       ...passStatements(options),
       ...registryStatements(options),
       ...queueStatements(options),
+      ...(podRoutes
+        ? [
+            {
+              Sid: "LeadToPods",
+              Effect: "Allow" as const,
+              Action: actionsOf("routes"),
+              Resource: [arn("route-table/*")],
+            },
+          ]
+        : []),
     ],
   };
 }

@@ -87,17 +87,20 @@ export function describedInstance(
   {
     clientToken = "",
     reason = "",
-  }: { readonly clientToken?: string; readonly reason?: string } = {},
+    routes = "",
+  }: { readonly clientToken?: string; readonly reason?: string; readonly routes?: string } = {},
 ): sdk.Instance {
   return {
     InstanceId: id,
     State: { Name: state as sdk.InstanceStateName },
     ClientToken: clientToken,
     InstanceType: "t3.small",
+    SubnetId: "subnet-1",
     Tags: [
       { Key: ownTags.token, Value: "uid-1" },
       { Key: ownTags.owner, Value: "me" },
       { Key: ownTags.cell, Value: "cell-1" },
+      ...(routes === "" ? [] : [{ Key: ownTags.routes, Value: routes }]),
     ],
     NetworkInterfaces: [
       {

@@ -1,3 +1,5 @@
+import { parseCidr } from "@kip/network-view";
+
 /** EC2 has at most 16 groups for an interface, and kip's own is one of them. */
 export const mostSecurityGroups = 15;
 
@@ -21,4 +23,20 @@ export function readInstanceProfile(text: string): string | undefined {
     ? /^arn:[a-z-]+:iam::\d{12}:instance-profile\/[\x21-\x7e]+$/
     : /^[\w+=,.@-]{1,128}$/;
   return pattern.test(text) ? text : undefined;
+}
+
+/** They are in one tag of the instance, which holds so many of IPv6. */
+export const mostRoutes = 5;
+
+/**
+ * Ranges of addresses, canonical, each once; undefined if it is something else. A range of all addresses is refused: it would take
+ * every packet of the network.
+ */
+export function readRoutes(text: string): readonly string[] | undefined {
+  if (text.length > 1024) return undefined;
+  const words = text.split(/\s+/).filter((word) => word !== "");
+  const all = words.map((word) => (word.includes("/") ? parseCidr(word)?.text : undefined));
+  const ranges = [...new Set(all.flatMap((each) => each ?? []))];
+  const isValid = all.every((each) => each !== undefined && !each.endsWith("/0"));
+  return isValid && ranges.length > 0 && ranges.length <= mostRoutes ? ranges : undefined;
 }

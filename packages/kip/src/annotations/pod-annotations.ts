@@ -1,7 +1,13 @@
 import { bytes, isCodedError, maxGlobLength } from "@kip/base";
 import type { LaunchType } from "@kip/cloud";
 import { annotation, readBoolean, readNumber } from "./annotation.ts";
-import { mostSecurityGroups, readInstanceProfile, readSecurityGroups } from "./launch-extras.ts";
+import {
+  mostRoutes,
+  mostSecurityGroups,
+  readInstanceProfile,
+  readRoutes,
+  readSecurityGroups,
+} from "./launch-extras.ts";
 
 /** What the names of all annotations of the family begin with. */
 export const annotationPrefix = "pod.elotl.co/";
@@ -87,9 +93,10 @@ export const podAnnotations = {
       needs: "instanceProfile",
     },
   ),
-  "cloud-route": annotation("ranges of addresses, with spaces", (text) => text, {
-    meaning: "",
-    withoutEffect: "no driver makes routes by way of cells",
+  "cloud-route": annotation(`at most ${mostRoutes} ranges of addresses, with spaces`, readRoutes, {
+    meaning:
+      "[AWS](aws.md#routes-to-a-pod): ranges whose packets the VPC leads to the pod's machine, if `cloud.aws.podRoutes` allows it",
+    needs: "routes",
   }),
   "image-overlay-rootfs": annotation("true or false", (text) => text, {
     meaning: "",

@@ -57,6 +57,8 @@ describe("cellConstraints()", () => {
     assert.equal(read("instance-profile", arn).instanceProfile, arn);
     const groups = read("security-groups", "sg-1, sg-2,,sg-1 ").securityGroups;
     assert.deepEqual(groups, ["sg-1", "sg-2"]);
+    const { routes } = read("cloud-route", " 100.68.0.18/18\t192.168.0.0/16 2001:DB8::/64 ");
+    assert.deepEqual(routes, ["100.68.0.0/18", "192.168.0.0/16", "2001:db8::/64"]);
     const mac = { "pod.elotl.co/instance-type": "mac1.metal", "pod.elotl.co/launch-type": "spot" };
     assert.deepEqual(cellConstraints(podOf(mac)).launchTypes, ["dedicated"]);
   });
@@ -71,6 +73,8 @@ describe("cellConstraints()", () => {
       ["boot-image", ["", "a/b"]],
       ["instance-profile", ["", "a b", "arn:aws:iam::1:instance-profile/web", "x".repeat(129)]],
       ["security-groups", ["sg 1", "sg-1;sg-2", Array.from({ length: 16 }, (_e, i) => i).join()]],
+      ["cloud-route", ["", "10.0.0.1", "10.0.0.0/33", "0.0.0.0/0", "::/0 ::1/128", "x"]],
+      ["cloud-route", [Array.from({ length: 6 }, (_e, i) => `10.${i}.0.0/16`).join(" ")]],
       ["volume-size", ["", "0", "-1Gi", "much"]],
       ["healthcheck-healthy-timeout", ["", "2m", "1e3", "Infinity"]],
     ];
@@ -114,6 +118,7 @@ describe("annotationsWithoutEffect()", () => {
     assert.match(second, /^pod\.elotl\.co\/cloud-route has no effect: /);
     assert.deepEqual(others, []);
     assert.deepEqual(annotationsWithoutEffect(pod, ["securityGroups"]), [second]);
+    assert.deepEqual(annotationsWithoutEffect(pod, ["routes"]), [first]);
   });
 
   it("covers every annotation of the original", () => {

@@ -23,6 +23,8 @@ export interface CellConstraints {
   readonly instanceProfile: string | undefined;
   /** IDs. */
   readonly securityGroups: readonly string[] | undefined;
+  /** Ranges of addresses that are led to it. */
+  readonly routes: readonly string[] | undefined;
 }
 
 /** How many problems a message names; a pod's annotations may have 256 KiB. */
@@ -61,6 +63,7 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
     rootDiskBytes: read("volume-size", podAnnotations["volume-size"]),
     instanceProfile: read("instance-profile", podAnnotations["instance-profile"]),
     securityGroups: read("security-groups", podAnnotations["security-groups"]),
+    routes: read("cloud-route", podAnnotations["cloud-route"]),
   };
 }
 
@@ -83,6 +86,7 @@ export function unreachableLimitOf({ metadata }: Pod): number | undefined {
 const missingExtras: Readonly<Record<LaunchExtra, string>> = {
   instanceProfile: "this cloud has no instance profiles",
   securityGroups: "this cloud has no security groups; NetworkPolicies say who reaches a pod",
+  routes: "no routes lead to pods here; on AWS, cloud.aws.podRoutes allows them",
 };
 
 /** A sentence for each annotation that is valid and has no effect on a cloud that has these extras. */

@@ -14,6 +14,9 @@ describe("launchExtras()", () => {
     assert.deepEqual(launchExtras(asked, { instanceProfile: "all" }, aws), asked);
     assert.deepEqual(launchExtras({}, { instanceProfile: "all" }, aws), { instanceProfile: "all" });
     assert.deepEqual(launchExtras({ securityGroups: [] }, {}, aws), {});
+    const routed = { routes: ["10.1.0.0/16"] };
+    assert.deepEqual(launchExtras(routed, {}, aws), {});
+    assert.deepEqual(launchExtras(routed, {}, driver("routes")), routed);
     assert.deepEqual(launchExtras(asked, { instanceProfile: "all" }, driver()), {});
   });
 });
@@ -30,6 +33,7 @@ describe("fits()", () => {
     assert.ok(!isTaken({ instanceProfile: "pod" }, { instanceProfile: "all" }));
     assert.ok(!isTaken({}, { instanceProfile: "all" }));
     assert.ok(!isTaken({ securityGroups: ["sg-1"] }, {}));
+    assert.ok(!isTaken({ routes: ["10.1.0.0/16"] }, {}));
   });
 
   it("replaces standby cells when the default profile changes", () => {

@@ -5,25 +5,30 @@ import type { CellConstraints } from "../annotations/read-annotations.ts";
 import type { MachineSpec } from "../state/cell.ts";
 import type { CellDefaults } from "./cell-chooser.ts";
 
-type Extras = Pick<MachineSpec, "instanceProfile" | "securityGroups">;
+type Extras = Pick<MachineSpec, "instanceProfile" | "securityGroups" | "routes">;
 
 /** What a machine has besides, of what its cloud can give: what the pod asks for, else the default. */
 export function launchExtras(
-  asked: Partial<Pick<CellConstraints, "instanceProfile" | "securityGroups">>,
+  asked: Partial<Pick<CellConstraints, "instanceProfile" | "securityGroups" | "routes">>,
   defaults: Pick<CellDefaults, "instanceProfile">,
   { launchExtras: has = [] }: CloudDriver,
 ): Extras {
-  const { securityGroups = [], instanceProfile = defaults.instanceProfile } = asked;
+  const { securityGroups = [], routes = [], instanceProfile = defaults.instanceProfile } = asked;
   return defined({
     instanceProfile: has.includes("instanceProfile") ? instanceProfile : undefined,
     securityGroups:
       has.includes("securityGroups") && securityGroups.length > 0 ? securityGroups : undefined,
+    routes: has.includes("routes") && routes.length > 0 ? routes : undefined,
   });
 }
 
-/** Whether two machines may do the same at the cloud, and have the same firewall. */
+/** Whether two machines may do the same at the cloud, and have the same firewall and routes. */
 export function haveSameExtras(a: Extras, b: Extras): boolean {
-  return a.instanceProfile === b.instanceProfile && isDeepStrictEqual(groupsOf(a), groupsOf(b));
+  return (
+    a.instanceProfile === b.instanceProfile &&
+    isDeepStrictEqual(groupsOf(a), groupsOf(b)) &&
+    isDeepStrictEqual(a.routes ?? [], b.routes ?? [])
+  );
 }
 
 function groupsOf({ securityGroups = [] }: Extras): readonly string[] {

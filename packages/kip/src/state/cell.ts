@@ -48,6 +48,8 @@ export interface MachineSpec {
   readonly instanceProfile?: string;
   /** IDs of firewall groups besides those of all cells. */
   readonly securityGroups?: readonly string[];
+  /** CIDRs whose packets the cloud leads to the instance. */
+  readonly routes?: readonly string[];
   /** US dollars. */
   readonly pricePerHour: number;
   /** Whether it was started before there was a pod for it. */

@@ -113,6 +113,7 @@ const specRules = [
       "zone",
       "instanceProfile",
       "securityGroups",
+      "routes",
     ]
       .map(
         (name) =>
@@ -191,6 +192,7 @@ export const cellCrd = {
                     maxItems: 16,
                     items: { ...text, maxLength: 255 },
                   },
+                  routes: { type: "array", maxItems: 16, items: { ...text, maxLength: 64 } },
                   pricePerHour: { type: "number" },
                   standby: boolean,
                   attempt: integer,

@@ -145,6 +145,7 @@ function launchRequest(
     privateIpOnly: spec.privateIPOnly,
     instanceProfile: spec.instanceProfile,
     securityGroups: spec.securityGroups,
+    routes: spec.routes,
     tags: instanceTags(tools, context),
   });
 }

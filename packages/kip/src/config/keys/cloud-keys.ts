@@ -97,6 +97,11 @@ const aws = section(
       replacedBy: "cells are EC2 instances; the original called nothing of ECS either",
     }),
     endpointURL: value(url, { meaning: "URL of the EC2 API, for tests" }),
+    podRoutes: value(flag, {
+      meaning:
+        "whether pods may have the VPC lead ranges of addresses to them by `pod.elotl.co/cloud-route` ([AWS](aws.md#routes-to-a-pod))",
+      fallback: "`false`",
+    }),
     sourceDestCheck: value(flag, {
       meaning:
         "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",
