@@ -33,7 +33,7 @@ interface Pods {
   /** From the start of one to that of the next. */
   readonly everyMs: number;
   readonly times: (index: number) => Times;
-  /** Whether the driver is told when the agent answers. @default true */
+  /** Whether the driver hears when the agent answers. @default true */
   readonly areHeard?: boolean;
 }
 

@@ -44,7 +44,7 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly registryEndpointURL?: string | undefined;
   /** URL of a queue of SQS to which EventBridge sends notices of interruptions. @default none, so interruptions come without notice */
   readonly interruptionQueueURL?: string | undefined;
-  /** Who may reach cells besides the VPC, and whom pods reach by their own addresses. @default none */
+  /** Ranges besides those of the VPC that may reach cells, and that pods reach by their own addresses. @default none */
   readonly extraCIDRs?: readonly string[] | undefined;
   /** IDs of security groups of cells besides ours. @default none */
   readonly extraSecurityGroups?: readonly string[] | undefined;

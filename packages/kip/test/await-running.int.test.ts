@@ -1,4 +1,4 @@
-// What a driver is told of an instance that it waits for, with a port on loopback in place of the agent's.
+// What a driver hears of an instance that it waits for, with a port on loopback in place of the agent's.
 import assert from "node:assert/strict";
 import net from "node:net";
 import { describe, it } from "node:test";

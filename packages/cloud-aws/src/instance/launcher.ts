@@ -62,8 +62,7 @@ export class Launcher {
       return await this.#run(request, clientToken, signal);
     } catch (error) {
       if (!CloudError.is(error)) throw error;
-      if (awsCodeOf(error)?.startsWith("InvalidAMIID.") === true)
-        this.#options.images.forget(request.image);
+      if (awsCodeOf(error).startsWith("InvalidAMIID.")) this.#options.images.forget(request.image);
       if (awsCodeOf(error) === "IdempotentInstanceTerminated") return undefined;
       if (awsCodeOf(error) === "IdempotentParameterMismatch")
         return await this.#earlier(request.token, clientToken, signal);

@@ -58,13 +58,23 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     instance,
     clientToken: answer.ClientToken ?? "",
     sourceDestCheck: answer.SourceDestCheck ?? true,
-    zone: answer.Placement?.AvailabilityZone ?? "",
+    ...placeOf(answer),
     ...disksOf(answer),
     interfaces: interfacesOf(answer),
     reasonCode: answer.StateReason?.Code ?? "",
     reason,
+    ...notesOf(answer),
+  };
+}
+
+function placeOf({ Placement, SubnetId }: sdk.Instance): Pick<SeenInstance, "zone" | "subnetId"> {
+  return { zone: Placement?.AvailabilityZone ?? "", subnetId: SubnetId ?? "" };
+}
+
+/** What this driver has noted in tags of its own. */
+function notesOf(answer: sdk.Instance): Pick<SeenInstance, "interruption" | "routes"> {
+  return {
     interruption: interruptionOf(answer),
-    subnetId: answer.SubnetId ?? "",
     routes: (tagOf(answer, ownTags.routes) ?? "").split(" ").filter((each) => each !== ""),
   };
 }

@@ -24,7 +24,7 @@ const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 /**
  * Reads notices of interruptions from a queue. A message is deleted once its notice is a tag of the instance, where every process
  * sees it; one that cannot be written is received again. Messages of instances that are not this owner's, or have ended, and
- * what is no notice, are deleted.
+ * what says nothing of an interruption, are deleted.
  */
 export class InterruptionReader {
   readonly #options: InterruptionReaderOptions;

@@ -39,7 +39,7 @@ describe("readEvent()", () => {
       assert.equal(readEvent(event(changes), now), "other");
   });
 
-  it("refuses what is no event of an instance", () => {
+  it("refuses what is not an event of an instance", () => {
     const detail = { "instance-id": "i-*" };
     for (const body of ["", "null", "[]", "{}", event({ detail: {} }), event({ detail })])
       assert.throws(() => readEvent(body, now));

@@ -34,7 +34,7 @@ const decodeEvent = decode.object({
  * Reads the body of a message.
  *
  * @returns "other" for an event that says nothing of an interruption
- * @throws {DecodeError} for what is no event of an instance
+ * @throws {DecodeError} for what is not an event of an instance
  * @throws {SyntaxError} for what is not JSON
  */
 export function readEvent(body: string, nowMs: number): InterruptionEvent | "other" {
