@@ -56,7 +56,7 @@ export class PodWorker {
       clock,
       logger,
       pod: () => this.pod,
-      onWritten: (written) => this.#change({ kind: "seen", pod: written, source: "write" }),
+      onAnswer: (written) => this.#change({ kind: "seen", pod: written, source: "write" }),
       onRefused: (error) => this.#statusInvalid(errorText(error)),
       observedGeneration: () => this.#reconciler.state.content.generation,
       signal,

@@ -38,10 +38,10 @@ describe("statusPatch()", () => {
     );
   });
 
-  it("carries the UID, never a version, and only what differs (P10, P11)", () => {
+  it("carries the UID and the version that it changes, and only what differs (P10, P11)", () => {
     const pod = podOf({ phase: "Pending", qosClass: "Burstable", reason: "ProviderFailed" });
     assert.deepEqual(statusPatch(pod, { phase: "Running", qosClass: "Burstable" }), {
-      metadata: { uid: "u1" },
+      metadata: { uid: "u1", resourceVersion: "7" },
       status: { phase: "Running", reason: null },
     });
   });

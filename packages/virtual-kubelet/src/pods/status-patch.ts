@@ -39,6 +39,7 @@ export interface StatusPatchOptions {
 export interface StatusPatch {
   readonly metadata: {
     readonly uid: string;
+    readonly resourceVersion: string;
     readonly annotations?: Readonly<Record<string, string>>;
   };
   /** `null` removes a field. */
@@ -52,7 +53,9 @@ const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
  * The strategic merge patch that brings a pod's status from what the API has to what the node wants;
  * undefined if nothing differs. Conditions are compared one by one, so that those of others stay.
  *
- * The UID in it makes the API server refuse the patch for a pod of the same name that came later.
+ * By the UID and the version in it the API server refuses it for a pod of the same name that came later, and where the pod has
+ * changed meanwhile. The kubelet sends the UID alone; but the write of a process that was killed may arrive after those
+ * of the next one, which may run on another machine.
  */
 export function statusPatch(
   pod: Pod,
@@ -73,8 +76,9 @@ export function statusPatch(
   );
   const isChanged = Object.keys(changes).length > 0;
   if (!isChanged && marked.length === 0) return undefined;
-  const { uid } = pod.metadata;
-  const metadata = marked.length > 0 ? { uid, annotations: Object.fromEntries(marked) } : { uid };
+  const { uid, resourceVersion } = pod.metadata;
+  const annotated = marked.length > 0 && { annotations: Object.fromEntries(marked) };
+  const metadata = { uid, resourceVersion, ...annotated };
   return isChanged ? { metadata, status: changes } : { metadata };
 }
 

@@ -86,12 +86,11 @@ export class StatusReduction {
         return kept === undefined ? [] : [[field, kept] as const];
       }),
     );
-    const { annotations } = patch.metadata;
+    const { annotations, ...identity } = patch.metadata;
     const isAnnotated =
       annotations && this.#extent === "undisputed" && !this.#omitted.has("annotations");
     if (Object.keys(status).length === 0 && !isAnnotated) return undefined;
-    const { uid } = patch.metadata;
-    return { metadata: isAnnotated ? { uid, annotations } : { uid }, status };
+    return { metadata: isAnnotated ? patch.metadata : identity, status };
   }
 
   #kept(field: string, value: unknown): unknown {

@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 
 function writer(): StatusWriter {
-  const client = {
+  return writerWith({
     patch: async (_path: string, { status = {} }: { readonly status?: Patched }) => {
       tried.push(status);
       if (tried.length > 200) await new Promise(() => {}); // enough to see that there is no pause
@@ -39,17 +39,64 @@ function writer(): StatusWriter {
       if (failure) throw failure;
       return { ...stored, status: { ...stored.status, ...status } };
     },
-  } as unknown as ApiClient; // all that a writer uses of it
+  });
+}
+
+/** A writer that takes the API's answers for the newest state of the pod. */
+function writerWith(client: object): StatusWriter {
+  let known = stored;
   return new StatusWriter({
-    client,
+    client: client as unknown as ApiClient, // all that a writer uses of it
     clock,
     logger: { ...silentLogger, warn: () => void warnings++ },
-    pod: () => stored,
-    onWritten: (pod) => (stored = pod),
+    pod: () => known,
+    onAnswer: (pod) => (stored = known = pod),
     onRefused: () => void refusals++,
     observedGeneration: () => undefined,
     signal: stop.signal,
   });
+}
+
+/** An API server that checks of which version of the pod a patch is. */
+class VersionedServer {
+  reads = 0;
+  /** Patches are done when it resolves. */
+  #gate: Promise<void> | undefined;
+
+  /** A writer of a process of its own. */
+  writer(): StatusWriter {
+    return writerWith({
+      get: async () => {
+        this.reads++;
+        return stored;
+      },
+      patch: async (_path: string, { metadata, status }: Pick<Pod, "metadata" | "status">) => {
+        tried.push(status as Patched);
+        await this.#gate;
+        if (metadata.resourceVersion !== stored.metadata.resourceVersion)
+          throw new K8sError("K8S_CONFLICT", "The pod has changed", { httpStatus: 409 });
+        return this.change(status ?? {});
+      },
+    });
+  }
+
+  change(status: PodStatus, uid = stored.metadata.uid): Pod {
+    const resourceVersion = String(Number(stored.metadata.resourceVersion) + 1);
+    const metadata = { ...stored.metadata, uid, resourceVersion };
+    stored = { ...stored, metadata, status: { ...stored.status, ...status } };
+    return stored;
+  }
+
+  /** Holds up patches that are sent from now on until the returned function is called; later ones pass then. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#gate = promise;
+    return resolve;
+  }
+
+  pass(): void {
+    this.#gate = undefined;
+  }
 }
 
 function refusal(...fields: readonly string[]): K8sError {
@@ -181,6 +228,49 @@ describe("StatusWriter", () => {
     subject.setCondition({ type: "Mine", status: "True" });
     await clock.advance(0);
     assert.equal(stored.status.conditions[0]?.status, "True");
+  });
+
+  it("changes nothing that another process wrote and that it has not seen", async () => {
+    const server = new VersionedServer();
+    const [killed, next] = [server.writer(), server.writer()];
+    const arrive = server.hold();
+    killed.write(running);
+    await clock.advance(0);
+    stop = new AbortController(); // of the next process
+    server.pass();
+    next.write(failed);
+    await clock.advance(0);
+    assert.equal(stored.status?.phase, "Failed");
+    arrive();
+    await clock.advance(60_000);
+    assert.deepEqual([stored.status.phase, stored.status.podIP], ["Failed", undefined]);
+    assert.equal(tried.length, 2);
+  });
+
+  it("reads the pod after a conflict, and writes what still differs", async () => {
+    const server = new VersionedServer();
+    const subject = server.writer();
+    server.change({ phase: "Running" });
+    subject.write({ phase: "Running", podIP: "192.0.2.1" });
+    await clock.advance(0);
+    const podIPs = [{ ip: "192.0.2.1" }, { $patch: "replace" }];
+    assert.deepEqual(tried, [
+      { phase: "Running", podIP: "192.0.2.1", podIPs },
+      { podIP: "192.0.2.1", podIPs },
+    ]);
+    assert.deepEqual([server.reads, warnings], [1, 0]);
+    subject.write({ phase: "Running", podIP: "192.0.2.2" });
+    await clock.advance(0);
+    assert.deepEqual([tried.length, server.reads], [3, 1], "a write is one request again");
+  });
+
+  it("writes nothing to a pod that has got the name meanwhile", async () => {
+    const server = new VersionedServer();
+    const subject = server.writer();
+    server.change({}, "another");
+    subject.write(running);
+    await clock.advance(60_000);
+    assert.deepEqual([tried.length, server.reads, warnings], [1, 1, 0]);
   });
 
   it("flushes a terminal phase without waiting for the end of a pause", async () => {

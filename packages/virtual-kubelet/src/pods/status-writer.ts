@@ -20,8 +20,8 @@ export interface StatusWriterOptions {
   readonly logger: Logger;
   /** The newest known state of the pod in the API. */
   readonly pod: () => Pod;
-  /** Called with the pod that the API server returned for a write. */
-  readonly onWritten: (pod: Pod) => void;
+  /** Called with the pod that the API server returned, for a write or when it was read after a conflict. */
+  readonly onAnswer: (pod: Pod) => void;
   /** Called when the API server refuses a status as a whole. */
   readonly onRefused: (error: unknown) => void;
   /** Generation of the pod that the provider has accepted. */
@@ -135,25 +135,46 @@ export class StatusWriter {
 
   async #run(): Promise<void> {
     const { logger, signal } = this.#options;
+    let isOutdated = false;
     for (let failures = 0; this.#isDirty && !signal.aborted;) {
       this.#isDirty = false;
       try {
+        if (isOutdated && !(await this.#readAgain())) return this.#leaveToOther();
+        isOutdated = false;
         await this.#writeOnce();
         failures = 0;
       } catch (error) {
         if (signal.aborted || isNotFound(error)) return;
-        if (isOtherPod(error)) {
-          // The watch is about to deliver the deletion of this pod.
-          logger.debug("Did not write a pod's status: another pod has its name");
-          return;
-        }
+        if (isOtherPod(error)) return this.#leaveToOther();
         if (isRefusal(error) && !this.#refused(error)) continue;
-        if (isConflict(error) && failures === maxConflicts) return; // a busy server
-        logger.warn("Could not write a pod's status", { err: error });
+        if (isConflict(error) && failures >= maxConflicts) return; // others write it all the time
         this.#isDirty = true;
+        isOutdated ||= isConflict(error);
+        if (isConflict(error) && failures++ === 0) continue;
+        logger.warn("Could not write a pod's status", { err: error });
         await this.#sleep(backoffDelay(failures++, backoff, error));
       }
     }
+  }
+
+  /** Reads the pod from the API. @returns false if another pod has its name by now */
+  async #readAgain(): Promise<boolean> {
+    const { client, pod, signal } = this.#options;
+    const { namespace, name, uid } = pod().metadata;
+    const found = await client.get<Pod>(paths.pods(namespace, name), { signal });
+    if (found.metadata.uid !== uid) return false;
+    this.#answered(found);
+    return true;
+  }
+
+  #answered(pod: Pod): void {
+    dropManagedFields(pod);
+    this.#options.onAnswer(pod);
+  }
+
+  /** The watch is about to deliver the deletion of this pod. */
+  #leaveToOther(): void {
+    this.#options.logger.debug("Did not write a pod's status: another pod has its name");
   }
 
   async #sleep(ms: number): Promise<void> {
@@ -207,9 +228,7 @@ export class StatusWriter {
     if (!patch) return;
     const { namespace, name } = pod.metadata;
     const path = paths.pods(namespace, name, "status");
-    const written = await client.patch<Pod>(path, patch, "strategic", { signal });
-    dropManagedFields(written);
-    this.#options.onWritten(written);
+    this.#answered(await client.patch<Pod>(path, patch, "strategic", { signal }));
   }
 }
 
