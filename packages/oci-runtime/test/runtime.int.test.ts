@@ -335,6 +335,56 @@ describe("createRuntime()", { skip }, () => {
       assert.equal(await streams.out, "first\nlast\n");
     });
 
+    describe("in the machine's PID namespace", () => {
+      before(async () => {
+        const ofMachine = { ...sandbox, pidNamespace: "/proc/1/ns/pid" };
+        await runtime.create(spec("open", "while :; do sleep 1; done", { sandbox: ofMachine }));
+        await runtime.start("open");
+      });
+      after(async () => {
+        await runtime.remove("open");
+      });
+
+      it("is not held up by a process in the background", limit, async () => {
+        const streams = client(Readable.from(["input\n"]));
+        const command = ["sh", "-c", "read line; sleep 1000 & echo $line $!; echo bad >&2; exit 3"];
+        const { exitCode } = await runtime.exec("open", { command }, streams, never);
+        assert.equal(exitCode, 3);
+        assert.equal(await streams.err, "bad\n");
+        const pid = /^input (\d+)\n$/.exec(await streams.out)?.[1];
+        assert.match(readFileSync(`/proc/${pid}/cmdline`, "utf8"), /^sleep\0/);
+        assert.match(readFileSync(`/proc/${pid}/status`, "utf8"), /^PPid:\s1$/m);
+      });
+
+      it("is not held up by one that no longer has a terminal", limit, async () => {
+        const streams = { ...client(), tty: true };
+        const command = ["sh", "-c", "sleep 1000 & exit 4"];
+        const { exitCode } = await runtime.exec("open", { command }, streams, never);
+        assert.equal(exitCode, 4);
+      });
+
+      it("shows a signal, and fails for a missing command", limit, async () => {
+        const killed = { command: ["sh", "-c", "kill -9 $$"] };
+        assert.equal((await runtime.exec("open", killed, client(), never)).exitCode, 137);
+        await assert.rejects(
+          runtime.exec("open", { command: ["nosuch"] }, client(), never),
+          (error) => RuntimeError.is(error, "EXEC_FAILED") && error.execFailure === "not-found",
+        );
+      });
+
+      it("kills the process and its children when it is aborted", limit, async () => {
+        const abort = new AbortController();
+        const stdout = new PassThrough();
+        const command = ["sh", "-c", "sleep 4322 & echo started $!; sleep 4322"];
+        const result = runtime.exec("open", { command }, { stdout, tty: false }, abort.signal);
+        result.catch(() => {});
+        const pid = /started (\d+)/.exec(await until(stdout, /started \d+\n/))?.[1];
+        abort.abort(new Error("client gone"));
+        await assert.rejects(result, /client gone/);
+        assert.ok(!existsSync(`/proc/${pid}`));
+      });
+    });
+
     it("shows a signal as 128 and its number", limit, async () => {
       const { exitCode } = await runtime.exec(
         "busy",

@@ -51,6 +51,41 @@ describe("execProcess()", () => {
     );
   });
 
+  it("does not wait for what a process leaves running where nothing else takes orphans", async () => {
+    // As crun: in the foreground it waits for all descendants, detached for none; the process is not its child.
+    const script = `
+      for word; do case $word in --detach) detach=1;; --pid-file=*) file=\${word#*=};; esac; done
+      sh -c 'sleep 1000 & echo $!; exit 3' & echo $! >"$file"
+      [ -n "$detach" ] || tail -f --pid=$(pgrep -n -x sleep) /dev/null`;
+    using place = temporaryRuntime(script);
+    const stdout = new PassThrough();
+    const printed = text(stdout);
+    const context = { ...place.context, leavesOrphans: true };
+    const streams = { tty: false, stdout };
+    const { exitCode } = await execProcess(
+      "c",
+      main,
+      streams,
+      new AbortController().signal,
+      context,
+    );
+    assert.equal(exitCode, 3);
+    process.kill(Number(await printed), "SIGKILL");
+  });
+
+  it("shows a signal, and that crun failed, where nothing else takes orphans", async () => {
+    const detached = { leavesOrphans: true };
+    const { signal } = new AbortController();
+    const streams = { tty: false };
+    const ownPid = `for word; do case $word in --pid-file=*) file=\${word#*=};; esac; done`;
+    using killed = temporaryRuntime(`${ownPid}; sh -c 'kill -9 $$' & echo $! >"$file"`);
+    const ended = { ...killed.context, ...detached };
+    assert.deepEqual(await execProcess("c", main, streams, signal, ended), { exitCode: 137 });
+    using failing = temporaryRuntime("exit 9");
+    const failed = { ...failing.context, ...detached };
+    await assert.rejects(execProcess("c", main, streams, signal, failed), { code: "EXEC_FAILED" });
+  });
+
   it("closes the pipes that it has opened when it cannot have another one", async () => {
     using place = temporaryRuntime("exit 0");
     const opened: ChildPipe[] = [];
@@ -108,6 +143,7 @@ function temporaryRuntime(script: string) {
     paths,
     pipes: new NamedPipes(paths.pipes),
     name: "1",
+    leavesOrphans: false,
   };
   return { context, [Symbol.dispose]: () => temporary.remove() };
 }

@@ -18,6 +18,7 @@ import { ExecFiles } from "./exec-files.ts";
 import { killSession } from "./kill-session.ts";
 import type { ChildPipe, NamedPipes } from "./named-pipes.ts";
 import { firstSize, terminalCommand, watchResizes } from "./terminal.ts";
+import { waitForProcess } from "./wait-for-process.ts";
 
 /** What {@link execProcess} works with. */
 export interface ExecContext {
@@ -26,6 +27,8 @@ export interface ExecContext {
   readonly pipes: NamedPipes;
   /** Name for the files of this call, unique while it runs. */
   readonly name: string;
+  /** Whether the container has no first process of its own that takes orphans: it is in the machine's PID namespace. */
+  readonly leavesOrphans: boolean;
 }
 
 /** Runs a process in a container. @see ContainerRuntime.exec for the contract */
@@ -82,16 +85,20 @@ function startCrun(
   },
 ): ChildProcess {
   const { files, pipes, context, process, isTerminal } = exec;
+  // The terminal is crun's, which has to stay for it; its hang-up ends what the process leaves running.
+  const isDetached = context.leavesOrphans && !isTerminal;
   const crun = [
     context.crun.path,
     ...runtimeArguments(context.paths),
     `--log=${files.log}`,
     "exec",
+    ...(isDetached ? ["--detach"] : []),
     `--process=${files.process}`,
     `--pid-file=${files.pid}`,
     id,
   ];
-  const command = isTerminal ? terminalCommand(crun) : crun;
+  const waiting = isDetached ? waitForProcess(files.pid, crun) : crun;
+  const command = isTerminal ? terminalCommand(crun) : waiting;
   const [file = "", ...args] = withOomScore(process.oomScoreAdj, command);
   const child = spawn(file, args, {
     env: { ...context.crun.env, SHELL: "/bin/sh" },

@@ -29,6 +29,7 @@ import type { PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { execProcess, execSpec } from "../exec/exec-process.ts";
 import { NamedPipes } from "../exec/named-pipes.ts";
+import { isInOurPidNamespace } from "../exec/wait-for-process.ts";
 import { KeptLogs } from "../logs/kept-logs.ts";
 import { defaultLogLimits } from "../logs/log-limits.ts";
 import { limitCgroup, makeCgroup, memoryUsage } from "../limits/cgroup-limits.ts";
@@ -226,10 +227,15 @@ class CrunRuntime implements ContainerRuntime {
     streams: ProcessStreams,
     signal: AbortSignal,
   ): Promise<ExecResult> {
-    const main = await readProcess(containerPaths(this.#paths, id), id);
-    const process = execSpec(main, options, streams.tty);
-    const name = String(++this.#execs);
-    const context = { crun: this.#crun, paths: this.#paths, pipes: this.#pipes, name };
+    const files = containerPaths(this.#paths, id);
+    const process = execSpec(await readProcess(files, id), options, streams.tty);
+    const context = {
+      crun: this.#crun,
+      paths: this.#paths,
+      pipes: this.#pipes,
+      name: String(++this.#execs),
+      leavesOrphans: await isInOurPidNamespace(await readLivePid(files.pid)),
+    };
     const result = await execProcess(id, process, streams, signal, context);
     this.#pipes.prepare();
     return result;
