@@ -22,6 +22,8 @@ const bootDirectory = "/run/kip";
 const stateDir = "/var/lib/itzo";
 const runDir = "/run/itzo";
 const logFile = "/var/log/itzo.log";
+/** How long after the start of the pod's first container the agent collects what its own start has left: 5 MB. */
+const garbageDelayMs = 10_000;
 
 const logger = createLogger({
   level: "info",
@@ -53,8 +55,14 @@ async function main(): Promise<void> {
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
-  // A template has had the flags since its start.
-  if (!copy) await agent.ready.then(interpretOnly);
+  // A template has had the flags since its start, and has collected its garbage.
+  if (copy) return;
+  await agent.ready.then(interpretOnly);
+  await agent.running;
+  // What begins with the pod is not held up.
+  await systemClock.sleep(garbageDelayMs);
+  const { collectGarbage } = await import("./collect-garbage.ts");
+  collectGarbage();
 }
 
 /** What EC2 says of this machine. */
@@ -107,7 +115,7 @@ async function becomeCopy(): Promise<TemplateCopy<AgentDependencies>> {
  * No more machine code from here on: an agent mostly waits, and what it does it does once or twice. Making code for that
  * takes longer under emulation than it saves, and the compilers' pages are 5 MB of the agent's memory. Code that works
  * through many bytes (hashes, inflating, TLS) is native. Nor is the small heap collected whenever nothing has happened for 8 s,
- * which takes longer than everything else that an idle agent does.
+ * which takes longer than everything else that an idle agent does: it is collected once, when the pod has started.
  *
  * Not before all modules are loaded: with other flags V8 refuses the compiled code that Node brings of its own modules.
  */

@@ -1,11 +1,10 @@
 import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { errorText, type Logger, isSystemError } from "@kip/base";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { applyCloneIdentity, ProgramHelper, type CloneHelper } from "./apply-clone-identity.ts";
 import { waitForFile, writeBootResults, type BootResults } from "./boot-results.ts";
+import { collectGarbage } from "./collect-garbage.ts";
 import { ClonePort } from "./clone-port.ts";
 import { rehearseClone } from "./rehearse-clone.ts";
 import { preloadImages } from "./preload-images.ts";
@@ -55,6 +54,7 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
   const port = await ClonePort.open();
   for (let count = 0; count < rehearsals; count++)
     await rehearseClone(path.join(directory, "rehearsal"));
+  // Now: a copy that does so writes to all of its memory.
   collectGarbage();
   empty(options.logFile);
   // A new file is cheaper than one that takes the place of another: the file system would write that one's content at once.
@@ -91,13 +91,6 @@ function waitForIdentity(port: ClonePort, helper: CloneHelper): CloneIdentity {
       port.sendFailure(errorText(error));
     }
   }
-}
-
-/** Collects garbage now: a copy that does so writes to all of its memory. */
-function collectGarbage(): void {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void; // what the flag puts into new contexts
-  collect();
 }
 
 function empty(file: string): void {

@@ -211,6 +211,24 @@ describe("what an agent loads", limit, () => {
   });
 });
 
+describe("what an agent says of itself", limit, () => {
+  it("is that its pod runs, from the first container on, and at once for the next agent", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    let isRunning = false;
+    void cell.agent.running.then(() => (isRunning = true));
+    await client.info();
+    await cell.agent.ready;
+    assert.equal(isRunning, false);
+    await client.putPod(desiredPod());
+    await cell.agent.running;
+    assert.equal(cell.runtime.specs.size, 1);
+    await cell.agent[Symbol.asyncDispose]();
+    await cell.startAgent();
+    await cell.agent.running;
+  });
+});
+
 describe("a pod's life", limit, () => {
   it("runs a pod and reports it with the kubelet's events", async () => {
     await using cell = await Cell.start();

@@ -15,6 +15,8 @@ export type PodServiceOptions = Omit<AgentWorkerOptions, "onChange"> &
 export class PodService implements AsyncDisposable {
   /** Resolves when running containers are taken over, or cannot be. */
   readonly ready: Promise<void>;
+  /** Resolves when a container of the pod runs, whichever life of the agent has started it. */
+  readonly running: Promise<void>;
   /** Serves what is asked of the pod. */
   readonly serve: Handler;
   readonly #worker: AgentWorker;
@@ -26,7 +28,15 @@ export class PodService implements AsyncDisposable {
   constructor(options: PodServiceOptions) {
     this.#options = options;
     this.#status = new StatusStream(() => this.#worker.report());
-    this.#worker = new AgentWorker({ ...options, onChange: () => this.#status.changed() });
+    const running = Promise.withResolvers<void>();
+    this.running = running.promise;
+    this.#worker = new AgentWorker({
+      ...options,
+      onChange: () => {
+        this.#status.changed();
+        if (this.#worker.running().size > 0) running.resolve();
+      },
+    });
     this.serve = agentHandler({
       ...options,
       worker: this.#worker,

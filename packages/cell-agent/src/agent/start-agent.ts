@@ -44,6 +44,8 @@ export interface RunningAgent extends AsyncDisposable {
   readonly port: number;
   /** Resolves when everything is loaded and running containers are taken over, or cannot be. */
   readonly ready: Promise<void>;
+  /** Resolves when a container of the pod runs, whichever life of the agent has started it. */
+  readonly running: Promise<void>;
   /** Stops listening; the containers go on running. */
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -68,6 +70,7 @@ class Agent implements RunningAgent {
   readonly #clock: Clock;
   readonly #directories: AgentDirectories;
   readonly #ready = Promise.withResolvers<void>();
+  readonly #running = Promise.withResolvers<void>();
   #identity: CellIdentity;
   #bootTimingsMs: Readonly<Record<string, number>>;
   #server: AgentServer | undefined;
@@ -90,6 +93,10 @@ class Agent implements RunningAgent {
 
   get ready(): Promise<void> {
     return this.#ready.promise;
+  }
+
+  get running(): Promise<void> {
+    return this.#running.promise;
   }
 
   async start(): Promise<void> {
@@ -169,6 +176,7 @@ class Agent implements RunningAgent {
     const { readMetadata } = this.#options;
     if (readMetadata) void service.watchNotices(readMetadata, this.#ending.signal);
     this.#ready.resolve(service.ready);
+    this.#running.resolve(service.running);
     return service;
   }
 }
