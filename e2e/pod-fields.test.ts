@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { nodePod } from "./cell-node.ts";
 import { cluster as own } from "./cluster-number.ts";
-import { cluster, eventually, type Cluster } from "./cluster.ts";
+import { cluster, eventually, run, type Cluster } from "./cluster.ts";
 
 const namespace = "fields";
 const image = "kip.local/demo:latest";
@@ -144,6 +144,10 @@ async function ask(kube: Cluster): Promise<ReadonlyMap<string, string>> {
   );
 }
 
+/** Notes what it is asked, and answers once. */
+const answer =
+  "printf 'HTTP/1.0 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n' | nc -l -p 8081 >/tmp/request";
+
 const serve = "mkdir -p /tmp/www; echo fine > /tmp/www/index.html; httpd -p 8080 -h /tmp/www";
 
 const fields = {
@@ -168,7 +172,8 @@ const fields = {
       options: [{ name: "ndots", value: "3" }, { name: "edns0" }],
     },
     securityContext: {
-      runAsUser: 1000,
+      // Both containers have another one.
+      runAsUser: 1005,
       runAsGroup: 3000,
       fsGroup: 2000,
       supplementalGroups: [4000],
@@ -204,13 +209,34 @@ const fields = {
           preStop: { sleep: { seconds: 4 } },
         },
         securityContext: {
+          runAsUser: 1000,
           allowPrivilegeEscalation: false,
           readOnlyRootFilesystem: true,
           capabilities: { drop: ["ALL"] },
         },
         volumeMounts: [...mounts, { name: "tmp", mountPath: "/tmp" }],
       },
-      { name: "other", image, command: ["sleep", "4321"] },
+      {
+        name: "other",
+        image,
+        command: ["sh", "-c", `${answer}; exec sleep 4321`],
+        startupProbe: {
+          httpGet: {
+            port: 8081,
+            path: "/as?this=one",
+            httpHeaders: [
+              { name: "Host", value: "shop.example" },
+              { name: "X-Asked", value: "first" },
+              { name: "X-Asked", value: "second" },
+            ],
+          },
+          periodSeconds: 2,
+          timeoutSeconds: 20,
+          failureThreshold: 60,
+        },
+        securityContext: { runAsUser: 1000, runAsGroup: 3001 },
+        volumeMounts: [{ name: "tmp", mountPath: "/tmp" }],
+      },
     ],
   },
 };
@@ -285,6 +311,20 @@ describe("fields of a pod, seen from inside", () => {
       "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '",
     );
     assert.match(line, /sh fields \$\(POD\) /);
+    const others = [
+      "exec",
+      "fields",
+      "-c",
+      "other",
+      "--",
+      "sh",
+      "-c",
+      "id -u; id -g; cat /tmp/request",
+    ];
+    const [user, group, request, ...headers] = (await kube.ok(...others)).trim().split(/\r?\n/);
+    assert.deepEqual([user, group, request], ["1000", "3001", "GET /as?this=one HTTP/1.1"]);
+    for (const header of ["host: shop.example", "x-asked: first", "x-asked: second"])
+      assert.ok(headers.map((one) => one.toLowerCase()).includes(header), headers.join());
     assert.ok(pod.status.containerStatuses.every(({ restartCount }) => restartCount === 0));
     // The hook takes its time before the stop signal is sent.
     const began = performance.now();
@@ -307,6 +347,18 @@ describe("fields of a pod, seen from inside", () => {
     );
     await kube.ok("wait", "--for=condition=Ready", "pod/health", "--timeout=240s");
     assert.match(await kube.ok("logs", "health"), /asked for shop/);
+  });
+
+  it("hold for the deadline of a pod that runs", async () => {
+    await kube.ok("patch", "pod", "health", "-p", '{"spec":{"activeDeadlineSeconds":1}}');
+    await kube.ok("wait", "--for=jsonpath={.status.phase}=Failed", "pod/health", "--timeout=120s");
+    const told = "jsonpath={.status.reason}: {.status.message}";
+    assert.equal(
+      await kube.ok("get", "pod", "health", "-o", told),
+      "DeadlineExceeded: Pod was active on the node longer than the specified deadline",
+    );
+    const ended = "jsonpath={.status.containerStatuses[0].state.terminated.finishedAt}";
+    assert.notEqual(await kube.ok("get", "pod", "health", "-o", ended), "");
     await kube.ok("delete", "pod", "health", "--wait=false");
   });
 
@@ -352,5 +404,45 @@ describe("fields of a pod, seen from inside", () => {
       links: "80",
     });
     await kube.ok("delete", "pod", "ends", "--wait=false");
+  });
+
+  it("hold for a terminal, and for an input that ends with its first client", async () => {
+    const toMessage = (name: string, script: string, more: object): object => ({
+      name,
+      image,
+      command: ["sh", "-c", `${script} >/dev/termination-log`],
+      stdin: true,
+      ...more,
+    });
+    await kube.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "typed" },
+      spec: {
+        restartPolicy: "Never",
+        terminationGracePeriodSeconds: 1,
+        containers: [
+          toMessage("screen", "test -t 0 && printf tty", { tty: true }),
+          toMessage("input", "cat", { stdinOnce: true }),
+        ],
+      },
+    });
+    const ofInput = async (state: string): Promise<string> => {
+      const path = `{.status.containerStatuses[?(@.name=="input")].state.${state}}`;
+      return await kube.ok("get", "pod", "typed", "-o", `jsonpath=${path}`);
+    };
+    await eventually("a container that reads", async () => (await ofInput("running")) !== "");
+    const client = ["--kubeconfig", kube.kubeconfig, "-n", namespace, "attach", "-i", "typed"];
+    await run(kube.kubectlPath, [...client, "-c", "input"], { input: "from a client" });
+    await kube.ok(
+      "wait",
+      "--for=jsonpath={.status.phase}=Succeeded",
+      "pod/typed",
+      "--timeout=120s",
+    );
+    assert.equal(await ofInput("terminated.message"), "from a client");
+    const screen = '{.status.containerStatuses[?(@.name=="screen")].state.terminated.message}';
+    assert.equal(await kube.ok("get", "pod", "typed", "-o", `jsonpath=${screen}`), "tty");
+    await kube.ok("delete", "pod", "typed", "--wait=false");
   });
 });

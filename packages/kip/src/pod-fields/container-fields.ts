@@ -12,8 +12,11 @@ import {
   gatedFields,
   grpcProbe,
   inside,
+  namesAndDebugging,
   realCell,
+  resize,
   resolved,
+  terminal,
 } from "./tests.ts";
 
 const probes = "packages/cell-agent/src/checks/container-probes.test.ts";
@@ -41,10 +44,7 @@ const container: FieldDecisions = {
   name: works(realCell),
   ports: works(inside, "ContainerPort"),
   readinessProbe: works(`${probes}: tells readiness as it changes`, "Probe"),
-  resizePolicy: works(
-    "e2e/resources.test.ts: change in place, with restarts where wanted, and not beyond the cell",
-    "ContainerResizePolicy",
-  ),
+  resizePolicy: works(resize, "ContainerResizePolicy"),
   resources: works(containerMapping.limits, "ResourceRequirements"),
   restartPolicy: works(containerMapping.restarts),
   restartPolicyRules: works(gatedFields, "ContainerRestartRule"),
@@ -53,11 +53,11 @@ const container: FieldDecisions = {
     `${probes}: waits with readiness until the startup probe has succeeded`,
     "Probe",
   ),
-  stdin: works(containerMapping.terminal),
-  stdinOnce: works(containerMapping.terminal),
+  stdin: works(terminal),
+  stdinOnce: works(terminal),
   terminationMessagePath: works(endMessage),
   terminationMessagePolicy: works(endMessage),
-  tty: works(containerMapping.terminal),
+  tty: works(terminal),
   volumeDevices: refused("cells do not have block devices of claims; mount a volume"),
   volumeMounts: works(realCell, "VolumeMount"),
   workingDir: works(inside),
@@ -68,7 +68,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   Container: container,
   EphemeralContainer: {
     ...container,
-    targetContainerName: works(containerMapping.target),
+    targetContainerName: works(namesAndDebugging),
   },
   EnvVar: {
     name: works(inside),
@@ -164,10 +164,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   SleepAction: { seconds: works(inside) },
   HTTPGetAction: {
     host: works(containerMapping.probes),
-    httpHeaders: works(
-      "packages/cell-agent/src/checks/handlers.test.ts: sends each header as often as it is there, and an own value in place of a default",
-      "HTTPHeader",
-    ),
+    httpHeaders: works(inside, "HTTPHeader"),
     path: works(inside),
     port: works(inside),
     scheme: works(containerMapping.probes),
@@ -210,8 +207,8 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     protocol: works(hostIpShown),
   },
   ContainerResizePolicy: {
-    resourceName: works(containerMapping.resizes),
-    restartPolicy: works(containerMapping.resizes),
+    resourceName: works(resize),
+    restartPolicy: works(resize),
   },
   ResourceRequirements: {
     claims: refused("cells do not have devices of claims; choose an instance type with the device"),
@@ -234,11 +231,11 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     ),
     procMount: works(`${security}: with procMount Unmasked has all of /proc, as it is`),
     readOnlyRootFilesystem: works(realCell),
-    runAsGroup: works(containerMapping.security),
+    runAsGroup: works(inside),
     runAsNonRoot: works(
       "packages/cell-agent/src/container/container-spec.test.ts: refuses root where the pod forbids it, in the kubelet's words",
     ),
-    runAsUser: works(containerMapping.security),
+    runAsUser: works(inside),
     seLinuxOptions: differs("Cells do not have SELinux: no effect, as on any node without it."),
     seccompProfile: works(containerMapping.security, "SeccompProfile"),
     windowsOptions: elsewhere("nodes of Windows"),

@@ -7,7 +7,11 @@ import {
   type FieldDecisions,
 } from "./field-decision.ts";
 import {
+  deadline,
+  endMessage,
   inside,
+  namesAndDebugging,
+  namespacesAndMounts,
   containerMapping,
   gatedFields,
   nodeRules,
@@ -21,7 +25,7 @@ const scheduler = "the scheduler";
 /** Fields of the pod itself, and of its small parts. */
 export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
   PodSpec: {
-    activeDeadlineSeconds: works(podMapping),
+    activeDeadlineSeconds: works(deadline),
     affinity: elsewhere(`${scheduler}; what is required of nodes, for the node's admission too`),
     automountServiceAccountToken: elsewhere(apiServer),
     containers: works(podMapping, "Container"),
@@ -35,15 +39,11 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
       "EphemeralContainer",
     ),
     hostAliases: works(inside, "HostAlias"),
-    hostIPC: works(
-      "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
-    ),
+    hostIPC: works(namespacesAndMounts),
     hostNetwork: works(
       "e2e/cell-rights.test.ts: a pod with the cell's network has the cell's hosts file",
     ),
-    hostPID: works(
-      "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set",
-    ),
+    hostPID: works(namespacesAndMounts),
     hostUsers: works(
       "e2e/security.test.ts: with hostUsers false is root only for itself, and owns its files, volumes and network",
     ),
@@ -80,20 +80,18 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
       "e2e/resources.test.ts: of the pod as a whole hold for its containers together",
       "ResourceRequirements",
     ),
-    restartPolicy: works(podMapping),
+    restartPolicy: works(endMessage),
     runtimeClassName: works(
       "packages/kip/src/admission/runtime-class.test.ts: refuses classes that do not exist, or whose handler cells do not have",
     ),
     schedulerName: elsewhere(scheduler),
     schedulingGates: elsewhere(scheduler),
-    securityContext: works(containerMapping.security, "PodSecurityContext"),
+    securityContext: works(inside, "PodSecurityContext"),
     serviceAccount: elsewhere(apiServer),
     serviceAccountName: works(inside),
-    setHostnameAsFQDN: works(
-      `${nodeRules.network}: is the full name of a pod that wants that and has one`,
-    ),
+    setHostnameAsFQDN: works(namesAndDebugging),
     shareProcessNamespace: works(inside),
-    subdomain: works(`${nodeRules.network}: is the full name of a pod that wants that and has one`),
+    subdomain: works(namesAndDebugging),
     terminationGracePeriodSeconds: works(
       "packages/cell-agent/test/agent.int.test.ts: stops within the grace period, and sooner when asked again",
     ),

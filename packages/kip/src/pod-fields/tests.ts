@@ -9,17 +9,13 @@ export const volumeMapping = `${dispatch}/desired-pod.test.ts: turns volumes int
 const container = `${dispatch}/desired-container.test.ts`;
 export const containerMapping = {
   variables: `${container}: expands variables in command, args and subPathExpr`,
-  terminal: `${container}: passes terminal, working directory and termination message on`,
   limits: `${container}: passes limits and requests on, in thousandths and bytes`,
-  resizes: `${container}: passes the resources on of which a change restarts the container`,
   security: `${container}: prefers the container's security context to the pod's`,
   seccomp:
     "packages/oci-runtime/src/bundle/seccomp-profile.test.ts: allows by capability what the profile names, and denies the rest",
   probes: `${container}: passes all kinds of probes on, with ports by name`,
   grpc: `${container}: passes probes by gRPC on, and a probe's own grace period`,
   hooks: `${container}: passes hooks on; one by tcpSocket has nothing to do, and so fails on the cell`,
-  recursive: `${container}: makes submounts of a mount that is only read read-only, where that is wanted`,
-  target: `${container}: passes the target of an ephemeral container on`,
   restarts: `${agent}/src/state/plan.test.ts: lets a sidecar go first and waits until it has started`,
 } as const;
 export const realCell = `${agent}/test/real-pod.int.test.ts: gives a pod its volumes, identity, hooks, sidecar and probes`;
@@ -30,6 +26,17 @@ export const grpcProbe =
   "e2e/pod-fields.test.ts: hold for a probe by gRPC, which asks for its service";
 export const endMessage =
   "e2e/pod-fields.test.ts: hold for the message of a container's end, from its file or the end of its log";
+export const terminal =
+  "e2e/pod-fields.test.ts: hold for a terminal, and for an input that ends with its first client";
+export const deadline = "e2e/pod-fields.test.ts: hold for the deadline of a pod that runs";
+/** Names of the pod, and containers that are added to it. */
+export const namesAndDebugging =
+  "e2e/kubelet-rules.test.ts: hold for host names, files of ConfigMaps, hooks and debugging containers";
+/** Namespaces of the cell, and mounts that are only read. */
+export const namespacesAndMounts =
+  "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set";
+export const resize =
+  "e2e/resources.test.ts: change in place, with restarts where wanted, and not beyond the cell";
 /** Limits of what a pod takes on the disk. */
 export const diskLimits =
   "e2e/volumes.test.ts: evicts pods that take more of the disk than they may, and from a full disk";

@@ -7,7 +7,7 @@ import {
 } from "./field-decision.ts";
 import {
   apiSources,
-  containerMapping,
+  namespacesAndMounts,
   diskLimits,
   imageVolumes,
   inside,
@@ -169,7 +169,7 @@ export const volumeFields: Readonly<Record<string, FieldDecisions>> = {
     ),
     name: works(realCell),
     readOnly: works(realCell),
-    recursiveReadOnly: works(containerMapping.recursive),
+    recursiveReadOnly: works(namespacesAndMounts),
     subPath: works(realCell),
     subPathExpr: works(inside),
   },
