@@ -2,11 +2,10 @@ import { describe, it, mock } from "node:test";
 import * as fc from "fast-check";
 import { errorText } from "@kip/base";
 import { seededRandom } from "@kip/cloud/simulated";
-import { CertificateAuthority } from "@kip/pki";
 import { ManualClock } from "@kip/testing";
-import { LogArchive } from "./logs/log-archive.ts";
 import { effects, targets } from "./testing/faults/gate.ts";
 import type { Operation, OperationParts } from "./testing/faults/operations.ts";
+import { mockWhatTakesTime } from "./testing/faults/what-takes-time.ts";
 import { shorten, tell, type Story } from "./testing/faults/story.ts";
 
 const { KIP_FAULT_OPERATIONS = "400", KIP_FAULT_SEED, KIP_FAULT_SEQUENCE } = process.env;
@@ -136,15 +135,4 @@ async function tellSeeded(story: Story): ReturnType<typeof tell> {
   } finally {
     random.mock.restore();
   }
-}
-
-/** Keys and files are made outside of the event loop: how long that takes must not decide what happens first. */
-function mockWhatTakesTime(): void {
-  const pair = { certificate: "a certificate", key: "a key" };
-  const authority = { pair, certificate: pair.certificate, issue: async () => pair };
-  mock.method(CertificateAuthority, "create", async () => authority);
-  mock.method(CertificateAuthority, "load", async () => authority);
-  mock.method(LogArchive.prototype, "save", async () => {});
-  mock.method(LogArchive.prototype, "remove", async () => {});
-  mock.method(LogArchive.prototype, "pods", async () => []);
 }

@@ -1,5 +1,5 @@
 import type { waitForAgent } from "@kip/agent-api";
-import { every, untilAborted, type Clock, type EveryOptions, type Logger } from "@kip/base";
+import { untilAborted, type Clock, type Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { zoneLabel } from "@kip/cluster-network";
 import {
@@ -17,7 +17,7 @@ import { createCellSteps } from "./cell/steps/cell-steps.ts";
 import { PodReplacement } from "./store/pod-replacement.ts";
 import { CellStore } from "./store/cell-store.ts";
 import type { CellTools } from "./cell/steps/step-context.ts";
-import { freeFinishedPods } from "./collect/finished-pods.ts";
+import { collect } from "./collect/collect.ts";
 import { OrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
 import { CloudLogIns } from "./dispatch/cloud-log-ins.ts";
@@ -39,12 +39,6 @@ import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.
 
 /** A Cell as the API has it. */
 type AnyCell = (Cell | StandbyCell) & KubeObject;
-
-/** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
-const collectIntervalMs = 45_000;
-
-/** How each comparison is repeated. */
-type Collecting = Omit<EveryOptions, "what" | "isImmediate">;
 
 /** Options of {@link startKip}. */
 export interface StartKipOptions {
@@ -126,7 +120,11 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
     network.start();
     await cells.synced;
     standby.start(steps.standby, cells.list());
-    const collecting = collect(options, { ...opened, cells, provider }, signal);
+    const { orphans, settings } = opened;
+    const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
+    const podCells = (): readonly Cell[] => withPods(cells.list());
+    const parts = { orphans, provider, cells: podCells, healthMs };
+    const collecting = collect({ ...options, ...parts, signal });
     return {
       provider,
       reconfigure: async (config) => {
@@ -341,44 +339,6 @@ function createSteps(
     logger: logger.with({ component: "cells" }),
     ...own,
   });
-}
-
-async function collect(
-  { client, clock, logger }: StartKipOptions,
-  parts: Pick<OpenedParts, "orphans" | "settings"> & {
-    readonly cells: Informer<AnyCell>;
-    readonly provider: KipProvider;
-  },
-  signal: AbortSignal,
-): Promise<void> {
-  const { orphans, settings, cells, provider } = parts;
-  const options = { intervalMs: collectIntervalMs, clock, logger, signal };
-  const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
-  await Promise.all([
-    every(
-      {
-        ...options,
-        intervalMs: () => healthMs() ?? collectIntervalMs,
-        what: "ask for cells out of reach",
-      },
-      async () => {
-        if (healthMs() !== undefined) await provider.askCloud();
-      },
-    ),
-    collectOrphans(orphans, options),
-    every({ ...options, what: "free the cells of finished pods" }, async () => {
-      await freeFinishedPods({ client, cells: withPods(cells.list()), provider });
-    }),
-  ]);
-}
-
-async function collectOrphans(orphans: OrphanInstances, options: Collecting): Promise<void> {
-  const what = "compare the instances with the Cells";
-  await Promise.all([
-    orphans.begin(options.signal),
-    // Side by side: one instance that does not end must not keep others from being found.
-    every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect())),
-  ]);
 }
 
 async function dnsSettings(

@@ -3,7 +3,8 @@ import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease } from "@kip/k8s-types";
 import { ProviderError } from "../errors.ts";
 import type { CurrentTerm } from "../replicas/current-term.ts";
-import { runInTurns, turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
+import { turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
+import { runOneTurn } from "../replicas/run-one-turn.ts";
 import { cleanUpNode, type CleanUpOptions } from "./clean-up-node.ts";
 
 /** Options of {@link cleanUpInTurn}. */
@@ -30,22 +31,10 @@ const turnLimitMs = 60_000;
 export async function cleanUpInTurn(options: CleanUpInTurnOptions): Promise<boolean> {
   await expectSilence(options);
   const { client, nodeName, signal } = options;
-  const stop = new AbortController();
-  const limit = setTimeout(() => stop.abort(isRunning(nodeName)), turnLimitMs);
-  let isClean: boolean | undefined;
-  try {
-    await runInTurns({
-      ...options,
-      signal: AbortSignal.any([signal, stop.signal]),
-      run: async (parts) => {
-        clearTimeout(limit);
-        isClean = await cleanUpNode({ ...options, ...parts });
-        stop.abort();
-      },
-    });
-  } finally {
-    clearTimeout(limit);
-  }
+  const isClean = await runOneTurn(
+    { ...options, limitMs: turnLimitMs },
+    async (parts) => await cleanUpNode({ ...options, ...parts }),
+  );
   signal.throwIfAborted();
   if (isClean === undefined) throw isRunning(nodeName);
   await ignoreNotFound(client.delete(paths.leases(turnNamespace, turnLease(nodeName))));

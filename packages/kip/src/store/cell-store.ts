@@ -186,9 +186,14 @@ export class CellStore {
     return await readPodInApi(this.#client, podRef);
   }
 
-  /** The cells of all virtual nodes, read from the API itself and not from a cache. */
-  async list(): Promise<readonly (Cell | StandbyCell)[]> {
-    return (await this.#client.list<Cell | StandbyCell>(paths.cells())).items;
+  /**
+   * The cells of all virtual nodes, read from the API itself and not from a cache.
+   *
+   * @param labelSelector leaves out others
+   */
+  async list(labelSelector?: string): Promise<readonly (Cell | StandbyCell)[]> {
+    const query = defined({ labelSelector });
+    return (await this.#client.list<Cell | StandbyCell>(paths.cells(), { query })).items;
   }
 }
 

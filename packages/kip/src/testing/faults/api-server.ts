@@ -331,14 +331,16 @@ function keyOfObject({ metadata }: StoredObject): string {
   return `${metadata.namespace ?? ""}/${metadata.name}`;
 }
 
-/** Equality alone, as kip uses it. */
+/** (In)equality of one label, and equality of one field, as kip uses them. */
 function selectorOf({ namespace }: Place, query: Query): (object: StoredObject) => boolean {
-  const [label, labelValue] = String(query["labelSelector"] ?? "").split("=");
+  const labels = /^(.+?)(!?=)(.*)$/.exec(String(query["labelSelector"] ?? ""));
   const [field = "", fieldValue] = String(query["fieldSelector"] ?? "").split("=");
   return (object) => {
     const { metadata } = object;
     if (namespace !== undefined && metadata.namespace !== namespace) return false;
-    if (labelValue !== undefined && metadata.labels?.[label ?? ""] !== labelValue) return false;
+    const [, label = "", operator, value] = labels ?? [];
+    const hasLabel = metadata.labels?.[label] === value;
+    if (labels && hasLabel !== (operator === "=")) return false;
     if (fieldValue === undefined) return true;
     const [part, key = ""] = field.split(".");
     const of = part === "spec" ? object.spec : (metadata as Readonly<Record<string, unknown>>);

@@ -1,0 +1,69 @@
+import { every, type EveryOptions } from "@kip/base";
+import type { KipProvider } from "../provider.ts";
+import type { Cell } from "../state/cell.ts";
+import { freeFinishedPods } from "./finished-pods.ts";
+import { GoneNodes, type GoneNodesOptions } from "./gone-nodes.ts";
+import type { OrphanInstances } from "./orphan-instances.ts";
+
+/** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
+const intervalMs = 45_000;
+/** How often it is looked whether other nodes are gone, milliseconds. */
+const goneNodesIntervalMs = 300_000;
+
+/** What {@link collect} works with. */
+export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
+  /** @default `controllerID` */
+  readonly clusterID?: string | undefined;
+  readonly orphans: OrphanInstances;
+  readonly provider: Pick<KipProvider, "askCloud" | "isAtWork" | "freeCell">;
+  /** The cells of this node that have a pod. */
+  readonly cells: () => readonly Cell[];
+  /** How often the cloud is asked for cells out of reach, milliseconds; undefined: it is not asked. */
+  readonly healthMs: () => number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Compares Pods, Cells and instances again and again, and ends what nothing needs. Resolves when the signal has aborted; never throws. */
+export async function collect(options: CollectOptions): Promise<void> {
+  const { client, controllerID, clusterID = controllerID, orphans, provider, cells } = options;
+  const { healthMs, clock, logger, signal } = options;
+  const goneNodes = new GoneNodes({ ...options, clusterID });
+  const common = { intervalMs, clock, logger, signal };
+  await Promise.all([
+    every(
+      {
+        ...common,
+        intervalMs: () => healthMs() ?? intervalMs,
+        what: "ask for cells out of reach",
+      },
+      async () => {
+        if (healthMs() !== undefined) await provider.askCloud();
+      },
+    ),
+    collectOrphans(orphans, common),
+    every({ ...common, what: "free the cells of finished pods" }, async () => {
+      await freeFinishedPods({ client, cells: cells(), provider });
+    }),
+    every(
+      {
+        ...common,
+        intervalMs: goneNodesIntervalMs,
+        isImmediate: false,
+        what: "look for nodes that are gone",
+      },
+      async (ending) => await goneNodes.look(ending),
+    ),
+  ]);
+}
+
+async function collectOrphans(
+  orphans: OrphanInstances,
+  options: Omit<EveryOptions, "what" | "isImmediate">,
+): Promise<void> {
+  const what = "compare the instances with the Cells";
+  await Promise.all([
+    orphans.begin(options.signal),
+    // Side by side: one instance that does not end must not keep others from being found.
+    every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect())),
+  ]);
+}
