@@ -128,6 +128,8 @@ export interface CellStatus {
   readonly startMs?: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the cell's certificate ends, RFC 3339. */
   readonly identityExpires?: string;
+  /** Of the machine's kernel, as the agent told it last before the pod was sent: another one later means that the machine was started again. */
+  readonly bootID?: string;
   /** Why the cell is in its phase, if the phase does not say. */
   readonly reason?: string;
   readonly message?: string;

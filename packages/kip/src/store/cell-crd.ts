@@ -211,6 +211,7 @@ export const cellCrd = {
                   startedFrom: text,
                   startMs: { type: "object", additionalProperties: integer },
                   identityExpires: text,
+                  bootID: text,
                   reason: text,
                   message: text,
                   conditions,

@@ -5,7 +5,7 @@ import type { Pod } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import type { Instance } from "@kip/cloud";
-import type { Cell } from "../../state/cell.ts";
+import type { Cell, CellStatus } from "../../state/cell.ts";
 import { connect, hasRunHere } from "./connect-agent.ts";
 import type { CellTools } from "./step-context.ts";
 
@@ -32,29 +32,48 @@ describe("hasRunHere()", () => {
 });
 
 describe("connect()", () => {
-  for (const isPodFinished of [true, false])
-    it(`takes a pod that ${isPodFinished ? "has ended" : "never ran"} for ${isPodFinished ? "lost" : "one to send"} when the agent has none`, async () => {
-      const seen = new StateUnderTest(
-        cellStateWith({
-          cell: {
-            object: { metadata: { name: "c", uid: "c" }, spec: { podRef: {} } } as Cell,
-            status: { phase: "Claimed" },
-          },
-          machine: { instance: { managementIp: "10.0.0.1" } as Instance },
-          end: { isPodFinished },
-        }),
-        new ManualClock(),
-      );
-      const client = { info: async () => ({}) } as unknown as AgentClient;
-      const tools = {
-        clock: new ManualClock(),
-        identities: { clientPair: async () => ({ certificate: "", key: "" }) },
-        dial: async () => client,
-      } as unknown as CellTools; // all that is called
-      await seen.run(async (context) => await connect(tools, context));
-      assert.equal(seen.state.agent.client, client);
-      assert.equal(seen.state.agent.isPodLost, isPodFinished);
+  /** Connects to an agent of this boot of the machine, which has no pod. */
+  async function connected(status: CellStatus, isPodFinished = false): Promise<StateUnderTest> {
+    const seen = new StateUnderTest(
+      cellStateWith({
+        cell: {
+          object: { metadata: { name: "c", uid: "c" }, spec: { podRef: {} } } as Cell,
+          status,
+        },
+        machine: { instance: { managementIp: "10.0.0.1" } as Instance },
+        end: { isPodFinished },
+      }),
+      new ManualClock(),
+    );
+    const client = { info: async () => ({ bootId: "this-boot" }) } as unknown as AgentClient;
+    const tools = {
+      clock: new ManualClock(),
+      identities: { clientPair: async () => ({ certificate: "", key: "" }) },
+      statuses: { note: () => {} },
+      dial: async () => client,
+    } as unknown as CellTools; // all that is called
+    await seen.run(async (context) => await connect(tools, context));
+    assert.equal(seen.state.agent.client, client);
+    return seen;
+  }
+
+  const claimed = { phase: "Claimed" } as const;
+  const cases: readonly (readonly [string, CellStatus, boolean, boolean])[] = [
+    ["has ended", claimed, true, true],
+    ["never ran", claimed, false, false],
+    ["was not sent since the machine's start", { ...claimed, bootID: "this-boot" }, false, false],
+    ["may have run before the machine's start", { ...claimed, bootID: "before" }, false, true],
+  ];
+  for (const [what, status, isPodFinished, isLost] of cases)
+    it(`takes a pod that ${what} for ${isLost ? "lost" : "one to send"} when the agent has none`, async () => {
+      const { state } = await connected(status, isPodFinished);
+      assert.equal(state.agent.isPodLost, isLost);
     });
+
+  it("notes the boot of the machine before it has a pod", async () => {
+    const { state } = await connected({ phase: "Booting", bootID: "before" });
+    assert.equal(state.cell.status.bootID, "this-boot");
+  });
 });
 
 describe("the generation of the pod that an agent has", () => {

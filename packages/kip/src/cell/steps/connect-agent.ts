@@ -68,13 +68,16 @@ async function introduce(
     return { kind: "connected", client, generation, report };
   }
   const generation = info.podGeneration;
-  if (isInUse(state().cell.status.phase)) {
-    // Of a pod that has ended there is nothing to stop and no log to save.
-    const isPodLost = state().end.isPodFinished || hasRunHere(state());
+  const { bootId: bootID } = info;
+  const { phase, bootID: before = bootID } = state().cell.status;
+  if (isInUse(phase)) {
+    // Of a pod that has ended there is nothing to stop and no log to save. A kip that was killed may have sent the pod.
+    const isPodLost = state().end.isPodFinished || hasRunHere(state()) || bootID !== before;
     return { kind: "connected", client, generation, isPodLost };
   }
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
-  setStatus(tools, context, { phase: "Ready", ...instanceFacts(state().machine.instance) });
+  const facts = instanceFacts(state().machine.instance);
+  setStatus(tools, context, { phase: "Ready", bootID, ...facts });
   return { kind: "connected", client, generation, startMs };
 }
 

@@ -32,6 +32,8 @@ interface Shared {
 export class Machine {
   readonly instance: Instance;
   readonly #shared: Shared;
+  /** How often it was started again. */
+  boots = 0;
   readonly #connections = new Set<Connection>();
   readonly #gone = new AbortController();
   pod: DesiredPod | undefined;
@@ -76,6 +78,7 @@ export class Machine {
 
   /** The machine is started again: its agent has forgotten the pod. */
   reboot(): void {
+    this.boots++;
     this.#cutConnections();
     this.pod = undefined;
     this.state = "waiting";
@@ -256,7 +259,8 @@ class Connection {
     const { instance } = this.#machine;
     return await this.#call(() => {
       const { pod } = this.#machine;
-      return { cellName: instance.name, podUid: pod?.uid, podGeneration: pod?.generation };
+      const bootId = `${instance.id}-${this.#machine.boots}`;
+      return { cellName: instance.name, podUid: pod?.uid, podGeneration: pod?.generation, bootId };
     }, signal);
   }
 
