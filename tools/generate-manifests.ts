@@ -3,7 +3,7 @@
 //   node tools/generate-manifests.ts --check    fails if they differ from what is committed
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { kipNamespaceRules, kipRules, type PolicyRule } from "@kip/control-plane";
+import { kipNamespaceRules, kipRules, nodeUserRules, type PolicyRule } from "@kip/control-plane";
 import { cellCrd } from "@kip/kip";
 import { stringify } from "yaml";
 
@@ -11,10 +11,14 @@ const { values } = parseArgs({ options: { check: { type: "boolean", default: fal
 
 const outputs: Readonly<Record<string, readonly object[]>> = {
   "kustomize/base/crd.yaml": [cellCrd],
-  "kustomize/base/roles.yaml": roles("kip", "kip-system"),
+  "kustomize/base/roles.yaml": roles("kip", "kip-system", "kip"),
   // Helm makes it before all else, and does not delete it: with it, all Cells would go.
   "helm/kip/crds/cells.yaml": [cellCrd],
-  "helm/kip/templates/roles.yaml": roles("{{ .Release.Name }}", "{{ .Release.Namespace }}"),
+  "helm/kip/templates/roles.yaml": roles(
+    "{{ .Release.Name }}",
+    "{{ .Release.Namespace }}",
+    "{{ .Values.nodeName }}",
+  ),
 };
 for (const [name, objects] of Object.entries(outputs)) {
   const file = `deploy/${name}`;
@@ -28,9 +32,9 @@ for (const [name, objects] of Object.entries(outputs)) {
 }
 
 /** What kip may do, and what it may do in its own namespace. */
-function roles(clusterRole: string, namespace: string): readonly object[] {
+function roles(clusterRole: string, namespace: string, nodeName: string): readonly object[] {
   return [
-    role("ClusterRole", { name: clusterRole }, kipRules),
+    role("ClusterRole", { name: clusterRole }, [...kipRules, ...nodeUserRules(nodeName)]),
     role("Role", { name: "kip", namespace }, kipNamespaceRules),
   ];
 }

@@ -65,3 +65,4 @@ export {
   type TokenRequestOptions,
 } from "./client/token-request.ts";
 export { microTime, wireTime } from "./client/wire-time.ts";
+export { actAs, type ActingUser } from "./kubeconfig/act-as.ts";

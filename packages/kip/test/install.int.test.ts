@@ -12,14 +12,15 @@ import {
 } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import { temporaryFolder } from "@kip/testing";
-import { startNode } from "@kip/virtual-kubelet";
+import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
 
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
-const nodeName = "installed";
+/** As in the manifests: the role names it. */
+const nodeName = "kip";
 const folder = temporaryFolder();
 const directory = path.join(folder.path, "plane");
 const shared = { clock: systemClock, logger: silentLogger };
@@ -38,6 +39,7 @@ const cells = openSimulatedCells();
 describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   let plane: SharedControlPlane;
   let client: ApiClient;
+  let referenceClient: ApiClient;
   let driver: CloudDriver;
 
   const start = async (namespace?: string): Promise<RunningKip> =>
@@ -70,6 +72,11 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await writeFile(kubeconfig, kubeconfigOf(plane, token.trim()));
       const config = await loadKubeConfig({ path: kubeconfig });
       client = createApiClient(config, { ...shared, userAgent: "kip/test" });
+      referenceClient = createNodeUserClient(config, {
+        ...shared,
+        nodeName,
+        userAgent: "kip/test",
+      });
       driver = cells.cloud.open({ owner: "installed" });
     },
     { timeout: 900_000 },
@@ -77,6 +84,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
 
   after(async () => {
     client?.close();
+    referenceClient?.close();
     await driver?.[Symbol.asyncDispose]();
     await cells[Symbol.asyncDispose]();
     await plane?.[Symbol.asyncDispose]();
@@ -90,9 +98,13 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await plane.kubectl(["-n", namespace, ...args]);
     await using kip = await start();
     const { provider } = kip;
-    await using _node = await startNode({ ...shared, client, nodeName, provider, tracer });
+    const clients = { client, referenceClient };
+    await using _node = await startNode({ ...shared, ...clients, nodeName, provider, tracer });
     const toleration = [{ operator: "Exists" }];
-    const overrides = { spec: { nodeName, tolerations: toleration } };
+    await kubectl("create", "secret", "generic", "of-the-pod", "--from-literal=key=value");
+    const envFrom = [{ secretRef: { name: "of-the-pod" } }];
+    const containers = [{ name: "web", image: "example.test/web:1", envFrom }];
+    const overrides = { spec: { nodeName, tolerations: toleration, containers } };
     await kubectl(
       "run",
       "web",
@@ -100,7 +112,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       `--overrides=${JSON.stringify(overrides)}`,
     );
     await kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s");
-    assert.match(await kubectl("get", "cells"), /^cell-\S+ +web +install\S* +installed/m);
+    assert.match(await kubectl("get", "cells"), /^cell-\S+ +web +install\S* +kip /m);
     assert.equal((await driver.list()).length, 1);
     const uid = await kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}");
     const steps = ["cell.createCell", "cell.launch", "cell.dispatch", "agent.pull", "pod.start"];
@@ -115,6 +127,16 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     assert.equal(await kubectl("get", "cells", "-o", "name"), "");
     const events = await kubectl("get", "events", "-o", "jsonpath={.items[*].reason}");
     assert.match(events, /CellCreated.*CellLaunched/);
+  });
+
+  it("does not let kip read Secrets, or get tokens of any service account", async () => {
+    const forbidden = { code: "K8S_FORBIDDEN" };
+    for (const each of [client, referenceClient]) {
+      await assert.rejects(each.list(paths.secrets()), forbidden);
+      await assert.rejects(each.get(paths.secrets("default", "any")), forbidden);
+      const token = paths.serviceAccounts("kube-system", "default", "token");
+      await assert.rejects(each.create(token, { spec: {} }), forbidden);
+    }
   });
 
   it("is named where kip may not keep its certificate authority", async () => {

@@ -25,6 +25,12 @@ export const providerOptions: readonly Option[] = [
     help: "have the cluster sign the kubelet API's certificate, and its successors; the self-signed one serves until the request is approved. Not with --tls-cert-file",
   },
   {
+    flag: "act-as-node",
+    type: "boolean",
+    fallback: "false",
+    help: "read Secrets and ConfigMaps of pods, and get their tokens, as the user system:node:<nodename>: the API server's Node authorizer then allows those of this node's pods alone. Needs the right to impersonate that user and the group system:nodes",
+  },
+  {
     flag: "leader-elect",
     type: "boolean",
     fallback: "true",

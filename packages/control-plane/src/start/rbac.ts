@@ -10,6 +10,7 @@ export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
 }
 
 /**
@@ -24,9 +25,8 @@ export const kipRules: readonly PolicyRule[] = [
   rule("", ["pods/eviction"], ["create"]),
   rule("", ["replicationcontrollers"], ["get"]),
   rule("apps", ["replicasets"], ["get"]),
-  rule("", ["configmaps", "secrets", "services", "namespaces"], ["get", ...watch]),
+  rule("", ["services", "namespaces"], ["get", ...watch]),
   rule("", ["serviceaccounts"], ["get"]),
-  rule("", ["serviceaccounts/token"], ["create"]),
   rule("", ["events"], ["create", "patch"]),
   rule("coordination.k8s.io", ["leases"], ["get", ...watch, "create", "update"]),
   rule("discovery.k8s.io", ["endpointslices"], watch),
@@ -48,6 +48,24 @@ export const kipRules: readonly PolicyRule[] = [
   rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
 
+/** What kip needs for Secrets, ConfigMaps and tokens of its pods where it does not act as their node. */
+const referenceRules: readonly PolicyRule[] = [
+  rule("", ["configmaps", "secrets"], ["get", ...watch]),
+  rule("", ["serviceaccounts/token"], ["create"]),
+];
+
+/**
+ * What kip needs to act as its virtual node with `--act-as-node`: the Node authorizer then lets it have the Secrets, ConfigMaps and
+ * tokens of the node's own pods alone.
+ */
+export function nodeUserRules(nodeName: string): readonly PolicyRule[] {
+  const named = (resource: string, name: string): PolicyRule => ({
+    ...rule("", [resource], ["impersonate"]),
+    resourceNames: [name],
+  });
+  return [named("users", `system:node:${nodeName}`), named("groups", "system:nodes")];
+}
+
 /** What kip does in its own namespace: it keeps the authority of its cells there. */
 export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], ["get", "create"])];
 
@@ -55,7 +73,7 @@ export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], [
 export function startingObjects(): string {
   const items = [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: kipNamespace } },
-    role("ClusterRole", { name: kipUser }, kipRules),
+    role("ClusterRole", { name: kipUser }, [...kipRules, ...referenceRules]),
     binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
     role("Role", { name: kipUser, namespace: kipNamespace }, kipNamespaceRules),
     binding(

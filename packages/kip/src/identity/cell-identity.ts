@@ -88,7 +88,7 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
   try {
     return await read();
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!isNotFound(error)) throw forbidden(options, error);
   }
   const { pair } = await CertificateAuthority.create({
     commonName: "kip cells",
@@ -105,7 +105,7 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
     await createWithNamespace(options, secret);
     return pair;
   } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
+    if (!isAlreadyExists(error)) throw forbidden(options, error);
     return await read();
   }
 }
@@ -116,27 +116,27 @@ async function createWithNamespace(
   secret: Secret,
 ): Promise<void> {
   const create = async () => await client.create(paths.secrets(namespace), secret);
-  try {
-    await create().catch(async (error: unknown) => {
-      if (!isNotFound(error)) throw error;
-      const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
-      await client.create(paths.namespaces(), object).catch((refusal: unknown) => {
-        if (!isAlreadyExists(refusal)) throw refusal; // another kip has made it
-      });
-      await create();
+  await create().catch(async (error: unknown) => {
+    if (!isNotFound(error)) throw error;
+    const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
+    await client.create(paths.namespaces(), object).catch((refusal: unknown) => {
+      if (!isAlreadyExists(refusal)) throw refusal; // another kip has made it
     });
-  } catch (error) {
-    if (!K8sError.is(error, "K8S_FORBIDDEN")) throw error;
-    throw new ProviderError(
-      "IDENTITY_SECRET_FORBIDDEN",
-      `Cannot keep the certificate authority of cells in namespace "${namespace}": ${error.message}`,
-      {
-        cause: error,
-        remedy:
-          "Apply deploy/kustomize/base, which makes the namespace and gives kip what it needs",
-      },
-    );
-  }
+    await create();
+  });
+}
+
+/** Says what to do where the API server does not allow kip to read or to make its Secret; other errors stay as they are. */
+function forbidden({ namespace }: IdentityOptions, error: unknown): unknown {
+  if (!K8sError.is(error, "K8S_FORBIDDEN")) return error;
+  return new ProviderError(
+    "IDENTITY_SECRET_FORBIDDEN",
+    `Cannot keep the certificate authority of cells in namespace "${namespace}": ${error.message}`,
+    {
+      cause: error,
+      remedy: "Apply deploy/kustomize/base, which makes the namespace and gives kip what it needs",
+    },
+  );
 }
 
 function readPair(secret: Secret, { namespace, secretName }: IdentityOptions): KeyPair {

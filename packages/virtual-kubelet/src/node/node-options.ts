@@ -16,6 +16,13 @@ export interface NodeTaint {
 /** Options of {@link startNode}. */
 export interface NodeOptions {
   readonly client: ApiClient;
+  /**
+   * Reads what pods refer to, and gets their tokens: with the rights of a kubelet, by {@link createNodeUserClient}. It watches each
+   * Secret and each ConfigMap by itself, as only that is allowed to a kubelet.
+   *
+   * @default `client`, which watches those of whole namespaces
+   */
+  readonly referenceClient?: ApiClient | undefined;
   /** Name of the Node object, and of its Lease. */
   readonly nodeName: string;
   readonly provider: PodProvider;

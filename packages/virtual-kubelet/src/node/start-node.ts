@@ -186,6 +186,7 @@ class VirtualNode implements RunningNode {
     const intervals = this.#intervals;
     const pods = new PodController({
       client: this.#client,
+      referenceClient: this.#options.referenceClient,
       nodeName,
       provider,
       bufferedStatuses: this.#bufferedStatuses,

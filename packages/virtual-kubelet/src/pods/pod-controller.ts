@@ -21,6 +21,8 @@ import { PodSweep } from "./pod-sweep.ts";
 /** Options of {@link PodController}. */
 export interface PodControllerOptions {
   readonly client: ApiClient;
+  /** See `NodeOptions.referenceClient`. */
+  readonly referenceClient?: ApiClient | undefined;
   readonly nodeName: string;
   readonly provider: PodProvider;
   /** Statuses that the provider reported before the pods were listed, by UID; the controller takes them out. */
@@ -56,6 +58,7 @@ export class PodController {
     const { client, clock, logger, signal, nodeName, provider, providerTimeoutMs } = options;
     this.#resolver = new PodResolver({
       client,
+      referenceClient: options.referenceClient,
       allocatable: async (pod) => (await provider.podAllocatable?.(pod)) ?? options.allocatable(),
       resolveEnv: options.resolveEnv,
       readsEnvFiles: options.provider.readsEnvFiles === true,
@@ -164,10 +167,11 @@ export class PodController {
   }
 
   #create(pod: Pod): PodWorker {
-    const { client, provider, clock, slowCallMs, metrics, tracer } = this.#options;
+    const { client, referenceClient = client, provider, clock } = this.#options;
+    const { slowCallMs, metrics, tracer } = this.#options;
     const { backoffMs, backoffMaxMs } = this.#options;
     const { namespace, name, uid } = pod.metadata;
-    const tokens = createTokenSource(client, pod, clock);
+    const tokens = createTokenSource(referenceClient, pod, clock);
     const worker = new PodWorker(pod, {
       client,
       provider,

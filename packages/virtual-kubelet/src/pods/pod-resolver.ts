@@ -19,6 +19,8 @@ import { resolvePod } from "./resolve-pod.ts";
 /** Options of {@link PodResolver}. */
 export interface PodResolverOptions {
   readonly client: ApiClient;
+  /** See `NodeOptions.referenceClient`. */
+  readonly referenceClient?: ApiClient | undefined;
   /** What the machine of a pod offers. */
   readonly allocatable: (pod: Pod) => Promise<Readonly<Record<string, string>>>;
   /** Whether environment variables are looked up. */
@@ -48,8 +50,14 @@ export class PodResolver {
   /** Starts watching services at once; ConfigMaps and Secrets when a pod refers to them. */
   constructor(options: PodResolverOptions) {
     this.#options = options;
-    const { client, onChange, clock, logger, signal } = options;
-    this.#references = new ReferenceStore({ client, clock, logger, onChange });
+    const { client, referenceClient, onChange, clock, logger, signal } = options;
+    this.#references = new ReferenceStore({
+      client: referenceClient ?? client,
+      watches: referenceClient ? "objects" : "namespaces",
+      clock,
+      logger,
+      onChange,
+    });
     this.#trustBundles = new TrustBundles(options);
     this.#certificates = new PodCertificates(options);
     this.#services = createInformer<Service>({

@@ -20,6 +20,11 @@ import {
 /** Options of {@link ReferenceStore}. */
 export interface ReferenceStoreOptions {
   readonly client: ApiClient;
+  /**
+   * What one watch is for: all objects of a kind in a namespace, or one of them, which is all that a kubelet may watch.
+   * @default "namespaces"
+   */
+  readonly watches?: "namespaces" | "objects" | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called with the UIDs of pods whose content changed or appeared. */
@@ -28,7 +33,7 @@ export interface ReferenceStoreOptions {
 
 /**
  * The ConfigMaps and Secrets that pods refer to. Content is fetched by name, only what a pod names,
- * and kept while a pod names it; changes are noticed by one metadata-only watch per namespace and kind.
+ * and kept while a pod names it; changes are noticed by metadata-only watches, one per namespace and kind or one per object.
  *
  * Without the permission to watch (`list` and `watch`), `get` is enough: then a pod that waits for an
  * object finds it at its next attempt, and running pods do not see changes.
@@ -56,7 +61,7 @@ export class ReferenceStore {
       read: ({ kind, name }: Reference) => {
         const known = answers.get(`${kind}/${name}`);
         if (known) return known;
-        const scope = this.#scope(kind, namespace);
+        const scope = this.#scope({ kind, namespace, name });
         scope.subscribe(name, podUid);
         used.add(this.#use(podUid, { kind, namespace, name }));
         const answer = scope.read(name);
@@ -72,11 +77,12 @@ export class ReferenceStore {
     for (const [key, { kind, namespace, name }] of uses ?? []) {
       if (used.has(key)) continue;
       uses?.delete(key);
-      const scope = this.#scopes.get(`${kind}/${namespace}`);
+      const scopeKey = this.#scopeKey({ kind, namespace, name });
+      const scope = this.#scopes.get(scopeKey);
       scope?.release(name, podUid);
       if (!scope || scope.isUsed) continue;
       scope.stop();
-      this.#scopes.delete(`${kind}/${namespace}`);
+      this.#scopes.delete(scopeKey);
     }
     if (uses?.size === 0) this.#uses.delete(podUid);
   }
@@ -97,9 +103,16 @@ export class ReferenceStore {
     return key;
   }
 
-  #scope(kind: ReferenceKind, namespace: string): Scope {
-    const key = `${kind}/${namespace}`;
-    const scope = this.#scopes.get(key) ?? new Scope({ ...this.#options, kind, namespace });
+  #scopeKey({ kind, namespace, name }: Use): string {
+    const all = `${kind}/${namespace}`;
+    return this.#options.watches === "objects" ? `${all}/${name}` : all;
+  }
+
+  #scope(use: Use): Scope {
+    const key = this.#scopeKey(use);
+    const { kind, namespace } = use;
+    const only = this.#options.watches === "objects" ? use.name : undefined;
+    const scope = this.#scopes.get(key) ?? new Scope({ ...this.#options, kind, namespace, only });
     this.#scopes.set(key, scope);
     if (this.#isStopped) scope.stop();
     return scope;
@@ -114,6 +127,8 @@ interface Use extends Reference {
 interface ScopeOptions extends ReferenceStoreOptions {
   readonly kind: ReferenceKind;
   readonly namespace: string;
+  /** The name of the one object that it is for. */
+  readonly only: string | undefined;
 }
 
 interface Entry {
@@ -133,7 +148,7 @@ interface Entry {
 const rootCaName = "kube-root-ca.crt";
 const rootCaMaxAgeMs = 60_000;
 
-/** The objects of one kind in one namespace. */
+/** The objects of one kind in one namespace, or one of them. */
 class Scope {
   readonly #options: ScopeOptions;
   readonly #entries = new Map<string, Entry>();
@@ -224,10 +239,11 @@ class Scope {
 
   #watch(): void {
     if (this.#informer || this.#stop.signal.aborted) return;
-    const { client, clock, kind, namespace, logger } = this.#options;
+    const { client, clock, kind, namespace, only, logger } = this.#options;
     this.#informer = createInformer<KubeObject>({
       client,
       path: kind === "ConfigMap" ? paths.configMaps(namespace) : paths.secrets(namespace),
+      ...(only !== undefined && { query: { fieldSelector: `metadata.name=${only}` } }),
       isMetadataOnly: true,
       transform: ({ metadata: { name, uid, resourceVersion } }) => ({
         metadata: { namespace, name, uid, resourceVersion },
