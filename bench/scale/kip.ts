@@ -69,7 +69,7 @@ const kip = await startKip({
   controllerID: nodeName,
   nodeName,
   nodeIps: ["127.0.0.1"],
-  clusterDns: [],
+  clusterDns: ["10.96.0.10"], // a pod without one gets an event that says so
   logDir: logs.path,
 });
 await startNode({ ...shared, client, nodeName, provider: kip.provider });
