@@ -47,6 +47,10 @@ const commands: Readonly<Record<string, Command>> = {
     summary: "list what kip has in its cloud, or end all of it",
     run: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
   },
+  uninstall: {
+    summary: "remove a node from its cluster and its cloud, and what kip has made in the cluster",
+    run: async (args) => (await import("./uninstall/uninstall.ts")).uninstall(args),
+  },
   providers: {
     summary: "names of the providers, as Virtual Kubelet has them",
     run: async ([name]) => printProviders(name),

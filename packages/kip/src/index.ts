@@ -22,6 +22,11 @@ export {
   type LeftOvers,
   type OwnedInstance,
 } from "./cleanup/left-overs.ts";
+export {
+  uninstallNode,
+  type Uninstalled,
+  type UninstallOptions,
+} from "./uninstall/uninstall-node.ts";
 export { KipProvider } from "./provider.ts";
 export { findClusterDns, installCells, readClusterID } from "./cluster-facts.ts";
 export { CurrentTerm } from "./replicas/current-term.ts";

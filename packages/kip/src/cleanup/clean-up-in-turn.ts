@@ -1,11 +1,11 @@
-import { pause, type Logger } from "@kip/base";
-import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
-import type { Lease } from "@kip/k8s-types";
+import type { Logger } from "@kip/base";
+import { ignoreNotFound, paths } from "@kip/k8s-client";
 import { ProviderError } from "../errors.ts";
 import type { CurrentTerm } from "../replicas/current-term.ts";
 import { turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import { runOneTurn } from "../replicas/run-one-turn.ts";
 import { cleanUpNode, type CleanUpOptions } from "./clean-up-node.ts";
+import { isNodeRun } from "./node-heartbeat.ts";
 
 /** Options of {@link cleanUpInTurn}. */
 export interface CleanUpInTurnOptions extends CleanUpOptions {
@@ -14,10 +14,6 @@ export interface CleanUpInTurnOptions extends CleanUpOptions {
   readonly logger: Logger;
 }
 
-/** How long a node's Lease lasts that does not say it, milliseconds: the kubelet's. */
-const leaseMs = 40_000;
-/** A Lease that is older by the clocks of both computers is taken for one of a kip that is gone, milliseconds. */
-const longSilenceMs = 300_000;
 /** A kip that is gone holds its turn for 15 s; one that waits as well may have it in between. Milliseconds. */
 const turnLimitMs = 60_000;
 
@@ -43,20 +39,10 @@ export async function cleanUpInTurn(options: CleanUpInTurnOptions): Promise<bool
 
 /** Resolves when the Lease of the node was not renewed for as long as it lasts. */
 async function expectSilence(options: CleanUpInTurnOptions): Promise<void> {
-  const { client, nodeName, clock, signal, onProgress } = options;
-  const seen = await readLease(client, nodeName);
-  const renewed = Date.parse(seen?.spec?.renewTime ?? "");
-  if (!seen || Number.isNaN(renewed) || clock.now() - renewed > longSilenceMs) return;
-  const seconds = seen.spec?.leaseDurationSeconds ?? leaseMs / 1000;
-  onProgress(`Waiting ${seconds} s to see that no kip runs node "${nodeName}"`);
-  await pause(seconds * 1000, clock, signal);
-  signal.throwIfAborted();
-  const now = await readLease(client, nodeName);
-  if (now?.spec?.renewTime !== seen.spec?.renewTime) throw isRunning(nodeName);
-}
-
-async function readLease(client: ApiClient, nodeName: string): Promise<Lease | undefined> {
-  return await ignoreNotFound(client.get<Lease>(paths.leases(turnNamespace, nodeName)));
+  const { nodeName, onProgress } = options;
+  const onWait = (seconds: number): void =>
+    onProgress(`Waiting ${seconds} s to see that no kip runs node "${nodeName}"`);
+  if (await isNodeRun(options, onWait)) throw isRunning(nodeName);
 }
 
 function isRunning(nodeName: string): ProviderError {

@@ -1,9 +1,8 @@
 import { errorText, pause, type Clock } from "@kip/base";
-import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
-import { ProviderError } from "../errors.ts";
+import { ignoreNotFound, paths } from "@kip/k8s-client";
 import { CellStore } from "../store/cell-store.ts";
 import { findLeftOvers, type Installation, type OwnedInstance } from "./left-overs.ts";
+import { refuseWhileInUse } from "./pods-of-node.ts";
 
 /** Options of {@link cleanUpNode}. */
 export interface CleanUpOptions extends Installation {
@@ -35,7 +34,12 @@ const maxLooks = 6;
  */
 export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
   const { client, nodeName, endsPods, clock, signal, onProgress } = options;
-  if (!endsPods) await refuseWhileInUse(client, nodeName);
+  if (!endsPods)
+    await refuseWhileInUse(options, {
+      counts: () => true,
+      what: "that have not ended",
+      remedy: `Move them first: kubectl drain ${nodeName}. Or give --end-pods to end them`,
+    });
   onProgress(`Deleting node "${nodeName}"`);
   await ignoreNotFound(client.delete(paths.nodes(nodeName)));
   for (let look = 0; look < maxLooks; look++) {
@@ -48,30 +52,6 @@ export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
     if (instances.length === 0 && look > 0) return true;
   }
   return false;
-}
-
-/** @throws {ProviderError} `NODE_IN_USE` */
-async function refuseWhileInUse(client: ApiClient, nodeName: string): Promise<void> {
-  const query = { fieldSelector: `spec.nodeName=${nodeName}` };
-  const { items } = await client.list<Pod>(paths.pods(), { query });
-  const names = items.filter(isInUse).map(({ metadata }) => nameOf(metadata));
-  if (names.length === 0) return;
-  const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
-  throw new ProviderError(
-    "NODE_IN_USE",
-    `Cannot remove node "${nodeName}": it has pods that have not ended: ${names.slice(0, 5).join(", ")}${more}`,
-    { remedy: `Move them first: kubectl drain ${nodeName}. Or give --end-pods to end them` },
-  );
-}
-
-/** Whether a pod is lost with its node. Those of DaemonSets belong to the node, and `kubectl drain` leaves them, too. */
-function isInUse({ metadata, status }: Pod): boolean {
-  const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
-  return !hasEnded && !metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet");
-}
-
-function nameOf(metadata: Pod["metadata"]): string {
-  return `${metadata.namespace ?? ""}/${metadata.name ?? ""}`;
 }
 
 /** Instances of the node's Cells, and those of the installation in this cluster that no Cell stands for. */

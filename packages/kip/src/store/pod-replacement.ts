@@ -11,6 +11,7 @@ import {
 import type { OwnerReference, Pod } from "@kip/k8s-types";
 import type { LabelSelector } from "@kip/k8s-types/network";
 import type { PodRef } from "../state/cell-state.ts";
+import { evictPod } from "./evict-pod.ts";
 
 /** What {@link PodReplacement} works with. */
 export interface PodReplacementOptions {
@@ -44,16 +45,8 @@ export class PodReplacement {
    *
    * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget forbids it now
    */
-  async evict({ namespace, name, uid }: PodRef, graceSeconds: number): Promise<void> {
-    const deleteOptions = { gracePeriodSeconds: graceSeconds, preconditions: { uid } };
-    const eviction = {
-      apiVersion: "policy/v1",
-      kind: "Eviction",
-      metadata: { name, namespace },
-      deleteOptions,
-    };
-    const path = paths.pods(namespace, name, "eviction");
-    await ignoreNotFound(this.#options.client.create(path, eviction));
+  async evict(ref: PodRef, graceSeconds: number): Promise<void> {
+    await evictPod(this.#options.client, ref, graceSeconds);
   }
 
   /**

@@ -1,0 +1,54 @@
+import { paths, type ApiClient } from "@kip/k8s-client";
+import type { Pod } from "@kip/k8s-types";
+import { ProviderError } from "../errors.ts";
+
+/** Query for the pods that are bound to a node. */
+export function podsOfNode(nodeName: string): { readonly fieldSelector: string } {
+  return { fieldSelector: `spec.nodeName=${nodeName}` };
+}
+
+/** Whether a pod is lost with its node. Those of DaemonSets belong to the node, and `kubectl drain` leaves them, too. */
+export function isInUse({ metadata, status }: Pod): boolean {
+  const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
+  return !hasEnded && !metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet");
+}
+
+/** Whether something makes another pod when this one is evicted. */
+export function hasController({ metadata }: Pod): boolean {
+  return metadata.ownerReferences?.some(({ controller }) => controller === true) ?? false;
+}
+
+/**
+ * Fails if the node has pods in use for which `counts` holds.
+ *
+ * @param what in the message, after "it has pods"
+ * @throws {ProviderError} `NODE_IN_USE`
+ */
+export async function refuseWhileInUse(
+  { client, nodeName }: { readonly client: ApiClient; readonly nodeName: string },
+  {
+    counts,
+    what,
+    remedy,
+  }: {
+    readonly counts: (pod: Pod) => boolean;
+    readonly what: string;
+    readonly remedy: string;
+  },
+): Promise<void> {
+  const { items } = await client.list<Pod>(paths.pods(), { query: podsOfNode(nodeName) });
+  const found = items.filter((pod) => isInUse(pod) && counts(pod));
+  if (found.length === 0) return;
+  throw new ProviderError(
+    "NODE_IN_USE",
+    `Cannot remove node "${nodeName}": it has pods ${what}: ${namesText(found)}`,
+    { remedy },
+  );
+}
+
+/** Up to five names of pods, and how many more there are. */
+export function namesText(pods: readonly Pod[]): string {
+  const names = pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
+  return `${names.slice(0, 5).join(", ")}${more}`;
+}

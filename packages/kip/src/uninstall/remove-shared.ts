@@ -1,0 +1,79 @@
+import { silentLogger, untilAborted, type Clock } from "@kip/base";
+import { createInformer, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
+import type { Lease, Node } from "@kip/k8s-types";
+import { isNotFound, type KubeObject } from "@kip/k8s-client";
+import { turnNamespace } from "../replicas/run-in-turns.ts";
+import { cellCrd } from "../store/cell-crd.ts";
+import { CellStore } from "../store/cell-store.ts";
+
+/** Options of {@link removeShared}. */
+export interface RemoveSharedOptions {
+  readonly client: ApiClient;
+  readonly nodeName: string;
+  /** Namespace of kip's Secrets. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly onProgress: (message: string) => void;
+}
+
+/** Label of the virtual nodes of kip. */
+const cloudLabel = "kip.elotl.co/cloud";
+
+/**
+ * Removes what the kips of a cluster share: the Secret of the certificate authority, and at last the Cell resource. Both stay while
+ * something else uses them.
+ *
+ * @returns what still uses them; undefined if they are removed
+ */
+export async function removeShared(options: RemoveSharedOptions): Promise<string | undefined> {
+  const { client, namespace, onProgress } = options;
+  const user = await findUser(options);
+  if (user !== undefined) return user;
+  await ignoreNotFound(client.delete(paths.secrets(namespace, "kip-cell-ca")));
+  onProgress(`Deleting the resource ${cellCrd.metadata.name}`);
+  await deleteResource(options);
+  return undefined;
+}
+
+/** What else needs the Cell resource. */
+async function findUser({ client, nodeName }: RemoveSharedOptions): Promise<string | undefined> {
+  const query = { labelSelector: cloudLabel };
+  const nodes = await client.list<Node>(paths.nodes(), { query });
+  const node = nodes.items.find(({ metadata }) => metadata?.name !== nodeName);
+  if (node) return `node "${node.metadata?.name}"`;
+  const leases = await client.list<Lease>(paths.leases(turnNamespace));
+  const names = leases.items.map(({ metadata }) => metadata?.name ?? "");
+  const lease = names.find((name) => name.endsWith(".kip") && name !== `${nodeName}.kip`);
+  if (lease !== undefined) return `the kip that holds Lease ${turnNamespace}/${lease}`;
+  const [cell] = (await ignoreNotFound(new CellStore(client).list())) ?? [];
+  return cell && `Cell ${cell.metadata.name} of node "${cell.spec.nodeName}"`;
+}
+
+/** Resolves when the resource is gone, so that a program which runs afterwards may install it again. */
+async function deleteResource({ client, clock, signal }: RemoveSharedOptions): Promise<void> {
+  const { name } = cellCrd.metadata;
+  const gone = Promise.withResolvers<void>();
+  const done = new AbortController();
+  const crds = createInformer<KubeObject>({
+    client,
+    path: paths.customResourceDefinitions(),
+    query: { fieldSelector: `metadata.name=${name}` },
+    onEvent: ({ type }) => {
+      if (type === "deleted") gone.resolve();
+    },
+    clock,
+    logger: silentLogger,
+    signal: AbortSignal.any([signal, done.signal]),
+  });
+  try {
+    await untilAborted(crds.synced, signal);
+    if (crds.size === 0) return;
+    await client.delete(paths.customResourceDefinitions(name));
+    await untilAborted(gone.promise, signal);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  } finally {
+    done.abort();
+  }
+}
