@@ -64,8 +64,10 @@ const gates = [
 ];
 /** What the sources of projected volumes behind the last of these gates read and write. */
 const groups = ["v1beta1/clustertrustbundles", "v1alpha1/podcertificaterequests"];
+const auditFile = auditLog(own.name);
 export const upFlags = [
   ...clusterFlags,
+  ...(auditFile === undefined ? [] : [`--audit-log=${auditFile}`]),
   `--port=${own.apiPort}`,
   `--registry-port=${own.registryPort}`,
   `--network-range=${own.networkRange}`,
@@ -77,6 +79,12 @@ export const upFlags = [
   `--feature-gates=${gates.map((gate) => `${gate}=true`).join(",")}`,
   `--runtime-config=${groups.map((group) => `certificates.k8s.io/${group}=true`).join(",")}`,
 ];
+
+/** With KIP_AUDIT_LOG, a folder: kip's requests to the API server are recorded there, for tools/audit-rights.ts. */
+export function auditLog(name: string): string | undefined {
+  const folder = process.env["KIP_AUDIT_LOG"] ?? "";
+  return folder === "" ? undefined : path.resolve(folder, `${name}.log`);
+}
 
 const providerConfig = path.join(stateDir, "state/provider.yaml");
 

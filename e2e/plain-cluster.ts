@@ -13,7 +13,7 @@ import {
   startControlPlane,
   type ControlPlane,
 } from "@kip/control-plane";
-import { eventually, run, type Result } from "./cluster.ts";
+import { auditLog, eventually, run, type Result } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
 const root = path.join(import.meta.dirname, "..");
@@ -69,6 +69,7 @@ export async function startPlainCluster(folder: string): Promise<PlainCluster> {
       dataDir: path.join(folder, "control-plane"),
       logDir: path.join(folder, "logs"),
       port: own.apiPort,
+      auditLog: auditLog(`${own.name}-plain`),
       advertiseAddress: cloud.hostAddress,
       serviceCidr: own.serviceRange,
       serverNames: [cloud.hostAddress],

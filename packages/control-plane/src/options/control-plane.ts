@@ -31,6 +31,11 @@ export interface ControlPlaneOptions {
   readonly runtimeConfig?: Readonly<Record<string, boolean>> | undefined;
   /** Longest wait until the API is ready, milliseconds. @default 60,000 */
   readonly readyTimeoutMs?: number | undefined;
+  /**
+   * File that the API server appends to what kip asks of it, one event of Kubernetes' audit API a line, without bodies.
+   * @default none
+   */
+  readonly auditLog?: string | undefined;
   /** Environment of the programs, besides PATH. @default empty */
   readonly environment?: Readonly<NodeJS.ProcessEnv> | undefined;
   /** Called for each program that ended unasked; it is started again. */

@@ -5,8 +5,11 @@ import type { ControlPlaneOptions } from "./control-plane.ts";
 type Resolved<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
 /** {@link ControlPlaneOptions} with every default filled in, and the paths that follow from them. */
-export interface ResolvedOptions extends Resolved<Omit<ControlPlaneOptions, "signal">> {
+export interface ResolvedOptions extends Resolved<
+  Omit<ControlPlaneOptions, "signal" | "auditLog">
+> {
   readonly signal: AbortSignal | undefined;
+  readonly auditLog: string | undefined;
   /** Where etcd keeps its data and sockets: working directory of etcd and the API server. */
   readonly etcdDir: string;
   readonly pkiDir: string;
@@ -34,6 +37,7 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
     clock: options.clock ?? systemClock,
     logger: (options.logger ?? silentLogger).with({ component: "control-plane" }),
     signal: options.signal,
+    auditLog: options.auditLog === undefined ? undefined : resolve(options.auditLog),
     etcdDir: join(dataDir, "etcd"),
     pkiDir: join(dataDir, "pki"),
     runDir: join(dataDir, "run"),

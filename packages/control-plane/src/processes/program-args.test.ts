@@ -36,6 +36,17 @@ describe("flags of the programs", () => {
       assert.ok(args(gates).includes("--feature-gates=EnvFiles=true,HostnameOverride=false"));
   });
 
+  it("have an audit of kip's requests for the API server alone, if it is asked for", () => {
+    const audited = { ...input, audit: { policy: "/p.json", log: "/a.log" } };
+    const flags = ["--audit-policy-file=/p.json", "--audit-log-path=/a.log"];
+    for (const args of all)
+      assert.deepEqual(
+        args(audited).filter((flag) => flag.startsWith("--audit")),
+        args === apiServerArgs ? flags : [],
+      );
+    assert.doesNotMatch(apiServerArgs(input).join(" "), /audit/);
+  });
+
   it("have served versions of the API for the API server alone", () => {
     const served = { ...input, runtimeConfig: { "certificates.k8s.io/v1beta1": true } };
     const flag = "--runtime-config=certificates.k8s.io/v1beta1=true";

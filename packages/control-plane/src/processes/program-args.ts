@@ -9,6 +9,8 @@ export interface ProgramArgsInput {
   readonly serviceCidr: string;
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly runtimeConfig: Readonly<Record<string, boolean>>;
+  /** Files of the audit of kip's requests. @default none */
+  readonly audit?: { readonly policy: string; readonly log: string } | undefined;
   /** Kubeconfig files of the two clients. */
   readonly controllerManagerKubeconfig: string;
   readonly schedulerKubeconfig: string;
@@ -73,6 +75,7 @@ export function apiServerArgs(input: ProgramArgsInput): readonly string[] {
     `--proxy-client-key-file=${files.frontProxyClient.key}`,
     "--profiling=false",
     "--v=1",
+    ...auditArgs(input.audit),
     ...switches("feature-gates", input.featureGates),
     ...switches("runtime-config", input.runtimeConfig),
   ];
@@ -102,6 +105,12 @@ export function schedulerArgs(input: ProgramArgsInput): readonly string[] {
     ...clientRate,
     ...switches("feature-gates", input.featureGates),
   ];
+}
+
+/** One file, which is never replaced by another: all of it is wanted. */
+function auditArgs(audit: ProgramArgsInput["audit"]): readonly string[] {
+  if (!audit) return [];
+  return [`--audit-policy-file=${audit.policy}`, `--audit-log-path=${audit.log}`];
 }
 
 /** A flag that takes `name=true,name=false`; none for no names. */

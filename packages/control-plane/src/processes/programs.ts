@@ -4,6 +4,7 @@ import type { ControlPlaneCertificates } from "../certificates/control-plane-cer
 import { writeWhole } from "../host/files.ts";
 import { kubeconfigText } from "../kubeconfig/kubeconfig-file.ts";
 import type { ResolvedOptions } from "../options/resolve-options.ts";
+import { auditPolicy } from "./audit-policy.ts";
 import {
   apiServerArgs,
   controllerManagerArgs,
@@ -136,8 +137,12 @@ async function writeInput({ resolved, certificates, port }: InputParts): Promise
     await writeWhole(path, kubeconfigText({ server, ca, user, identity }));
     return path;
   };
+  const { auditLog: log } = resolved;
+  const policy = join(resolved.dataDir, "audit-policy.json");
+  if (log !== undefined) await writeWhole(policy, auditPolicy());
   return {
     certificates: certificates.files,
+    audit: log === undefined ? undefined : { policy, log },
     bindAddress: resolved.bindAddress,
     advertiseAddress: resolved.advertiseAddress,
     port,

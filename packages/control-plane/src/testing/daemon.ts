@@ -1,8 +1,9 @@
 // Runs one control plane for tests. Ends after its last user has gone, and at once with the test run that it belongs to.
-// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single", Kubernetes' version or nothing.
+// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single", Kubernetes' version or nothing, and a folder for
+// the log of kip's requests or nothing.
 import { rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { acquireFileLock, createLogger } from "@kip/base";
 import { obtainBinaries } from "../binaries/obtain-binaries.ts";
 import { findRelease, pinned } from "../binaries/pinned-version.ts";
@@ -12,7 +13,8 @@ import { followTestRun } from "./test-run.ts";
 /** How long a control plane that test files share waits for the next one, milliseconds. */
 const idleMs = 120_000;
 
-const [directory = "", cacheDir = "", mode = "single", kubernetes = ""] = process.argv.slice(2);
+const [directory = "", cacheDir = "", mode = "single", kubernetes = "", auditFolder = ""] =
+  process.argv.slice(2);
 const logger = createLogger();
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
@@ -31,6 +33,7 @@ const controlPlane = await startControlPlane({
   dataDir: join(directory, "data"),
   logDir: join(directory, "log"),
   port: 0,
+  auditLog: auditFolder === "" ? undefined : join(auditFolder, `${basename(directory)}.log`),
   logger,
   signal,
 });

@@ -145,7 +145,14 @@ async function startDaemon({
   const script = join(import.meta.dirname, "daemon.ts");
   const daemon = spawn(
     process.execPath,
-    [script, directory, cacheDir, isShared ? "shared" : "single", kubernetes],
+    [
+      script,
+      directory,
+      cacheDir,
+      isShared ? "shared" : "single",
+      kubernetes,
+      fromEnvironment("KIP_AUDIT_LOG") ?? "",
+    ],
     { detached: true, stdio: ["ignore", "pipe", log.fd] },
   ) as ChildProcessByStdio<null, Readable, null>; // what a file number for stderr means
   // It says one word when it is ready, and closes its output when it ends.

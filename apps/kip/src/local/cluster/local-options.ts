@@ -109,6 +109,11 @@ export const upOptions: readonly Option[] = [
     help: "versions of the API that are served or not, as of kube-apiserver",
   },
   {
+    flag: "audit-log",
+    type: "string",
+    help: "file to which the API server appends what kip asks of it, without bodies",
+  },
+  {
     flag: "templates",
     type: "boolean",
     fallback: "true",

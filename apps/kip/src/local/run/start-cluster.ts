@@ -88,6 +88,7 @@ async function startKubernetes(
     serverNames: [cloud.hostAddress],
     featureGates: switches(options, "feature-gates"),
     runtimeConfig: switches(options, "runtime-config"),
+    auditLog: options.text("audit-log"),
     environment: markerEnvironment(),
     signal,
     clock: systemClock,

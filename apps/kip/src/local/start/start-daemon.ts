@@ -23,7 +23,7 @@ const passedOn = [
 ] as const;
 
 /** Those that have no default. */
-const passedOnIfGiven = ["feature-gates", "runtime-config"] as const;
+const passedOnIfGiven = ["feature-gates", "runtime-config", "audit-log"] as const;
 
 /**
  * Starts the daemon, and prints its progress until the cluster is ready. The daemon stops when this process ends before.

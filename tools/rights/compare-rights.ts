@@ -1,0 +1,71 @@
+// Whether kip's roles have what kip asks for, and nothing else.
+import type { PolicyRule } from "@kip/control-plane";
+import type { Use } from "./read-audit-log.ts";
+
+/** Rules that hold in one namespace, or in all. */
+export interface RoleRules {
+  /** Undefined: in all. */
+  readonly namespace: string | undefined;
+  readonly rules: readonly PolicyRule[];
+}
+
+/** One verb of one resource. */
+export interface Right {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly namespace: string | undefined;
+}
+
+/** What is wrong with the roles. */
+export interface Comparison {
+  readonly used: readonly Right[];
+  /** Rights that no request needed. */
+  readonly unused: readonly Right[];
+  /** Rights in a namespace that kip has in all namespaces anyway. */
+  readonly redundant: readonly Right[];
+  /** Requests that the roles do not allow: they were refused, or something else allowed them. */
+  readonly missing: readonly Use[];
+}
+
+/** Compares roles with what was asked for. */
+export function compareRights(roles: readonly RoleRules[], uses: readonly Use[]): Comparison {
+  const rights = roles.flatMap(rightsOf);
+  const everywhere = new Set(rights.filter(({ namespace }) => !namespace).map(rightText));
+  const redundant = rights.filter(
+    (right) =>
+      right.namespace !== undefined &&
+      everywhere.has(rightText({ ...right, namespace: undefined })),
+  );
+  const isUsed = (right: Right): boolean => uses.some((use) => covers(right, use));
+  return {
+    used: rights.filter(isUsed),
+    unused: rights.filter((right) => !isUsed(right)),
+    redundant,
+    missing: uses.filter((use) => !rights.some((right) => covers(right, use))),
+  };
+}
+
+/** `get pods`, `patch cells.kip.elotl.co/status`, `create secrets in kip-system`. */
+export function rightText({ verb, group, resource, namespace }: Right): string {
+  const [name, ...subresource] = resource.split("/");
+  const full = [group === "" ? name : `${name}.${group}`, ...subresource].join("/");
+  return `${verb} ${full}${namespace === undefined ? "" : ` in ${namespace}`}`;
+}
+
+function rightsOf({ namespace, rules }: RoleRules): readonly Right[] {
+  return rules.flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) => verbs.map((verb) => ({ verb, group, resource, namespace }))),
+    ),
+  );
+}
+
+function covers(right: Right, use: Use): boolean {
+  return (
+    right.verb === use.verb &&
+    right.group === use.group &&
+    right.resource === use.resource &&
+    (right.namespace === undefined || right.namespace === use.namespace)
+  );
+}

@@ -1,0 +1,57 @@
+// What kip asked of the API server, out of an audit log.
+import { decode } from "@kip/base";
+
+/** A request for a resource, as RBAC sees it. */
+export interface Use {
+  readonly verb: string;
+  /** `""` is the core group. */
+  readonly group: string;
+  /** With its subresource: `pods/status`. */
+  readonly resource: string;
+  readonly namespace: string | undefined;
+  readonly isAllowed: boolean;
+}
+
+const { integer, object, optional, string } = decode;
+const decodeEvent = object({
+  verb: string,
+  objectRef: optional(
+    object({
+      resource: optional(string),
+      subresource: optional(string),
+      apiGroup: optional(string),
+      namespace: optional(string),
+    }),
+  ),
+  responseStatus: optional(object({ code: optional(integer) })),
+  annotations: optional(object({ "authorization.k8s.io/decision": optional(string) })),
+});
+
+/**
+ * The requests of a log, each once. Paths outside of resources are left out: every client may read the version and the
+ * list of resources. A line that has not been written to its end is left out, too.
+ *
+ * @param text one event a line
+ */
+export function readAuditLog(text: string): readonly Use[] {
+  const uses = new Map<string, Use>();
+  for (const line of text.split("\n").slice(0, -1)) {
+    for (const use of usesOf(decodeEvent(JSON.parse(line), ""))) uses.set(JSON.stringify(use), use);
+  }
+  return [...uses.values()];
+}
+
+function usesOf(event: decode.Decoded<typeof decodeEvent>): readonly Use[] {
+  const { verb, objectRef: of, responseStatus, annotations } = event;
+  if (of?.resource === undefined) return [];
+  const use = {
+    verb,
+    group: of.apiGroup ?? "",
+    resource: of.subresource === undefined ? of.resource : `${of.resource}/${of.subresource}`,
+    namespace: of.namespace,
+    isAllowed: annotations?.["authorization.k8s.io/decision"] !== "forbid",
+  };
+  // Server-side apply of an object that is not there needs the right to create it, which has no event of its own.
+  const isCreated = verb === "patch" && responseStatus?.code === 201;
+  return isCreated ? [use, { ...use, verb: "create" }] : [use];
+}
