@@ -36,6 +36,15 @@ describe("kipctl on a cell", () => {
     assert.match(await ok("get", "events", "-n", "kipctl"), / web +Pod +CellCreated +kubelet, /);
   });
 
+  it("shows what kip does now for each pod, and that it needs the right to", async () => {
+    const text = await ok("dump", "-n", "kipctl");
+    assert.match(text, /^Node kip-e2e\S* at \S+Z: 1 pods, 0 standby cells\nNAMESPACE +POD /);
+    assert.match(text, /\nkipctl +web +run +Claimed +running +connected +<none> +idle /);
+    const [dump] = JSON.parse(await ok("dump", "-o", "json"));
+    assert.ok(dump.pods.some((worker: { cell?: string }) => worker.cell === cell));
+    assert.ok(!JSON.stringify(dump).includes("seq 30"), "nothing of what pods are made of");
+  });
+
   it("is a plugin of kubectl", async () => {
     const env = { PATH: `${bin}:${process.env["PATH"]}`, KUBECONFIG: kube.kubeconfig };
     const { stdout, stderr } = await run(kube.kubectlPath, ["kip", "get", "nodes"], { env });

@@ -3,6 +3,7 @@ import { createCommand, updateCommand } from "./change/write-pods.ts";
 import type { Command } from "./cli/command.ts";
 import { completionCommand } from "./completion/completion.ts";
 import { costCommand } from "./cost/cost.ts";
+import { dumpCommand } from "./dump/dump.ts";
 import { explainCommand } from "./explain/explain.ts";
 import { getCommand } from "./get/get.ts";
 import { consoleCommand } from "./pod/console.ts";
@@ -18,6 +19,7 @@ export const commands: readonly Command[] = [
   explainCommand,
   costCommand,
   topCommand,
+  dumpCommand,
   logsCommand,
   consoleCommand,
   execCommand,

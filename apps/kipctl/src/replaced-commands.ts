@@ -10,13 +10,6 @@ export const replacedCommands: readonly Command[] = [
     why: "Cannot deploy a package: pods get their files from images and volumes",
     instead: "kubectl cp FILE POD:PATH copies into a running pod; a ConfigMap or an image lasts",
   }),
-  replaced({
-    name: "dump",
-    synopsis: "all|stack|CONTROLLER",
-    why: "Cannot dump a controller: kip has one worker for each pod, and their state is in the API",
-    instead:
-      "kipctl explain POD shows what a pod waits for; kubectl get --raw /api/v1/nodes/NODE/proxy/metrics has counts and times of a node",
-  }),
 ];
 
 function replaced(command: {

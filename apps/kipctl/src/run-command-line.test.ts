@@ -80,7 +80,8 @@ describe("runCommandLine()", () => {
     ["delete pod", "OPTION_MISSING", /NAME/, /delete KIND NAME/],
     ["completion tcsh", "OPTION_INVALID", /tcsh/, /bash, zsh, fish/],
     ["deploy web tool file", "COMMAND_REPLACED", /package/, /kubectl cp/],
-    ["dump all", "COMMAND_REPLACED", /worker/, /kubectl get --raw/],
+    ["dump stack", "COMMAND_REPLACED", /worker/, /kipctl dump/],
+    ["dump -o name", "OPTION_INVALID", /--output name/, /^$/],
     ["version --kubeconfig=/no/file", "KUBECONFIG_INVALID", /\/no\/file/, /--kubeconfig/],
   ];
   for (const [line, code, message, remedy] of mistakes)

@@ -24,6 +24,7 @@ import { ProviderError } from "./errors.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
+import type { NodeDump } from "./inspect/node-dump.ts";
 import { hasEnded, isInUse, wasClaimed, type PodRef } from "./state/cell-state.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
@@ -348,6 +349,15 @@ export class KipProvider implements PodProvider {
 
   async nodeLog(path: string, signal: AbortSignal): Promise<string | undefined> {
     return await this.#options.nodeLog?.(path, signal);
+  }
+
+  /** What is done for its pods now, for people. */
+  dump(): Pick<NodeDump, "admitted" | "pods"> {
+    const admitted = [...this.#admitted.values()];
+    return {
+      admitted: admitted.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`),
+      pods: [...this.#workers.values()].map((worker) => worker.dump()),
+    };
   }
 
   metricFamilies(): readonly MetricFamily[] {

@@ -35,6 +35,7 @@ import { KipProvider, type KipProviderOptions } from "./provider.ts";
 import { CellChooser } from "./selection/cell-chooser.ts";
 import { architectureLabel } from "./selection/pod-placement.ts";
 import { StandbyCells } from "./standby/standby-cells.ts";
+import { dumpPath, type NodeDump } from "./inspect/node-dump.ts";
 import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.ts";
 
 /** A Cell as the API has it. */
@@ -193,6 +194,13 @@ function createProvider(
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
   const cells = followCells(options, { provider: () => provider, standby }, signal);
+  const dump = (): NodeDump => ({
+    node: options.nodeName,
+    time: new Date(clock.now()).toISOString(),
+    ...provider.dump(),
+    standby: standby.dump(),
+    launches: steps.launches.dump(),
+  });
   const provider: KipProvider = new KipProvider({
     driver,
     steps,
@@ -201,7 +209,10 @@ function createProvider(
     cells: cellsWithPods(cells),
     standby,
     metricFamilies: () => [...metrics.families(cells.list()), ...standby.metrics()],
-    nodeLog: async (path) => await readCellConsole(path, { cells: cells.list(), driver }),
+    nodeLog: async (path) =>
+      path === dumpPath
+        ? JSON.stringify(dump())
+        : await readCellConsole(path, { cells: cells.list(), driver }),
     archive,
     limits,
     nodeFacts: opened.nodeFacts,

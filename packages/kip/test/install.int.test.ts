@@ -15,6 +15,7 @@ import { temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
+import { dumpPath, type NodeDump } from "../src/inspect/node-dump.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
 
@@ -122,6 +123,13 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     assert.match(figures, /^kip_pod_events_total{type="Normal",reason="CellLaunched"} 1$/m);
     assert.match(figures, /^kip_cell_start_phase_duration_seconds_count{phase="start",.*} 1$/m);
     assert.match(figures, /^kip_cloud_request_duration_seconds_count{operation="launch",.*} 1$/m);
+    const signal = new AbortController().signal;
+    const dump = JSON.parse((await provider.nodeLog(dumpPath, signal)) ?? "") as NodeDump;
+    const [worker] = dump.pods;
+    assert.deepEqual(
+      [worker?.pod?.uid, worker?.phase, worker?.machine, worker?.isAgentConnected, worker?.steps],
+      [uid, "Claimed", "running", true, []],
+    );
     await kubectl("delete", "pod", "web", "--timeout=60s");
     assert.deepEqual(await driver.list(), []);
     assert.equal(await kubectl("get", "cells", "-o", "name"), "");

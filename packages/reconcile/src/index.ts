@@ -2,6 +2,8 @@ export type { Executors, Moment, NoArguments, Plan, StepContext, StepOf } from "
 export {
   NoEffectError,
   Reconciler,
+  type InspectedStep,
+  type Inspection,
   type ReconcilerOptions,
   type StepFailure,
 } from "./reconciler.ts";

@@ -56,6 +56,32 @@ describe("Reconciler", () => {
     assert.deepEqual(reconciler.state, { url: "a", body: "body of a", isSaved: true });
   });
 
+  it("names what runs, what waits for its back-off, and for how long", async () => {
+    const fetching = Promise.withResolvers<Change>();
+    const { reconciler, clock } = create({
+      fetch: () => fetching.promise,
+      save: async () => {
+        throw new Error("the disk is full");
+      },
+    });
+    assert.deepEqual(reconciler.inspect(), { steps: [], wakeInMs: undefined });
+    reconciler.apply({ url: "a" });
+    const of = (kind: string) => ({ kind, lane: "", failures: 0 });
+    assert.deepEqual(reconciler.inspect().steps, [{ ...of("fetch"), status: "queued" }]);
+    await new Promise(setImmediate);
+    assert.deepEqual(reconciler.inspect().steps, [{ ...of("fetch"), status: "running" }]);
+    fetching.resolve({ body: "b" });
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    await clock.advance(400);
+    assert.deepEqual(reconciler.inspect(), {
+      steps: [{ ...of("save"), failures: 1, status: "paused", inMs: 600 }],
+      wakeInMs: 600,
+    });
+    await reconciler.stop();
+  });
+
   it("stays settled when a change changes nothing", async () => {
     const { reconciler } = create({}, { reduce: (state) => state });
     reconciler.start();

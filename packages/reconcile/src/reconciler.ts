@@ -47,6 +47,28 @@ export interface ReconcilerOptions<Args, State, Change> {
   readonly logger: Logger;
 }
 
+/** A step of a {@link Reconciler}, as of now. */
+export interface InspectedStep {
+  readonly kind: PropertyKey;
+  readonly lane: string;
+  /**
+   * "ending": it was aborted, and still keeps its lane; "paused": it failed, and runs again later; "queued": it is planned, and
+   * another one keeps its lane, or it starts at once.
+   */
+  readonly status: "running" | "ending" | "paused" | "queued";
+  /** Failures since the last success of its lane; 0 or more. */
+  readonly failures: number;
+  /** Milliseconds until it runs again; of one that is paused. */
+  readonly inMs?: number | undefined;
+}
+
+/** What a {@link Reconciler} does now, for people. */
+export interface Inspection {
+  readonly steps: readonly InspectedStep[];
+  /** Milliseconds until it plans again although nothing has changed; undefined: never. */
+  readonly wakeInMs: number | undefined;
+}
+
 /** A step succeeded without changing anything, although the plan still contains it: most likely a defect. */
 export class NoEffectError extends Error {
   override readonly name = "NoEffectError";
@@ -102,6 +124,7 @@ export class Reconciler<Args, State, Change> {
   #state: State;
   #reported: State;
   #timer: AbortController | undefined;
+  #wakeAtMs: number | undefined;
   #isFailing = false;
   #isScheduled = false;
   #isStopped = false;
@@ -153,6 +176,38 @@ export class Reconciler<Args, State, Change> {
   retryNow(): void {
     this.#pauses = [];
     this.#schedule();
+  }
+
+  /** What it does and plans now, and what it waits for. */
+  inspect(): Inspection {
+    const { plan, clock } = this.#options;
+    const nowMs = clock.monotonic();
+    const running = [...this.#running].map(([lane, { step, abort }]) =>
+      this.#inspected(lane, step, { status: abort.signal.aborted ? "ending" : "running" }),
+    );
+    const waiting = plan(this.#state, nowMs).steps.flatMap((step) => {
+      const lane = this.#laneOf(step);
+      if (this.#running.get(lane)?.step.kind === step.kind) return [];
+      const pause = this.#pauses.find((each) => isPauseOf(each, lane, step));
+      const inMs = (pause?.untilMs ?? nowMs) - nowMs;
+      const isPaused = inMs > 0 && !this.#running.has(lane);
+      return this.#inspected(
+        lane,
+        step,
+        isPaused ? { status: "paused", inMs } : { status: "queued" },
+      );
+    });
+    const wakeInMs = this.#wakeAtMs === undefined ? undefined : Math.max(0, this.#wakeAtMs - nowMs);
+    return { steps: [...running, ...waiting], wakeInMs };
+  }
+
+  #inspected(
+    lane: string,
+    step: StepOf<Args>,
+    now: Pick<InspectedStep, "status" | "inMs">,
+  ): InspectedStep {
+    const pause = this.#pauses.find((each) => isPauseOf(each, lane, step));
+    return { kind: step.kind, lane, failures: pause?.failures ?? 0, ...now };
   }
 
   /** Aborts what runs and waits until it has ended. The state stays as it is. */
@@ -312,6 +367,7 @@ export class Reconciler<Args, State, Change> {
 
   #wakeAt(atMs: number, nowMs: number): void {
     this.#timer?.abort(overtaken);
+    this.#wakeAtMs = Number.isFinite(atMs) ? atMs : undefined;
     if (!Number.isFinite(atMs)) return;
     this.#timer = new AbortController();
     const delayMs = Math.min(Math.max(0, atMs - nowMs), longestSleepMs);

@@ -5,6 +5,7 @@ import type { Pod } from "@kip/k8s-types";
 import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { problemOf } from "../errors.ts";
+import { dumpWorker, type DumpedWorker } from "../inspect/node-dump.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { isInUse, newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
 import type { Cell, CellStatus } from "../state/cell.ts";
@@ -83,6 +84,11 @@ export class CellWorker {
   /** All that is known of the pod and its cell. */
   get state(): CellState {
     return this.#reconciler.state;
+  }
+
+  /** What it does now, for people. */
+  dump(): DumpedWorker {
+    return dumpWorker(this.state, this.#reconciler.inspect());
   }
 
   /** Resolves when pod and cell are settled and nothing is left to do; new work makes a new promise. */

@@ -1,5 +1,6 @@
 import { untilAborted, type Clock } from "@kip/base";
 import { CloudError, type LaunchType } from "@kip/cloud";
+import type { DumpedLaunches } from "../inspect/node-dump.ts";
 
 /** A launch that takes its turn. */
 export interface PacedLaunch {
@@ -63,6 +64,12 @@ export class LaunchPace {
     }
   }
 
+  /** The queues of launches, those of all machines first. */
+  dump(): readonly DumpedLaunches[] {
+    const kinds = [...this.#ofKind].map(([of, pace]) => ({ of, ...pace.dump() }));
+    return [{ of: "all", ...this.#all.dump() }, ...kinds];
+  }
+
   /** A machine has ended: a launch that is above a quota may be made now. */
   freed(): void {
     for (const pace of this.#ofKind.values()) pace.now();
@@ -103,6 +110,11 @@ class Pace {
   /** Whether launches are made at once. */
   get isOpen(): boolean {
     return this.#delayMs === 0 && this.#waiters.size === 0;
+  }
+
+  dump(): Omit<DumpedLaunches, "of"> {
+    const inMs = Math.round(Math.max(0, this.#openAt - this.#clock.monotonic()));
+    return { waiting: this.#waiters.size, delayMs: this.#delayMs, inMs };
   }
 
   /** Resolves when a launch may be made. @throws the signal's reason */

@@ -5,6 +5,7 @@ import type { CloudDriver } from "@kip/cloud";
 import type { StandbySteps } from "../cell/cell-step.ts";
 import type { CellLimits } from "../cell/observe-cell.ts";
 import type { StandbyClaims } from "../cell/steps/step-context.ts";
+import type { DumpedWorker } from "../inspect/node-dump.ts";
 import { ProviderError } from "../errors.ts";
 import type { CellChooser } from "../selection/cell-chooser.ts";
 import {
@@ -173,6 +174,11 @@ export class StandbyCells implements StandbyClaims {
     const client = this.#handed.get(cellUid);
     this.#handed.delete(cellUid);
     return client;
+  }
+
+  /** What is done for each now, for people. */
+  dump(): readonly DumpedWorker[] {
+    return [...this.#workers.values(), ...this.#strays.values()].map((worker) => worker.dump());
   }
 
   /** What is counted of them. */

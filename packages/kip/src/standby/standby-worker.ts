@@ -6,6 +6,7 @@ import { standbyPlan } from "../cell/cell-plan.ts";
 import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
 import type { CellLimits } from "../cell/observe-cell.ts";
 import { reduceCell } from "../cell/reduce-cell.ts";
+import { dumpWorker, type DumpedWorker } from "../inspect/node-dump.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { newCellState, type CellState } from "../state/cell-state.ts";
 import type { Cell, CellStatus, StandbyCell } from "../state/cell.ts";
@@ -57,6 +58,11 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   /** The Cell as the API had it last. */
   get cell(): C {
     return this.#cell;
+  }
+
+  /** What it does now, for people. */
+  dump(): DumpedWorker {
+    return dumpWorker(this.#reconciler.state, this.#reconciler.inspect());
   }
 
   /** Whether a pod can have it: its agent is connected, and the API says that it is ready. */

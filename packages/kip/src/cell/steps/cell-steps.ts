@@ -24,7 +24,7 @@ type OwnTools = "statuses" | "knownImages" | "shortages" | "pace" | "instances";
 /** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
 export function createCellSteps(
   options: Omit<CellTools, OwnTools>,
-): CellSteps & { readonly standby: StandbySteps } {
+): CellSteps & { readonly standby: StandbySteps; readonly launches: Pick<LaunchPace, "dump"> } {
   const statuses = new CellStatusWriter(options);
   const instances = new InstanceList(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
@@ -36,6 +36,7 @@ export function createCellSteps(
     noteStatus: (state) => noteStatus(tools, state),
     flush: async () => await statuses.flush(),
     standby: standbySteps(tools),
+    launches: shared.pace,
   };
 }
 

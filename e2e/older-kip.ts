@@ -1,0 +1,49 @@
+// An older version of this repository, as a folder that runs beside it.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { globSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import path from "node:path";
+
+const root = path.join(import.meta.dirname, "..");
+const dayS = 86_400;
+
+/**
+ * The version that kip is upgraded from: that of KIP_UPGRADE_FROM, else the newest tag before this commit, else the newest commit
+ * that is a day older than this one. Undefined: there is no history here.
+ */
+export function olderVersion(): string | undefined {
+  const given = process.env["KIP_UPGRADE_FROM"] ?? "";
+  if (given !== "") return git("rev-parse", "--verify", `${given}^{commit}`);
+  const tag = git("describe", "--tags", "--abbrev=0", "HEAD~1");
+  if (tag !== undefined) return git("rev-parse", "--verify", `${tag}^{commit}`);
+  const time = Number(git("log", "-1", "--format=%ct"));
+  const commit = Number.isNaN(time) ? "" : git("rev-list", "-1", `--before=${time - dayS}`, "HEAD");
+  return commit === "" ? undefined : commit;
+}
+
+/** What git says; undefined if it fails. */
+function git(...args: readonly string[]): string | undefined {
+  const { status, stdout } = spawnSync("git", args, { cwd: root, encoding: "utf8" });
+  return status === 0 ? stdout.trim() : undefined;
+}
+
+/** Unpacks a version into a folder. It has the npm packages of this one. Returns the path of its kip. */
+export function unpackVersion(commit: string, folder: string): string {
+  mkdirSync(folder, { recursive: true });
+  const script = 'git archive --format=tar "$1" | tar -x -C "$2"';
+  const { status, stderr } = spawnSync("sh", ["-c", script, "sh", commit, folder], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stderr);
+  const modules = path.join(folder, "node_modules");
+  mkdirSync(path.join(modules, "@kip"), { recursive: true });
+  for (const name of readdirSync(path.join(root, "node_modules")))
+    if (name !== "@kip")
+      symlinkSync(path.join(root, "node_modules", name), path.join(modules, name));
+  for (const file of globSync("{apps,packages}/*/package.json", { cwd: folder })) {
+    const { name } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { name: string }; // npm's form
+    symlinkSync(path.join(folder, path.dirname(file)), path.join(modules, name));
+  }
+  return path.join(folder, "apps/kip/bin/kip");
+}
