@@ -2,6 +2,7 @@ import path from "node:path";
 import { silentLogger, type OptionValues, systemClock } from "@kip/base";
 import { buildCellImage, buildDemoImage } from "@kip/cell-image";
 import { findRelease, obtainBinaries, obtainCoredns, ReleaseSites } from "@kip/control-plane";
+import { startProgress } from "../../cli/task-progress.ts";
 import { isEc2 } from "../cluster/cloud-choice.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 import { KipError } from "../../errors.ts";
@@ -25,28 +26,30 @@ export async function obtainParts(
   const stop = new AbortController();
   const onInterrupt = (): void => stop.abort(new Error("Interrupted"));
   process.once("SIGINT", onInterrupt).once("SIGTERM", onInterrupt);
-  const began = systemClock.monotonic();
-  const onProgress = (message: string): void => {
-    console.log(
-      `[${((systemClock.monotonic() - began) / 1000).toFixed(0).padStart(3)} s] ${message}`,
-    );
-  };
   const { cacheDir } = layout;
   const release = findRelease(options.required("kubernetes"));
   const userDir = options.text("binaries-dir");
   const sites = new ReleaseSites({ env: process.env });
-  const common = { cacheDir, onProgress, logger: silentLogger, signal: stop.signal };
+  const common = { cacheDir, logger: silentLogger, signal: stop.signal };
+  const agentEntry = path.join(import.meta.dirname, "../../../../itzo/src/main.ts");
+  const refresh = options.isSet("refresh-image");
+  await using progress = startProgress({ output: process.stdout, clock: systemClock });
+  const { run } = progress;
   try {
     const [binaries, coredns, image, demo] = await Promise.all([
-      obtainBinaries({ ...common, release, userDir, sites }),
-      obtainCoredns({ ...common, userDir, sites }),
-      buildCellImage({
-        ...common,
-        refresh: options.isSet("refresh-image"),
-        agentEntry: path.join(import.meta.dirname, "../../../../itzo/src/main.ts"),
-      }),
-      buildDemoImage(common),
-      isEc2(options) ? prepareMoto(layout, onProgress) : undefined,
+      run("Kubernetes", async (onProgress) =>
+        obtainBinaries({ ...common, onProgress, release, userDir, sites }),
+      ),
+      run("CoreDNS", async (onProgress) =>
+        obtainCoredns({ ...common, onProgress, userDir, sites }),
+      ),
+      run("Cell image", async (onProgress) =>
+        buildCellImage({ ...common, onProgress, refresh, agentEntry }),
+      ),
+      run("Demo image", async (onProgress) => buildDemoImage({ ...common, onProgress })),
+      isEc2(options)
+        ? run("moto", async (onProgress) => prepareMoto(layout, onProgress))
+        : undefined,
     ]);
     return {
       binariesDir: binaries.directory,

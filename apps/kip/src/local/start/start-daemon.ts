@@ -2,7 +2,8 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
-import type { OptionValues } from "@kip/base";
+import { systemClock, type OptionValues } from "@kip/base";
+import { startProgress } from "../../cli/task-progress.ts";
 import type { DaemonMessage } from "../cluster/daemon-message.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 import { markerVariable } from "../cluster/processes.ts";
@@ -48,7 +49,8 @@ export async function startDaemon(
     },
   );
   closeSync(log);
-  await untilReady(child, layout);
+  await using progress = startProgress({ output: process.stdout, clock: systemClock });
+  await progress.run("Local cluster", async (report) => await untilReady(child, layout, report));
   if (child.connected) child.disconnect();
   child.unref();
 }
@@ -79,12 +81,16 @@ function daemonFlags(
   ];
 }
 
-async function untilReady(daemon: ChildProcess, { daemonLog }: LocalLayout): Promise<void> {
+async function untilReady(
+  daemon: ChildProcess,
+  { daemonLog }: LocalLayout,
+  report: (text: string) => void,
+): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const fail = (message: string, remedy = `See ${daemonLog}`): void =>
       reject(new KipError("LOCAL_CLUSTER_FAILED", message, { remedy }));
     daemon.on("message", (message: DaemonMessage) => {
-      if (message.kind === "progress") console.log(message.text);
+      if (message.kind === "progress") report(message.text);
       else if (message.kind === "ready") resolve();
       else fail(message.message, message.remedy);
     });
