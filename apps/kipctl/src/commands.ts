@@ -11,6 +11,7 @@ import { attachCommand, execCommand } from "./pod/exec.ts";
 import { logsCommand } from "./pod/logs.ts";
 import { replacedCommands } from "./replaced-commands.ts";
 import { topCommand } from "./top/top.ts";
+import { webCommand } from "./web/web.ts";
 import { versionCommand } from "./version.ts";
 
 /** Every command, in the order of the help. */
@@ -20,6 +21,7 @@ export const commands: readonly Command[] = [
   costCommand,
   topCommand,
   dumpCommand,
+  webCommand,
   logsCommand,
   consoleCommand,
   execCommand,

@@ -10,7 +10,9 @@ export type KipctlErrorCode =
   /** The cluster has no node of kip that answers. */
   | "NO_KIP_NODE"
   /** There is no such object. */
-  | "OBJECT_NOT_FOUND";
+  | "OBJECT_NOT_FOUND"
+  /** Another program listens at the port. */
+  | "PORT_TAKEN";
 
 /** A command of `kipctl` that cannot be done. */
 export class KipctlError extends CodedError<KipctlErrorCode> {

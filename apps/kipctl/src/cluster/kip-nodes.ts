@@ -2,7 +2,7 @@ import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 
 /** Label that kip gives its virtual nodes: the cloud that their cells are in. */
-const cloudLabel = "kip.elotl.co/cloud";
+export const cloudLabel = "kip.elotl.co/cloud";
 
 /** Names of the virtual nodes of kip, sorted. */
 export async function listKipNodes(

@@ -24,9 +24,14 @@ export async function listCells(client: ApiClient, query: CellQuery): Promise<re
     query: { labelSelector: selector },
     signal,
   });
-  return items
-    .filter((cell) => namespace === undefined || podOf(cell)?.namespace === namespace)
-    .sort((a, b) => compare(sortKey(a), sortKey(b)));
+  return sortCells(
+    items.filter((cell) => namespace === undefined || podOf(cell)?.namespace === namespace),
+  );
+}
+
+/** By the namespace and name of their pods; those without a pod come last. */
+export function sortCells(cells: readonly AnyCell[]): readonly AnyCell[] {
+  return [...cells].sort((a, b) => compare(sortKey(a), sortKey(b)));
 }
 
 /** The pod of a cell; undefined for one that stands by. */

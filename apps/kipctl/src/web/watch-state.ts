@@ -1,0 +1,49 @@
+import { silentLogger, systemClock } from "@kip/base";
+import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
+import type { Node, Pod } from "@kip/k8s-types";
+import { cloudLabel } from "../cluster/kip-nodes.ts";
+import { sortCells, type AnyCell } from "../cluster/list-cells.ts";
+import type { WebFacts } from "./web-state.ts";
+
+/** Cells, pods and nodes as they are now. */
+export interface WatchedState {
+  /** Resolves when all have been listed once. */
+  readonly synced: Promise<void>;
+  facts(): WebFacts;
+}
+
+/**
+ * Follows the cells, the nodes of kip, and the pods on them.
+ *
+ * @param onChange called for each change
+ */
+export function watchState(
+  client: ApiClient,
+  { signal, onChange }: { readonly signal: AbortSignal; readonly onChange: () => void },
+): WatchedState {
+  const watch = { client, clock: systemClock, logger: silentLogger, signal, onEvent: onChange };
+  const cells = createInformer<AnyCell>({ ...watch, path: paths.cells() });
+  const nodes = createInformer<Node & KubeObject>({
+    ...watch,
+    path: paths.nodes(),
+    query: { labelSelector: cloudLabel },
+  });
+  const pods = createInformer<Pod>({
+    ...watch,
+    path: paths.pods(),
+    // Those of other nodes are left out below: a node of kip may come later.
+    query: { fieldSelector: "spec.nodeName!=" },
+  });
+  return {
+    synced: Promise.all([cells.synced, nodes.synced, pods.synced]).then(() => {}),
+    facts: () => {
+      const names = nodes.list().map(({ metadata }) => metadata.name);
+      const isOnKip = new Set(names);
+      return {
+        cells: sortCells(cells.list()),
+        nodes: names.sort(),
+        pods: pods.list().filter(({ spec }) => isOnKip.has(spec.nodeName ?? "")),
+      };
+    },
+  };
+}
