@@ -15,3 +15,4 @@ export {
 } from "./images/layout-registry.ts";
 export { writeLayout, type Compression, type LayoutImage } from "./images/layout-writer.ts";
 export { tar, tarEntry, tarHeader, type RawEntry } from "./images/tar-writer.ts";
+export { olderVersion, unpackVersion } from "./older-version.ts";

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import path from "node:path";
 
-const root = path.join(import.meta.dirname, "..");
+const root = path.join(import.meta.dirname, "../../..");
 const dayS = 86_400;
 
 /**
@@ -27,8 +27,8 @@ function git(...args: readonly string[]): string | undefined {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** Unpacks a version into a folder. It has the npm packages of this one. Returns the path of its kip. */
-export function unpackVersion(commit: string, folder: string): string {
+/** Unpacks a version into a folder. It has the npm packages of this one. */
+export function unpackVersion(commit: string, folder: string): void {
   mkdirSync(folder, { recursive: true });
   const script = 'git archive --format=tar "$1" | tar -x -C "$2"';
   const { status, stderr } = spawnSync("sh", ["-c", script, "sh", commit, folder], {
@@ -45,5 +45,4 @@ export function unpackVersion(commit: string, folder: string): string {
     const { name } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { name: string }; // npm's form
     symlinkSync(path.join(folder, path.dirname(file)), path.join(modules, name));
   }
-  return path.join(folder, "apps/kip/bin/kip");
 }
