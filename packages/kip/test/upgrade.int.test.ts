@@ -18,7 +18,7 @@ const nodeName = "upgraded";
 const shared = { clock: systemClock, logger: silentLogger };
 const folder = temporaryFolder();
 const cells = openSimulatedCells(9);
-const commit = olderVersion();
+const commit = olderVersion(process.env["KIP_UPGRADE_FROM"]);
 
 /** The parts of kip that a version runs a node with. */
 interface Version {
@@ -55,7 +55,7 @@ async function loadOlder(): Promise<Version> {
 
 describe(
   "an upgrade of kip",
-  { timeout: 170_000, skip: commit === undefined && "this is no clone with its history" },
+  { timeout: 170_000, skip: commit === undefined && "this folder has no history of commits" },
   () => {
     let plane: SharedControlPlane;
     let client: ApiClient;

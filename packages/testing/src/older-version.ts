@@ -8,11 +8,10 @@ const root = path.join(import.meta.dirname, "../../..");
 const dayS = 86_400;
 
 /**
- * The version that kip is upgraded from: that of KIP_UPGRADE_FROM, else the newest tag before this commit, else the newest commit
+ * The version that kip is upgraded from: the given one, else the newest tag before this commit, else the newest commit
  * that is a day older than this one. Undefined: there is no history here.
  */
-export function olderVersion(): string | undefined {
-  const given = process.env["KIP_UPGRADE_FROM"] ?? "";
+export function olderVersion(given = ""): string | undefined {
   if (given !== "") return git("rev-parse", "--verify", `${given}^{commit}`);
   const tag = git("describe", "--tags", "--abbrev=0", "HEAD~1");
   if (tag !== undefined) return git("rev-parse", "--verify", `${tag}^{commit}`);

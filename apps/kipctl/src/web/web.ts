@@ -15,7 +15,7 @@ export const webCommand: Command = {
   summary:
     "serve a page of cells, their starts and prices, and of what waits and why, on this computer",
   details: `At http://127.0.0.1:PORT, for this computer alone, until it is interrupted. The page changes nothing, and follows the cluster by watches of cells, pods
-and nodes with your kubeconfig: whoever can open it sees what you may see of them.`,
+and nodes with your kubeconfig: who can open it sees what you may see of them.`,
   options: [
     { flag: "port", type: "string", fallback: "8010", help: "port; 0 takes a free one" },
     ...clusterOptions,
