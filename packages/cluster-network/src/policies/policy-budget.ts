@@ -1,6 +1,5 @@
 import type { NetworkPolicy } from "@kip/k8s-types/network";
-import { NamespaceBudget } from "../services/namespace-budget.ts";
-import type { ServiceCost } from "../services/service-cost.ts";
+import { NamespaceBudget, type Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "./address-groups.ts";
 import { termsOf } from "./policy-cost.ts";
 import { selectorsOf } from "./policy-selectors.ts";
@@ -11,7 +10,7 @@ import { fairShare, mostNumbersOfList } from "./port-numbers.ts";
  * counts as 50 more, or as 10 for each of its labels, expressions and values if that is more. Kip keeps about 260 bytes for each address.
  * All of them go to a cell in one change together with what policies of administrators choose.
  */
-export const mostOfPolicies: ServiceCost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
+export const mostOfPolicies: Cost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
 
 /** What a selector takes without any address. */
 const perSelector = 50;
@@ -63,7 +62,7 @@ export class PolicyBudget {
   /** Is called when policies of a namespace get no room any longer. */
   onRefused: ((refusal: PolicyRefusal) => void) | undefined;
 
-  constructor(groups: AddressGroups, most: ServiceCost = mostOfPolicies) {
+  constructor(groups: AddressGroups, most: Cost = mostOfPolicies) {
     this.#groups = groups;
     this.#selectors = new NamespaceBudget(most);
     this.#addresses = new NamespaceBudget(most);

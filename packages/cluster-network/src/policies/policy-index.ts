@@ -3,7 +3,7 @@ import { AddressGroups } from "./address-groups.ts";
 import { type GroupSelector } from "./group-selector.ts";
 import { portsNamedBy } from "./named-ports.ts";
 import { NodeAddresses } from "./node-addresses.ts";
-import type { ServiceCost } from "../services/service-cost.ts";
+import type { Cost } from "../budget/namespace-budget.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
 import { subjectOf } from "./policy-cost.ts";
@@ -55,7 +55,7 @@ export class PolicyIndex {
   #lastNumber = 0;
 
   /** @param most how much the NetworkPolicies of one namespace may choose */
-  constructor(most: ServiceCost = mostOfPolicies) {
+  constructor(most: Cost = mostOfPolicies) {
     this.budget = new PolicyBudget(this.groups, most);
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { ChangeQueue, type ChangeShare } from "./change-queue.ts";
-import { namespaceOf } from "./namespace-budget.ts";
+import { namespaceOf } from "../budget/namespace-budget.ts";
 
 /** Looks at all that waits each time. */
 class SimpleQueue {

@@ -1,5 +1,5 @@
 import { LeastFirst } from "./least-first.ts";
-import { namespaceOf } from "./namespace-budget.ts";
+import { namespaceOf } from "../budget/namespace-budget.ts";
 
 /** How many changes are taken at once. A Service counts as its weight, which is 1 for a small one. */
 export interface ChangeShare {

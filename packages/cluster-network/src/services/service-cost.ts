@@ -5,20 +5,13 @@ import {
   type ServicePortView,
   type ServiceView,
 } from "@kip/network-view";
-
-/** What Services take: on each cell, and in kip. */
-export interface ServiceCost {
-  /** Elements and rules of nftables on each cell. */
-  readonly elements: number;
-  /** Bytes of lines that kip keeps and sends to each cell. */
-  readonly bytes: number;
-}
+import type { Cost } from "../budget/namespace-budget.ts";
 
 /**
  * How much the Services of one namespace may take. All Services go to all cells, and any user may write some. 10,000 Services of one
  * port with 10 endpoints of each family take 220,000 elements and 6 MB.
  */
-export const mostOfNamespaceCost: ServiceCost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
+export const mostOfNamespaceCost: Cost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
 
 /** An endpoint of a Service with session affinity has a chain and a set of its own: nft looks at all of them for each command, too. */
 const affinityElements = 2 * limits.chainElements;
@@ -27,7 +20,7 @@ const affinityElements = 2 * limits.chainElements;
  * What one Service takes, whatever addresses it loses to others. Cells have one element for each address and port, and one for each
  * endpoint of a port: each cluster IP has its own, several external addresses share one chain.
  */
-export function costOf(key: string, view: ServiceView): ServiceCost {
+export function costOf(key: string, view: ServiceView): Cost {
   let elements = 0;
   for (const family of [4, 6]) elements += elementsOf(view, (text) => textFamily(text) === family);
   return { elements, bytes: lineLength(key, view) };

@@ -1,9 +1,9 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { limits, type ServiceView } from "@kip/network-view";
+import { NamespaceBudget, namespaceOf, type Cost } from "../budget/namespace-budget.ts";
 import { AddressClaims, claimsOf, noClaims, type Moves } from "./address-claims.ts";
 import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
-import { NamespaceBudget, namespaceOf } from "./namespace-budget.ts";
-import { costOf, type ServiceCost } from "./service-cost.ts";
+import { costOf, mostOfNamespaceCost } from "./service-cost.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
 import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
 
@@ -32,7 +32,7 @@ export interface ServiceIndexOptions {
   /** Is called when Services of a namespace get no room any longer. @default they are left out silently */
   readonly onRefused?: ((refusal: Refusal) => void) | undefined;
   /** How much the Services of one namespace may take. @default mostOfNamespaceCost */
-  readonly most?: ServiceCost | undefined;
+  readonly most?: Cost | undefined;
 }
 
 /** Services that there is no room for. */
@@ -66,7 +66,7 @@ export class ServiceIndex {
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
     this.#node = node;
     this.#options = options;
-    this.budget = new NamespaceBudget(options.most);
+    this.budget = new NamespaceBudget(options.most ?? mostOfNamespaceCost);
   }
 
   /** Whether {@link ServiceIndex.takeChanges} would give something. */

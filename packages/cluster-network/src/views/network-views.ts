@@ -8,13 +8,13 @@ import type {
 } from "@kip/k8s-types/network";
 import { pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import { referenceTo, type EventRecorder } from "@kip/k8s-client";
+import type { Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { podFacts } from "../policies/pod-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { standInUid } from "../policies/stand-in.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { allChanges, type ChangeShare } from "../services/change-queue.ts";
-import type { ServiceCost } from "../services/service-cost.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
@@ -46,8 +46,8 @@ export interface NetworkViewsOptions {
   /** How much one namespace may take. @default mostOfNamespaceCost, mostOfPolicies and mostOfRules */
   readonly most?:
     | {
-        readonly services: ServiceCost;
-        readonly policies: ServiceCost;
+        readonly services: Cost;
+        readonly policies: Cost;
         /** Bytes of rules. */
         readonly rules?: number | undefined;
       }

@@ -1,14 +1,20 @@
-import { mostOfNamespaceCost, type ServiceCost } from "./service-cost.ts";
+/** What Services or policies take: on each cell, and in kip. */
+export interface Cost {
+  /** Elements and rules of nftables on each cell, or what kip has to look at as for so many. */
+  readonly elements: number;
+  /** Bytes that kip keeps, and sends to cells. */
+  readonly bytes: number;
+}
 
-/** A Service that has a cost. */
-interface Entry extends ServiceCost {
+/** An object that has a cost. */
+interface Entry extends Cost {
   readonly key: string;
   /** The least one is the oldest. */
   readonly rank: string;
   isRefused: boolean;
 }
 
-/** Services of one namespace. */
+/** Objects of one namespace. */
 interface Account {
   /** In the order of their age while `isSorted`. */
   entries: Map<string, Entry>;
@@ -19,7 +25,7 @@ interface Account {
   refused: number;
 }
 
-/** What a change of costs means for Services. */
+/** What a change of costs means for objects. */
 export interface Settlement {
   /** They have no rules from now on. */
   readonly refused: readonly string[];
@@ -28,25 +34,27 @@ export interface Settlement {
 }
 
 /**
- * Which Services have rules, if those of their namespace take more than one namespace may: from the oldest to the youngest, each that
- * fits beside the older ones that have. Costs and times of creation alone decide, so it is the same after a restart, and a younger
- * Service never takes the place of an older one. A namespace that takes less costs nothing but its sums.
+ * Which Services or policies have rules, if those of their namespace take more than one namespace may: from the oldest to the youngest,
+ * each that fits beside the older ones that have. Costs and times of creation alone decide, so it is the same after a restart, and a
+ * younger one never takes the place of an older one. A namespace that takes less costs nothing but its sums.
  */
 export class NamespaceBudget {
-  readonly #most: ServiceCost;
+  readonly #most: Cost;
   readonly #accounts = new Map<string, Account>();
   readonly #changed = new Set<string>();
 
-  constructor(most: ServiceCost = mostOfNamespaceCost) {
+  /** @param most how much one namespace may take */
+  constructor(most: Cost) {
     this.#most = most;
   }
 
   /**
-   * Sets what a Service takes; undefined if it has no rules anyway.
+   * Sets what an object takes; undefined if it has no rules anyway.
    *
+   * @param key its namespace and name
    * @param created its time of creation, as in the API
    */
-  set(key: string, created: string, cost: ServiceCost | undefined): void {
+  set(key: string, created: string, cost: Cost | undefined): void {
     const namespace = namespaceOf(key);
     const account = this.#accounts.get(namespace) ?? newAccount();
     const before = account.entries.get(key);
@@ -59,18 +67,18 @@ export class NamespaceBudget {
     this.#changed.add(namespace);
   }
 
-  /** Whether all Services of a namespace together take more than they may. */
+  /** Whether all objects of a namespace together take more than they may. */
   isExceeded(namespace: string): boolean {
     const { elements = 0, bytes = 0 } = this.#accounts.get(namespace) ?? {};
     return elements > this.#most.elements || bytes > this.#most.bytes;
   }
 
-  /** Whether there was no room for a Service at the last {@link NamespaceBudget.settle}. */
+  /** Whether there was no room for an object at the last {@link NamespaceBudget.settle}. */
   isRefused(key: string): boolean {
     return this.#accounts.get(namespaceOf(key))?.entries.get(key)?.isRefused ?? false;
   }
 
-  /** How many Services of a namespace have no rules. */
+  /** How many objects of a namespace have no rules. */
   refusedCount(namespace: string): number {
     return this.#accounts.get(namespace)?.refused ?? 0;
   }
@@ -118,7 +126,7 @@ export class NamespaceBudget {
   }
 }
 
-/** The namespace of a Service. */
+/** The namespace of an object, by its namespace and name. */
 export function namespaceOf(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }
