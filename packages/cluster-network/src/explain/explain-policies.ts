@@ -161,7 +161,7 @@ function policyOf(
     return "unreadable"; // cells are closed then
   }
   if (!policy) return undefined;
-  const view = fittingPolicy(policy.view, policies.groups);
+  const { policy: view } = fittingPolicy(policy.view, policies.groups);
   return { ...policy, view, isTooLong: view !== policy.view };
 }
 

@@ -1,4 +1,5 @@
-import { encodeLine, groupsOf, type PolicyView } from "@kip/network-view";
+import { encodeLine, groupsOf } from "@kip/network-view";
+import type { PolicyLine } from "./fitting-policy.ts";
 import type { GroupLines } from "./group-lines.ts";
 
 /** Where lines of groups come from. */
@@ -27,9 +28,9 @@ export class CellPolicy {
   #found = new WeakMap<object, Map<number, readonly Buffer[]>>();
   #foundFor = 0;
 
-  constructor(policy: PolicyView) {
+  constructor({ policy, line }: PolicyLine) {
     this.groups = groupsOf(policy);
-    this.line = Buffer.from(encodeLine({ kind: "policy", policy }));
+    this.line = Buffer.from(line);
   }
 
   /** Lines for a cell that has this policy, and its groups as of a version. */

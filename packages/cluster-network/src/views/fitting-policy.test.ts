@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { decodeLine } from "@kip/network-view";
 import { fittingPolicy } from "./fitting-policy.ts";
 
 const noGroups = { sizeOf: () => ({ addresses: 0, bytes: 0, numbers: 0 }) };
@@ -9,14 +10,13 @@ const tooLong = Array.from({ length: 5000 }, (_, i) => ({
 }));
 
 it("fittingPolicy closes what is too long also where an agent does not know the tiers before it", () => {
-  const { ingress, egress } = fittingPolicy({ egress: tooLong, admin: deny }, noGroups, false);
-  assert.deepEqual([ingress?.length, egress?.length], [0, 0]);
+  const { policy, line } = fittingPolicy({ egress: tooLong, admin: deny }, noGroups, false);
+  assert.deepEqual(policy, { ingress: [], egress: [] });
+  assert.deepEqual(decodeLine(line.trimEnd()), { kind: "policy", policy });
 });
 
 it("fittingPolicy keeps NetworkPolicies in directions without tiers for an agent that does not know these", () => {
   const egress = tooLong.slice(0, 1);
-  assert.deepEqual(fittingPolicy({ egress, ingress: egress, admin: deny }, noGroups, false), {
-    ingress: [],
-    egress,
-  });
+  const { policy } = fittingPolicy({ egress, ingress: egress, admin: deny }, noGroups, false);
+  assert.deepEqual(policy, { ingress: [], egress });
 });

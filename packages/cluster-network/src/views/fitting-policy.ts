@@ -6,6 +6,17 @@ import { isReadablePolicy } from "./is-readable.ts";
 /** Of one change: it has the policy, all its groups and some Services. */
 export const mostGroupBytes = limits.changeBytes / 2;
 
+/** A policy, and the line that says it: that may have megabytes, and is encoded once. */
+export interface PolicyLine {
+  readonly policy: PolicyView;
+  readonly line: string;
+}
+
+/** Encodes a policy. */
+export function policyLine(policy: PolicyView): PolicyLine {
+  return { policy, line: encodeLine({ kind: "policy", policy }) };
+}
+
 /** About how many bytes the addresses of groups take. */
 export function groupBytesOf(
   names: ReadonlySet<string>,
@@ -27,12 +38,11 @@ export function fittingPolicy(
   policy: PolicyView,
   groups: Pick<AddressGroups, "sizeOf">,
   knowsTiers = true,
-): PolicyView {
+): PolicyLine {
   const known = knowsTiers || !hasTiers(policy) ? policy : withoutTiers(policy);
-  const areFew = groupBytesOf(groupsOf(known), groups) <= mostGroupBytes;
-  return areFew && isReadablePolicy(encodeLine({ kind: "policy", policy: known }), known)
-    ? known
-    : closed(known);
+  if (groupBytesOf(groupsOf(known), groups) > mostGroupBytes) return policyLine(closed(known));
+  const encoded = policyLine(known);
+  return isReadablePolicy(encoded.line, known) ? encoded : policyLine(closed(known));
 }
 
 /** Tiers become directions that nothing passes in. */

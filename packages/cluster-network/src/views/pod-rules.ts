@@ -8,7 +8,7 @@ import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 import type { TierPolicy } from "../policies/tier-policy.ts";
 import { restricts } from "../policies/pod-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
-import { fittingPolicy, groupBytesOf, mostGroupBytes } from "./fitting-policy.ts";
+import { fittingPolicy, groupBytesOf, mostGroupBytes, policyLine } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 import type { PolicyReports } from "./policy-reports.ts";
 import { mostOfRules, RulesRoom } from "./rules-room.ts";
@@ -233,11 +233,9 @@ export class SharedRules {
     this.#drafts.delete(choice.key);
     const fitting = fittingPolicy(wanted, groups);
     const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
-    if (areOver || fitting !== wanted)
-      this.#reports.tooLarge(
-        choice,
-        fitting === wanted ? undefined : largestTier(choice, found, groups),
-      );
+    const isClosed = fitting.policy !== wanted;
+    if (areOver || isClosed)
+      this.#reports.tooLarge(choice, isClosed ? largestTier(choice, found, groups) : undefined);
     const whole = new CellPolicy(fitting);
     const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, false)) : whole;
     const used = new Set([...whole.groups, ...plain.groups]);
@@ -281,7 +279,7 @@ export class SharedRules {
     this.#drafts.delete(choice.key);
     const closed = closedDirections(choice);
     const key = `${choice.pod.namespace} ${Object.keys(closed).join()}`;
-    const policy = new CellPolicy(closed);
+    const policy = new CellPolicy(policyLine(closed));
     const none = new Set<string>();
     const shared: Shared = this.#closed.get(key) ?? {
       key,
@@ -368,6 +366,6 @@ function removeFrom(map: Map<string, Set<Shared>>, names: Iterable<string>, shar
 }
 
 function unshared(policy: PolicyView): PodRules {
-  const whole = new CellPolicy(policy);
+  const whole = new CellPolicy(policyLine(policy));
   return { whole, plain: whole };
 }

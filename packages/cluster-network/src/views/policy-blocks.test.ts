@@ -8,6 +8,7 @@ import { bucketCount } from "@kip/network-view";
 import { SlowClock } from "@kip/testing";
 import { TestCell } from "../testing/test-cell.ts";
 import { CellPolicy } from "./cell-policy.ts";
+import { policyLine } from "./fitting-policy.ts";
 import { NetworkViews } from "./network-views.ts";
 
 const noSums = Array<number>(bucketCount).fill(0);
@@ -319,11 +320,12 @@ describe("NetworkViews, with many pods and policies", () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
     const source = { version: 1, group: () => undefined };
-    const rule = (port: number) => ({ ingress: [{ ports: [{ protocol: "TCP" as const, port }] }] });
-    let policy = new CellPolicy(rule(1));
+    const rule = (port: number): CellPolicy =>
+      new CellPolicy(policyLine({ ingress: [{ ports: [{ protocol: "TCP", port }] }] }));
+    let policy = rule(1);
     const first = new WeakRef(policy);
     for (let port = 2; port < 10; port++) {
-      const next = new CellPolicy(rule(port));
+      const next = rule(port);
       next.instead({ policy, version: 1 }, new Set(), source);
       policy = next;
     }
