@@ -5,6 +5,9 @@ import type { ServiceLines } from "./service-lines.ts";
 /** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
 const changeBytes = 128 * 1024;
 
+/** So many Services that changes had no room for are remembered one by one, 8 bytes each; buckets of more of them come whole. */
+const mostLate = 1024;
+
 /** What all cells share. */
 export interface SharedLines extends GroupSource {
   readonly services: ServiceLines;
@@ -22,6 +25,8 @@ export class CellView {
   #missingBuckets: number[];
   /** Of missing buckets that are too large for one change: Services that the cell has. */
   readonly #sent = new Map<number, Set<string>>();
+  /** Services that have changed, and that earlier changes had no room for. */
+  #late: readonly string[] = [];
   #version: number;
   #policy: CellPolicy;
   /** What the cell has; it has the groups of it. */
@@ -59,6 +64,7 @@ export class CellView {
       this.#isFirst ||
       this.#policy !== this.#sentPolicy ||
       this.#missingBuckets.length > 0 ||
+      this.#late.length > 0 ||
       this.#version < this.#shared.version
     );
   }
@@ -95,15 +101,17 @@ export class CellView {
 
   *#serviceParts(): Generator<Buffer> {
     const { services } = this.#shared;
-    const difference = services.since(this.#version);
-    if (difference) yield difference.lines;
-    this.#noteMissing(difference?.rest);
+    let bytes = 0;
+    for (const lines of this.#changedLines()) {
+      bytes += lines.length;
+      yield lines;
+    }
     if (this.#isFirst) {
       for (const name of this.#first) yield services.namespace(name);
       return;
     }
-    let bytes = 0;
-    while (bytes < changeBytes) {
+    // One bucket at least, however much changes.
+    do {
       const bucket = this.#missingBuckets.pop();
       if (bucket === undefined) return;
       const sent = this.#sent.get(bucket);
@@ -112,7 +120,36 @@ export class CellView {
       yield lines;
       if (rest.length === 0) this.#sent.delete(bucket);
       else this.#noteSent(bucket, keys);
+    } while (bytes < changeBytes);
+  }
+
+  /** What has changed since the last change, and what earlier ones had no room for. */
+  #changedLines(): readonly Buffer[] {
+    const { services } = this.#shared;
+    const difference = services.since(this.#version);
+    if (!difference) {
+      this.#missingBuckets = [
+        ...withoutAll(allBuckets(), this.#missingBuckets),
+        ...this.#missingBuckets,
+      ];
+      this.#sent.clear();
+      this.#late = [];
+      return [];
     }
+    const late = services.late(withoutAll(this.#late, difference.keys));
+    this.#noteLate(late.rest, withoutAll(difference.rest, late.keys));
+    return [difference.lines, late.lines];
+  }
+
+  #noteLate(before: readonly string[], more: readonly string[]): void {
+    for (const key of more) this.#sent.get(bucketOf(key))?.delete(key);
+    // Cells that have taken the same changes so far share one list, unless two are joined.
+    if (more.length === 0) this.#late = before;
+    else this.#late = before.length === 0 ? more : [...before, ...withoutAll(more, before)];
+    if (this.#late.length <= mostLate) return;
+    const buckets = [...new Set(this.#late.map(bucketOf))];
+    this.#missingBuckets.unshift(...withoutAll(buckets, this.#missingBuckets));
+    this.#late = [];
   }
 
   /** The rest of a bucket comes after all others. */
@@ -122,20 +159,13 @@ export class CellView {
     this.#sent.set(bucket, sent);
     this.#missingBuckets.unshift(bucket);
   }
+}
 
-  /** What a change had no room for comes with its bucket; undefined for everything. */
-  #noteMissing(keys: readonly string[] | undefined): void {
-    if (!keys) {
-      this.#missingBuckets = allBuckets();
-      this.#sent.clear();
-      return;
-    }
-    for (const key of keys) {
-      const bucket = bucketOf(key);
-      this.#sent.get(bucket)?.delete(key);
-      if (!this.#missingBuckets.includes(bucket)) this.#missingBuckets.unshift(bucket);
-    }
-  }
+/** The list itself if it has nothing of the other one. */
+function withoutAll<T>(list: readonly T[], others: readonly T[]): readonly T[] {
+  if (list.length === 0 || others.length === 0) return list;
+  const left = new Set(others);
+  return list.some((one) => left.has(one)) ? list.filter((one) => !left.has(one)) : list;
 }
 
 function allBuckets(): number[] {

@@ -6,6 +6,7 @@ import {
   TableDigest,
   type ServiceView,
 } from "@kip/network-view";
+import { namespaceOf } from "../budget/namespace-budget.ts";
 import { isReadableService } from "./is-readable.ts";
 import { VersionedTable } from "./versioned-table.ts";
 
@@ -19,10 +20,16 @@ export interface LinesPart {
 }
 
 /**
- * Bytes of Services in one part of a change: no more than a quarter of what a cell takes as one change. Users decide how large
- * Services are, and in which bucket.
+ * Bytes of a bucket in one change: no more than an eighth of what a cell takes as one change. Users decide how large Services are, and in
+ * which bucket.
  */
-const mostBytes = limits.changeBytes / 8;
+const mostBucketBytes = limits.changeBytes / 8;
+
+/**
+ * Bytes of changed Services in one part of a change, unless one Service has more. A cell that takes them slowly has more and more of them
+ * to take, of whichever namespace changes the most: the others' wait for so many of those at most.
+ */
+const mostChangedBytes = 64 * 1024;
 
 /** About as many bytes of one namespace are sent before all others. */
 const namespaceBytes = 512 * 1024;
@@ -51,6 +58,8 @@ export class ServiceLines {
   /** Parts of each bucket, for cells that have the same of it. */
   readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
+  /** Parts of lists that cells share. */
+  #late = new WeakMap<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
   /** The version of the last change. */
@@ -72,7 +81,7 @@ export class ServiceLines {
     this.#table.set(key, after, version);
     this.#digest.change(key, before, after);
     const bucket = bucketOf(key);
-    const namespace = key.slice(0, key.indexOf("/"));
+    const namespace = namespaceOf(key);
     const inNamespace = this.#namespaces.get(namespace) ?? new Set<string>();
     for (const keys of [this.#keys[bucket], inNamespace])
       if (after === undefined) keys?.delete(key);
@@ -82,6 +91,7 @@ export class ServiceLines {
     this.#buckets.delete(bucket);
     this.#namespaceLines.delete(namespace);
     this.#differences.clear();
+    this.#late = new WeakMap();
     this.#changedAt = version;
     return true;
   }
@@ -126,7 +136,9 @@ export class ServiceLines {
 
   #bucketPart(number: number, sent: ReadonlySet<string>): LinesPart {
     const all = this.#keys[number] ?? new Set();
-    const part = this.part([...all].filter((key) => !sent.has(key)));
+    const lines = this.#linesOf([...all].filter((key) => !sent.has(key)));
+    if (sizeOf(lines) > mostBucketBytes) lines.sort(smallFirst);
+    const part = this.#firstOf(lines, mostBucketBytes);
     if (part.rest.length > 0) return part;
     const kept = [...sent].filter((key) => all.has(key));
     const first = kept.map((key) => encodeLine({ kind: "kept", key })).join("");
@@ -134,7 +146,10 @@ export class ServiceLines {
     return { ...part, lines: Buffer.concat([head, part.lines]) };
   }
 
-  /** Lines of what has changed after a version; undefined if that is not remembered. */
+  /**
+   * Lines of what has changed after a version, or of as much of it as one change has room for: of the namespaces first that have changed
+   * the least. Undefined if that is not remembered.
+   */
   since(version: number): LinesPart | undefined {
     // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
     if (version >= this.#changedAt) return nothing;
@@ -142,31 +157,55 @@ export class ServiceLines {
     if (known) return known;
     const changes = this.#table.since(version);
     if (!changes) return undefined;
-    const part = this.part([...changes.keys()]);
+    const part = this.#firstOf(byNamespace(this.#linesOf([...changes.keys()])), mostChangedBytes);
     if (this.#differences.size < mostDifferences) this.#differences.set(version, part);
     return part;
   }
 
-  /** As many lines of Services as go into one change, and at least one. Small ones come first: they do not wait for large ones. */
-  part(keys: readonly string[]): LinesPart {
-    const all = keys.map((key) => ({ key, line: this.#table.get(key) ?? goneLine(key) }));
-    const isTooMuch = sizeOf(all) > mostBytes;
-    if (isTooMuch) all.sort((a, b) => a.line.length - b.line.length);
+  /** Lines of Services that earlier changes had no room for, the first ones first. Cells that give the same list share them. */
+  late(keys: readonly string[]): LinesPart {
+    if (keys.length === 0) return nothing;
+    const part = this.#late.get(keys) ?? this.#firstOf(this.#linesOf(keys), mostChangedBytes);
+    this.#late.set(keys, part);
+    return part;
+  }
+
+  #linesOf(keys: readonly string[]): ServiceLine[] {
+    return keys.map((key) => ({ key, line: this.#table.get(key) ?? goneLine(key) }));
+  }
+
+  /** As many lines as there is room for, and at least one. */
+  #firstOf(all: readonly ServiceLine[], most: number): LinesPart {
     let bytes = 0;
-    const end = all.findIndex(({ line }, index) => index > 0 && (bytes += line.length) > mostBytes);
-    const count = isTooMuch && end > 0 ? end : all.length;
+    const end = all.findIndex(({ line }, index) => (bytes += line.length) > most && index > 0);
+    const count = end < 0 ? all.length : end;
     const names = all.map(({ key }) => key);
+    const lines = all.slice(0, count).map(({ line }) => line);
     return {
-      lines: Buffer.from(
-        all
-          .slice(0, count)
-          .map(({ line }) => line)
-          .join(""),
-      ),
+      lines: Buffer.from(lines.join("")),
       keys: names.slice(0, count),
       rest: names.slice(count),
     };
   }
+}
+
+/** A Service's name and its line. */
+interface ServiceLine {
+  readonly key: string;
+  readonly line: string;
+}
+
+/** Those of namespaces with fewer bytes first; of each namespace the small ones first: they do not wait for large ones. */
+function byNamespace(all: readonly ServiceLine[]): readonly ServiceLine[] {
+  const lists = Map.groupBy(all, ({ key }) => namespaceOf(key));
+  return [...lists.values()]
+    .map((list) => ({ list, bytes: sizeOf(list) }))
+    .sort((a, b) => a.bytes - b.bytes)
+    .flatMap(({ list }) => list.sort(smallFirst));
+}
+
+function smallFirst(a: ServiceLine, b: ServiceLine): number {
+  return a.line.length - b.line.length;
 }
 
 /** Undefined for a Service whose line no cell would take. */
