@@ -18,8 +18,8 @@ import { allChanges, type ChangeShare } from "../services/change-queue.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
+import { blockMs, cellsOfBlock, CellTurns } from "./cell-turns.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
-import { FairTurns } from "./fair-turns.ts";
 import type { GroupLines } from "./group-lines.ts";
 import {
   closedRules,
@@ -90,12 +90,6 @@ const ofVersion: ChangeShare = { ofNamespace: 100, ofAll: 500 };
 /** Before there is a cell, everything is listed for the first time: in parts all the same, as kip has other work. */
 const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
 
-/** After so long other work of kip's process is let pass, milliseconds. */
-const blockMs = 10;
-
-/** So many cells take a change before other work is let pass: each encrypts what it sends. */
-const cellsOfBlock = 64;
-
 /** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
 const commonNamespaces: readonly string[] = ["default", "kube-system"];
 
@@ -116,14 +110,7 @@ export class NetworkViews implements SharedLines {
   readonly #rules: SharedRules;
   readonly #subscribers = new Set<Subscriber>();
   readonly #affected = new AffectedPods();
-  /** Cells that get nothing before their policy is computed; new ones have every other turn, as a cell may connect as often as it likes. */
-  readonly #waiting = new FairTurns<Subscriber>();
-  readonly #new = new FairTurns<Subscriber>();
-  #wasNew = false;
-  /** How much more time cells had than groups that were to be filled meanwhile, milliseconds: one cell may take longer than a block. */
-  #owedMs = 0;
-  /** The same, and groups of their policy are not filled: others do not wait for that. */
-  readonly #unfilled = new Set<Subscriber>();
+  readonly #turns: CellTurns<Subscriber>;
   /** Cells to be woken, as there is something for them. */
   readonly #behind = new Set<Subscriber>();
   #areAllBehind = false;
@@ -139,6 +126,12 @@ export class NetworkViews implements SharedLines {
     const policies = new PolicyReports(options);
     this.policies.budget.onRefused = (refusal) => policies.refused(refusal);
     this.#rules = new SharedRules(this.policies, policies, options.most?.rules);
+    this.#turns = new CellTurns({
+      clock: options.clock,
+      groups: this.groups,
+      isFilled: (draft) => this.#rules.isFilled(draft),
+      serve: (cell) => this.#replaceRules(cell),
+    });
     this.index = new ServiceIndex(options.node, {
       onFailure: (service, err) =>
         options.logger?.error("Could not read a Service or its EndpointSlices", { service, err }),
@@ -288,12 +281,13 @@ export class NetworkViews implements SharedLines {
       wake: () => {},
     };
     this.#subscribers.add(subscriber);
-    this.#new.add(subscriber);
+    this.#turns.add(subscriber);
     void this.#compute();
     return {
       next: async (signal) => await this.#next(subscriber, signal),
       [Symbol.dispose]: () => {
-        for (const set of [this.#subscribers, ...this.#held, this.#behind]) set.delete(subscriber);
+        for (const cells of [this.#subscribers, this.#turns, this.#behind])
+          cells.delete(subscriber);
         this.#rules.release(subscriber.rules);
         this.#rules.releaseDraft(subscriber.draft);
         subscriber.rules = undefined;
@@ -306,8 +300,7 @@ export class NetworkViews implements SharedLines {
   async #next(subscriber: Subscriber, signal: AbortSignal): Promise<readonly Buffer[]> {
     for (;;) {
       signal.throwIfAborted();
-      const isHeld = this.#held.some((cells) => cells.has(subscriber));
-      const change = isHeld ? undefined : subscriber.view?.next();
+      const change = this.#turns.has(subscriber) ? undefined : subscriber.view?.next();
       if (change) return change;
       const { promise, resolve } = Promise.withResolvers<void>();
       subscriber.wake = resolve;
@@ -390,51 +383,11 @@ export class NetworkViews implements SharedLines {
 
   #replaceWaiting(untilMs: number): boolean {
     const { clock } = this.#options;
-    const isAfter = (ms: number): boolean => clock.monotonic() >= ms;
-    for (const _ of this.groups.place()) if (isAfter(untilMs)) return false;
+    for (const _ of this.groups.place()) if (clock.monotonic() >= untilMs) return false;
     // From here on nothing comes in between: rules and groups are of the same state of the cluster.
     this.#publish();
-    let cells = 0;
-    const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
-    do {
-      // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
-      const { isSettled } = this.groups;
-      const servedUntilMs = isSettled ? untilMs : untilMs - blockMs / 2;
-      const begunMs = clock.monotonic();
-      let isServing = isSettled || this.#owedMs <= 0;
-      while (isServing)
-        isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(servedUntilMs);
-      const servedMs = clock.monotonic();
-      for (const _ of this.groups.fill()) if (isAfter(untilMs)) break;
-      const moreMs = servedMs - begunMs - (clock.monotonic() - servedMs);
-      this.#owedMs = this.groups.isSettled ? 0 : Math.max(0, this.#owedMs + moreMs);
-      for (const subscriber of this.#unfilled)
-        if (subscriber.draft && this.#rules.isFilled(subscriber.draft)) this.#hold(subscriber);
-    } while (this.#new.size + this.#waiting.size > 0 && !isFull());
-    return this.#held.every(({ size }) => size === 0) && !this.#rules.areSomeOutdated();
-  }
-
-  /** Has a cell wait for its policy. */
-  #hold(subscriber: Subscriber): void {
-    this.#unfilled.delete(subscriber);
-    (subscriber.view ? this.#waiting : this.#new).add(subscriber);
-  }
-
-  get #held(): readonly (FairTurns<Subscriber> | Set<Subscriber>)[] {
-    return [this.#new, this.#waiting, this.#unfilled];
-  }
-
-  /** Finds the rules of a cell that waits for them. @returns false if none does */
-  #serveOne(): boolean {
-    const isNew = this.#new.size > 0 && !(this.#wasNew && this.#waiting.size > 0);
-    this.#wasNew = isNew;
-    const turns = isNew ? this.#new : this.#waiting;
-    const { next: subscriber } = turns;
-    if (!subscriber) return false;
-    const begunMs = this.#options.clock.monotonic();
-    this.#replaceRules(subscriber);
-    turns.charge(subscriber.namespace, this.#options.clock.monotonic() - begunMs);
-    return true;
+    this.#turns.serve(untilMs);
+    return this.#turns.isEmpty && !this.#rules.areSomeOutdated();
   }
 
   /** Gives lines of groups their changes, and holds cells whose policy may be another one. */
@@ -445,21 +398,20 @@ export class NetworkViews implements SharedLines {
     this.#affected.noteRules(this.#rules.takeOutdated());
     if (this.version === version) this.#areAllBehind = true;
     for (const subscriber of this.#affected.take(this.#subscribers, this.groups))
-      this.#hold(subscriber);
+      this.#turns.add(subscriber);
   }
 
   /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
   #replaceRules(subscriber: Subscriber): void {
     const { view, rules: before, draft: draftBefore, sums, namespace, knowsTiers } = subscriber;
     const { rules: wanted, draft } = this.#rulesOf(subscriber);
-    this.#new.delete(subscriber);
-    this.#waiting.delete(subscriber);
     subscriber.draft = draft;
     this.#rules.releaseDraft(draftBefore);
     if (draft) {
-      this.#unfilled.add(subscriber);
+      this.#turns.awaitGroups(subscriber);
       return;
     }
+    this.#turns.delete(subscriber);
     // Until a pod is known in whose namespace there are policies, nothing may pass; one that is gone keeps its rules until its cell ends.
     const rules = wanted ?? before ?? closedRules;
     if (rules !== before) {

@@ -1,0 +1,105 @@
+import type { Clock } from "@kip/base";
+import type { AddressGroups } from "../policies/address-groups.ts";
+import { FairTurns } from "./fair-turns.ts";
+import type { RulesDraft } from "./pod-rules.ts";
+
+/** After so long other work of kip's process is let pass, milliseconds. */
+export const blockMs = 10;
+
+/** So many cells take a change before other work is let pass: each encrypts what it sends. */
+export const cellsOfBlock = 64;
+
+/** A cell that may wait for its policy. */
+export interface TurnCell {
+  readonly namespace: string;
+  /** Undefined until the cell has been sent something. */
+  readonly view: object | undefined;
+  /** Of rules that name groups which are not filled. */
+  readonly draft: RulesDraft | undefined;
+}
+
+/** What {@link CellTurns} needs. */
+export interface CellTurnsOptions<T> {
+  readonly clock: Clock;
+  readonly groups: Pick<AddressGroups, "isSettled" | "fill">;
+  readonly isFilled: (draft: RulesDraft) => boolean;
+  /** Finds the policy of a cell whose turn it is, and takes the cell from the turns, or has it wait for groups. */
+  readonly serve: (cell: T) => void;
+}
+
+/** Cells that get nothing before their policy is computed, and which of them is next. */
+export class CellTurns<T extends TurnCell> {
+  readonly #options: CellTurnsOptions<T>;
+  readonly #waiting = new FairTurns<T>();
+  /** They have every other turn, as a cell may connect as often as it likes. */
+  readonly #new = new FairTurns<T>();
+  #wasNew = false;
+  /** Groups of their policy are not filled: others do not wait for that. */
+  readonly #unfilled = new Set<T>();
+  /** How much more time cells had than groups that were to be filled meanwhile, milliseconds: one cell may take longer than a block. */
+  #owedMs = 0;
+
+  constructor(options: CellTurnsOptions<T>) {
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#new.size + this.#waiting.size + this.#unfilled.size === 0;
+  }
+
+  has(cell: T): boolean {
+    return this.#new.has(cell) || this.#waiting.has(cell) || this.#unfilled.has(cell);
+  }
+
+  /** Has a cell wait for its turn. */
+  add(cell: T): void {
+    this.#unfilled.delete(cell);
+    (cell.view ? this.#waiting : this.#new).add(cell);
+  }
+
+  /** Has a cell wait until the groups of its draft are filled, and then for its turn. */
+  awaitGroups(cell: T): void {
+    this.delete(cell);
+    this.#unfilled.add(cell);
+  }
+
+  delete(cell: T): void {
+    for (const cells of [this.#new, this.#waiting, this.#unfilled]) cells.delete(cell);
+  }
+
+  /** Gives cells their turns and fills groups, until a time or until there is nothing to do; one cell at least. */
+  serve(untilMs: number): void {
+    const { clock, groups, isFilled } = this.#options;
+    const isAfter = (ms: number): boolean => clock.monotonic() >= ms;
+    let cells = 0;
+    const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
+    do {
+      // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
+      const { isSettled } = groups;
+      const servedUntilMs = isSettled ? untilMs : untilMs - blockMs / 2;
+      const begunMs = clock.monotonic();
+      let isServing = isSettled || this.#owedMs <= 0;
+      while (isServing)
+        isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(servedUntilMs);
+      const servedMs = clock.monotonic();
+      for (const _ of groups.fill()) if (isAfter(untilMs)) break;
+      const moreMs = servedMs - begunMs - (clock.monotonic() - servedMs);
+      this.#owedMs = groups.isSettled ? 0 : Math.max(0, this.#owedMs + moreMs);
+      for (const cell of this.#unfilled) if (cell.draft && isFilled(cell.draft)) this.add(cell);
+    } while (this.#new.size + this.#waiting.size > 0 && !isFull());
+  }
+
+  /** @returns false if no cell waits for its turn */
+  #serveOne(): boolean {
+    const { clock, serve } = this.#options;
+    const isNew = this.#new.size > 0 && !(this.#wasNew && this.#waiting.size > 0);
+    this.#wasNew = isNew;
+    const turns = isNew ? this.#new : this.#waiting;
+    const { next: cell } = turns;
+    if (!cell) return false;
+    const begunMs = clock.monotonic();
+    serve(cell);
+    turns.charge(cell.namespace, clock.monotonic() - begunMs);
+    return true;
+  }
+}
