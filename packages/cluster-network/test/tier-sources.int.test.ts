@@ -1,18 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
 import { installedTiers, NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
-import { sharedControlPlane } from "@kip/control-plane/testing";
-import {
-  clusterWide,
-  createApiClient,
-  createEventRecorder,
-  loadKubeConfig,
-  paths,
-  type KubeObject,
-} from "@kip/k8s-client";
+import { clusterWide, createEventRecorder, paths, type KubeObject } from "@kip/k8s-client";
 import { bucketCount } from "@kip/network-view";
 import { eventually } from "@kip/testing";
+import { openTestCluster } from "./test-cluster.ts";
 
 const group = "policy.networking.k8s.io";
 const resource = "adminnetworkpolicies";
@@ -42,24 +34,19 @@ const definition = {
 
 describe("watchClusterNetwork(), of policies of administrators", () => {
   it("follows their API as it is installed and removed", async () => {
-    await using plane = await sharedControlPlane();
-    const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
-      userAgent: "test/1",
-      logger: silentLogger,
-      clock: systemClock,
-    });
-    const stop = new AbortController();
-    const options = { clock: systemClock, signal: stop.signal, logger: silentLogger };
+    await using cluster = await openTestCluster();
+    const { client, options } = cluster;
+    const { signal } = options;
     const views = new NetworkViews({ node: { name: "kip" }, ...options });
     const watch = watchClusterNetwork({ client, views, ...options });
-    await watch.synced(stop.signal);
-    assert.deepEqual(await installedTiers(client, stop.signal), []);
+    await watch.synced(signal);
+    assert.deepEqual(await installedTiers(client, signal), []);
     const seen = async (what: string, check: () => boolean): Promise<void> =>
       await eventually(check, { what, limitMs: 60_000, intervalMs: 50 });
     const policies = clusterWide(`/apis/${group}/v1alpha1`, resource);
     for (let round = 0; round < 2; round++) {
       await client.create(paths.customResourceDefinitions(), definition);
-      await eventually(async () => (await installedTiers(client, stop.signal)).length === 1, {
+      await eventually(async () => (await installedTiers(client, signal)).length === 1, {
         what: "the API",
         limitMs: 60_000,
         intervalMs: 100,
@@ -79,28 +66,21 @@ describe("watchClusterNetwork(), of policies of administrators", () => {
         { what: "a policy", limitMs: 60_000, intervalMs: 100 },
       );
       await seen("the policy", () => views.policies.hasTiers);
-      await watch.synced(stop.signal);
+      await watch.synced(signal);
       await client.delete(paths.customResourceDefinitions(definition.metadata.name));
       await seen("no policy", () => !views.policies.hasTiers);
-      await eventually(async () => (await installedTiers(client, stop.signal)).length === 0, {
+      await eventually(async () => (await installedTiers(client, signal)).length === 0, {
         what: "no API",
         limitMs: 60_000,
         intervalMs: 100,
       });
     }
-    stop.abort();
-    client.close();
   });
 
   it("gives one that chooses more than a cell takes an event, which the API server accepts", async () => {
-    await using plane = await sharedControlPlane();
-    const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
-      userAgent: "test/1",
-      logger: silentLogger,
-      clock: systemClock,
-    });
-    const stop = new AbortController();
-    const options = { clock: systemClock, signal: stop.signal, logger: silentLogger };
+    await using cluster = await openTestCluster();
+    const { client, options } = cluster;
+    const { signal } = options;
     const events = createEventRecorder({ client, component: "kubelet", host: "kip", ...options });
     const views = new NetworkViews({ node: { name: "kip" }, events, ...options });
     const metadata = { uid: "any", resourceVersion: "1" };
@@ -126,7 +106,7 @@ describe("watchClusterNetwork(), of policies of administrators", () => {
       sums,
       knowsTiers: true,
     });
-    await subscription.next(stop.signal);
+    await subscription.next(signal);
     await events.flush();
     const { items } = await client.list<KubeObject & { reason?: string }>(paths.events("default"), {
       query: { fieldSelector: "involvedObject.uid=of-wide" },
@@ -135,7 +115,5 @@ describe("watchClusterNetwork(), of policies of administrators", () => {
       items.map(({ reason }) => reason),
       ["NetworkTooLarge"],
     );
-    stop.abort();
-    client.close();
   });
 });

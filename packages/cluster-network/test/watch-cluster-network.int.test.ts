@@ -1,22 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
 import { NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
-import { sharedControlPlane } from "@kip/control-plane/testing";
-import { createApiClient, loadKubeConfig, paths, type KubeObject } from "@kip/k8s-client";
+import { paths, type KubeObject } from "@kip/k8s-client";
 import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
+import { openTestCluster } from "./test-cluster.ts";
 
 describe("watchClusterNetwork()", () => {
   it("gives a cell the Services and the policy that the API server has, and their changes", async () => {
-    await using plane = await sharedControlPlane();
-    const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath }), {
-      userAgent: "test/1",
-      logger: silentLogger,
-      clock: systemClock,
-    });
-    const stop = new AbortController();
-    const { signal } = stop;
-    const options = { clock: systemClock, signal };
+    await using cluster = await openTestCluster();
+    const { plane, client, options } = cluster;
+    const { signal } = options;
     const namespace = await plane.createNamespace();
     const create = async <T extends object>(path: string, body: T): Promise<T> =>
       await client.create(path, body);
@@ -40,7 +33,7 @@ describe("watchClusterNetwork()", () => {
     const labels = { "topology.kubernetes.io/zone": "b" };
     await create(paths.nodes(), { metadata: { name: node, labels } });
     const views = new NetworkViews({ node: { name: node, zone: "a" }, ...options });
-    await watchClusterNetwork({ client, views, logger: silentLogger, ...options }).synced(signal);
+    await watchClusterNetwork({ client, views, ...options }).synced(signal);
     const podUid = pod.metadata?.uid ?? "";
     using cell = views.subscribe({ podUid, namespace, sums: Array<number>(bucketCount).fill(0) });
     const reader = new ChangeReader();
@@ -73,7 +66,5 @@ describe("watchClusterNetwork()", () => {
     await client.delete(paths.networkPolicies(namespace, "closed"));
     while (change.policy === undefined) change = await next();
     assert.deepEqual(change.policy, {});
-    stop.abort();
-    client.close();
   });
 });
