@@ -33,6 +33,8 @@ export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
   const serve = [program, "serve", address, String(port)];
   const server = spawn(first, [...words, ...serve], { stdio: ["ignore", "pipe", "inherit"] });
   await once(server.stdout, "data");
+  // Otherwise this process does not end before the server does.
+  server.stdout.destroy();
   server.unref();
   return other;
 }

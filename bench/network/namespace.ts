@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { runCommand } from "@kip/base";
 
 /** Arguments of setpriv for a program that ends with this process, however that ends. */
@@ -38,8 +39,11 @@ export class Namespace implements AsyncDisposable {
     return (await runCommand(first, words, { input })).stdout;
   }
 
-  /** Begins to listen to what the kernel reports of each transaction, when it is in force. */
-  watch(): void {
+  /**
+   * Listens to what the kernel reports of each transaction, when it is in force. Resolves once nft does: it reads all rules before, and says
+   * nothing when it has.
+   */
+  async watch(): Promise<void> {
     const [first, ...words] = [...this.prefix, "setpriv", ...untilDeath, "nft", "monitor"];
     this.#monitor = spawn(first, words, { stdio: ["ignore", "pipe", "ignore"] });
     const output = this.#monitor.stdout;
@@ -47,28 +51,43 @@ export class Namespace implements AsyncDisposable {
     createInterface({ input: output }).on("line", (line) => {
       for (const watcher of this.#watchers) watcher(line);
     });
+    const ready = new AbortController();
+    const seen = this.seen("bench_ready", 300_000).finally(() => ready.abort());
+    while (!ready.signal.aborted) {
+      await this.run("nft", ["add table ip bench_ready; delete table ip bench_ready"]);
+      await sleep(200);
+    }
+    if ((await seen) === undefined) throw new Error("nft monitor reported nothing for 5 minutes");
   }
 
   /** Resolves with the time (`performance.now()`) at which a text appears in what nft reports; undefined after a minute. */
-  async seen(text: string): Promise<number | undefined> {
+  async seen(text: string, limitMs = 60_000): Promise<number | undefined> {
     const { promise, resolve } = Promise.withResolvers<number | undefined>();
     const watcher = (line: string): void => {
       if (line.includes(text)) resolve(performance.now());
     };
     this.#watchers.add(watcher);
-    const timer = setTimeout(() => resolve(undefined), 60_000);
+    const timer = setTimeout(() => resolve(undefined), limitMs);
     return await promise.finally(() => {
       clearTimeout(timer);
       this.#watchers.delete(watcher);
     });
   }
 
-  /** Resolves once a text is in the rules. */
-  async has(text: string): Promise<void> {
-    for (;;) {
-      if ((await this.run("nft", ["list", "ruleset"])).includes(text)) return;
-      await new Promise((resolve) => setTimeout(resolve, 500)); // before the measurement; nft reports to nothing yet
+  /**
+   * Waits until a text is in the rules.
+   *
+   * @param what of the rules nft lists: of a large table it takes minutes to list all
+   * @returns false if the signal aborts before
+   */
+  async has(text: string, what: readonly string[], signal: AbortSignal): Promise<boolean> {
+    while (!signal.aborted) {
+      // There is nothing to list yet at first.
+      const rules = await this.run("nft", ["list", ...what]).catch(() => "");
+      if (rules.includes(text)) return true;
+      await sleep(500); // before the measurement; nft reports to nothing yet
     }
+    return false;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
