@@ -8,6 +8,7 @@ import {
   noShare,
   ofAddresses,
   ofPod,
+  own,
   takeChange,
   type Group,
   type GroupChange,
@@ -16,7 +17,9 @@ import {
 } from "./group.ts";
 import { groupName, type GroupSelector, type PortName } from "./group-selector.ts";
 import { Numbering } from "./number-set.ts";
+import { KnownPods } from "./known-pods.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
+import type { PodScope } from "./pod-scope.ts";
 import { firstNumbers, mostNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
 
 /** What policies need to know of a node. */
@@ -29,24 +32,23 @@ export interface NodeFacts {
 const podsPerStep = 64;
 
 /**
- * Pods by the selectors of policies. A group is computed once, however many pods' policies name it, and a pod that changes is
- * compared with each group once. What compares many pods waits: groups that have been named for {@link AddressGroups.fill}, and
- * pods whose namespace has other labels for {@link AddressGroups.place}. A group that no cell uses takes one bit for each pod.
+ * Pods by the selectors of policies. A group is computed once, however many pods' policies name it. No pod is compared with a group
+ * when it changes, as users decide how many groups there are: {@link AddressGroups.fill} does that, in turns of the namespaces whose
+ * policies name them, and a group is of no use while it is behind. A group that no cell uses takes one bit for each pod.
  */
 export class AddressGroups {
-  readonly #pods = new Map<string, PodFacts>();
+  readonly #pods = new KnownPods();
   readonly #namespaces = new Map<string, Labels>();
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
   /** Those of nodes: few, beside those that users' policies name. */
   readonly #ofNodes = new Map<string, Group>();
   readonly #touched = new Set<string>();
-  /** Pods that were forgotten, or whose namespace has other labels than when they were compared: as they were then. */
-  readonly #unplaced = new Map<string, PodFacts>();
-  readonly #podNumbers = new Numbering();
   readonly #nodeNumbers = new Numbering();
-  /** Groups that not all pods have been compared with. */
+  /** New groups that not all pods, or nodes, have been compared with. */
   readonly #unfilled = new FillQueue();
+  /** Others that have yet to be compared with pods that have changed. */
+  readonly #late = new FillQueue();
   /** Policies of administrators give the same selectors for each pod. */
   readonly #names = new WeakMap<object, string>();
 
@@ -64,8 +66,7 @@ export class AddressGroups {
   setNamespace(name: string, labels: Labels | undefined): void {
     if (labels) this.#namespaces.set(name, labels);
     else this.#namespaces.delete(name);
-    for (const [uid, pod] of this.#pods)
-      if (pod.namespace === name && !this.#unplaced.has(uid)) this.#unplaced.set(uid, pod);
+    this.#pods.noteNamespace(name);
   }
 
   /** Names of all namespaces whose labels are known. */
@@ -74,60 +75,59 @@ export class AddressGroups {
   }
 
   /**
-   * Compares pods that are gone, or whose namespace has other labels, with the groups, in steps of less than a millisecond. What
-   * comes between two steps is done, too. Until it has ended, groups are of different states of the cluster.
+   * Compares groups with pods that they have not been compared with since those have changed, and new groups with all, in turns of
+   * namespaces, in steps of less than a millisecond. What comes between two steps is done by a later call.
    */
-  *place(): Generator<undefined> {
-    for (const [uid, before] of this.#unplaced) {
-      this.#unplaced.delete(uid);
-      this.#place(uid, before, this.#pods.get(uid));
-      yield;
-    }
-  }
-
-  /** Fills groups that have been named, in turns of the namespaces that want them, in steps of less than a millisecond. */
   *fill(): Generator<undefined> {
-    while (this.#unfilled.size > 0) {
-      this.#unfilled.step();
-      yield;
+    this.#tellGroups();
+    while (this.#unfilled.size + this.#late.size > 0) {
+      // Who writes policies decides how many are new.
+      for (const queue of [this.#late, this.#unfilled]) {
+        if (queue.size === 0) continue;
+        queue.step();
+        yield;
+      }
     }
+    this.#pods.trim();
   }
 
   /** Notes that pods of a namespace wait for groups to be filled. */
   want(names: Iterable<string>, namespace: string): void {
-    for (const name of names) this.#unfilled.want(name, namespace);
+    for (const name of names)
+      for (const queue of [this.#late, this.#unfilled]) queue.want(name, namespace);
   }
 
   /** Does all that waits at once. */
   settle(): void {
-    for (const _ of this.place());
     for (const _ of this.fill());
   }
 
   /** Whether nothing waits: groups have what the pods, nodes and namespaces that are known give them. */
   get isSettled(): boolean {
-    return this.#unplaced.size + this.#unfilled.size === 0;
+    return !this.#pods.isChanged && this.#unfilled.size + this.#late.size === 0;
   }
 
-  /** Whether all pods, or nodes, have been compared with a group. */
+  /** Whether a group has what all pods, or nodes, give it as they are now. */
   isFilled(name: string): boolean {
-    return this.#groups.has(name) && !this.#unfilled.has(name);
+    const group = this.#groups.get(name);
+    if (!group || this.#unfilled.has(name) || this.#late.has(name)) return false;
+    const { nodes, namespace } = group.selector;
+    return nodes !== undefined || !this.#pods.isChangedIn(namespace);
   }
 
-  /** Takes a pod; undefined if it is gone. */
+  /**
+   * Whether some groups that policies of a namespace name were behind others at the end of the last {@link AddressGroups.fill}: together
+   * they are of no state of the cluster.
+   *
+   * @param namespace "" for policies of administrators
+   */
+  isLate(namespace: string): boolean {
+    return this.#late.isWantedBy(namespace);
+  }
+
+  /** Takes a pod; undefined if it is gone. Groups have that once they are filled again. */
   setPod(uid: string, pod: PodFacts | undefined): void {
-    const before = this.#unplaced.get(uid) ?? this.#pods.get(uid);
-    this.#unplaced.delete(uid);
-    if (pod) this.#pods.set(uid, pod);
-    else this.#pods.delete(uid);
-    this.#place(uid, before, pod);
-  }
-
-  /** Forgets a pod; groups lose it when they are settled. */
-  forgetPod(uid: string): void {
-    const pod = this.#pods.get(uid);
-    this.#pods.delete(uid);
-    if (pod && !this.#unplaced.has(uid)) this.#unplaced.set(uid, pod);
+    this.#pods.set(uid, pod);
   }
 
   /** Takes a node; undefined if it is gone. */
@@ -153,12 +153,12 @@ export class AddressGroups {
 
   /** A pod by its UID. */
   pod(uid: string): PodFacts | undefined {
-    return this.#pods.get(uid);
+    return this.#pods.pod(uid);
   }
 
-  /** All pods by their UIDs. */
-  pods(): Iterable<readonly [uid: string, pod: PodFacts]> {
-    return this.#pods.entries();
+  /** UIDs of all pods. */
+  podUids(): Iterable<string> {
+    return this.#pods.uids();
   }
 
   /** The name of the group of a selector: the same for the same selector, also in another life of kip. */
@@ -174,11 +174,14 @@ export class AddressGroups {
    * Notes that a cell uses a group, or no longer does. One that is used has its addresses stored; one that is neither used nor held
    * is forgotten.
    *
+   * @param namespace whose policies name it; "" for those of administrators
    * @returns how many use it
    */
-  use(name: string, change: 1 | -1): number {
+  use(name: string, change: 1 | -1, namespace = ""): number {
     const group = this.#groups.get(name);
     if (!group) return 0;
+    own(group, namespace, change);
+    if (change > 0) this.#late.want(name, namespace);
     group.uses += change;
     if (group.uses > 0) group.counts ??= this.#countsOf(group);
     else if (!group.selector.numbersOf) {
@@ -189,10 +192,16 @@ export class AddressGroups {
     return group.uses;
   }
 
-  /** Notes that something depends on the size of a group, or no longer does. */
-  hold(name: string, change: 1 | -1): void {
+  /**
+   * Notes that something depends on the size of a group, or no longer does.
+   *
+   * @param namespace whose policies name it; "" for those of administrators
+   */
+  hold(name: string, change: 1 | -1, namespace = ""): void {
     const group = this.#groups.get(name);
     if (!group) return;
+    own(group, namespace, change);
+    if (change > 0) this.#late.want(name, namespace);
     group.holds += change;
     this.#forgetUnused(name, group);
   }
@@ -228,14 +237,15 @@ export class AddressGroups {
     return this.name({ ...selector, numbersOf: port });
   }
 
-  /** The groups whose members have changed since the last call, and the addresses of those that are used. */
+  /** The groups that are filled and whose members have changed since the last call, and the addresses of those that are used. */
   takeChanges(): ReadonlyMap<string, GroupChange> {
     const changes = new Map<string, GroupChange>();
     for (const name of this.#touched) {
       const group = this.#groups.get(name);
+      if (group && !this.isFilled(name)) continue;
+      this.#touched.delete(name);
       if (group) changes.set(name, takeChange(group));
     }
-    this.#touched.clear();
     return changes;
   }
 
@@ -245,50 +255,85 @@ export class AddressGroups {
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
-    if (selector.nodes) this.#ofNodes.set(name, group);
-    this.#unfilled.add(name, this.#fill(name, group));
+    if (selector.nodes) {
+      this.#ofNodes.set(name, group);
+      this.#unfilled.add(name, this.#fillWithNodes(name, group));
+      return;
+    }
+    const scope = this.#pods.scope(selector.namespace);
+    scope.groups.set(name, group);
+    group.seen = scope.end;
+    this.#unfilled.add(name, this.#fillWithPods(name, group, scope));
   }
 
-  *#fill(name: string, group: Group): Generator<undefined, undefined> {
+  *#fillWithNodes(name: string, group: Group): Generator<undefined, undefined> {
     let count = 0;
-    if (group.selector.nodes)
-      for (const [uid, node] of this.#nodes) {
-        const number = this.#nodeNumbers.of(uid);
-        this.#placeNode(name, group, { number, before: node, after: node });
-        if (++count % podsPerStep === 0) yield;
-      }
-    else
-      for (const [uid, pod] of this.#pods) {
-        const before = this.#unplaced.get(uid) ?? pod;
-        this.#placePod(name, group, { number: this.#podNumbers.of(uid), before, after: pod });
-        if (++count % podsPerStep === 0) yield;
-      }
+    for (const [uid, node] of this.#nodes) {
+      const number = this.#nodeNumbers.of(uid);
+      this.#placeNode(name, group, { number, before: node, after: node });
+      if (++count % podsPerStep === 0) yield;
+    }
     takeChange(group); // What it has at first is not a change of it.
   }
 
-  #forgetUnused(name: string, { uses, holds }: Group): void {
+  *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, undefined> {
+    let count = 0;
+    for (const number of scope.numbers) {
+      this.#placePod(name, group, number);
+      if (++count % podsPerStep === 0) yield;
+    }
+    yield* this.#catchUp(name, group, scope);
+    takeChange(group);
+  }
+
+  /** Compares a group with pods that have changed. */
+  *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, undefined> {
+    let count = 0;
+    for (let number = scope.at(group.seen); number !== undefined; number = scope.at(group.seen)) {
+      // Between two steps, no pod is counted in two states.
+      const isOver = this.#pods.state(number)?.isOver ?? false;
+      if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOver)) {
+        count = 0;
+        yield;
+        continue;
+      }
+      count++;
+      group.seen++;
+      this.#placePod(name, group, number);
+    }
+  }
+
+  /** Has groups compared with pods that have changed. */
+  #tellGroups(): void {
+    for (const scope of this.#pods.takeChanged())
+      for (const [name, group] of scope.behind()) {
+        if (this.#unfilled.has(name)) continue;
+        if (!this.#late.has(name)) this.#late.add(name, this.#catchUp(name, group, scope));
+        for (const namespace of group.owners.keys()) this.#late.want(name, namespace);
+      }
+  }
+
+  #forgetUnused(name: string, { uses, holds, selector }: Group): void {
     if (uses + holds > 0) return;
     this.#groups.delete(name);
     this.#ofNodes.delete(name);
-    this.#unfilled.delete(name);
+    for (const queue of [this.#late, this.#unfilled]) queue.delete(name);
+    if (selector.nodes) return;
+    this.#pods.scope(selector.namespace).groups.delete(name);
+    this.#pods.release(selector.namespace);
   }
 
-  #place(uid: string, before: PodFacts | undefined, after: PodFacts | undefined): void {
-    const number = this.#podNumbers.of(uid);
-    for (const [name, group] of this.#groups)
-      if (!group.selector.nodes) this.#placePod(name, group, { number, before, after });
-    if (!after) this.#podNumbers.release(uid);
-  }
-
-  #placePod(name: string, group: Group, { number, before, after }: Placement<PodFacts>): void {
+  #placePod(name: string, group: Group, number: number): void {
+    const state = this.#pods.state(number);
+    if (!state) return;
     const wasIn = group.members.has(number);
-    const isIn = after !== undefined && this.#isMember(group.selector, after);
-    if (!wasIn && !isIn) return;
-    this.#change(name, group, {
-      number,
-      before: wasIn && before ? ofPod(group, before) : noShare,
-      after: isIn ? ofPod(group, after) : noShare,
-    });
+    // One without addresses gives no group anything.
+    const mayBeIn = !state.isOver && state.pod.addresses.length > 0;
+    const isIn = mayBeIn && this.#isMember(group.selector, state.pod);
+    if (wasIn === isIn) return;
+    const share = ofPod(group, state.pod);
+    const [before, after] = wasIn ? [share, noShare] : [noShare, share];
+    this.#change(name, group, { number, before, after });
   }
 
   #placeNode(name: string, group: Group, { number, before, after }: Placement<NodeFacts>): void {
@@ -322,11 +367,9 @@ export class AddressGroups {
     };
     for (const number of group.members.values()) {
       const node = this.#nodes.get(this.#nodeNumbers.nameOf(number) ?? "");
-      const uid = this.#podNumbers.nameOf(number) ?? "";
-      // Forgotten pods are members until they are placed.
-      const pod = this.#unplaced.get(uid) ?? this.#pods.get(uid);
+      const state = this.#pods.state(number);
       if (group.selector.nodes) add(ofAddresses(node?.addresses ?? []));
-      else if (pod) add(ofPod(group, pod));
+      else if (state) add(ofPod(group, state.pod));
     }
     return counts;
   }
@@ -343,7 +386,7 @@ export class AddressGroups {
   }
 }
 
-/** A pod or node as it was when a group last saw it, and as it is. */
+/** A node, or what a pod or node gives a group, as it was when the group last saw it, and as it is. */
 interface Placement<T> {
   readonly number: number;
   readonly before: T | undefined;

@@ -6,7 +6,7 @@ interface Work {
 }
 
 /**
- * Groups that are not filled. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
+ * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
  * groups those of another one name. The groups of a namespace are filled one after the other; one that several want makes a step on the
  * turn of each.
  */
@@ -34,6 +34,11 @@ export class FillQueue {
     if (!work || work.wantedBy.has(namespace)) return;
     work.wantedBy.add(namespace);
     this.#turns.set(namespace, (this.#turns.get(namespace) ?? new Set()).add(group));
+  }
+
+  /** Whether pods of a namespace wait for any group. */
+  isWantedBy(namespace: string): boolean {
+    return this.#turns.has(namespace);
   }
 
   /** Forgets a group, if it is there. */

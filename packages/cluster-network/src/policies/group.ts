@@ -55,6 +55,10 @@ export interface Group {
   chosenBefore: RankedNumbers;
   uses: number;
   holds: number;
+  /** Namespaces whose policies name it, and how often; "" for those of administrators. */
+  readonly owners: Map<string, number>;
+  /** Up to which change of a pod it has what it should, see {@link PodScope}. */
+  seen: number;
 }
 
 /** What one pod or node gives a group. */
@@ -85,7 +89,16 @@ export function newGroup(selector: GroupSelector): Group {
     chosenBefore: noRankedNumbers,
     uses: 0,
     holds: 0,
+    owners: new Map(),
+    seen: 0,
   };
+}
+
+/** Notes that policies of a namespace name a group, or no longer do. */
+export function own({ owners }: Group, namespace: string, change: 1 | -1): void {
+  const count = (owners.get(namespace) ?? 0) + change;
+  if (count > 0) owners.set(namespace, count);
+  else owners.delete(namespace);
 }
 
 /** What has changed of a group since the last call. */

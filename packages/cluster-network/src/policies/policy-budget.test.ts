@@ -49,6 +49,7 @@ class Bench {
 
   /** Takes changes of groups. @returns names of policies whose place may be another one */
   settle(): readonly string[] {
+    this.groups.settle();
     for (const name of this.groups.takeChanges().keys()) this.budget.noteChange(name);
     return [...this.budget.settle()].map(({ metadata }) => metadata.name);
   }
@@ -91,6 +92,7 @@ describe("PolicyBudget", () => {
     assert.equal(names.size, 1);
     bench.groups.takeChanges();
     bench.setPods("many", 999);
+    bench.groups.settle();
     for (const { add, remove } of bench.groups.takeChanges().values())
       assert.deepEqual([add, remove], [[], []]);
   });

@@ -182,7 +182,7 @@ export class PolicyBudget {
       const name = this.#groups.name(selector);
       if (names.has(name)) continue;
       names.add(name);
-      this.#groups.hold(name, 1);
+      this.#groups.hold(name, 1, charge.policy.metadata.namespace);
       this.#byGroup.set(name, (this.#byGroup.get(name) ?? new Set()).add(charge));
       charge.groups.push(name);
     }
@@ -191,7 +191,7 @@ export class PolicyBudget {
 
   #endCount(charge: Charge): void {
     for (const name of charge.groups ?? []) {
-      this.#groups.hold(name, -1);
+      this.#groups.hold(name, -1, charge.policy.metadata.namespace);
       const others = this.#byGroup.get(name);
       others?.delete(charge);
       if (others?.size === 0) this.#byGroup.delete(name);

@@ -26,6 +26,7 @@ describe("PolicyIndex", () => {
     index.groups.settle();
     assert.deepEqual(index.groups.addresses(group), ["10.0.0.10"]);
     set("another");
+    index.groups.settle();
     assert.deepEqual(index.groups.addresses(group), []);
   });
 

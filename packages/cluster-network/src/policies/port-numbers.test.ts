@@ -59,6 +59,7 @@ describe("numbers of a named port", () => {
           if (facts) pods.set(of, facts);
           else pods.delete(of);
           groups.setPod(of, facts);
+          groups.settle();
           const isOther = groups.takeChanges().get(name)?.isOther ?? false;
           const now = groups.portNumbers(everyPod, web);
           assert.deepEqual(now, start(...pods.values()).portNumbers(everyPod, web));
@@ -107,6 +108,7 @@ describe("numbers of a named port", () => {
     const name = groups.numbersName(everyPod, web);
     groups.takeChanges();
     groups.setPod("4", pod("4", [9090]));
+    groups.settle();
     const { isOther, isReranked } = groups.takeChanges().get(name) ?? {};
     assert.deepEqual({ isOther, isReranked }, { isOther: false, isReranked: true });
     assert.deepEqual(first(2), { numbers: [4, 9090], areAll: false });

@@ -23,6 +23,8 @@ export interface CellTurnsOptions<T> {
   readonly clock: Clock;
   readonly groups: Pick<AddressGroups, "isSettled" | "fill">;
   readonly isFilled: (draft: RulesDraft) => boolean;
+  /** Is called when groups have been filled: what has changed of them is published before cells get rules that name them. */
+  readonly publish: () => void;
   /** Finds the policy of a cell whose turn it is, and takes the cell from the turns, or has it wait for groups. */
   readonly serve: (cell: T) => void;
 }
@@ -67,26 +69,37 @@ export class CellTurns<T extends TurnCell> {
     for (const cells of [this.#new, this.#waiting, this.#unfilled]) cells.delete(cell);
   }
 
-  /** Gives cells their turns and fills groups, until a time or until there is nothing to do; one cell at least. */
+  /**
+   * Fills groups and gives cells their turns, until a time or until there is nothing to do; one cell at least. Nothing comes in between:
+   * rules and groups are of the same state of the cluster.
+   */
   serve(untilMs: number): void {
-    const { clock, groups, isFilled } = this.#options;
+    const { clock, groups } = this.#options;
     const isAfter = (ms: number): boolean => clock.monotonic() >= ms;
     let cells = 0;
     const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
     do {
       // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
-      const { isSettled } = groups;
-      const servedUntilMs = isSettled ? untilMs : untilMs - blockMs / 2;
       const begunMs = clock.monotonic();
-      let isServing = isSettled || this.#owedMs <= 0;
-      while (isServing)
-        isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(servedUntilMs);
-      const servedMs = clock.monotonic();
-      for (const _ of groups.fill()) if (isAfter(untilMs)) break;
-      const moreMs = servedMs - begunMs - (clock.monotonic() - servedMs);
+      this.#fill(untilMs - (this.#owedMs > 0 ? 0 : blockMs / 2));
+      const filledMs = clock.monotonic();
+      let isServing = groups.isSettled || this.#owedMs <= 0;
+      while (isServing) isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(untilMs);
+      const moreMs = clock.monotonic() - filledMs - (filledMs - begunMs);
       this.#owedMs = groups.isSettled ? 0 : Math.max(0, this.#owedMs + moreMs);
-      for (const cell of this.#unfilled) if (cell.draft && isFilled(cell.draft)) this.add(cell);
     } while (this.#new.size + this.#waiting.size > 0 && !isFull());
+    if (groups.isSettled) return;
+    this.#fill(untilMs);
+    // By the next time groups may be behind again.
+    if (this.#owedMs <= 0) this.#serveOne();
+  }
+
+  /** Fills groups until a time, for a step at least, and has cells whose groups are filled wait for their turns. */
+  #fill(untilMs: number): void {
+    const { clock, groups, isFilled, publish } = this.#options;
+    for (const _ of groups.fill()) if (clock.monotonic() >= untilMs) break;
+    publish();
+    for (const cell of this.#unfilled) if (cell.draft && isFilled(cell.draft)) this.add(cell);
   }
 
   /** @returns false if no cell waits for its turn */

@@ -100,6 +100,9 @@ const commonNamespaces: readonly string[] = ["default", "kube-system"];
  * What policies mean is computed in blocks of about 10 ms, between which other work passes. A cell whose policy may be another
  * one is sent nothing until that is computed: it has the rules of before, whole, and then the new ones with all changes of
  * groups. So it never has new addresses with old rules, or the other way around.
+ *
+ * Groups look at pods that have changed in turns of the namespaces whose policies name them. A cell waits for the groups of its own
+ * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has.
  */
 export class NetworkViews implements SharedLines {
   version = 0;
@@ -130,6 +133,7 @@ export class NetworkViews implements SharedLines {
       clock: options.clock,
       groups: this.groups,
       isFilled: (draft) => this.#rules.isFilled(draft),
+      publish: () => this.#publish(),
       serve: (cell) => this.#replaceRules(cell),
     });
     this.index = new ServiceIndex(options.node, {
@@ -195,7 +199,8 @@ export class NetworkViews implements SharedLines {
   /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
   forgetPods(): void {
     // Pods first: each namespace looks for its own ones among all that are known.
-    for (const [uid] of this.groups.pods()) if (uid !== standInUid) this.groups.forgetPod(uid);
+    for (const uid of this.groups.podUids())
+      if (uid !== standInUid) this.groups.setPod(uid, undefined);
     for (const name of this.groups.namespaces()) this.groups.setNamespace(name, undefined);
     this.policies.nodes.forgetPods();
     this.#schedule();
@@ -300,7 +305,10 @@ export class NetworkViews implements SharedLines {
   async #next(subscriber: Subscriber, signal: AbortSignal): Promise<readonly Buffer[]> {
     for (;;) {
       signal.throwIfAborted();
-      const change = this.#turns.has(subscriber) ? undefined : subscriber.view?.next();
+      const isLate = this.#isLate(subscriber);
+      if (isLate) this.#behind.add(subscriber);
+      const isHeld = isLate || this.#turns.has(subscriber);
+      const change = isHeld ? undefined : subscriber.view?.next();
       if (change) return change;
       const { promise, resolve } = Promise.withResolvers<void>();
       subscriber.wake = resolve;
@@ -369,11 +377,14 @@ export class NetworkViews implements SharedLines {
 
   /** @returns whether all policies are computed, and what has changed of them is published */
   #computeBlock(untilMs: number): boolean {
-    const isOver = this.#replaceWaiting(untilMs);
+    this.#turns.serve(untilMs);
+    const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
     // While policies are computed, cells hear of other changes at the usual times only.
     if (isOver) this.#noteBehind();
+    else if (this.#areAllBehind) this.#schedule();
     let cells = 0;
     for (const subscriber of this.#behind) {
+      if (this.#isLate(subscriber)) continue;
       if (++cells > cellsOfBlock) break;
       this.#behind.delete(subscriber);
       subscriber.wake();
@@ -381,13 +392,9 @@ export class NetworkViews implements SharedLines {
     return isOver;
   }
 
-  #replaceWaiting(untilMs: number): boolean {
-    const { clock } = this.#options;
-    for (const _ of this.groups.place()) if (clock.monotonic() >= untilMs) return false;
-    // From here on nothing comes in between: rules and groups are of the same state of the cluster.
-    this.#publish();
-    this.#turns.serve(untilMs);
-    return this.#turns.isEmpty && !this.#rules.areSomeOutdated();
+  /** Whether groups that a cell has are not of one state of the cluster: it gets nothing until they are. */
+  #isLate({ rules }: Subscriber): boolean {
+    return rules?.owner !== undefined && this.groups.isLate(rules.owner);
   }
 
   /** Gives lines of groups their changes, and holds cells whose policy may be another one. */

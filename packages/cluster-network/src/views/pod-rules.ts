@@ -22,11 +22,15 @@ export interface PodRules {
   readonly whole: CellPolicy;
   /** For cells whose agents do not. */
   readonly plain: CellPolicy;
+  /** The namespace whose policies name their groups, "" for administrators; absent without groups. See {@link AddressGroups.isLate}. */
+  readonly owner?: string | undefined;
 }
 
-/** Rules that cannot be made yet, as groups that they name are not filled. Those are kept while a pod waits for them. */
+/** Rules that cannot be made or given to a pod yet, as groups that they name are not filled. Those are kept while a pod waits for them. */
 export interface RulesDraft {
   readonly key: string;
+  /** Of the pods, if they have NetworkPolicies. */
+  readonly namespace: string | undefined;
   readonly groups: ReadonlySet<string>;
   /** Those of the groups that may not be filled. */
   readonly unfilled: Set<string>;
@@ -94,14 +98,22 @@ export class SharedRules {
 
   /** Rules for a pod, or a draft while they cannot be made; either is kept until it is released. */
   take(choice: PolicyChoice): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
-    const { key } = choice;
-    const draft = this.#drafts.get(key);
+    const draft = this.#drafts.get(choice.key);
     const isUnfilled = draft !== undefined && !this.isFilled(draft);
-    const found = this.#byKey.get(key) ?? (isUnfilled ? draft : this.#make(choice));
+    const found = isUnfilled ? draft : this.#find(choice);
     found.pods++;
     if ("whole" in found) return { rules: found };
     this.#want(found, choice.pod.namespace);
     return { draft: found };
+  }
+
+  #find(choice: PolicyChoice): Shared | RulesDraft {
+    const known = this.#byKey.get(choice.key);
+    if (!known) return this.#make(choice);
+    // A pod gets no rules whose groups have yet to lose pods that have changed.
+    const names = [...known.groups, ...known.numbers];
+    const unfilled = names.filter((name) => !this.#index.groups.isFilled(name));
+    return unfilled.length > 0 ? this.#draft(choice, new Set(names), new Set(unfilled)) : known;
   }
 
   /** Only policies of administrators are those of pods of several namespaces. */
@@ -124,7 +136,7 @@ export class SharedRules {
   releaseDraft(draft: RulesDraft | undefined): void {
     if (!draft || --draft.pods > 0) return;
     if (this.#drafts.get(draft.key) === draft) this.#drafts.delete(draft.key);
-    for (const name of draft.groups) this.#index.groups.hold(name, -1);
+    for (const name of draft.groups) this.#index.groups.hold(name, -1, draft.namespace);
     for (const policy of draft.policies) this.#index.budget.use(policy, -1);
   }
 
@@ -142,9 +154,9 @@ export class SharedRules {
     removeFrom(this.#byNumbers, shared.numbers, shared);
     removeFrom(this.#byGroup, shared.held, shared);
     for (const policy of shared.policies) this.#index.budget.use(policy, -1);
-    for (const name of shared.held) this.#index.groups.hold(name, -1);
+    for (const name of shared.held) this.#index.groups.hold(name, -1, namespace);
     for (const name of [...shared.groups, ...shared.numbers])
-      if (this.#index.groups.use(name, -1) === 0) this.#lines.delete(name);
+      if (this.#index.groups.use(name, -1, namespace) === 0) this.#lines.delete(name);
   }
 
   /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
@@ -203,7 +215,7 @@ export class SharedRules {
   #make(choice: PolicyChoice): Shared | RulesDraft {
     const { groups, budget } = this.#index;
     const { policies } = choice;
-    const namespace = policies.length > 0 ? choice.pod.namespace : undefined;
+    const namespace = ownerOf(choice);
     if (namespace !== undefined && this.#room.isFull(namespace)) return this.#close(choice);
     const counted = this.#charge(policies);
     if (counted.length > 0) return this.#draft(choice, new Set(counted), new Set(counted));
@@ -246,6 +258,7 @@ export class SharedRules {
     for (const line of lines) size += line.length;
     const shared: Shared = {
       key: choice.key,
+      owner: used.size > 0 ? (namespace ?? "") : undefined,
       namespace,
       size,
       policies,
@@ -259,8 +272,8 @@ export class SharedRules {
       cut,
       pods: 0,
     };
-    for (const name of held) groups.hold(name, 1);
-    for (const name of [...used, ...numbers]) groups.use(name, 1);
+    for (const name of held) groups.hold(name, 1, namespace);
+    for (const name of [...used, ...numbers]) groups.use(name, 1, namespace);
     for (const policy of policies) budget.use(policy, 1);
     for (const name of used)
       if (!this.#lines.has(name))
@@ -312,17 +325,21 @@ export class SharedRules {
     }
   }
 
-  #draft(
-    { key, policies }: PolicyChoice,
-    groups: ReadonlySet<string>,
-    unfilled: Set<string>,
-  ): RulesDraft {
-    for (const name of groups) this.#index.groups.hold(name, 1);
+  #draft(choice: PolicyChoice, groups: ReadonlySet<string>, unfilled: Set<string>): RulesDraft {
+    const { key, policies } = choice;
+    const namespace = ownerOf(choice);
+    for (const name of groups) this.#index.groups.hold(name, 1, namespace);
     for (const policy of policies) this.#index.budget.use(policy, 1);
-    const draft = { key, policies, groups, unfilled, namespaces: new Set<string>(), pods: 0 };
+    const namespaces = new Set<string>();
+    const draft = { key, namespace, policies, groups, unfilled, namespaces, pods: 0 };
     this.#drafts.set(key, draft);
     return draft;
   }
+}
+
+/** Whose NetworkPolicies rules are made from; undefined if they are made from those of administrators alone. */
+function ownerOf({ policies, pod }: PolicyChoice): string | undefined {
+  return policies.length > 0 ? pod.namespace : undefined;
 }
 
 /** The policy of an administrator whose rules and addresses are the largest. */

@@ -277,6 +277,53 @@ describe("NetworkViews, with many pods and policies", () => {
     bench.stop.abort();
   });
 
+  it("gives a new cell its rules while groups of another namespace look at many pods that have changed", async () => {
+    const bench = new Bench(300);
+    for (const [namespace, pod] of [
+      ["busy", "p600"],
+      ["late", "p601"],
+    ] as const) {
+      bench.setNamespace({}, namespace);
+      bench.setPod(pod, {}, namespace);
+    }
+    bench.setSelectors(0, 200);
+    const metadata = { namespace: "late", name: "n", uid: "late", resourceVersion: "1" };
+    const from = [{ podSelector: {} }];
+    bench.views.setPolicy({ metadata, spec: { podSelector: {}, ingress: [{ from }] } });
+    bench.begin("p600", "busy");
+    await bench.quiet();
+    const { groups } = bench.views;
+    while (!groups.isSettled) await new Promise((resolve) => setImmediate(resolve));
+    bench.setNamespace({ team: "other" });
+    const late = bench.begin("p601", "late");
+    while (late.policy === undefined) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(groups.isSettled, false, "it did not wait for the other namespace");
+    assert.ok(late.admits(addressOf("p601")));
+    bench.stop.abort();
+  });
+
+  it("lets no pod pass that moves from one group to another, and may not pass in either", async () => {
+    const bench = new Bench(10);
+    for (let i = 0; i < 60; i++) bench.setTier(`t${i}`, 80);
+    bench.setPod("p9", { of: "t0" });
+    const attempt = { address: addressOf("p9"), port: 80, protocol: "TCP" } as const;
+    const cell = bench.begin("p0");
+    await bench.quiet();
+    assert.equal(cell.passes("ingress", attempt), false);
+    bench.clock.lookMs = 30;
+    let passed = 0;
+    for (const to of ["t59", "t0", "t30"]) {
+      bench.setPod("p9", { of: to });
+      const before = cell.changes;
+      await bench.quiet(() => {
+        cell.ask();
+        passed += Number(cell.passes("ingress", attempt));
+      });
+      assert.ok(cell.changes > before);
+    }
+    assert.equal(passed, 0);
+  });
+
   it("fills groups of policies of administrators for each namespace that waits for them", async () => {
     const bench = new Bench(600);
     for (const [namespace, pod] of [

@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import type { LabelSelector } from "@kip/k8s-types/network";
+import { AddressGroups } from "./address-groups.ts";
+import type { GroupSelector } from "./group-selector.ts";
+import type { PodFacts } from "./pod-facts.ts";
+
+const namespaces = ["a", "b"] as const;
+const labels = ["x", "y"] as const;
+
+const is = (label: string): LabelSelector => ({ matchLabels: { app: label } });
+const selectors: readonly GroupSelector[] = [
+  ...namespaces.map((namespace) => ({ namespace, podSelector: {} })),
+  { namespace: "a", podSelector: is("x") },
+  ...labels.map((label) => ({ namespaceSelector: is(label), podSelector: {} })),
+  { namespaceSelector: {}, podSelector: is("y") },
+  { namespaceSelector: {}, podSelector: {} },
+];
+
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("pod" as const),
+      name: fc.nat(5),
+      label: fc.option(fc.constantFrom(...labels), { nil: undefined }),
+      address: fc.nat(4),
+    }),
+  },
+  fc.record({
+    kind: fc.constant("namespace" as const),
+    name: fc.constantFrom(...namespaces),
+    label: fc.option(fc.constantFrom(...labels), { nil: undefined }),
+    times: fc.integer({ min: 1, max: 12 }),
+  }),
+  fc.record({
+    kind: fc.constant("group" as const),
+    index: fc.nat(selectors.length - 1),
+    isUsed: fc.boolean(),
+  }),
+  fc.record({ kind: fc.constant("fill" as const), steps: fc.nat(4) }),
+);
+
+/** Groups, and what they should have. */
+class World {
+  readonly groups = new AddressGroups();
+  readonly #pods = new Map<string, PodFacts>();
+  readonly #namespaces = new Map<string, string>();
+  /** What groups have by their changes so far, by name. */
+  readonly #told = new Map<string, Set<string>>();
+
+  do(next: typeof step extends fc.Arbitrary<infer T> ? T : never): void {
+    if (next.kind === "pod") this.#setPod(next.name, next.label, next.address);
+    else if (next.kind === "namespace")
+      for (let i = 0; i < next.times; i++) this.#setNamespace(next.name, next.label);
+    else if (next.kind === "fill") this.#fill(next.steps);
+    else this.#use(selectors[next.index] ?? assert.fail(), next.isUsed);
+  }
+
+  compare(): void {
+    this.groups.settle();
+    this.#take();
+    for (const selector of selectors) {
+      const told = this.#told.get(this.groups.name(selector));
+      if (told) assert.deepEqual([...told].sort(), this.#expected(selector));
+    }
+    this.groups.settle();
+    for (const selector of selectors) {
+      const name = this.groups.name(selector);
+      assert.deepEqual([...this.groups.addresses(name)].sort(), this.#expected(selector));
+      assert.equal(this.groups.sizeOf(name).addresses, this.#addresses(selector).length);
+    }
+    this.groups.prune();
+  }
+
+  #setPod(number: number, label: string | undefined, address: number): void {
+    const name = `p${number}`;
+    const addresses = address > 0 ? [`10.0.0.${address}`] : [];
+    const namespace = namespaces[number % 2] ?? assert.fail();
+    const pod = { namespace, name, labels: { app: label ?? "" }, addresses, ports: [] };
+    if (label === undefined) this.#pods.delete(name);
+    else this.#pods.set(name, pod);
+    this.groups.setPod(name, label === undefined ? undefined : pod);
+  }
+
+  #setNamespace(name: string, label: string | undefined): void {
+    if (label === undefined) this.#namespaces.delete(name);
+    else this.#namespaces.set(name, label);
+    this.groups.setNamespace(name, label === undefined ? undefined : { app: label });
+  }
+
+  #fill(steps: number): void {
+    let left = steps;
+    for (const _ of this.groups.fill()) if (--left < 0) break;
+    this.#take();
+  }
+
+  #take(): void {
+    for (const [name, { add, remove }] of this.groups.takeChanges()) {
+      for (const address of add) this.#told.get(name)?.add(address);
+      for (const address of remove) this.#told.get(name)?.delete(address);
+    }
+  }
+
+  #use(selector: GroupSelector, isUsed: boolean): void {
+    const name = this.groups.name(selector);
+    if (this.#told.has(name) === isUsed) return;
+    if (isUsed) {
+      this.groups.settle();
+      this.#take();
+      this.groups.use(name, 1, "a");
+      this.#told.set(name, new Set(this.groups.addresses(name)));
+    } else {
+      this.groups.use(name, -1, "a");
+      this.#told.delete(name);
+    }
+  }
+
+  /** Once for each pod. */
+  #addresses(selector: GroupSelector): readonly string[] {
+    const matches = (wanted: LabelSelector | undefined, label: string | undefined): boolean =>
+      label !== undefined && (wanted?.matchLabels?.["app"] ?? label) === label;
+    const members = [...this.#pods.values()].filter(
+      (pod) =>
+        (selector.namespace ?? pod.namespace) === pod.namespace &&
+        (!selector.namespaceSelector ||
+          matches(selector.namespaceSelector, this.#namespaces.get(pod.namespace))) &&
+        matches(selector.podSelector, pod.labels["app"]),
+    );
+    return members.flatMap(({ addresses }) => addresses);
+  }
+
+  #expected(selector: GroupSelector): readonly string[] {
+    return [...new Set(this.#addresses(selector))].sort();
+  }
+}
+
+describe("AddressGroups", () => {
+  it("have what pods and namespaces give them, whatever has changed between the steps that fill them", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const world = new World();
+        for (const next of steps) world.do(next);
+        world.compare();
+        for (const next of steps) world.do(next);
+        world.compare();
+      }),
+      { numRuns: Number(process.env["KIP_MODEL_RUNS"] ?? 100) },
+    );
+  });
+
+  it("compare no pod when it changes, and those of other namespaces never", () => {
+    const groups = new AddressGroups();
+    let looks = 0;
+    const pod = (namespace: string): PodFacts => ({
+      namespace,
+      name: "p",
+      labels: {
+        get app() {
+          looks++;
+          return "x";
+        },
+      },
+      addresses: ["10.0.0.1"],
+      ports: [],
+    });
+    for (const podSelector of [is("x"), is("y")])
+      groups.use(groups.name({ namespace: "a", podSelector }), 1, "a");
+    groups.settle();
+    groups.setPod("p", pod("a"));
+    assert.equal(looks, 0);
+    groups.settle();
+    assert.ok(looks > 0);
+    looks = 0;
+    groups.setPod("q", pod("b"));
+    groups.settle();
+    assert.equal(looks, 0);
+  });
+});
