@@ -14,6 +14,8 @@ export interface TurnCell {
   readonly namespace: string;
   /** Undefined until the cell has been sent something. */
   readonly view: object | undefined;
+  /** What it has; undefined for nothing. */
+  readonly rules: object | undefined;
   /** Of rules that name groups which are not filled. */
   readonly draft: RulesDraft | undefined;
 }
@@ -32,7 +34,7 @@ export interface CellTurnsOptions<T> {
 /** Cells that get nothing before their policy is computed, and which of them is next. */
 export class CellTurns<T extends TurnCell> {
   readonly #options: CellTurnsOptions<T>;
-  readonly #waiting = new FairTurns<T>();
+  readonly #waiting = new FairTurns<T>(({ rules }) => rules);
   /** They have every other turn, as a cell may connect as often as it likes. */
   readonly #new = new FairTurns<T>();
   #wasNew = false;

@@ -23,6 +23,17 @@ describe("FairTurns", () => {
     assert.equal(turns.size, 0);
   });
 
+  it("gives what belongs together one turn after the other", () => {
+    const turns = new FairTurns<{ namespace: string; name: string }>(({ name }) => name.charAt(0));
+    for (const name of ["x1", "y1", "x2", "y2", "x3"]) turns.add(item("a", name));
+    turns.add(item("b", "y3"));
+    assert.deepEqual(
+      Array.from({ length: 7 }, () => serve(turns, 0)),
+      ["ax1", "by3", "ax2", "ax3", "ay1", "ay2", undefined],
+    );
+    assert.equal(turns.size, 0);
+  });
+
   it("lets a namespace whose items take long have as much time as others, not as many turns", () => {
     const turns = new FairTurns<{ namespace: string; name: string }>();
     for (let i = 0; i < 20; i++) turns.add(item("long"));

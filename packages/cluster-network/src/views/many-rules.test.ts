@@ -48,12 +48,17 @@ class Bench {
     this.views.setPolicy({ metadata, spec }, isGone);
   }
 
-  /** A pod on a cell, with its own label `pod`. @returns its policy now */
-  addPod(namespace: string, name: string): () => PolicyView | undefined {
+  setPod(namespace: string, name: string, pod: string): void {
     const uid = `${namespace}-${name}`;
     const podIP = "10.1.0.1";
-    const metadata = { namespace, name, uid, resourceVersion: "1", labels: { pod: name } };
+    const metadata = { namespace, name, uid, resourceVersion: "1", labels: { pod } };
     this.views.setPod(podWith({ metadata, status: { podIP, podIPs: [{ ip: podIP }] } }));
+  }
+
+  /** A pod on a cell, with its own label `pod`. @returns its policy now */
+  addPod(namespace: string, name: string, pod = name): () => PolicyView | undefined {
+    const uid = `${namespace}-${name}`;
+    this.setPod(namespace, name, pod);
     const subscription = this.views.subscribe({ podUid: uid, namespace, sums, knowsTiers: true });
     const reader = new ChangeReader();
     let now: PolicyView | undefined;
@@ -177,6 +182,79 @@ describe("NetworkViews, with many different rules of one namespace", () => {
     await bench.quiet();
     assert.equal(open().length, count);
     assert.equal(closed().length, 20 - count - 2);
+    bench.stop.abort();
+  });
+
+  it("closes no pod whose rules have room because of the rules that it had before", async () => {
+    const deployments = Array.from({ length: 12 }, (_, i) => `d${i}`);
+    const blocks = Array.from({ length: 101 }, (_, i) => ({ ipBlock: { cidr: `10.0.${i}.0/24` } }));
+    const begin = async (room: number) => {
+      const bench = new Bench(room);
+      const setCommon = (count: number): void =>
+        bench.setPolicy("shop", "all", {
+          podSelector: {},
+          ingress: [{ from: blocks.slice(0, count) }],
+        });
+      for (const [i, pod] of deployments.entries())
+        bench.setPolicy("shop", pod, {
+          podSelector: { matchLabels: { pod } },
+          ingress: from(`192.0.2.${i}/32`),
+        });
+      setCommon(100);
+      const pods = ["x", "y", "z"].flatMap((replica) =>
+        deployments.map((pod) => bench.addPod("shop", `${pod}-${replica}`, pod)),
+      );
+      await bench.quiet();
+      const open = () => pods.filter((now) => now()?.ingress?.length === 2).length;
+      return { bench, setCommon, pods, open };
+    };
+    const isEnough = async (room: number): Promise<boolean> => {
+      const { bench, open, pods } = await begin(room);
+      bench.stop.abort();
+      return open() === pods.length;
+    };
+    let least = 45_000;
+    while (await isEnough(least - 1000)) least -= 1000;
+    assert.ok(least < 40_000);
+    for (const room of [45_000, least]) {
+      const { bench, setCommon, pods, open } = await begin(room);
+      assert.equal(open(), pods.length);
+      bench.served.length = 0;
+      setCommon(101);
+      await bench.quiet();
+      assert.equal(bench.served.length, pods.length, "each has the new rules at once");
+      assert.equal(open(), pods.length);
+      assert.deepEqual(bench.events, []);
+      bench.stop.abort();
+    }
+  });
+
+  it("makes no more rules than there is room for when pods leave rules that others keep", async () => {
+    const room = 20_000;
+    const bench = new Bench(room);
+    const blocks = (of: number) =>
+      Array.from({ length: 100 }, (_, i) => ({ ipBlock: { cidr: `10.${of}.${i}.0/24` } }));
+    const names = Array.from({ length: 30 }, (_, i) => `p${i}`);
+    const setOwn = (pod: string, i: number): void =>
+      bench.setPolicy("shop", pod, {
+        podSelector: { matchLabels: { pod } },
+        ingress: [{ from: blocks(i + 1) }],
+      });
+    setOwn("same", names.length);
+    for (const [i, name] of names.entries()) setOwn(name, i);
+    bench.addPod("shop", "rest", "same");
+    const pods = names.map((name) => bench.addPod("shop", name, "same"));
+    await bench.quiet();
+    assert.ok(pods.every((now) => now()?.ingress?.length === 1));
+    for (const name of names) bench.setPod("shop", name, name);
+    await bench.quiet();
+    const sizes = pods.map((now) => JSON.stringify(now()?.ingress).length);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    assert.ok(
+      sizes.some((size) => size === 2),
+      "some are closed",
+    );
+    assert.ok(total > room / 2 && total < room + 2 * Math.max(...sizes), String(total));
     bench.stop.abort();
   });
 });

@@ -434,7 +434,7 @@ export class NetworkViews implements SharedLines {
   }
 
   /** What may pass to and from a pod; neither rules nor a draft if that depends on a pod that is not known. */
-  #rulesOf(cell: Pick<Subscriber, "podUid" | "namespace">): {
+  #rulesOf(cell: Pick<Subscriber, "podUid" | "namespace" | "rules">): {
     readonly rules?: PodRules;
     readonly draft?: RulesDraft;
   } {
@@ -442,7 +442,7 @@ export class NetworkViews implements SharedLines {
     if (isMachine || !this.policies.concerns(cell.namespace)) return { rules: openRules };
     try {
       const choice = this.policies.choiceOf(cell.podUid);
-      return choice ? this.#rules.take(choice) : {};
+      return choice ? this.#rules.take(choice, cell.rules) : {};
     } catch (err) {
       this.#options.logger?.error("Could not read the network policies of a pod", {
         podUid: cell.podUid,

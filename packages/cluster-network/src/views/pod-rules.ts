@@ -96,20 +96,27 @@ export class SharedRules {
     return this.#lines.get(name);
   }
 
-  /** Rules for a pod, or a draft while they cannot be made; either is kept until it is released. */
-  take(choice: PolicyChoice): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
+  /**
+   * Rules for a pod, or a draft while they cannot be made; either is kept until it is released.
+   *
+   * @param before what the pod has: that takes no room from its new rules
+   */
+  take(
+    choice: PolicyChoice,
+    before?: PodRules,
+  ): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
     const draft = this.#drafts.get(choice.key);
     const isUnfilled = draft !== undefined && !this.isFilled(draft);
-    const found = isUnfilled ? draft : this.#find(choice);
+    const found = isUnfilled ? draft : this.#find(choice, before);
     found.pods++;
     if ("whole" in found) return { rules: found };
     this.#want(found, choice.pod.namespace);
     return { draft: found };
   }
 
-  #find(choice: PolicyChoice): Shared | RulesDraft {
+  #find(choice: PolicyChoice, before: PodRules | undefined): Shared | RulesDraft {
     const known = this.#byKey.get(choice.key);
-    if (!known) return this.#make(choice);
+    if (!known) return this.#make(choice, before);
     // A pod gets no rules whose groups have yet to lose pods that have changed.
     const names = [...known.groups, ...known.numbers];
     const unfilled = names.filter((name) => !this.#index.groups.isFilled(name));
@@ -212,11 +219,12 @@ export class SharedRules {
     }
   }
 
-  #make(choice: PolicyChoice): Shared | RulesDraft {
+  #make(choice: PolicyChoice, before: PodRules | undefined): Shared | RulesDraft {
     const { groups, budget } = this.#index;
     const { policies } = choice;
     const namespace = ownerOf(choice);
-    if (namespace !== undefined && this.#room.isFull(namespace)) return this.#close(choice);
+    if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
+      return this.#close(choice);
     const counted = this.#charge(policies);
     if (counted.length > 0) return this.#draft(choice, new Set(counted), new Set(counted));
     this.#settleBudget();
@@ -284,6 +292,12 @@ export class SharedRules {
     this.#byKey.set(shared.key, shared);
     this.#all.set(shared, shared);
     return shared;
+  }
+
+  /** What rules take of the room of a namespace. */
+  #sizeOf(rules: PodRules | undefined, namespace: string): number {
+    const shared = rules && this.#all.get(rules);
+    return shared?.namespace === namespace ? shared.size : 0;
   }
 
   /** Rules for a pod that there is no room for: nothing passes in directions that are restricted, and nothing is computed for it. */

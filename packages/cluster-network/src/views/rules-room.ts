@@ -13,9 +13,13 @@ export class RulesRoom {
     this.#most = most;
   }
 
-  /** Whether a namespace has no room for more rules. */
-  isFull(namespace: string): boolean {
-    return (this.#bytes.get(namespace) ?? 0) >= this.#most;
+  /**
+   * Whether a namespace has no room for more rules.
+   *
+   * @param less bytes that do not count: those of rules that the new ones are to replace
+   */
+  isFull(namespace: string, less = 0): boolean {
+    return (this.#bytes.get(namespace) ?? 0) - less >= this.#most;
   }
 
   /** Counts rules that were made, or that are gone with a negative number. @returns whether there is room now that was not there before */
