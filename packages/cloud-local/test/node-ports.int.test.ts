@@ -254,10 +254,10 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     blocking.close();
     await once(blocking, "close");
     const applied = Promise.withResolvers<void>();
-    const { listen } = Server.prototype;
-    t.mock.method(Server.prototype, "listen", function (this: Server, ...to: [object]) {
+    const listen = Reflect.get(Server.prototype, "listen") as (to: object) => Server;
+    t.mock.method(Server.prototype, "listen", function (this: Server, to: object) {
       process.nextTick(() => applied.resolve(ports.apply(change(undefined))));
-      return listen.apply(this, to);
+      return listen.call(this, to);
     });
     await clock.advance(30_000);
     await applied.promise;

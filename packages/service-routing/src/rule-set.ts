@@ -78,7 +78,7 @@ export class TableChange {
   }
 
   /**
-   * Removes sets that no rule names any more, with their elements. A packet that is on its way through the rules of before finds in each set
+   * Removes sets that no rule names now, with their elements. A packet that is on its way through the rules of before finds in each set
    * what is in force at that moment: where an element means `drop`, this must be a later transaction.
    */
   removals(): string {

@@ -36,7 +36,7 @@ export class NodePorts implements AsyncDisposable {
   /** By address, protocol and port; undefined while another program has it. */
   readonly #relays = new Map<string, AsyncDisposable | undefined>();
   readonly #clients: RelayClients;
-  /** A port that is tried again may not be wanted any more when it is open. */
+  /** A port that is tried again may be wanted no longer when it is open. */
   readonly #queue = new SerialQueue();
   readonly #stop = new AbortController();
   readonly #retries: Promise<void>;
@@ -74,7 +74,7 @@ export class NodePorts implements AsyncDisposable {
     await this.#settle(true);
   }
 
-  /** Closes what is not wanted any more, and opens what is. */
+  /** Closes what is no longer wanted, and opens what is. */
   async #settle(isFirst: boolean): Promise<void> {
     const wanted = new Set([...this.#ofServices.values()].flat().flatMap((port) => this.#at(port)));
     for (const [name, relay] of this.#relays) {
