@@ -107,7 +107,7 @@ async function runExec(
   try {
     const { exitCode } = await target.runtime.exec(
       target.containerId,
-      { command },
+      { command, isUrgent: true },
       streams,
       signal,
     );

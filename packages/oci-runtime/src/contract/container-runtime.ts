@@ -41,6 +41,8 @@ export interface ExecOptions {
   readonly user?: ContainerUser | undefined;
   /** @default the container's working directory */
   readonly cwd?: string | undefined;
+  /** Whether it begins at once, however many others do; else few begin at the same time. @default false */
+  readonly isUrgent?: boolean | undefined;
 }
 
 /** How a process ended: 0 to 255; 128 + n when signal n ended it. */

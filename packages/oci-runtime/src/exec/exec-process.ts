@@ -15,6 +15,7 @@ import { runtimeArguments } from "../spawn/conmon.ts";
 import type { CrunProgram } from "../spawn/crun-program.ts";
 import { copyInput, copyOutput, finishOutput } from "./copy-streams.ts";
 import { ExecFiles } from "./exec-files.ts";
+import type { ExecTurns } from "./exec-turns.ts";
 import { killSession } from "./kill-session.ts";
 import type { ChildPipe, NamedPipes } from "./named-pipes.ts";
 import { firstSize, terminalCommand, watchResizes } from "./terminal.ts";
@@ -29,6 +30,8 @@ export interface ExecContext {
   readonly name: string;
   /** Whether the container has no first process of its own that takes orphans: it is in the machine's PID namespace. */
   readonly leavesOrphans: boolean;
+  /** Those of commands that do not begin at once. @default it begins at once */
+  readonly turns?: ExecTurns | undefined;
 }
 
 /** Runs a process in a container. @see ContainerRuntime.exec for the contract */
@@ -43,10 +46,12 @@ export async function execProcess(
   const sizes = streams.tty && streams.resizes ? await firstSize(streams.resizes) : undefined;
   const sized = withConsoleSize(process, sizes?.first);
   await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
+  using turn = await context.turns?.enter(signal);
   const pipes = await openPipes(streams, context.pipes);
   const child = startCrun(id, { files, pipes, context, process, isTerminal: streams.tty });
   const exited = exitCode(child, id);
   const finished = new AbortController();
+  if (turn) void files.waitPid(finished.signal).then(() => turn[Symbol.dispose](), ignore);
   const onAbort = (): void => {
     // Once it has ended, its process ID may be another process's.
     if (child.exitCode === null && child.signalCode === null) void killAll(child, files);
@@ -72,6 +77,9 @@ export async function execProcess(
     closePipes(pipes);
   }
 }
+
+/** The command has ended before it began. */
+function ignore(): void {}
 
 /** Starts `crun exec`, and hands the child's ends of the pipes over to it. */
 function startCrun(

@@ -28,6 +28,7 @@ import type { ContainerResources, ContainerSpec } from "../contract/container-sp
 import type { PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { execProcess, execSpec } from "../exec/exec-process.ts";
+import { ExecTurns } from "../exec/exec-turns.ts";
 import { NamedPipes } from "../exec/named-pipes.ts";
 import { isInOurPidNamespace } from "../exec/wait-for-process.ts";
 import { KeptLogs } from "../logs/kept-logs.ts";
@@ -101,6 +102,7 @@ class CrunRuntime implements ContainerRuntime {
   readonly #pipes: NamedPipes;
   readonly #monitorCgroup: string | undefined;
   readonly #logs: KeptLogs;
+  readonly #turns: ExecTurns;
   #execs = 0;
   #waiting: WaitingMonitor | undefined;
   #isIdTaken = false;
@@ -117,6 +119,7 @@ class CrunRuntime implements ContainerRuntime {
     this.#pipes = new NamedPipes(paths.pipes);
     this.#monitorCgroup = hasCgroup ? monitorCgroupProcs : undefined;
     this.#logs = new KeptLogs(options);
+    this.#turns = new ExecTurns(options.clock);
     exits.subscribe(({ id }) => void this.#logs.release(id));
   }
 
@@ -235,6 +238,7 @@ class CrunRuntime implements ContainerRuntime {
       pipes: this.#pipes,
       name: String(++this.#execs),
       leavesOrphans: await isInOurPidNamespace(await readLivePid(files.pid)),
+      turns: options.isUrgent === true ? undefined : this.#turns,
     };
     const result = await execProcess(id, process, streams, signal, context);
     this.#pipes.prepare();
