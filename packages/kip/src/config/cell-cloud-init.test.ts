@@ -40,6 +40,21 @@ packages: [vim]
     assert.deepEqual(config.runCommands, [["echo", "$private_ipv4"]]);
   });
 
+  it("takes keys without a value as not given", async () => {
+    const { cloudInit, problems } = await readCellCloudInit(
+      "#cloud-config\nwrite_files:\n#- path: /etc/motd\nruncmd:\n- ls\n",
+    );
+    assert.deepEqual(problems, []);
+    const { writeFiles, runCommands } = await parseUserData(userData(identity, cloudInit));
+    assert.deepEqual([writeFiles.length, runCommands], [1, ["ls"]]);
+  });
+
+  it("refuses what cells do not take, however well it is compressed", async () => {
+    const text = `runcmd:\n- &a "${"x".repeat(30_000)}"\n${"- *a\n".repeat(40)}`;
+    const { problems } = await readCellCloudInit(text);
+    assert.match(problems[0]?.message ?? "", /bytes long with all that its aliases stand for/);
+  });
+
   it("refuses what would take the place of something that a cell needs, with its line", async () => {
     const { cloudInit, problems } = await readCellCloudInit(`hostname: same
 write_files:

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { cloudLimits } from "@kip/cloud";
-import { checkCloudConfig, cloudConfigKeys } from "@kip/cloud-init";
+import { checkCloudConfig, cloudConfigKeys, maxUserDataBytes } from "@kip/cloud-init";
 
 /** A cloud-config of the operator's that each cell applies: the keys that cells understand, as they were written. */
 export type CellCloudInit = Readonly<Record<string, unknown>>;
@@ -35,8 +35,10 @@ const ownPlaces = [
   "/var/lib/milpa-cloudinit",
 ];
 
-/** Bytes that the identity of a cell takes of its user data, compressed. */
+/** Bytes that the identity of a cell takes of its user data, compressed or not. */
 const identityBytes = 5000;
+
+const remedy = "Let its commands fetch what is large, or build it into the image of the cells";
 
 /**
  * Reads the file that `cells.cloudInitFile` names, as cells will, and finds all of its problems: what is not a cloud-config, what
@@ -64,13 +66,21 @@ export async function readCellCloudInit(text: string): Promise<CheckedCellCloudI
     }
   }
   const cloudInit = problems.length === 0 ? knownKeys(value) : {};
-  const bytes = gzipSync(JSON.stringify(cloudInit), { level: 9 }).length;
+  const plain = JSON.stringify(cloudInit);
+  const bytes = gzipSync(plain, { level: 9 }).length;
   const most = cloudLimits.userDataBytes - identityBytes;
   if (bytes > most)
     problems.push({
       line: undefined,
       message: `it takes ${bytes} bytes of the cells' user data, compressed; there is room for ${most}`,
-      remedy: "Let its commands fetch what is large, or build it into the image of the cells",
+      remedy,
+    });
+  const plainBytes = Buffer.byteLength(plain);
+  if (plainBytes > maxUserDataBytes - identityBytes)
+    problems.push({
+      line: undefined,
+      message: `it is ${plainBytes} bytes long with all that its aliases stand for; cells take ${maxUserDataBytes}`,
+      remedy,
     });
   return { cloudInit: problems.length === 0 ? cloudInit : undefined, problems, notices };
 }
@@ -99,11 +109,12 @@ function textAt(value: unknown, key: string, index: number): string {
     .replace(/^\/var\/run\//, "/run/");
 }
 
-/** Without keys that cells would skip, and in a form that JSON has. */
+/** Without keys that cells would skip or that have no value, and in a form that JSON has. */
 function knownKeys(value: unknown): CellCloudInit {
   const known = Object.entries(asRecord(value)).flatMap(([key, each]) => {
     const name = key.replaceAll("-", "_");
-    return cloudConfigKeys.some((one) => one === name) ? [[name, toJson(each)] as const] : [];
+    const isKnown = each !== null && cloudConfigKeys.some((one) => one === name);
+    return isKnown ? [[name, toJson(each)] as const] : [];
   });
   return Object.fromEntries(known);
 }
