@@ -127,7 +127,7 @@ export function assemble(
   const subnets = new Subnets({ ec2, subnets: place.subnets, clock, logger });
   const images = new Images(ec2, clock);
   const instances = new Instances({ ec2, owner, clock, consistencyMs, batchMs, pollMs });
-  const routes = new Routes({ ec2, instances, vpcId: place.vpcId, logger });
+  const routes = new Routes({ ec2, instances, vpcId: place.vpcId, clock, logger, signal });
   const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const securityGroups = new SecurityGroups({

@@ -15,6 +15,8 @@ export const ownTags = {
   volume: "KipVolume",
   /** Ranges that routes lead to the instance, with spaces. */
   routes: "KipRoutes",
+  /** The interface that these routes lead by: an instance that has ended no longer names it, and its routes name nothing else. */
+  routedInterface: "KipRoutedInterface",
   /** When EC2 takes the instance back, RFC 3339, once that is known. */
   interruption: "KipInterruption",
 } as const;

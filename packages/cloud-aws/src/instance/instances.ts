@@ -106,6 +106,11 @@ export class Instances {
     return (this.#alive.get(id)?.seen.routes.length ?? 0) > 0;
   }
 
+  /** The interface that routes lead to it by, as far as this process has seen it; asks nothing. */
+  routedInterfaceOf(id: string): string | undefined {
+    return this.#alive.get(id)?.seen.routedInterface;
+  }
+
   /** Address of its agent, as this process saw it last; asks nothing. */
   managementIpOf(id: string): string | undefined {
     return this.#alive.get(id)?.seen.instance.managementIp;
@@ -184,13 +189,13 @@ export class Instances {
     const { id, state } = seen.instance;
     const known = this.#alive.get(id);
     const isAlive = state === "pending" || state === "running";
-    if (state === "running" && seen.routes.length > 0 && known?.isEndExpected !== true)
-      this.onRouted(seen);
     if (seen.interruption !== undefined && (isAlive || known?.isEndExpected === false))
       this.onInterrupted(seen.instance, seen.interruption);
     // What is shutting down may still run: it has ended when it is terminated.
     if (state === "terminated") this.#ended(known, seen, "EC2 has ended the instance");
     else this.#alive.set(id, { seen, isNew: false, isEndExpected: known?.isEndExpected === true });
+    if (state === "running" && seen.routes.length > 0 && known?.isEndExpected !== true)
+      this.onRouted(seen);
   }
 
   #ended(known: Known | undefined, { instance, reason }: SeenInstance, why: string): void {

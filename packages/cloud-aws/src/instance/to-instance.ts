@@ -22,6 +22,8 @@ export interface SeenInstance {
   readonly subnetId: string;
   /** Ranges that routes must lead to it. */
   readonly routes: readonly string[];
+  /** The interface that they lead by, once they are made; also of an instance that has ended. */
+  readonly routedInterface: string | undefined;
 }
 
 const states: Readonly<Record<string, InstanceState>> = {
@@ -72,10 +74,13 @@ function placeOf({ Placement, SubnetId }: sdk.Instance): Pick<SeenInstance, "zon
 }
 
 /** What this driver has noted in tags of its own. */
-function notesOf(answer: sdk.Instance): Pick<SeenInstance, "interruption" | "routes"> {
+function notesOf(
+  answer: sdk.Instance,
+): Pick<SeenInstance, "interruption" | "routes" | "routedInterface"> {
   return {
     interruption: interruptionOf(answer),
     routes: (tagOf(answer, ownTags.routes) ?? "").split(" ").filter((each) => each !== ""),
+    routedInterface: tagOf(answer, ownTags.routedInterface),
   };
 }
 

@@ -14,12 +14,21 @@ import {
 
 const [first, second] = ["10.1.0.0/16", "2001:db8:1::/64"];
 
-/** A VPC whose main table has these routes, by range the instances they lead to, and the states of instances. */
-function vpc(routes: Record<string, string> = {}, states: Record<string, string> = {}) {
+/**
+ * A VPC whose main table has these routes, by range the instances they lead to, the states of instances, and the interfaces that
+ * are noted of them.
+ */
+function vpc(
+  routes: Record<string, string> = {},
+  states: Record<string, string> = {},
+  noted: Record<string, string> = {},
+) {
   const clock = new ManualClock();
   const order: string[] = [];
   /** Of each removal of a route. */
   const fault = { code: "" };
+  /** What a change of a route waits for before it has an effect. */
+  const gate: { opened?: Promise<void> } = {};
   const rangeOf = ({
     DestinationCidrBlock: v4,
     DestinationIpv6CidrBlock: v6,
@@ -27,20 +36,39 @@ function vpc(routes: Record<string, string> = {}, states: Record<string, string>
     readonly DestinationCidrBlock?: string | undefined;
     readonly DestinationIpv6CidrBlock?: string | undefined;
   }) => v4 ?? v6 ?? "";
-  const set = (input: CreateRouteCommandInput) => {
+  const set = async (input: CreateRouteCommandInput) => {
+    await gate.opened;
     order.push(`${input.RouteTableId} ${rangeOf(input)} ${input.InstanceId}`);
     routes[rangeOf(input)] = input.InstanceId ?? "";
   };
-  const tags = { routes: `${first} ${second}` };
+  const described = (id: string, state: string) =>
+    describedInstance(id, state, {
+      routes: `${first} ${second}`,
+      routedInterface: noted[id] ?? "",
+    });
+  /** As EC2 has it: a route by way of an instance that has ended names the interface alone. */
+  const targetOf = (id: string) => {
+    if (id.startsWith("eni-live")) return { NetworkInterfaceId: id, State: "active" };
+    if (id.startsWith("eni-")) return { NetworkInterfaceId: id, State: "blackhole" };
+    if (!id.startsWith("i-")) return { GatewayId: id, State: "active" };
+    return states[id] === "terminated"
+      ? { NetworkInterfaceId: `eni-${id}`, State: "blackhole" }
+      : { InstanceId: id, NetworkInterfaceId: `eni-${id}`, State: "active" };
+  };
+  let launches = 0;
   const fake = fakeCloud(clock, {
     DescribeInstances: () =>
-      reservations(...Object.entries(states).map(([id, now]) => describedInstance(id, now, tags))),
+      reservations(...Object.entries(states).map(([id, now]) => described(id, now))),
     RunInstances: ({ TagSpecifications = [] }: RunInstancesCommandInput) => {
       const tag = TagSpecifications[0]?.Tags?.find(({ Key }) => Key === ownTags.routes);
-      states["i-1"] = "running";
-      return { Instances: [describedInstance("i-1", "pending", { routes: tag?.Value ?? "" })] };
+      const id = `i-${++launches}`;
+      states[id] = "running";
+      return { Instances: [describedInstance(id, "pending", { routes: tag?.Value ?? "" })] };
     },
     ModifyInstanceAttribute: ({ SourceDestCheck }) => order.push(`${SourceDestCheck?.Value}`),
+    CreateTags: ({ Resources: [id = ""] = [], Tags = [] }) => {
+      noted[id] = Tags.find(({ Key }) => Key === ownTags.routedInterface)?.Value ?? "";
+    },
     TerminateInstances: () => order.push("end"),
     DescribeRouteTables: () => ({
       RouteTables: [
@@ -50,7 +78,7 @@ function vpc(routes: Record<string, string> = {}, states: Record<string, string>
           Associations: [{ Main: true }],
           Routes: Object.entries(routes).map(([range, id]) => ({
             [range.includes(":") ? "DestinationIpv6CidrBlock" : "DestinationCidrBlock"]: range,
-            ...(id.startsWith("i-") ? { InstanceId: id } : { GatewayId: id }),
+            ...targetOf(id),
           })),
         },
       ],
@@ -65,12 +93,13 @@ function vpc(routes: Record<string, string> = {}, states: Record<string, string>
       delete routes[range];
     },
   });
-  const launch = async () => {
-    const request = { ...launchRequest, routes: [first, second] };
-    assert.equal((await fake.outcome(fake.cloud.launch(request))).status, "fulfilled");
-    return await fake.outcome(fake.cloud.waitForRunning("i-1"));
+  const launch = async (token = "uid-1") => {
+    const request = { ...launchRequest, token, routes: [first, second] };
+    const launched = await fake.outcome(fake.cloud.launch(request));
+    assert.ok(launched.status === "fulfilled");
+    return await fake.outcome(fake.cloud.waitForRunning(launched.value.id));
   };
-  return { ...fake, clock, launch, routes, states, order, fault };
+  return { ...fake, clock, launch, routes, states, noted, order, fault, gate };
 }
 
 describe("Routes", () => {
@@ -98,6 +127,30 @@ describe("Routes", () => {
     states["i-1"] = "terminated";
     await clock.advance(20_000);
     assert.deepEqual(routes, {});
+    assert.equal((await launch("uid-2")).status, "fulfilled");
+    assert.deepEqual(routes, { [first]: "i-2", [second]: "i-2" });
+  });
+
+  it("are replaced by a later process, if their instance was lost while none ran", async () => {
+    const { launch, routes, states, noted } = vpc();
+    await launch();
+    states["i-1"] = "terminated";
+    const later = vpc(routes, { "i-0": "terminated" }, { "i-0": noted["i-1"] ?? "" });
+    assert.deepEqual(noted, { "i-1": "eni-i-1" });
+    for (const range of [first, second]) routes[range] = "eni-i-1";
+    assert.equal((await later.launch()).status, "fulfilled");
+    assert.deepEqual(routes, { [first]: "i-1", [second]: "i-1" });
+  });
+
+  it("are removed by a later process that sees their instance end", async () => {
+    const noted = { "i-1": "eni-i-1" };
+    const { cloud, routes, outcome } = vpc(
+      { [first]: "eni-i-1", [second]: "eni-live" },
+      { "i-1": "shutting-down" },
+      noted,
+    );
+    await outcome(cloud.terminate("i-1"));
+    assert.deepEqual(routes, { [second]: "eni-live" });
   });
 
   it("are made by a process that comes later, and not for an instance that ends", async () => {
@@ -112,15 +165,20 @@ describe("Routes", () => {
   });
 
   it("replace those of an instance of this owner that has ended, and of nothing else", async () => {
-    const ended = vpc({ [first]: "i-0" }, { "i-0": "terminated" });
-    assert.equal((await ended.launch()).status, "fulfilled");
-    assert.equal(ended.routes[first], "i-1");
+    for (const state of ["terminated", "shutting-down"]) {
+      const ended = vpc({ [first]: "i-0" }, { "i-0": state }, { "i-0": "eni-i-0" });
+      assert.equal((await ended.launch()).status, "fulfilled");
+      assert.equal(ended.routes[first], "i-1");
+    }
     for (const [target, states] of [
       ["i-0", { "i-0": "running" }],
       ["i-9", {}],
       ["vgw-1", {}],
+      ["eni-9", { "i-0": "terminated" }],
+      ["eni-live", { "i-0": "terminated" }],
     ] as const) {
-      const other = vpc({ [first]: target }, { ...states });
+      const noted = { "i-0": target === "eni-live" ? target : "eni-i-0" };
+      const other = vpc({ [first]: target }, { ...states }, noted);
       const result = await other.launch();
       assert.ok(
         result.status === "rejected" && CloudError.is(result.reason, "CLOUD_INVALID_REQUEST"),
@@ -137,5 +195,64 @@ describe("Routes", () => {
     assert.equal((await outcome(cloud.terminate("i-1"))).status, "fulfilled");
     assert.equal(order.at(-1), "end");
     assert.deepEqual(routes, { [first]: "i-1", [second]: "i-1" });
+  });
+
+  it("are removed again after a failure", async () => {
+    const { cloud, clock, launch, routes, states, outcome, fault } = vpc();
+    await launch();
+    fault.code = "RequestLimitExceeded";
+    await outcome(cloud.terminate("i-1"));
+    states["i-1"] = "terminated";
+    await clock.advance(60_000);
+    assert.deepEqual(routes, { [first]: "i-1", [second]: "i-1" });
+    fault.code = "";
+    await clock.advance(600_000);
+    assert.deepEqual(routes, {});
+  });
+
+  it("are not removed of a range that another instance has got meanwhile", async () => {
+    const { cloud, clock, launch, routes, states, outcome, fault } = vpc();
+    await launch();
+    fault.code = "RequestLimitExceeded";
+    await outcome(cloud.terminate("i-1"));
+    states["i-1"] = "terminated";
+    assert.equal((await launch("uid-2")).status, "fulfilled");
+    assert.deepEqual(routes, { [first]: "i-2", [second]: "i-2" });
+    routes[second] = "i-1"; // an answer that lags
+    fault.code = "";
+    await clock.advance(600_000);
+    assert.deepEqual(routes, { [first]: "i-2", [second]: "i-1" });
+  });
+
+  it("that are being made when their instance has to end are removed, and no more are made", async () => {
+    const { cloud, clock, launch, routes, order, outcome, gate } = vpc();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gate.opened = promise;
+    const running = launch();
+    for (let turn = 0; turn < 100 && order.length === 0; turn++) await clock.advance(100);
+    const ending = outcome(cloud.terminate("i-1"));
+    await clock.advance(1000);
+    assert.deepEqual(order, ["false"]);
+    resolve();
+    assert.equal((await ending).status, "fulfilled");
+    const result = await running;
+    assert.ok(result.status === "rejected" && CloudError.is(result.reason, "CLOUD_NOT_FOUND"));
+    assert.deepEqual(order, ["false", `rtb-main ${first} i-1`, `delete ${first}`, "end"]);
+    assert.deepEqual(routes, {});
+  });
+
+  it("that two instances ask for at once are those of one of them", async () => {
+    const { cloud, routes, outcome } = vpc(
+      { [first]: "i-0" },
+      { "i-0": "shutting-down", "i-2": "running", "i-3": "running" },
+    );
+    const results = await Promise.all(
+      ["i-2", "i-3"].map(async (id) => await outcome(cloud.waitForRunning(id))),
+    );
+    assert.deepEqual(results.map(({ status }) => status).toSorted(), ["fulfilled", "rejected"]);
+    const winner = routes[first];
+    assert.deepEqual(routes, { [first]: winner, [second]: winner });
+    await outcome(cloud.terminate(winner === "i-2" ? "i-3" : "i-2"));
+    assert.deepEqual(routes, { [first]: winner, [second]: winner });
   });
 });

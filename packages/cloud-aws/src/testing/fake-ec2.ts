@@ -80,7 +80,7 @@ export function fakeCloud(
   return { cloud, actions: ec2.actions, outcome };
 }
 
-/** An instance of the owner "me" in an answer of EC2. */
+/** An instance of the owner "me" in an answer of EC2, which names no interface of one that has ended. */
 export function describedInstance(
   id: string,
   state: string,
@@ -88,7 +88,13 @@ export function describedInstance(
     clientToken = "",
     reason = "",
     routes = "",
-  }: { readonly clientToken?: string; readonly reason?: string; readonly routes?: string } = {},
+    routedInterface = "",
+  }: {
+    readonly clientToken?: string;
+    readonly reason?: string;
+    readonly routes?: string;
+    readonly routedInterface?: string;
+  } = {},
 ): sdk.Instance {
   return {
     InstanceId: id,
@@ -101,17 +107,22 @@ export function describedInstance(
       { Key: ownTags.owner, Value: "me" },
       { Key: ownTags.cell, Value: "cell-1" },
       ...(routes === "" ? [] : [{ Key: ownTags.routes, Value: routes }]),
+      ...(routedInterface === "" ? [] : [{ Key: ownTags.routedInterface, Value: routedInterface }]),
     ],
-    NetworkInterfaces: [
-      {
-        Attachment: { DeviceIndex: 0 },
-        PrivateIpAddresses: [
-          { Primary: true, PrivateIpAddress: "10.0.0.1" },
-          { Primary: false, PrivateIpAddress: "10.0.0.2" },
-        ],
-      },
-    ],
+    NetworkInterfaces: state === "terminated" ? [] : [interfaceOf(id)],
     ...(reason !== "" && { StateReason: { Code: reason, Message: reason } }),
+  };
+}
+
+/** The interface of an instance in an answer of EC2. */
+function interfaceOf(id: string): sdk.InstanceNetworkInterface {
+  return {
+    NetworkInterfaceId: `eni-${id}`,
+    Attachment: { DeviceIndex: 0 },
+    PrivateIpAddresses: [
+      { Primary: true, PrivateIpAddress: "10.0.0.1" },
+      { Primary: false, PrivateIpAddress: "10.0.0.2" },
+    ],
   };
 }
 
