@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { CodedError, silentLogger } from "@kip/base";
+import { CodedError, createLogger } from "@kip/base";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { K8sError } from "@kip/k8s-client";
 import type { Instance } from "@kip/cloud";
@@ -40,6 +40,8 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const clock = new ManualClock();
   const steps: string[] = [];
   const problems: string[] = [];
+  const warnings: string[] = [];
+  const logger = createLogger({ level: "warn", write: (line) => void warnings.push(line) });
   const agent = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient;
   let cells = 0;
   const claimed = { phase: "Claimed" } as const;
@@ -98,7 +100,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     },
     limits: { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 15_000 },
     clock,
-    logger: silentLogger,
+    logger,
     onChange: () => {},
     onReport: () => {},
     onProblem: (reason) => problems.push(reason),
@@ -108,7 +110,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     worker.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
     await settle();
   };
-  return { worker, clock, steps, problems, count, run };
+  return { worker, clock, steps, problems, warnings, count, run };
 }
 
 /** The cloud started an instance, which is in this state. */
@@ -482,6 +484,52 @@ describe("CellWorker", () => {
     // Its pod has no owner that replaces it: it is asked to stop in time.
     await clock.advance(119_000);
     assert.equal(count("drain"), before + 1);
+    await worker.stop();
+  });
+
+  it("takes the earliest end that the queue or the machine names, in either order", async () => {
+    for (const order of ["machine first", "queue first"]) {
+      const { worker, clock, problems, count, run } = start();
+      await run();
+      const before = count("drain");
+      const endsAt = (ms: number): string => new Date(clock.now() + ms).toISOString();
+      const notice = endsAt(120_000);
+      const running = { ...ended("Succeeded"), phase: "Running" } as const;
+      const instance = { id: "i-1", token: "c1" };
+      const queue = { instance, endsAt: endsAt(600_000) };
+      if (order === "queue first") worker.interrupted(queue);
+      worker.reportSeen({ ...running, machineEndsAt: notice });
+      worker.interrupted(queue);
+      await settle();
+      assert.equal(worker.state.machine.interruption?.endsAt, notice, order);
+      assert.equal(problems.length, order === "queue first" ? 2 : 1);
+      await clock.advance(119_000);
+      assert.equal(count("drain"), before + 1, order);
+      await worker.stop();
+    }
+  });
+
+  it("reports one end that is written in two forms once", async () => {
+    const { worker, clock, problems, run } = start();
+    await run();
+    const at = new Date(Math.floor(clock.now() / 1000) * 1000 + 120_000).toISOString();
+    const running = { ...ended("Succeeded"), phase: "Running" } as const;
+    worker.reportSeen({ ...running, machineEndsAt: at.replace(".000Z", "Z") });
+    worker.interrupted({ instance: { id: "i-1", token: "c1" }, endsAt: at });
+    await settle();
+    assert.deepEqual(problems, ["CellInterrupted"]);
+    await worker.stop();
+  });
+
+  it("hostile cell: ignores an end of its machine that is too far away", async () => {
+    const { worker, problems, warnings, run } = start();
+    await run();
+    const running = { ...ended("Succeeded"), phase: "Running" } as const;
+    for (const machineEndsAt of ["9999-12-31T23:59:59Z", "9999-12-31T23:59:58Z"])
+      worker.reportSeen({ ...running, machineEndsAt });
+    await settle();
+    assert.deepEqual([problems, worker.state.machine.interruption], [[], undefined]);
+    assert.equal(warnings.length, 1);
     await worker.stop();
   });
 

@@ -44,6 +44,9 @@ const lanes: { readonly [K in CellStep["kind"]]?: string } = {
   tagInstance: "tags",
 };
 
+/** Longest time before its end for which a machine's own notice counts, 24 hours in milliseconds: clouds give minutes. */
+const longestNoticeMs = 86_400_000;
+
 /** What is looked at of an `InterruptionNotice`. */
 interface CellNotice {
   readonly instance: Pick<Instance, "id" | "token">;
@@ -61,6 +64,8 @@ export class CellWorker {
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
   #status: CellStatus | undefined;
+  /** UID of the cell that has said when its machine ends. */
+  #heardCell: string | undefined;
 
   constructor(options: CellWorkerOptions) {
     const { podRef, nodeIp, steps, limits, clock, logger } = options;
@@ -131,11 +136,14 @@ export class CellWorker {
     this.#reconciler.apply({ kind: "instanceEnded", token });
   }
 
-  /** The cloud announced, to kip or to the machine, that it takes the instance back. {@link CellWorker.instanceEnded} reports its end. */
+  /**
+   * The cloud announced, to kip or to the machine, that it takes the instance back; of several ends the earliest counts.
+   * {@link CellWorker.instanceEnded} reports its end.
+   */
   interrupted({ instance, endsAt }: CellNotice): void {
     const { cell, machine } = this.state;
     if (instance.token !== cell.object?.metadata.uid) return;
-    if (machine.interruption?.endsAt === endsAt) return;
+    if (machine.interruption && endOf(endsAt) >= endOf(machine.interruption.endsAt)) return;
     const notice = { instanceId: instance.id, endsAt };
     this.#options.onProblem("CellInterrupted", interruptionMessage(notice));
     const leftMs = Date.parse(endsAt) - this.#options.clock.now();
@@ -171,10 +179,14 @@ export class CellWorker {
 
   /** What the cloud has announced to a machine. Once: a cell that names ever other times moves its pod, and no more. */
   #takeNotice({ machineEndsAt: endsAt }: PodReport): void {
-    const { cell, machine } = this.state;
-    if (endsAt === undefined || machine.interruption || !cell.object) return;
-    const instance = { token: cell.object.metadata.uid, id: cell.status.instanceID ?? "" };
-    this.interrupted({ instance, endsAt });
+    const { cell } = this.state;
+    const token = cell.object?.metadata.uid;
+    if (endsAt === undefined || token === undefined || this.#heardCell === token) return;
+    this.#heardCell = token;
+    const { clock, logger } = this.#options;
+    if (endOf(endsAt) - clock.now() > longestNoticeMs)
+      logger.warn("Ignored what a cell says of its machine's end: it is too far away", { endsAt });
+    else this.interrupted({ instance: { token, id: cell.status.instanceID ?? "" }, endsAt });
   }
 
   /** The connection to the agent ended. */
@@ -244,4 +256,10 @@ export class CellWorker {
     if (error instanceof NoEffectError || step.kind === "tagInstance") return undefined;
     return { kind: "waits", ...problemOf(error) };
   }
+}
+
+/** When an instance ends, milliseconds since the Unix epoch; at once, if the time cannot be read. */
+function endOf(endsAt: string): number {
+  const at = Date.parse(endsAt);
+  return Number.isNaN(at) ? -Infinity : at;
 }
