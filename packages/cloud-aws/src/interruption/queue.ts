@@ -102,7 +102,8 @@ export function queueArn(
   return `arn:${partition}:sqs:${regionOf(url) ?? region}:${account}:${name}`;
 }
 
-/** The region that a URL of SQS names. */
+/** The region that a URL of SQS names: a whole part of the host, as that of a VPC endpoint in a zone also begins with an ID. */
 function regionOf(url: string): string | undefined {
-  return /[a-z]{2,4}(-[a-z]+){1,3}-\d{1,2}/.exec(new URL(url).hostname)?.[0];
+  const parts = new URL(url).hostname.split(".");
+  return parts.findLast((part) => /^[a-z]{2,4}(-[a-z]+){1,3}-\d{1,2}$/.test(part));
 }

@@ -51,6 +51,10 @@ describe("iamPolicy()", () => {
     assert.deepEqual(arnOf("https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com/123456789012/kip"), [
       arn,
     ]);
+    // Of an endpoint in one zone, whose ID may end in letters.
+    const zonal = "vpce-0fe5b17a0707d6abc-29p57abc-eu-west-1a.sqs.eu-west-1.vpce.amazonaws.com";
+    for (const host of [zonal, "eu-west-1.queue.amazonaws.com", "sqs-fips.eu-west-1.amazonaws.com"])
+      assert.deepEqual(arnOf(`https://${host}/123456789012/kip`), [arn], host);
     assert.deepEqual(arnOf("http://queue.internal/123456789012/kip"), [arn]);
     assert.doesNotMatch(JSON.stringify(iamPolicy()), /sqs:/);
   });
