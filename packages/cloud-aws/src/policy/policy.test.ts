@@ -20,6 +20,14 @@ describe("iamPolicy()", () => {
     }
   });
 
+  it("lets no tags change that show whose a thing is, nor all tags go by a call that names none", () => {
+    const tags = iamPolicy().Statement.find(({ Sid }) => Sid === "TagOurs");
+    assert.deepEqual(tags?.Condition?.["Null"], { "aws:TagKeys": "false" });
+    assert.deepEqual(tags.Condition["ForAllValues:StringNotEquals"], {
+      "aws:TagKeys": ["KipControllerID", "Node"],
+    });
+  });
+
   it("names the partition, the region and the subnet", () => {
     const text = JSON.stringify(iamPolicy({ region: "us-gov-west-1", subnetIDs: ["subnet-1"] }));
     assert.match(text, /arn:aws-us-gov:ec2:us-gov-west-1:\*:subnet\/subnet-1/);

@@ -76,6 +76,8 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
           StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner },
           // Nothing changes hands.
           "ForAllValues:StringNotEquals": { "aws:TagKeys": [ownTags.owner, ownTags.token] },
+          // The line before holds for no keys, too, and DeleteTags without keys removes all tags.
+          Null: { "aws:TagKeys": "false" },
         },
       },
       ...makingStatements(owner, arn, options),
