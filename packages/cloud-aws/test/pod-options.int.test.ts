@@ -60,15 +60,16 @@ async function describePodOptions(): Promise<void> {
     }
   });
 
+  const range = "10.77.0.0/16";
+  const targets = async () =>
+    itemsOf(parseXml((await ec2.proxy.ask("DescribeRouteTables")).body), "routeTableSet")
+      .flatMap((table) => itemsOf(table, "routeSet"))
+      .filter((route) => textOf(route, "destinationCidrBlock") === range)
+      .map((route) => textOf(route, "instanceId"));
+
   it("EC2: leads ranges to an instance, and no longer when it ends", async () => {
     await using driver = await ec2.open({ sourceDestCheck: true, podRoutes: true });
     assert.ok(driver.launchExtras?.includes("routes"));
-    const range = "10.77.0.0/16";
-    const targets = async () =>
-      itemsOf(parseXml((await ec2.proxy.ask("DescribeRouteTables")).body), "routeTableSet")
-        .flatMap((table) => itemsOf(table, "routeSet"))
-        .filter((route) => textOf(route, "destinationCidrBlock") === range)
-        .map((route) => textOf(route, "instanceId"));
     const { id } = await driver.launch(request("router", { routes: [range] }));
     await driver.waitForRunning(id);
     assert.deepEqual(await targets(), [id]);
@@ -78,6 +79,30 @@ async function describePodOptions(): Promise<void> {
     const allowed = iamPolicy({ podRoutes: true }).Statement.flatMap(({ Action }) => Action);
     for (const action of new Set(ec2.proxy.actions))
       assert.ok(allowed.includes(`ec2:${action}`), action);
+  });
+
+  it("EC2: leads the range of an instance that it took to the next one, also after a start of kip", async () => {
+    const launch = async (driver: Awaited<ReturnType<TestEc2["open"]>>, token: string) => {
+      const { id } = await driver.launch(request(token, { routes: [range] }));
+      await driver.waitForRunning(id);
+      assert.deepEqual(await targets(), [id]);
+      return id;
+    };
+    const options = { sourceDestCheck: true, podRoutes: true };
+    const first = await ec2.open(options);
+    await ec2.proxy.kill(await launch(first, "router-1"));
+    await first[Symbol.asyncDispose]();
+    await using driver = await ec2.open(options);
+    const second = await launch(driver, "router-2");
+    const isGone = Promise.withResolvers<void>();
+    driver.onTerminated(({ id }) => {
+      if (id === second) isGone.resolve();
+    });
+    await ec2.proxy.kill(second);
+    await isGone.promise;
+    const third = await launch(driver, "router-3");
+    await driver.terminate(third);
+    assert.deepEqual(await targets(), []);
   });
 
   it("EC2: starts in a region that only the price file has", async () => {

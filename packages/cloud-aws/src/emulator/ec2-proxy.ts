@@ -15,7 +15,17 @@ import {
   type Machine,
   type Machines,
 } from "./machines.ts";
-import { childOf, element, itemsOf, parseXml, printXml, setText, textOf } from "./xml.ts";
+import { loseRoutes } from "./lost-routes.ts";
+import {
+  childOf,
+  element,
+  itemsOf,
+  parseXml,
+  printXml,
+  setText,
+  textOf,
+  type XmlElement,
+} from "./xml.ts";
 
 /** moto finds the service and region of a call in it; nothing is verified. */
 const authorization =
@@ -44,6 +54,8 @@ export class Ec2Proxy implements AsyncDisposable {
   readonly #queue = new SerialQueue();
   readonly #closed = new AbortController();
   readonly #interfaces = new Map<string, string>();
+  /** Interfaces of instances that have ended. */
+  readonly #lost = new Map<string, string>();
   readonly #machineSource: Machines | undefined;
   /** By the IDs of their instances. */
   readonly #machines = new Map<string, Machine>();
@@ -121,6 +133,8 @@ export class Ec2Proxy implements AsyncDisposable {
         return await this.#terminate(parameters);
       case "DescribeInstances":
         return await this.#describe(parameters);
+      case "DescribeRouteTables":
+        return await this.#changed(parameters, (tree) => loseRoutes(tree, this.#lost));
       case "CreateTags":
         return await this.#tag(parameters);
       case "AttachVolume":
@@ -234,6 +248,7 @@ export class Ec2Proxy implements AsyncDisposable {
     const nic = this.#interfaces.get(id);
     this.#interfaces.delete(id);
     if (nic === undefined) return;
+    this.#lost.set(id, nic);
     const described = await this.ask("DescribeNetworkInterfaces", { "NetworkInterfaceId.1": nic });
     const [item] = itemsOf(parseXml(described.body), "networkInterfaceSet");
     const attachment = textOf(childOf(item, "attachment"), "attachmentId");
@@ -244,10 +259,15 @@ export class Ec2Proxy implements AsyncDisposable {
   async #describe(parameters: URLSearchParams): Promise<Answer> {
     const hidden = valuesOf(parameters, "InstanceId").find((id) => this.#states.isHidden(id));
     if (hidden !== undefined) return notFound(hidden);
+    return await this.#changed(parameters, (tree) => this.#states.apply(tree));
+  }
+
+  /** moto's answer with these changes. */
+  async #changed(parameters: URLSearchParams, change: (tree: XmlElement) => void): Promise<Answer> {
     const answer = await this.#forward(parameters);
     if (answer.status !== 200) return answer;
     const tree = parseXml(answer.body);
-    this.#states.apply(tree);
+    change(tree);
     return { status: 200, body: printXml(tree) };
   }
 
