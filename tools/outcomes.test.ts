@@ -94,4 +94,22 @@ describe("outcomes of tests", () => {
       ["1", "3"],
     );
   });
+
+  it("belong to the file that was run, also where a shared suite has the test", () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "some.test.mjs");
+    const shared = 'import { it } from "node:test"; export const suite = () => it("1", () => {});';
+    writeFileSync(path.join(folder.path, "shared.mjs"), shared);
+    writeFileSync(file, 'import { suite } from "./shared.mjs"; suite();');
+    const script = `
+      import { run } from "node:test";
+      import { outcomeOf } from ${JSON.stringify(path.join(import.meta.dirname, "outcomes.ts"))};
+      run({ files: [${JSON.stringify(file)}] })
+        .on("test:pass", (data) => console.log(outcomeOf({ type: "test:pass", data }).file))
+        .resume();`;
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const args = ["--input-type=module", `--eval=${script}`];
+    const { stdout } = spawnSync(process.execPath, args, { env, encoding: "utf8" });
+    assert.equal(stdout, `${file}\n`);
+  });
 });

@@ -18,10 +18,16 @@ export interface Outcome {
   readonly isForItsTests?: true;
 }
 
+/** The file that was run: `file` is the one that has the test's lines, which may be a suite that several files share. */
+function testFileOf(data: { readonly file?: string; readonly entryFile?: string }): string {
+  return data.entryFile ?? data.file ?? "";
+}
+
 /** What an event of node:test says of a test or suite that has ended; undefined for other events. */
 export function outcomeOf(event: TestEvent): Outcome | undefined {
   if (event.type !== "test:pass" && event.type !== "test:fail") return undefined;
-  const { name, file = "", skip, todo, details } = event.data;
+  const { name, skip, todo, details } = event.data;
+  const file = testFileOf(event.data);
   const base = { name, file, type: details.type === "suite" ? "suite" : "test" } as const;
   if (event.type === "test:fail") {
     const { error } = event.data.details;
