@@ -142,12 +142,13 @@ export class CellView {
   }
 
   #noteLate(before: readonly string[], more: readonly string[]): void {
-    for (const key of more) this.#sent.get(bucketOf(key))?.delete(key);
     // Cells that have taken the same changes so far share one list, unless two are joined.
     if (more.length === 0) this.#late = before;
     else this.#late = before.length === 0 ? more : [...before, ...withoutAll(more, before)];
     if (this.#late.length <= mostLate) return;
     const buckets = [...new Set(this.#late.map(bucketOf))];
+    // With what was late in it, and nothing of a part that went before.
+    for (const bucket of buckets) this.#sent.delete(bucket);
     this.#missingBuckets.unshift(...withoutAll(buckets, this.#missingBuckets));
     this.#late = [];
   }
