@@ -73,6 +73,8 @@ class VersionedServer {
       patch: async (_path: string, { metadata, status }: Pick<Pod, "metadata" | "status">) => {
         tried.push(status as Patched);
         await this.#gate;
+        const failure = verdict(status as Patched);
+        if (failure) throw failure;
         if (metadata.resourceVersion !== stored.metadata.resourceVersion)
           throw new K8sError("K8S_CONFLICT", "The pod has changed", { httpStatus: 409 });
         return this.change(status ?? {});
@@ -104,6 +106,8 @@ function refusal(...fields: readonly string[]): K8sError {
   const answer = { httpStatus: 422, status: { kind: "Status", details: { causes } } };
   return new K8sError("K8S_INVALID", "Cannot PATCH: it is invalid", answer);
 }
+
+const away = new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
 
 const running: PodStatus = {
   phase: "Running",
@@ -264,6 +268,41 @@ describe("StatusWriter", () => {
     assert.deepEqual([tried.length, server.reads], [3, 1], "a write is one request again");
   });
 
+  it("writes a status after many failures and a conflict", async () => {
+    const server = new VersionedServer();
+    verdict = () => away;
+    server.writer().write(running);
+    await clock.advance(20_000);
+    assert.ok(tried.length > 4, `${tried.length} writes`);
+    server.change({ message: "another client was first" });
+    verdict = () => undefined;
+    await clock.advance(60_000);
+    assert.equal(stored.status?.phase, "Running");
+  });
+
+  it("leaves a status to the next sweep after four conflicts in a row", async () => {
+    const server = new VersionedServer();
+    verdict = () => void server.change({});
+    server.writer().write(running);
+    await clock.advance(600_000);
+    assert.deepEqual([tried.length, stored.status?.phase], [4, undefined]);
+  });
+
+  it("repeats a terminal phase however many conflicts there are", async () => {
+    const server = new VersionedServer();
+    const subject = server.writer();
+    verdict = () => void server.change({});
+    subject.write(failed);
+    let isIdle = false;
+    void subject.idle().then(() => (isIdle = true));
+    await clock.advance(60_000);
+    assert.ok(tried.length > 5 && tried.length < 20, `${tried.length} writes in a minute`);
+    assert.deepEqual([isIdle, stored.status?.phase], [false, undefined]);
+    verdict = () => undefined;
+    await clock.advance(60_000);
+    assert.deepEqual([isIdle, stored.status?.phase], [true, "Failed"]);
+  });
+
   it("writes nothing to a pod that has got the name meanwhile", async () => {
     const server = new VersionedServer();
     const subject = server.writer();
@@ -274,7 +313,6 @@ describe("StatusWriter", () => {
   });
 
   it("flushes a terminal phase without waiting for the end of a pause", async () => {
-    const away = new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
     verdict = () => away;
     const subject = writer();
     subject.write(failed);

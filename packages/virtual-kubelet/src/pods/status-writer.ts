@@ -31,7 +31,7 @@ export interface StatusWriterOptions {
 
 const backoff = { initialMs: 200, maxMs: 30_000 };
 
-/** Conflicts in a row after which a status is left to the next sweep. */
+/** Conflicts in a row after which a status that is not the last is left to the next sweep. */
 const maxConflicts = 4;
 
 /** Least time between two corrections of a status that another client keeps changing, milliseconds. */
@@ -119,10 +119,15 @@ export class StatusWriter {
 
   /** Writes a terminal phase that the API does not have yet, without waiting for the end of a pause; resolves when it has it. */
   async flushEnd(): Promise<void> {
-    if (!isFinished({ status: this.#wanted ?? {} }) || isFinished(this.#options.pod())) return;
+    if (!this.#isEnd || isFinished(this.#options.pod())) return;
     this.#pauseEnd?.abort();
     this.#start();
     await this.idle();
+  }
+
+  /** Whether the status has a terminal phase. */
+  get #isEnd(): boolean {
+    return isFinished({ status: this.#wanted ?? {} });
   }
 
   #start(): void {
@@ -136,21 +141,25 @@ export class StatusWriter {
   async #run(): Promise<void> {
     const { logger, signal } = this.#options;
     let isOutdated = false;
-    for (let failures = 0; this.#isDirty && !signal.aborted;) {
+    let [failures, conflicts] = [0, 0];
+    while (this.#isDirty && !signal.aborted) {
       this.#isDirty = false;
       try {
         if (isOutdated && !(await this.#readAgain())) return this.#leaveToOther();
         isOutdated = false;
         await this.#writeOnce();
-        failures = 0;
+        failures = conflicts = 0;
       } catch (error) {
         if (signal.aborted || isNotFound(error)) return;
         if (isOtherPod(error)) return this.#leaveToOther();
         if (isRefusal(error) && !this.#refused(error)) continue;
-        if (isConflict(error) && failures >= maxConflicts) return; // others write it all the time
+        if (isConflict(error)) {
+          conflicts++;
+          isOutdated = true;
+          if (conflicts >= maxConflicts && !this.#isEnd) return; // others write it all the time
+        }
         this.#isDirty = true;
-        isOutdated ||= isConflict(error);
-        if (isConflict(error) && failures++ === 0) continue;
+        if (isConflict(error) && conflicts === 1) continue;
         logger.warn("Could not write a pod's status", { err: error });
         await this.#sleep(backoffDelay(failures++, backoff, error));
       }
