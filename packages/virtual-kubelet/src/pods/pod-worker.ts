@@ -103,6 +103,7 @@ export class PodWorker {
 
   /** The API server has deleted the pod's object. */
   objectDeleted(): void {
+    this.#status.objectDeleted();
     this.#change({ kind: "objectDeleted" });
   }
 

@@ -19,6 +19,8 @@ let tried: Patched[];
 let refusals: number;
 let warnings: number;
 let stop: AbortController;
+/** The watch brings the pod as it is stored to the writer that was made last. */
+let watch: () => void;
 
 beforeEach(() => {
   clock = new ManualClock();
@@ -45,7 +47,7 @@ function writer(): StatusWriter {
 /** A writer that takes the API's answers for the newest state of the pod. */
 function writerWith(client: object): StatusWriter {
   let known = stored;
-  return new StatusWriter({
+  const subject = new StatusWriter({
     client: client as unknown as ApiClient, // all that a writer uses of it
     clock,
     logger: { ...silentLogger, warn: () => void warnings++ },
@@ -55,11 +57,18 @@ function writerWith(client: object): StatusWriter {
     observedGeneration: () => undefined,
     signal: stop.signal,
   });
+  watch = () => {
+    known = stored;
+    subject.repair();
+  };
+  return subject;
 }
 
 /** An API server that checks of which version of the pod a patch is. */
 class VersionedServer {
   reads = 0;
+  /** Whether a client may read single pods, beside list and watch. */
+  isReadable = true;
   /** Patches are done when it resolves. */
   #gate: Promise<void> | undefined;
 
@@ -68,6 +77,7 @@ class VersionedServer {
     return writerWith({
       get: async () => {
         this.reads++;
+        if (!this.isReadable) throw new K8sError("K8S_FORBIDDEN", "no get", { httpStatus: 403 });
         return stored;
       },
       patch: async (_path: string, { metadata, status }: Pick<Pod, "metadata" | "status">) => {
@@ -251,12 +261,60 @@ describe("StatusWriter", () => {
     assert.equal(tried.length, 2);
   });
 
-  it("reads the pod after a conflict, and writes what still differs", async () => {
+  it("writes what still differs after a conflict when the watch has brought the pod", async () => {
+    const server = new VersionedServer();
+    const subject = server.writer();
+    const arrive = server.hold();
+    subject.write({ phase: "Running", podIP: "192.0.2.1" });
+    await clock.advance(0);
+    server.change({ phase: "Running" });
+    watch();
+    arrive(); // the version is known before the conflict
+    await clock.advance(0);
+    assert.deepEqual([tried.length, stored.status?.podIP], [2, "192.0.2.1"]);
+    server.change({ message: "by another client" });
+    subject.write({ phase: "Running", podIP: "192.0.2.2" });
+    await clock.advance(999);
+    assert.deepEqual([tried.length, server.reads], [3, 0]);
+    watch(); // after it
+    await clock.advance(0);
+    assert.deepEqual([tried.length, stored.status?.podIP], [4, "192.0.2.2"]);
+    assert.deepEqual([server.reads, warnings], [0, 0]);
+  });
+
+  it("follows the watch alone where it may not read pods", async () => {
+    const server = new VersionedServer();
+    server.isReadable = false;
+    const subject = server.writer();
+    server.change({});
+    subject.write(running);
+    await clock.advance(20_000);
+    assert.deepEqual([tried.length, server.reads, warnings], [1, 1, 0]);
+    watch();
+    await clock.advance(0);
+    assert.equal(stored.status?.phase, "Running");
+  });
+
+  it("ends with the pod where it may not read pods", async () => {
+    const server = new VersionedServer();
+    server.isReadable = false;
+    const subject = server.writer();
+    server.change({}, "another");
+    subject.write(failed);
+    await clock.advance(20_000);
+    subject.objectDeleted();
+    await subject.idle();
+    subject.write(failed);
+    await clock.advance(60_000);
+    assert.deepEqual([tried.length, server.reads, warnings], [1, 1, 0]);
+  });
+
+  it("reads the pod after a conflict if the watch is late, and writes what still differs", async () => {
     const server = new VersionedServer();
     const subject = server.writer();
     server.change({ phase: "Running" });
     subject.write({ phase: "Running", podIP: "192.0.2.1" });
-    await clock.advance(0);
+    await clock.advance(1000);
     const podIPs = [{ ip: "192.0.2.1" }, { $patch: "replace" }];
     assert.deepEqual(tried, [
       { phase: "Running", podIP: "192.0.2.1", podIPs },
@@ -310,6 +368,16 @@ describe("StatusWriter", () => {
     subject.write(running);
     await clock.advance(60_000);
     assert.deepEqual([tried.length, server.reads, warnings], [1, 1, 0]);
+  });
+
+  it("flushes a terminal phase without waiting for the watch", async () => {
+    const server = new VersionedServer();
+    const subject = server.writer();
+    server.change({});
+    subject.write(failed);
+    await clock.advance(0);
+    await subject.flushEnd();
+    assert.deepEqual([stored.status?.phase, server.reads], ["Failed", 1]);
   });
 
   it("flushes a terminal phase without waiting for the end of a pause", async () => {

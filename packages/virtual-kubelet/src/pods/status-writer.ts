@@ -9,7 +9,7 @@ import {
   type ApiClient,
 } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
-import { isFinished } from "./pod-changes.ts";
+import { isFinished, versionOf } from "./pod-changes.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
 import { isOtherPod, StatusReduction } from "./status-reduction.ts";
 
@@ -33,6 +33,9 @@ const backoff = { initialMs: 200, maxMs: 30_000 };
 
 /** Conflicts in a row after which a status that is not the last is left to the next sweep. */
 const maxConflicts = 4;
+
+/** How long the watch may take to bring what caused a conflict before the pod is read, milliseconds. */
+const watchDelayMs = 1000;
 
 /** Least time between two corrections of a status that another client keeps changing, milliseconds. */
 const repairIntervalMs = 10_000;
@@ -59,8 +62,12 @@ export class StatusWriter {
   #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
-  /** Ends the pause after a failure. */
+  /** Ends the pause after a failure, and the wait for the watch. */
   #pauseEnd: AbortController | undefined;
+  /** The newest version of the pod to which a write was a conflict. */
+  #outdated: bigint | undefined;
+  #isWaitingForWatch = false;
+  #isDeleted = false;
   #repairedAt = Number.NEGATIVE_INFINITY;
   #refusedAt = Number.NEGATIVE_INFINITY;
 
@@ -98,8 +105,9 @@ export class StatusWriter {
     if (this.#wanted || isStarted) this.#start();
   }
 
-  /** The API's pod changed: if it no longer has our status, the status is written again. */
+  /** The API's pod changed: if it no longer has our status, the status is written again. A write goes on that waits for this. */
   repair(): void {
+    if (this.#isWaitingForWatch && !this.#isOutdated) this.#pauseEnd?.abort();
     if ((!this.#wanted && !this.#ownCondition) || this.#writing) return;
     const now = this.#options.clock.monotonic();
     if (now - this.#repairedAt < repairIntervalMs) return;
@@ -110,6 +118,12 @@ export class StatusWriter {
     if (!this.#patch(pod)) return;
     this.#repairedAt = now;
     this.#start();
+  }
+
+  /** The API server has deleted the pod's object: nothing more is written. */
+  objectDeleted(): void {
+    this.#isDeleted = true;
+    this.#pauseEnd?.abort();
   }
 
   /** Resolves when nothing is left to write. */
@@ -130,7 +144,13 @@ export class StatusWriter {
     return isFinished({ status: this.#wanted ?? {} });
   }
 
+  /** Whether the newest known version of the pod is one that the API server no longer has. */
+  get #isOutdated(): boolean {
+    return this.#outdated !== undefined && versionOf(this.#options.pod()) <= this.#outdated;
+  }
+
   #start(): void {
+    if (this.#isDeleted) return;
     this.#isDirty = true;
     this.#writing ??= this.#run().finally(() => {
       this.#writing = undefined;
@@ -140,22 +160,19 @@ export class StatusWriter {
 
   async #run(): Promise<void> {
     const { logger, signal } = this.#options;
-    let isOutdated = false;
     let [failures, conflicts] = [0, 0];
-    while (this.#isDirty && !signal.aborted) {
+    while (this.#isDirty && !this.#isDeleted && !signal.aborted) {
       this.#isDirty = false;
       try {
-        if (isOutdated && !(await this.#readAgain())) return this.#leaveToOther();
-        isOutdated = false;
+        if (this.#isOutdated && !(await this.#catchUp())) return this.#leaveGone();
         await this.#writeOnce();
         failures = conflicts = 0;
       } catch (error) {
         if (signal.aborted || isNotFound(error)) return;
-        if (isOtherPod(error)) return this.#leaveToOther();
+        if (isOtherPod(error)) return this.#leaveGone();
         if (isRefusal(error) && !this.#refused(error)) continue;
         if (isConflict(error)) {
           conflicts++;
-          isOutdated = true;
           if (conflicts >= maxConflicts && !this.#isEnd) return; // others write it all the time
         }
         this.#isDirty = true;
@@ -164,6 +181,30 @@ export class StatusWriter {
         await this.#sleep(backoffDelay(failures++, backoff, error));
       }
     }
+  }
+
+  /**
+   * Waits for the version of the pod that was the cause of a conflict, and reads it if the watch is late; without the right to
+   * read pods, the watch alone brings it.
+   *
+   * @returns false if the pod is gone
+   */
+  async #catchUp(): Promise<boolean> {
+    await this.#waitForWatch(watchDelayMs);
+    try {
+      if (this.#isOutdated && !this.#isDeleted) return await this.#readAgain();
+    } catch (error) {
+      if (!K8sError.is(error, "K8S_FORBIDDEN")) throw error;
+      await this.#waitForWatch(backoff.maxMs);
+    }
+    return !this.#isDeleted;
+  }
+
+  /** Resolves when a newer version of the pod is known, {@link StatusWriter.flushEnd} is called, or the time has passed. */
+  async #waitForWatch(ms: number): Promise<void> {
+    this.#isWaitingForWatch = true;
+    await this.#sleep(ms);
+    this.#isWaitingForWatch = false;
   }
 
   /** Reads the pod from the API. @returns false if another pod has its name by now */
@@ -181,9 +222,9 @@ export class StatusWriter {
     this.#options.onAnswer(pod);
   }
 
-  /** The watch is about to deliver the deletion of this pod. */
-  #leaveToOther(): void {
-    this.#options.logger.debug("Did not write a pod's status: another pod has its name");
+  /** The watch has delivered the deletion of this pod, or is about to. */
+  #leaveGone(): void {
+    this.#options.logger.debug("Did not write a pod's status: the pod is gone");
   }
 
   async #sleep(ms: number): Promise<void> {
@@ -237,7 +278,12 @@ export class StatusWriter {
     if (!patch) return;
     const { namespace, name } = pod.metadata;
     const path = paths.pods(namespace, name, "status");
-    this.#answered(await client.patch<Pod>(path, patch, "strategic", { signal }));
+    try {
+      this.#answered(await client.patch<Pod>(path, patch, "strategic", { signal }));
+    } catch (error) {
+      if (isConflict(error)) this.#outdated = versionOf(pod);
+      throw error;
+    }
   }
 }
 
