@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { createLogger, silentLogger } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
+import { wrapOperations, type CloudDriver } from "@kip/cloud";
 import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
 import { createLeaderLease, K8sError, paths, wrapRequests } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
+import { runOneTurn } from "../replicas/run-one-turn.ts";
 import { turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import type { Cell } from "../state/cell.ts";
 import { CellStore } from "../store/cell-store.ts";
@@ -216,6 +217,31 @@ describe("GoneNodes", () => {
     subject = own;
     await lookFor(10);
     assert.deepEqual(cellNames(), []);
+  });
+
+  it("hands a node's turn over while an instance does not end, and ends those of others", async () => {
+    const stuck = await cellOf("a-stuck");
+    await cellOf("b-other");
+    const endless = (await driver.list()).find(({ token }) => token === stuck.metadata.uid)?.id;
+    const { waitForTerminated } = driver;
+    let isStuck = true;
+    driver = wrapOperations(driver, ["waitForTerminated"], async (_operation, call, args) => {
+      const [id, ending] = args as Parameters<typeof waitForTerminated>;
+      if (isStuck && id === endless) await clock.sleep(Number.POSITIVE_INFINITY, ending);
+      return await call(...args);
+    });
+    subject = goneNodes("ours");
+    await lookFor(10);
+    assert.deepEqual(cellNames(), [stuck.metadata.name]);
+    const options = { client: api.client, driver, clock, logger: silentLogger, signal };
+    const turn = { ...options, nodeName: "a-stuck", limitMs: 60_000 };
+    assert.equal(
+      await settled(runOneTurn(turn, async () => "a kip that is back")),
+      "a kip that is back",
+    );
+    isStuck = false;
+    await lookFor(15);
+    assert.deepEqual(cellNames(), [], "it was looked at again");
   });
 
   it("tries again what failed, and ends the others meanwhile", async () => {

@@ -1,7 +1,7 @@
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { errorText, withTimeout, type Clock, type Logger } from "@kip/base";
 import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease, Node, Pod } from "@kip/k8s-types";
-import type { CloudDriver, Instance } from "@kip/cloud";
+import { CloudError, type CloudDriver, type Instance } from "@kip/cloud";
 import { isOfCluster } from "./orphan-instances.ts";
 import { runOneTurn } from "../replicas/run-one-turn.ts";
 import { turnLease, turnNamespace, type TurnParts } from "../replicas/run-in-turns.ts";
@@ -25,6 +25,8 @@ export interface GoneNodesOptions {
 const goneMs = 600_000;
 /** Another kip may have the turn of the node for the same reason. Milliseconds. */
 const turnLimitMs = 60_000;
+/** How long a turn waits for instances to end: a kip of the node that comes back waits as well. Clouds need about a minute. Milliseconds. */
+const endLimitMs = 120_000;
 
 /** What is known of a node that does not exist. */
 interface Silence {
@@ -41,6 +43,7 @@ type AnyCell = Cell | StandbyCell;
  *
  * A node counts as gone when for ten minutes, at each look, there was no Node object of its name and no pod bound to it that has
  * not ended, and both of its Leases were unchanged. Its cells are ended in its turn, so that no kip can begin to run it meanwhile.
+ * It waits two minutes at most for instances to end; one that has not ended by then is looked at again after another ten minutes.
  *
  * A cell is ended only if its Cell names the node and this installation, and if this kip's own cloud knows an instance of this
  * owner and cluster that was launched for this very Cell, which the Cell says from then on. Cells of which the cloud knows none
@@ -144,7 +147,7 @@ export class GoneNodes {
   /** Never throws: a cell that cannot be ended holds up no other one, and is tried again. */
   async #end(cell: AnyCell, instance: Instance | undefined, parts: TurnParts): Promise<void> {
     const { client, driver, signal } = parts;
-    const { logger } = this.#options;
+    const { clock, logger } = this.#options;
     const store = new CellStore(client);
     const node = cell.spec.nodeName;
     const fields = { cell: cell.metadata.name, node, instance: instance?.id };
@@ -152,7 +155,12 @@ export class GoneNodes {
       if (instance) {
         await store.writeStatus(cell, { ...cell.status, ...this.#statusOf(node) });
         await driver.terminate(instance.id);
-        await driver.waitForTerminated(instance.id, signal);
+        await withTimeout(async (ending) => await driver.waitForTerminated(instance.id, ending), {
+          limitMs: endLimitMs,
+          clock,
+          signal,
+          error: hasNotEnded,
+        });
       }
       await store.remove(cell);
       logger.warn("Ended a cell of a node that is gone", fields);
@@ -173,4 +181,9 @@ export class GoneNodes {
       remedy: `Run kip cleanup --nodename=${nodeName} with the provider.yaml of that node`,
     });
   }
+}
+
+function hasNotEnded(): CloudError {
+  const message = `The instance has not ended within ${endLimitMs / 1000} s; it is looked at again later`;
+  return new CloudError("CLOUD_UNAVAILABLE", message);
 }
