@@ -1,5 +1,6 @@
 // The whole removal of kip with a real API server: its pods are moved while it runs, then it goes with all that it has made.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import path from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
@@ -9,7 +10,13 @@ import {
   sharedControlPlane,
   type SharedControlPlane,
 } from "@kip/control-plane/testing";
-import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import {
+  createApiClient,
+  createLeaderLease,
+  loadKubeConfig,
+  paths,
+  type ApiClient,
+} from "@kip/k8s-client";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { startNode } from "@kip/virtual-kubelet";
 import { findLeftOvers } from "../src/cleanup/left-overs.ts";
@@ -210,14 +217,21 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
   });
 
   it("leaves the Cell resource to another kip of the cluster", async () => {
-    const lease = { kind: "Lease", apiVersion: "coordination.k8s.io/v1" };
-    const metadata = { name: "other.kip", namespace: "kube-node-lease" };
-    await client.create(paths.leases("kube-node-lease"), { ...lease, metadata });
+    const lease = createLeaderLease({
+      ...shared,
+      client,
+      namespace: "kube-node-lease",
+      name: "other.kip",
+      identity: `host_${randomUUID()}`,
+      durationMs: 5000,
+    });
+    const term = await lease.acquire(new AbortController().signal);
     const { stillUsedBy } = await uninstall({ onProgress: withStop });
     assert.equal(stillUsedBy, "the kip that holds Lease kube-node-lease/other.kip");
     assert.match(await plane.kubectl(["get", "crd", "-o", "name"]), /cells\.kip/);
+    await term.release(false);
+    assert.equal((await uninstall()).stillUsedBy, undefined, "its kip is gone");
     await client.delete(paths.leases("kube-node-lease", "other.kip"));
-    assert.equal((await uninstall()).stillUsedBy, undefined);
     await expectNothing();
     await installCells(client); // it may be installed again at once
   });

@@ -10,6 +10,7 @@ import { turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import type { Cell } from "../state/cell.ts";
 import { CellStore } from "../store/cell-store.ts";
 import { ApiServer } from "../testing/faults/api-server.ts";
+import { settled } from "../testing/settled.ts";
 import { GoneNodes } from "./gone-nodes.ts";
 
 const machine = { instanceType: "sim.1", launchType: "on-demand", image: "cell" } as const;
@@ -75,6 +76,7 @@ async function cellOf(
       privateIpOnly: true,
       tags,
     }),
+    clock,
   );
   return cell;
 }
@@ -88,25 +90,10 @@ async function bindPod(nodeName: string, phase: string): Promise<void> {
   await api.client.create(paths.pods("default"), pod);
 }
 
-/** Lets time pass until something is done. */
-async function settled<T>(work: Promise<T>): Promise<T> {
-  const result = work.then(
-    (value) => ({ value }),
-    (error: unknown) => ({ error }),
-  );
-  for (let second = 0; second < 600; second++) {
-    const done = await Promise.race([result, clock.advance(1000)]);
-    if (typeof done !== "object") continue;
-    if ("error" in done) throw done.error;
-    return done.value;
-  }
-  throw new Error("It takes longer than ten minutes");
-}
-
 /** Looks as often as kip does. */
 async function lookFor(minutes: number): Promise<void> {
   for (let minute = 0; minute <= minutes; minute += 5) {
-    await settled(subject.look(signal));
+    await settled(subject.look(signal), clock);
     await clock.advance(300_000);
   }
 }
@@ -236,7 +223,10 @@ describe("GoneNodes", () => {
     const options = { client: api.client, driver, clock, logger: silentLogger, signal };
     const turn = { ...options, nodeName: "a-stuck", limitMs: 60_000 };
     assert.equal(
-      await settled(runOneTurn(turn, async () => "a kip that is back")),
+      await settled(
+        runOneTurn(turn, async () => "a kip that is back"),
+        clock,
+      ),
       "a kip that is back",
     );
     isStuck = false;

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Clock, Logger } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import { createLeaderLease, fencedClient, type ApiClient, type LeaderTerm } from "@kip/k8s-client";
+import type { Lease } from "@kip/k8s-types";
 import type { CurrentTerm } from "./current-term.ts";
 import { fencedDriver } from "./fenced-driver.ts";
 
@@ -34,6 +35,18 @@ export const turnNamespace = "kube-node-lease";
 export function turnLease(nodeName: string): string {
   return `${nodeName}.kip`;
 }
+
+/**
+ * Whether a Lease of {@link turnNamespace} is held, or was at last, by a kip in its turn. Nodes have Leases there whose holder is
+ * the node itself, and their names may end in the same way.
+ */
+export function isHeldTurn({ metadata, spec }: Lease): boolean {
+  return turnName.test(metadata?.name ?? "") && turnHolder.test(spec?.holderIdentity ?? "");
+}
+
+const turnName = /\.kip$/;
+/** Host name and UUID. */
+const turnHolder = /_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Runs one of several kips of a virtual node: the holder of the Lease `<node>.kip` works, the others wait. A kip that could not

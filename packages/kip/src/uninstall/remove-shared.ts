@@ -1,8 +1,9 @@
 import { silentLogger, untilAborted, type Clock } from "@kip/base";
 import { createInformer, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
-import type { Lease, Node } from "@kip/k8s-types";
+import type { Node } from "@kip/k8s-types";
 import { isNotFound, type KubeObject } from "@kip/k8s-client";
-import { turnNamespace } from "../replicas/run-in-turns.ts";
+import { heartbeatOf, signOfLife, type Heart } from "../cleanup/sign-of-life.ts";
+import { isHeldTurn, turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import { cellCrd } from "../store/cell-crd.ts";
 import { CellStore } from "../store/cell-store.ts";
 
@@ -19,6 +20,8 @@ export interface RemoveSharedOptions {
 
 /** Label of the virtual nodes of kip. */
 const cloudLabel = "kip.elotl.co/cloud";
+/** How long a turn's Lease lasts that does not say it, seconds. */
+const turnSeconds = 15;
 
 /**
  * Removes what the kips of a cluster share: the Secret of the certificate authority, and at last the Cell resource. Both stay while
@@ -37,17 +40,37 @@ export async function removeShared(options: RemoveSharedOptions): Promise<string
 }
 
 /** What else needs the Cell resource. */
-async function findUser({ client, nodeName }: RemoveSharedOptions): Promise<string | undefined> {
+async function findUser(options: RemoveSharedOptions): Promise<string | undefined> {
+  const { client, nodeName } = options;
   const query = { labelSelector: cloudLabel };
   const nodes = await client.list<Node>(paths.nodes(), { query });
   const node = nodes.items.find(({ metadata }) => metadata?.name !== nodeName);
   if (node) return `node "${node.metadata?.name}"`;
-  const leases = await client.list<Lease>(paths.leases(turnNamespace));
-  const names = leases.items.map(({ metadata }) => metadata?.name ?? "");
-  const lease = names.find((name) => name.endsWith(".kip") && name !== `${nodeName}.kip`);
+  const lease = await findTurn(options);
   if (lease !== undefined) return `the kip that holds Lease ${turnNamespace}/${lease}`;
   const [cell] = (await ignoreNotFound(new CellStore(client).list())) ?? [];
   return cell && `Cell ${cell.metadata.name} of node "${cell.spec.nodeName}"`;
+}
+
+/**
+ * Name of the Lease of another node that a kip renews in its turn. Those that are not renewed for twice as long as they last were left
+ * by a kip that is gone, and none waits for its turn: it takes over within once that time.
+ */
+async function findTurn(options: RemoveSharedOptions): Promise<string | undefined> {
+  const { client, nodeName, onProgress } = options;
+  const path = paths.leases(turnNamespace);
+  const isOther = (lease: Heart): boolean =>
+    isHeldTurn(lease) && lease.metadata.name !== turnLease(nodeName);
+  const held = (await client.list<Heart>(path)).items.filter(isOther);
+  if (held.length === 0) return undefined;
+  const lasting = held.map(({ spec }) => spec?.leaseDurationSeconds ?? turnSeconds);
+  const seconds = 2 * Math.max(...lasting);
+  onProgress(`Waiting up to ${seconds} s to see whether a kip runs another node`);
+  const known = new Map(held.map((lease) => [lease.metadata.uid, heartbeatOf(lease)]));
+  const isSign = (lease: Heart): boolean =>
+    isOther(lease) && known.get(lease.metadata.uid) !== heartbeatOf(lease);
+  const found = await signOfLife({ ...options, limitMs: seconds * 1000 }, [{ path, isSign }]);
+  return found?.metadata.name;
 }
 
 /** Resolves when the resource is gone, so that a program which runs afterwards may install it again. */
