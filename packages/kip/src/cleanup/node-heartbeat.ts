@@ -1,7 +1,7 @@
-import { pause, silentLogger, type Clock } from "@kip/base";
-import { createInformer, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
-import type { Lease } from "@kip/k8s-types";
+import type { Clock } from "@kip/base";
+import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import { turnNamespace } from "../replicas/run-in-turns.ts";
+import { heartbeatOf, signOfLife, type Heart } from "./sign-of-life.ts";
 
 /** Which node is looked at, and by what. */
 export interface HeartbeatOptions {
@@ -11,14 +11,13 @@ export interface HeartbeatOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long a node's Lease lasts that does not say it, milliseconds: the kubelet's. */
-const leaseMs = 40_000;
-/** A Lease that is older by the clocks of both computers is taken for one of a kip that is gone, milliseconds. */
-const longSilenceMs = 300_000;
+/** How long a node's Lease lasts that does not say it, seconds: the kubelet's. */
+const leaseSeconds = 40;
 
 /**
- * Whether a kip renews the Lease of the node: true at the next renewal, which a kip that runs makes every 10 s; false when there was
- * none for as long as the Lease lasts.
+ * Whether a kip runs the node: true at the next renewal of the node's Lease, which a kip that runs makes every 10 s, or the next
+ * heartbeat of the Node; false when there was none for as long as the Lease lasts, at once if there is neither Lease nor Node. No
+ * clocks are compared: the one of this computer may be wrong.
  *
  * @param onWait gets the longest time that this may take, seconds, if it has to wait
  * @throws the signal's reason; {K8sError} if the API does not answer
@@ -27,39 +26,22 @@ export async function isNodeRun(
   options: HeartbeatOptions,
   onWait?: (seconds: number) => void,
 ): Promise<boolean> {
-  const { clock, signal } = options;
-  const seen = await readLease(options);
-  const renewed = Date.parse(seen?.spec?.renewTime ?? "");
-  if (!seen || Number.isNaN(renewed) || clock.now() - renewed > longSilenceMs) return false;
-  const seconds = seen.spec?.leaseDurationSeconds ?? leaseMs / 1000;
+  const { client, nodeName } = options;
+  const [lease, node] = await Promise.all([
+    ignoreNotFound(client.get<Heart>(paths.leases(turnNamespace, nodeName))),
+    ignoreNotFound(client.get<Heart>(paths.nodes(nodeName))),
+  ]);
+  if (!lease && !node) return false;
+  const seconds = lease?.spec?.leaseDurationSeconds ?? leaseSeconds;
   onWait?.(seconds);
-  await untilRenewed(options, seen, seconds * 1000);
-  signal.throwIfAborted();
-  return (await readLease(options))?.spec?.renewTime !== seen.spec?.renewTime;
-}
-
-/** Resolves when the Lease is renewed, after the time, or when the signal aborts. */
-async function untilRenewed(
-  { client, nodeName, clock, signal }: HeartbeatOptions,
-  seen: Lease,
-  limitMs: number,
-): Promise<void> {
-  const done = new AbortController();
-  createInformer<Lease>({
-    client,
-    path: paths.leases(turnNamespace),
-    query: { fieldSelector: `metadata.name=${nodeName}` },
-    onEvent: ({ object }) => {
-      if (object.spec?.renewTime !== seen.spec?.renewTime) done.abort();
-    },
-    clock,
-    logger: silentLogger,
-    signal: AbortSignal.any([signal, done.signal]),
-  });
-  await pause(limitMs, clock, AbortSignal.any([signal, done.signal]));
-  done.abort();
-}
-
-async function readLease({ client, nodeName }: HeartbeatOptions): Promise<Lease | undefined> {
-  return await ignoreNotFound(client.get<Lease>(paths.leases(turnNamespace, nodeName)));
+  const query = { fieldSelector: `metadata.name=${nodeName}` };
+  const isNewerThan =
+    (before: Heart | undefined) =>
+    (object: Heart): boolean =>
+      heartbeatOf(object) !== (before && heartbeatOf(before));
+  const sign = await signOfLife({ ...options, limitMs: seconds * 1000 }, [
+    { path: paths.leases(turnNamespace), query, isSign: isNewerThan(lease) },
+    { path: paths.nodes(), query, isSign: isNewerThan(node) },
+  ]);
+  return sign !== undefined;
 }
