@@ -2,14 +2,16 @@ import { silentLogger, untilAborted, type Clock } from "@kip/base";
 import {
   createInformer,
   ignoreNotFound,
+  matchesLabels,
   namespaced,
   paths,
   type ApiClient,
   type KubeObject,
-  type Labels,
 } from "@kip/k8s-client";
 import type { Container, Pod } from "@kip/k8s-types";
+import type { LabelSelector } from "@kip/k8s-types/network";
 import { ProviderError } from "../errors.ts";
+import { nodeOfContainers } from "./node-of-deployment.ts";
 
 /** Options of {@link stopDeployment}. */
 export interface StopDeploymentOptions {
@@ -25,18 +27,17 @@ export interface StopDeploymentOptions {
 export interface KipDeployment extends KubeObject {
   readonly spec: {
     readonly replicas?: number;
-    readonly selector: { readonly matchLabels?: Labels };
+    readonly selector: LabelSelector;
     readonly template: { readonly spec: { readonly containers: readonly Container[] } };
   };
 }
 
 const deployments = namespaced("/apis/apps/v1", "deployments");
-const defaultNodeName = "virtual-kubelet";
 
 /**
  * The Deployment of kip; undefined if there is none.
  *
- * @throws {ProviderError} `NODE_RUNNING` if it runs another node
+ * @throws {ProviderError} `NODE_RUNNING` if it runs another node, or may do so: its node cannot be read from it, and it has replicas
  */
 export async function findDeployment(
   options: Pick<StopDeploymentOptions, "client" | "nodeName" | "deployment">,
@@ -44,12 +45,20 @@ export async function findDeployment(
   const { client, nodeName, deployment } = options;
   const { namespace, name } = deployment;
   const found = await ignoreNotFound(client.get<KipDeployment>(deployments(namespace, name)));
-  const its = found && nodeNameOf(found.spec.template.spec.containers);
-  if (its === undefined || its === nodeName) return found;
+  if (!found) return undefined;
+  const its = nodeOfContainers(found.spec.template.spec.containers);
+  if (its.isKnown && its.name === nodeName) return found;
+  // Nothing of it is stopped.
+  if (!its.isKnown && found.spec.replicas === 0) return found;
+  const what = its.isKnown
+    ? `it runs node "${its.name}"`
+    : `its node is not known, as ${its.reason}`;
+  const other = `Give --deployment and --namespace of the one that runs "${nodeName}"`;
+  const byHand = `if it is this one: kubectl drain ${nodeName} --ignore-daemonsets, then kubectl -n ${namespace} scale deployment/${name} --replicas=0, then run this again`;
   throw new ProviderError(
     "NODE_RUNNING",
-    `Cannot stop Deployment ${namespace}/${name} for node "${nodeName}": it runs node "${its}"`,
-    { remedy: `Give --nodename=${its}, or name the Deployment of "${nodeName}": --deployment` },
+    `Cannot stop Deployment ${namespace}/${name} for node "${nodeName}": ${what}`,
+    { remedy: its.isKnown ? other : `${other}; ${byHand}` },
   );
 }
 
@@ -61,13 +70,12 @@ export async function stopDeployment(
   const { namespace, name } = deployment;
   onProgress(`Stopping Deployment ${namespace}/${name}`);
   await client.patch(deployments(namespace, name, "scale"), { spec: { replicas: 0 } }, "merge");
-  const selector = Object.entries(found.spec.selector.matchLabels ?? {});
+  const { selector } = found.spec;
   const done = new AbortController();
   let changed = Promise.withResolvers<void>();
   const pods = createInformer<Pod>({
     client,
     path: paths.pods(namespace),
-    query: { labelSelector: selector.map(([key, value]) => `${key}=${value}`).join(",") },
     onEvent: () => changed.resolve(),
     clock,
     logger: silentLogger,
@@ -75,24 +83,11 @@ export async function stopDeployment(
   });
   try {
     await untilAborted(pods.synced, signal);
-    while (pods.size > 0) {
+    while (pods.list().some(({ metadata }) => matchesLabels(selector, metadata.labels ?? {}))) {
       await untilAborted(changed.promise, signal);
       changed = Promise.withResolvers();
     }
   } finally {
     done.abort();
   }
-}
-
-/** The node that a container of kip runs, by its arguments or its environment. */
-function nodeNameOf(containers: readonly Container[]): string {
-  for (const { args = [], env = [] } of containers) {
-    for (const [index, word] of args.entries()) {
-      if (word.startsWith("--nodename=")) return word.slice("--nodename=".length);
-      if (word === "--nodename") return args[index + 1] ?? "";
-    }
-    const variable = env.find(({ name }) => /^DEFAULT_?NODE_NAME$/.test(name));
-    if (variable?.value !== undefined) return variable.value;
-  }
-  return defaultNodeName;
 }

@@ -1,0 +1,76 @@
+import path from "node:path";
+import type { Container } from "@kip/k8s-types";
+
+/** The node that a Deployment runs, or why that cannot be read from it. */
+export type NodeOfDeployment =
+  | { readonly isKnown: true; readonly name: string }
+  | { readonly isKnown: false; readonly reason: string };
+
+const flag = "--nodename";
+/** The first that is set counts. */
+const variables = ["DEFAULT_NODE_NAME", "DEFAULTNODE_NAME"];
+const defaultNodeName = "virtual-kubelet";
+
+/**
+ * The node that the kip of a pod runs, by what kip's own command line takes: the last `--nodename` of the command and its arguments, else
+ * the variables that stand in for it, else the default. Kubernetes replaces `$(NAME)` in them. Unknown is what only the cluster or a
+ * script knows: a value from elsewhere (`valueFrom`, `envFrom`), or a command that is not kip's and does not say it.
+ */
+export function nodeOfContainers(containers: readonly Container[]): NodeOfDeployment {
+  const said = containers.map(nodeSaidBy).filter((each) => each !== undefined);
+  const [first] = said;
+  if (first) {
+    const names = new Set(said.flatMap((each) => (each.isKnown ? [each.name] : [])));
+    if (names.size > 1) return unknown("its containers name several nodes");
+    return said.find(({ isKnown }) => !isKnown) ?? first;
+  }
+  // Nothing says it: the default counts, if nothing is there that may say it.
+  if (!containers.every(isKip)) return unknown("a container of it has a command that is not kip's");
+  if (containers.some(({ envFrom = [] }) => envFrom.length > 0))
+    return unknown(`${variables[0]} may be among the variables of envFrom`);
+  return { isKnown: true, name: defaultNodeName };
+}
+
+/** By flag or variable; undefined if the container has neither. */
+function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
+  const words = [...(container.command ?? []), ...(container.args ?? [])];
+  const given = words.flatMap((word, index) => {
+    if (word === flag) return [words[index + 1] ?? ""];
+    return word.startsWith(`${flag}=`) ? [word.slice(flag.length + 1)] : [];
+  });
+  const last = given.findLast((text) => text !== "");
+  if (last !== undefined) return resolve(last, container);
+  // A shell's command, for example.
+  if (words.some((word) => word.includes(flag) && !word.startsWith(flag)))
+    return unknown(`${flag} is part of a longer word of its command`);
+  for (const name of variables) {
+    const variable = container.env?.findLast((each) => each.name === name);
+    if (variable?.valueFrom) return unknown(`the value of ${name} is not in it`);
+    if ((variable?.value ?? "") !== "") return resolve(variable?.value ?? "", container);
+  }
+  return undefined;
+}
+
+/** With the literal values of `$(NAME)`; `$$` stands for a dollar sign. */
+function resolve(text: string, { env = [] }: Container): NodeOfDeployment {
+  const missing: string[] = [];
+  const name = text.replaceAll(/\$\$|\$\(([^)]*)\)/g, (whole, key?: string) => {
+    if (key === undefined) return "$";
+    const variable = env.findLast((each) => each.name === key);
+    const value = variable?.valueFrom ? undefined : variable?.value;
+    if (value !== undefined && !value.includes("$")) return value;
+    missing.push(whole);
+    return whole;
+  });
+  if (missing.length > 0) return unknown(`the value of ${missing.join(" and ")} is not in it`);
+  return { isKnown: true, name };
+}
+
+/** Whether a container's command is kip's: that of the image, if there is none. */
+function isKip({ command = [] }: Container): boolean {
+  return command.length === 0 || command.some((word) => path.posix.basename(word) === "kip");
+}
+
+function unknown(reason: string): NodeOfDeployment {
+  return { isKnown: false, reason };
+}
