@@ -5,6 +5,7 @@ import type { Command, CommandContext } from "../cli/command.ts";
 import { clusterOptions, helpOption, toggle } from "../cli/option-table.ts";
 import { expectWords } from "../cli/words.ts";
 import { KipctlError } from "../errors.ts";
+import { isOwnHost } from "./own-host.ts";
 import { pageFiles } from "./page.ts";
 import { watchState, type WatchedState } from "./watch-state.ts";
 import { webState } from "./web-state.ts";
@@ -91,8 +92,7 @@ interface Exchange {
 
 function answer({ request, response, own, state, pages }: Exchange): void {
   for (const [name, value] of Object.entries(safety)) response.setHeader(name, value);
-  // A page of another site whose name leads to this computer would have its own name here.
-  if (request.headers.host !== `${host}:${own}` && request.headers.host !== `localhost:${own}`)
+  if (!isOwnHost(request.headers.host, own))
     return refuse(response, 403, `Open http://${host}:${own}/`);
   if (request.method !== "GET" && request.method !== "HEAD")
     return refuse(response, 405, "This page changes nothing");
