@@ -1,16 +1,25 @@
 import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { ProviderError } from "../errors.ts";
+import { hasEnded } from "../state/cell-state.ts";
 
 /** Query for the pods that are bound to a node. */
 export function podsOfNode(nodeName: string): { readonly fieldSelector: string } {
   return { fieldSelector: `spec.nodeName=${nodeName}` };
 }
 
-/** Whether a pod is lost with its node. Those of DaemonSets belong to the node, and `kubectl drain` leaves them, too. */
-export function isInUse({ metadata, status }: Pod): boolean {
-  const hasEnded = status?.phase === "Succeeded" || status?.phase === "Failed";
-  return !hasEnded && !metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet");
+/** Whether a pod is lost with its node. */
+export function isInUse(pod: Pod): boolean {
+  return !hasEnded(pod.status) && !isOfDaemonSet(pod);
+}
+
+/** Whether a pod runs and belongs to the node: `kubectl drain` leaves it, too. */
+export function staysOnNode(pod: Pod): boolean {
+  return !hasEnded(pod.status) && isOfDaemonSet(pod);
+}
+
+function isOfDaemonSet({ metadata }: Pod): boolean {
+  return metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet") ?? false;
 }
 
 /** Whether something makes another pod when this one is evicted. */

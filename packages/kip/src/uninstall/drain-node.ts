@@ -2,7 +2,7 @@ import { backoffDelay, pause, silentLogger, untilAborted } from "@kip/base";
 import { createInformer, K8sError, namespaced, paths, type KubeObject } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { isNodeRun, type HeartbeatOptions } from "../cleanup/node-heartbeat.ts";
-import { isInUse, namesText, podsOfNode } from "../cleanup/pods-of-node.ts";
+import { isInUse, namesText, podsOfNode, staysOnNode } from "../cleanup/pods-of-node.ts";
 import { ProviderError } from "../errors.ts";
 import { isStandby, nodeLabel, type Cell, type StandbyCell } from "../state/cell.ts";
 import { evictPod } from "../store/evict-pod.ts";
@@ -47,8 +47,13 @@ async function evictAll(options: DrainOptions): Promise<void> {
   createInformer<KubeObject>({ ...watch, path: disruptionBudgets() });
   const query = { labelSelector: `${nodeLabel}=${nodeName}` };
   const cells = createInformer<Cell | StandbyCell>({ ...watch, path: paths.cells(), query });
+  // A pod may have ended, and be there, while its instance still runs.
   const cellsLeft = (): number =>
-    cells.list().filter((each) => !isStandby(each) && !pods.byUid(each.spec.podRef.uid)).length;
+    cells.list().filter((each) => {
+      if (isStandby(each)) return false;
+      const pod = pods.byUid(each.spec.podRef.uid);
+      return !pod || !staysOnNode(pod);
+    }).length;
   await untilAborted(Promise.all([pods.synced, cells.synced]), signal);
   const reported = new Set<string>();
   const report = (message: string): void => {
