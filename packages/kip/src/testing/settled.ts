@@ -1,11 +1,15 @@
-import type { ManualClock } from "@kip/testing";
+/** A clock that a test moves. */
+interface MovedClock {
+  /** @param ms milliseconds that pass */
+  advance(ms: number): Promise<void>;
+}
 
 /**
  * Lets time pass, a second after the other, until something is done.
  *
  * @throws what the work throws; an error if it takes longer than ten minutes
  */
-export async function settled<T>(work: Promise<T>, clock: ManualClock): Promise<T> {
+export async function settled<T>(work: Promise<T>, clock: MovedClock): Promise<T> {
   const result = work.then(
     (value) => ({ value }),
     (error: unknown) => ({ error }),
