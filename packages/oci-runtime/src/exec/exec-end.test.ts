@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { temporaryFolder } from "@kip/testing";
+import { eventually, temporaryFolder } from "@kip/testing";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { runPaths } from "../run-paths.ts";
 import { execProcess } from "./exec-process.ts";
@@ -71,6 +72,23 @@ describe("execProcess()", () => {
     );
     assert.equal(exitCode, 3);
     process.kill(Number(await printed), "SIGKILL");
+  });
+
+  it("leaves no zombie of what a process leaves running where nothing else takes orphans", async () => {
+    const script = `
+      for word; do case $word in --pid-file=*) file=\${word#*=};; esac; done
+      sh -c 'echo $$ $(sh -c "sleep 0.1 >/dev/null & echo \\$!"); exec sleep 1000' & echo $! >"$file"`;
+    using place = temporaryRuntime(script);
+    const stdout = new PassThrough();
+    const context = { ...place.context, leavesOrphans: true };
+    const streams = { tty: false, stdout };
+    const running = execProcess("c", main, streams, new AbortController().signal, context);
+    const [printed] = (await once(stdout, "data")) as [Buffer];
+    const [own, orphan] = printed.toString().trim().split(" ").map(Number);
+    await eventually(() => !existsSync(`/proc/${orphan}`), { limitMs: 10_000 }).finally(() =>
+      process.kill(own ?? Number.NaN, "SIGKILL"),
+    );
+    assert.deepEqual(await running, { exitCode: 137 });
   });
 
   it("shows a signal, and that crun failed, where nothing else takes orphans", async () => {

@@ -9,10 +9,18 @@ my $prctl = $machine eq 'arm64' ? 167 : 157; # asm/unistd.h
 my ($SET_CHILD_SUBREAPER, $on) = (36, 1); # linux/prctl.h
 syscall($prctl, $SET_CHILD_SUBREAPER, $on, 0, 0, 0) == 0 or die "prctl: $!\n";
 
+# How processes have ended while the ID is not known. Whatever ends meanwhile must be waited for: it is this program's child now.
+my %ends;
+
 sub end_of {
-  my ($pid) = @_;
-  waitpid($pid, 0) == $pid or die "wait for process $pid: $!\n";
-  return $? & 127 ? 128 + ($? & 127) : $? >> 8;
+  my ($pid, $is_known) = @_;
+  until (defined $ends{$pid}) {
+    my $ended = waitpid(-1, 0);
+    $ended > 0 or die "wait for process $pid: $!\n";
+    next if $is_known && $ended != $pid;
+    $ends{$ended} = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+  }
+  return $ends{$pid};
 }
 
 my $child = fork;
@@ -20,11 +28,11 @@ defined $child or die "fork: $!\n";
 if ($child == 0) {
   exec { $command[0] } @command or die "start $command[0]: $!\n";
 }
-my $code = end_of($child);
+my $code = end_of($child, 0);
 exit $code if $code != 0;
 # Its end of output is the process's, not this program's.
 close STDIN;
 close STDOUT;
 close STDERR;
 open my $ids, '<', $file or exit 255;
-exit end_of(<$ids> + 0);
+exit end_of(<$ids> + 0, 1);
