@@ -210,10 +210,9 @@ describe("GoneNodes", () => {
     const stuck = await cellOf("a-stuck");
     await cellOf("b-other");
     const endless = (await driver.list()).find(({ token }) => token === stuck.metadata.uid)?.id;
-    const { waitForTerminated } = driver;
     let isStuck = true;
     driver = wrapOperations(driver, ["waitForTerminated"], async (_operation, call, args) => {
-      const [id, ending] = args as Parameters<typeof waitForTerminated>;
+      const [id, ending] = args as Parameters<CloudDriver["waitForTerminated"]>;
       if (isStuck && id === endless) await clock.sleep(Number.POSITIVE_INFINITY, ending);
       return await call(...args);
     });

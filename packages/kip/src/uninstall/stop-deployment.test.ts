@@ -15,7 +15,7 @@ const fromMap = { configMapKeyRef: { name: "nodes", key: "node" } };
 
 function deploymentOf(
   containers: readonly Omit<Container, "name">[],
-  { replicas = 2, selector = {} as LabelSelector } = {},
+  { replicas = 2, selector = {} }: { replicas?: number; selector?: LabelSelector } = {},
 ): KipDeployment {
   const metadata = { ...deployment, uid: "d", resourceVersion: "1", creationTimestamp: "" };
   const named = containers.map((each, index) => ({ name: `c${index}`, ...each }));

@@ -23,6 +23,9 @@ const main: OciProcess = {
   rlimits: [],
 };
 
+/** The shell that stands for crun would take the end of a child that it lives to see; crun does not. */
+const afterParent = "tail -s 0.05 -f --pid=$0 /dev/null";
+
 describe("execProcess()", () => {
   for (const tty of [false, true])
     it(`gives a process the container's oom_score_adj, ${tty ? "on" : "without"} a terminal`, async () => {
@@ -56,7 +59,7 @@ describe("execProcess()", () => {
     // As crun: in the foreground it waits for all descendants, detached for none; the process is not its child.
     const script = `
       for word; do case $word in --detach) detach=1;; --pid-file=*) file=\${word#*=};; esac; done
-      sh -c 'sleep 1000 & echo $!; exit 3' & echo $! >"$file"
+      sh -c '${afterParent}; sleep 1000 & echo $!; exit 3' $$ & echo $! >"$file"
       [ -n "$detach" ] || tail -f --pid=$(pgrep -n -x sleep) /dev/null`;
     using place = temporaryRuntime(script);
     const stdout = new PassThrough();
@@ -96,7 +99,9 @@ describe("execProcess()", () => {
     const { signal } = new AbortController();
     const streams = { tty: false };
     const ownPid = `for word; do case $word in --pid-file=*) file=\${word#*=};; esac; done`;
-    using killed = temporaryRuntime(`${ownPid}; sh -c 'kill -9 $$' & echo $! >"$file"`);
+    using killed = temporaryRuntime(
+      `${ownPid}; sh -c '${afterParent}; kill -9 $$' $$ & echo $! >"$file"`,
+    );
     const ended = { ...killed.context, ...detached };
     assert.deepEqual(await execProcess("c", main, streams, signal, ended), { exitCode: 137 });
     using failing = temporaryRuntime("exit 9");
