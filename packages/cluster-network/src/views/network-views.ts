@@ -20,6 +20,7 @@ import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { AffectedPods } from "./affected-pods.ts";
 import { blockMs, cellsOfBlock, CellTurns } from "./cell-turns.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
+import { ChangeIntake } from "./change-intake.ts";
 import type { GroupLines } from "./group-lines.ts";
 import {
   closedRules,
@@ -102,7 +103,8 @@ const commonNamespaces: readonly string[] = ["default", "kube-system"];
  * groups. So it never has new addresses with old rules, or the other way around.
  *
  * Groups look at pods that have changed in turns of the namespaces whose policies name them. A cell waits for the groups of its own
- * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has.
+ * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has. What changes meanwhile
+ * waits until cells have been served of that state, for half a second at most: see {@link ChangeIntake}.
  */
 export class NetworkViews implements SharedLines {
   version = 0;
@@ -113,6 +115,7 @@ export class NetworkViews implements SharedLines {
   readonly #rules: SharedRules;
   readonly #subscribers = new Set<Subscriber>();
   readonly #affected = new AffectedPods();
+  readonly #intake: ChangeIntake;
   readonly #turns: CellTurns<Subscriber>;
   /** Cells to be woken, as there is something for them. */
   readonly #behind = new Set<Subscriber>();
@@ -124,6 +127,9 @@ export class NetworkViews implements SharedLines {
 
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
+    this.#intake = new ChangeIntake(options.clock, (err) =>
+      options.logger?.error("Could not take a change of what network policies depend on", { err }),
+    );
     this.policies = new PolicyIndex(options.most?.policies);
     const refusals = new RefusalLog(options, ofServices);
     const policies = new PolicyReports(options);
@@ -171,11 +177,18 @@ export class NetworkViews implements SharedLines {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
-    this.policies.setSlice(slice, isGone);
+    this.#intake.take(() => {
+      this.policies.setSlice(slice, isGone);
+      this.#schedule();
+    });
     this.#schedule();
   }
 
-  setNamespace({ metadata }: Namespace, isGone = false): void {
+  setNamespace(namespace: Namespace, isGone = false): void {
+    this.#intake.take(() => this.#setNamespace(namespace, isGone));
+  }
+
+  #setNamespace({ metadata }: Namespace, isGone: boolean): void {
     const labels = isGone ? undefined : (metadata.labels ?? {});
     const before = this.groups.namespaceLabels(metadata.name);
     if (JSON.stringify(before) === JSON.stringify(labels)) return;
@@ -186,6 +199,10 @@ export class NetworkViews implements SharedLines {
   }
 
   setPod(pod: Pod, isGone = false): void {
+    this.#intake.take(() => this.#setPod(pod, isGone));
+  }
+
+  #setPod(pod: Pod, isGone: boolean): void {
     const { uid } = pod.metadata;
     if (this.policies.nodes.setPod(uid, isGone ? undefined : pod)) this.#schedule();
     const facts = isGone ? undefined : podFacts(pod);
@@ -198,6 +215,10 @@ export class NetworkViews implements SharedLines {
 
   /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
   forgetPods(): void {
+    this.#intake.take(() => this.#forgetPods());
+  }
+
+  #forgetPods(): void {
     // Pods first: each namespace looks for its own ones among all that are known.
     for (const uid of this.groups.podUids())
       if (uid !== standInUid) this.groups.setPod(uid, undefined);
@@ -207,24 +228,34 @@ export class NetworkViews implements SharedLines {
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {
-    this.#affected.notePolicy(this.policies.setPolicy(policy, isGone), policy.metadata.namespace);
-    this.#schedule();
+    this.#intake.take(() => {
+      this.#affected.notePolicy(this.policies.setPolicy(policy, isGone), policy.metadata.namespace);
+      this.#schedule();
+    });
   }
 
   /** Takes a node; its addresses are peers of policies of administrators. */
   setNode(node: Node, isGone = false): void {
-    this.policies.nodes.setNode(node.metadata?.name ?? "", isGone ? undefined : node);
-    this.#schedule();
+    this.#intake.take(() => {
+      this.policies.nodes.setNode(node.metadata?.name ?? "", isGone ? undefined : node);
+      this.#schedule();
+    });
   }
 
   /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
   forgetNodes(): void {
-    this.policies.nodes.forgetNodes();
-    this.#schedule();
+    this.#intake.take(() => {
+      this.policies.nodes.forgetNodes();
+      this.#schedule();
+    });
   }
 
   /** Takes a policy of an administrator. */
   setTierPolicy(kind: TierKind, object: TierObject, isGone = false): void {
+    this.#intake.take(() => this.#setTierPolicy(kind, object, isGone));
+  }
+
+  #setTierPolicy(kind: TierKind, object: TierObject, isGone: boolean): void {
     const { logger } = this.#options;
     const title = `${kind} ${object.metadata.name}`;
     const policy = isGone
@@ -286,8 +317,11 @@ export class NetworkViews implements SharedLines {
       wake: () => {},
     };
     this.#subscribers.add(subscriber);
-    this.#turns.add(subscriber);
-    void this.#compute();
+    // Its pod may be among the changes that wait.
+    this.#intake.take(() => {
+      if (this.#subscribers.has(subscriber)) this.#turns.add(subscriber);
+      void this.#compute();
+    });
     return {
       next: async (signal) => await this.#next(subscriber, signal),
       [Symbol.dispose]: () => {
@@ -377,6 +411,7 @@ export class NetworkViews implements SharedLines {
 
   /** @returns whether all policies are computed, and what has changed of them is published */
   #computeBlock(untilMs: number): boolean {
+    this.#intake.openIfDue();
     this.#turns.serve(untilMs);
     const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
     // While policies are computed, cells hear of other changes at the usual times only.
@@ -389,7 +424,10 @@ export class NetworkViews implements SharedLines {
       this.#behind.delete(subscriber);
       subscriber.wake();
     }
-    return isOver;
+    // Cells that have yet to get their turns wait for no groups: new ones may come.
+    if (this.groups.isSettled && this.#behind.size === 0) this.#intake.open();
+    else this.#intake.hold();
+    return isOver && this.#turns.isEmpty; // new cells may have waited
   }
 
   /** Whether groups that a cell has are not of one state of the cluster: it gets nothing until they are. */
