@@ -7,14 +7,12 @@ import type { CloudDriver } from "@kip/cloud";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import { temporaryFolder } from "@kip/testing";
-import { startNode } from "@kip/virtual-kubelet";
 import { cleanUpInTurn, type CleanUpInTurnOptions } from "../src/cleanup/clean-up-in-turn.ts";
 import { findLeftOvers } from "../src/cleanup/left-overs.ts";
-import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { CurrentTerm } from "../src/replicas/current-term.ts";
-import { startKip } from "../src/start-kip.ts";
 import { CellStore } from "../src/store/cell-store.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
+import { startSimulatedNode } from "./simulated-node.ts";
 
 const controllerID = "removed";
 const clusterID = "this-cluster";
@@ -147,22 +145,11 @@ describe("the removal of a node", { timeout: 300_000 }, () => {
 
   /** A kip that is gone when this resolves, with a pod of it. */
   async function runUntilPodIsReady(): Promise<void> {
-    await using kip = await startKip({
-      ...shared,
-      client,
-      driver,
-      controllerID,
-      clusterID,
-      nodeName,
-      config: decodeProviderConfig({
-        cloud: { local: {} },
-        cells: { bootImageSpec: { name: "cell" }, defaultInstanceType: "sim.1" },
-      }),
-      nodeIps: ["127.0.0.1"],
-      clusterDns: [],
+    const options = { client, driver, controllerID, clusterID, nodeName };
+    await using _node = await startSimulatedNode({
+      ...options,
       logDir: path.join(folder.path, "logs"),
     });
-    await using _node = await startNode({ ...shared, client, nodeName, provider: kip.provider });
     const overrides = { spec: { nodeName, tolerations: [{ operator: "Exists" }] } };
     const image = "--image=example.test/web:1";
     await kubectl("run", "web", image, `--overrides=${JSON.stringify(overrides)}`);

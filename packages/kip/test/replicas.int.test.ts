@@ -13,11 +13,9 @@ import {
   type ApiClient,
 } from "@kip/k8s-client";
 import { eventually, temporaryFolder } from "@kip/testing";
-import { startNode } from "@kip/virtual-kubelet";
-import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { runInTurns, type TurnParts } from "../src/replicas/run-in-turns.ts";
-import { startKip } from "../src/start-kip.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
+import { startSimulatedNode } from "./simulated-node.ts";
 
 const nodeName = "replicated";
 const durationMs = 15_000;
@@ -151,23 +149,14 @@ class Replica {
   }
 
   async #run(parts: TurnParts, logDir: string): Promise<void> {
-    await using kip = await startKip({
-      ...shared,
+    await using _node = await startSimulatedNode({
       client: parts.client,
       driver: parts.driver,
-      config: decodeProviderConfig({
-        cloud: { local: {} },
-        cells: { bootImageSpec: { name: "cell" }, defaultInstanceType: "sim.1" },
-      }),
+      signal: parts.signal,
       controllerID: "replicated",
       nodeName,
-      nodeIps: ["127.0.0.1"],
-      clusterDns: [],
       logDir,
-      signal: parts.signal,
     });
-    const { provider } = kip;
-    await using _node = await startNode({ ...shared, client: parts.client, nodeName, provider });
     this.turns.push(parts);
     this.#first.resolve(parts);
     await new Promise((resolve) => parts.signal.addEventListener("abort", resolve));

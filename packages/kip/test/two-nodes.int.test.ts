@@ -7,13 +7,11 @@ import type { CloudDriver } from "@kip/cloud";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 import { temporaryFolder } from "@kip/testing";
-import { startNode } from "@kip/virtual-kubelet";
 import { GoneNodes } from "../src/collect/gone-nodes.ts";
 import { OrphanInstances } from "../src/collect/orphan-instances.ts";
-import { decodeProviderConfig } from "../src/config/provider-config.ts";
-import { startKip } from "../src/start-kip.ts";
 import { CellStore } from "../src/store/cell-store.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
+import { startSimulatedNode } from "./simulated-node.ts";
 
 const installation = { controllerID: "two-nodes", clusterID: "this-cluster" };
 const nodes = ["first-of-two", "second-of-two"] as const;
@@ -58,22 +56,9 @@ describe("two nodes of one installation", { timeout: 300_000 }, () => {
   async function start(nodeName: string): Promise<void> {
     const stack = new AsyncDisposableStack();
     running.set(nodeName, stack);
-    const kip = await startKip({
-      ...shared,
-      ...installation,
-      client,
-      driver: stack.use(cells.cloud.open({ owner: installation.controllerID })),
-      nodeName,
-      config: decodeProviderConfig({
-        cloud: { local: {} },
-        cells: { bootImageSpec: { name: "cell" }, defaultInstanceType: "sim.1" },
-      }),
-      nodeIps: ["127.0.0.1"],
-      clusterDns: [],
-      logDir: path.join(folder.path, nodeName),
-    });
-    stack.use(kip);
-    stack.use(await startNode({ ...shared, client, nodeName, provider: kip.provider }));
+    const driver = stack.use(cells.cloud.open({ owner: installation.controllerID }));
+    const logDir = path.join(folder.path, nodeName);
+    stack.use(await startSimulatedNode({ ...installation, client, driver, nodeName, logDir }));
   }
 
   const run = async (pod: string, nodeName: string): Promise<void> => {

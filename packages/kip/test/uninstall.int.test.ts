@@ -18,14 +18,12 @@ import {
   type ApiClient,
 } from "@kip/k8s-client";
 import { eventually, temporaryFolder } from "@kip/testing";
-import { startNode } from "@kip/virtual-kubelet";
 import { findLeftOvers } from "../src/cleanup/left-overs.ts";
 import { installCells } from "../src/cluster-facts.ts";
-import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { CurrentTerm } from "../src/replicas/current-term.ts";
-import { startKip } from "../src/start-kip.ts";
 import { uninstallNode, type UninstallOptions } from "../src/uninstall/uninstall-node.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
+import { startSimulatedNode } from "./simulated-node.ts";
 
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
 const [controllerID, clusterID, nodeName] = ["uninstalled", "this-cluster", "kip"];
@@ -73,28 +71,16 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
   });
 
   async function runKip(): Promise<AsyncDisposable> {
-    const stack = new AsyncDisposableStack();
-    const running = await startKip({
-      ...shared,
+    return await startSimulatedNode({
       client,
       driver,
       controllerID,
       clusterID,
       nodeName,
-      config: decodeProviderConfig({
-        cloud: { local: {} },
-        cells: { bootImageSpec: { name: "cell" }, defaultInstanceType: "sim.1" },
-      }),
-      nodeIps: ["127.0.0.1"],
-      clusterDns: [],
       logDir: path.join(folder.path, "logs"),
+      // Its silence is noticed within seconds.
+      intervals: { leaseMs: 1000, leaseDurationMs: 4000 },
     });
-    stack.use(running);
-    // Its silence is noticed within seconds.
-    const intervals = { leaseMs: 1000, leaseDurationMs: 4000 };
-    const { provider } = running;
-    stack.use(await startNode({ ...shared, client, nodeName, provider, intervals }));
-    return stack;
   }
 
   async function stopKip(): Promise<void> {
