@@ -3,6 +3,7 @@ import { CloudInitError } from "./errors.ts";
 import type { DataSource, InstanceData } from "./instance-data.ts";
 import {
   endingTogether,
+  hasAnswer,
   MetadataHttp,
   type MetadataAnswer,
   type MetadataHttpOptions,
@@ -116,14 +117,11 @@ export class ImdsClient {
 export function createEc2Source(client: ImdsClient = new ImdsClient()): DataSource {
   return {
     name: "EC2",
-    isAvailable: async (signal) => {
-      try {
-        return (await client.readText(instanceIdPath, { attempts: 1, signal })) !== undefined;
-      } catch {
-        signal.throwIfAborted();
-        return false;
-      }
-    },
+    isAvailable: async (signal) =>
+      await hasAnswer(
+        signal,
+        async () => await client.readText(instanceIdPath, { attempts: 1, signal }),
+      ),
     read: async (signal) =>
       await endingTogether(signal, async (shared) => await readInstance(client, shared)),
   };

@@ -1,7 +1,12 @@
 import { maxUserDataBytes } from "./config/cloud-config.ts";
 import { CloudInitError } from "./errors.ts";
 import type { DataSource, InstanceData } from "./instance-data.ts";
-import { endingTogether, MetadataHttp, type MetadataHttpOptions } from "./metadata-http.ts";
+import {
+  endingTogether,
+  hasAnswer,
+  MetadataHttp,
+  type MetadataHttpOptions,
+} from "./metadata-http.ts";
 
 const gceBaseUrl = "http://metadata.google.internal";
 const prefix = "/computeMetadata/v1/instance/";
@@ -21,14 +26,8 @@ export function createGceSource(options: Partial<MetadataHttpOptions> = {}): Dat
   const http = new MetadataHttp({ ...options, baseUrl: options.baseUrl ?? gceBaseUrl });
   return {
     name: "GCE",
-    isAvailable: async (signal) => {
-      try {
-        return (await readText(http, "id", { signal, attempts: 1 })) !== undefined;
-      } catch {
-        signal.throwIfAborted();
-        return false;
-      }
-    },
+    isAvailable: async (signal) =>
+      await hasAnswer(signal, async () => await readText(http, "id", { signal, attempts: 1 })),
     read: async (signal) =>
       await endingTogether(signal, async (shared) => await readInstance(http, shared)),
   };

@@ -120,6 +120,19 @@ export async function endingTogether<T>(
   }
 }
 
+/** Whether a source has its first answer, which is asked for once. @throws the signal's reason */
+export async function hasAnswer(
+  signal: AbortSignal,
+  read: () => Promise<string | undefined>,
+): Promise<boolean> {
+  try {
+    return (await read()) !== undefined;
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+}
+
 async function exchange(
   url: URL,
   request: MetadataRequest,

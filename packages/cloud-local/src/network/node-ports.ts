@@ -76,14 +76,15 @@ export class NodePorts implements AsyncDisposable {
 
   /** Closes what is no longer wanted, and opens what is. */
   async #settle(isFirst: boolean): Promise<void> {
-    const wanted = new Set([...this.#ofServices.values()].flat().flatMap((port) => this.#at(port)));
+    const at = this.#places();
+    const wanted = new Set([...this.#ofServices.values()].flat().flatMap(at));
     for (const [name, relay] of this.#relays) {
       if (wanted.has(name)) continue;
       this.#relays.delete(name);
       await relay?.[Symbol.asyncDispose]();
     }
     for (const port of this.#health.keys())
-      if (!wanted.has(this.#at(`${healthCheck} ${port}`)[0] ?? "")) this.#health.delete(port);
+      if (!wanted.has(at(`${healthCheck} ${port}`)[0] ?? "")) this.#health.delete(port);
     for (const name of wanted)
       if (isFirst ? !this.#relays.has(name) : !this.#relays.get(name))
         await this.#open(name, isFirst);
@@ -96,11 +97,12 @@ export class NodePorts implements AsyncDisposable {
     this.#relays.clear();
   }
 
-  /** A UDP socket of all addresses would answer from the one that the way back begins at, which may not be the one that was asked. */
-  #at(port: string): readonly string[] {
+  /** Where a port is listened at. A UDP socket of all addresses would answer from the one that the way back begins at, which may not be the one that was asked. */
+  #places(): (port: string) => readonly string[] {
     const { addresses } = this.#options;
-    const isOfEach = port.startsWith("UDP ") && addresses.includes("0.0.0.0");
-    return (isOfEach ? ownAddresses() : addresses).map((address) => `${address} ${port}`);
+    const ofUdp = addresses.includes("0.0.0.0") ? ownAddresses() : addresses;
+    return (port) =>
+      (port.startsWith("UDP ") ? ofUdp : addresses).map((address) => `${address} ${port}`);
   }
 
   async #open(name: string, isFirst: boolean): Promise<void> {

@@ -73,7 +73,8 @@ export class KnownPods {
 
   /** The same for the groups of one scope. */
   isChangedIn(namespace: string | undefined): boolean {
-    return this.isChanged && this.#changed.has(this.scope(namespace));
+    const scope = this.#scopes.get(namespace);
+    return scope !== undefined && this.#changed.has(scope);
   }
 
   /** Scopes whose groups are now informed of changes. */
@@ -95,8 +96,8 @@ export class KnownPods {
 
   /** Forgets a scope that has no groups any longer, unless it has pods. */
   release(namespace: string | undefined): void {
-    const scope = this.scope(namespace);
-    if (scope.groups.size > 0) return;
+    const scope = this.#scopes.get(namespace);
+    if (!scope || scope.groups.size > 0) return;
     this.#trim(scope);
     this.#changed.delete(scope);
     if (scope.numbers.size === 0) this.#scopes.delete(namespace);

@@ -1,7 +1,13 @@
 import { silentLogger, untilAborted, type Clock } from "@kip/base";
-import { createInformer, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
+import {
+  createInformer,
+  ignoreNotFound,
+  isNotFound,
+  paths,
+  type ApiClient,
+  type KubeObject,
+} from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
-import { isNotFound, type KubeObject } from "@kip/k8s-client";
 import { heartbeatOf, signOfLife, type Heart } from "../cleanup/sign-of-life.ts";
 import { isHeldTurn, turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import { cellCrd } from "../store/cell-crd.ts";
