@@ -96,8 +96,7 @@ async function measure(run: Run): Promise<void> {
   if (kubeProxy) sides.set("kube-proxy", kubeProxy);
   const kip = await fillKip(ours, run, print);
   if (kip) sides.set("kip", kip);
-  await Promise.all([...sides.values()].map(async ({ namespace }) => namespace.watch()));
-  await measureChanges(run, sides, print);
+  await measureChanges(run, await watchedSides(sides, services), print);
   const streams = [
     ["direct", ours, undefined],
     ["kip", ours, run.clusterIp],
@@ -128,6 +127,23 @@ async function isFilled(
       JSON.stringify({ figure: title, value: `not within ${values.minutes} min`, services }),
     );
   return isThere;
+}
+
+/** Those whose nft monitor reports within the bound: it reads the whole table first. */
+async function watchedSides(
+  sides: ReadonlyMap<string, Side>,
+  services: number,
+): Promise<ReadonlyMap<string, Side>> {
+  const watched = await Promise.all(
+    [...sides].map(async (side) => {
+      const isWatched = await side[1].namespace.watch(Number(values.minutes) * 60_000);
+      const title = `${side[0]}: until nft monitor has read the table`;
+      const value = `not within ${values.minutes} min`;
+      if (!isWatched) console.log(JSON.stringify({ figure: title, value, services }));
+      return isWatched ? side : undefined;
+    }),
+  );
+  return new Map(watched.filter((side) => side !== undefined));
 }
 
 async function fillKubeProxy(
