@@ -92,7 +92,7 @@ describe(
   () => {
     let kube: Cluster;
     let client: ApiClient;
-    let isOver = false;
+    const over = new AbortController();
     let logs: ChildProcess | undefined;
     let logsEnded: Promise<void> | undefined;
     let podIp = "";
@@ -120,7 +120,7 @@ describe(
       answers.length = 0;
     });
     after(async () => {
-      isOver = true;
+      over.abort();
       logs?.kill();
       await logsEnded;
       client.close();
@@ -131,7 +131,7 @@ describe(
     /** Reads what the client prints, as long as the test runs: a busy API server may end one stream of logs. */
     const followLogs = async (): Promise<void> => {
       const words = ["--kubeconfig", kube.kubeconfig, "-n", namespaces.other];
-      for (let since = "1s"; !isOver; since = "5s") {
+      for (let since = "1s"; !over.signal.aborted; since = "5s") {
         logs = spawn(kube.kubectlPath, [...words, "logs", "-f", "web", `--since=${since}`], {
           stdio: ["ignore", "pipe", "inherit"],
         });
@@ -181,13 +181,13 @@ describe(
       const quiet = [await lead("two"), await lead("one")];
       const limitMs = mostTimes * Math.max(...quiet);
       const times: number[] = [];
-      let isFlooded = false;
+      const flooded = new AbortController();
       const change = async (): Promise<void> => {
-        for (let n = 0; !isFlooded; n++)
+        for (let n = 0; !flooded.signal.aborted; n++)
           times.push(await lead(n % 2 === 0 ? "two" : "one", limitMs));
       };
       const began = performance.now();
-      await Promise.all([flood(client).finally(() => (isFlooded = true)), change()]).finally(() =>
+      await Promise.all([flood(client).finally(() => flooded.abort()), change()]).finally(() =>
         context.diagnostic(JSON.stringify({ quiet, times, floodMs: performance.now() - began })),
       );
       kipMiB.push(residentMiB(providerProcess()));

@@ -4,6 +4,7 @@ import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
 import {
   agentDirectories,
+  collectGarbage,
   loadDependencies,
   rehearse,
   startAgent,
@@ -61,7 +62,6 @@ async function main(): Promise<void> {
   await agent.running;
   // What begins with the pod is not held up.
   await systemClock.sleep(garbageDelayMs);
-  const { collectGarbage } = await import("./collect-garbage.ts");
   collectGarbage();
 }
 

@@ -1,10 +1,10 @@
 import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { errorText, type Logger, isSystemError } from "@kip/base";
+import { collectGarbage } from "@kip/cell-agent";
 import type { CloneIdentity } from "@kip/cloud-init";
 import { applyCloneIdentity, ProgramHelper, type CloneHelper } from "./apply-clone-identity.ts";
 import { waitForFile, writeBootResults, type BootResults } from "./boot-results.ts";
-import { collectGarbage } from "./collect-garbage.ts";
 import { ClonePort } from "./clone-port.ts";
 import { rehearseClone } from "./rehearse-clone.ts";
 import { preloadImages } from "./preload-images.ts";

@@ -1,7 +1,8 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { AgentError } from "@kip/agent-api";
-import { errorText, untilAborted } from "@kip/base";
+import { errorText, untilAborted, type Clock } from "@kip/base";
 import { ChangeReader, unknownSums, policyVersion, type ViewChange } from "@kip/network-view";
+import { GarbageOfBulk } from "../memory/garbage-of-bulk.ts";
 import type { PodRules } from "./pod-rules.ts";
 
 /** A change that has come and is not in force. */
@@ -18,12 +19,17 @@ const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], group
  * and none before there is a pod to make rules for.
  */
 export class CellNetwork implements Disposable {
+  readonly #garbage: GarbageOfBulk;
   #stream: ServerHttp2Stream | undefined;
   #rules: PodRules | undefined;
   #pending: Pending | undefined;
   #arrived = Promise.withResolvers<void>();
   /** The rules know of a change that is not in force. */
   #isBehind = false;
+
+  constructor(clock: Clock) {
+    this.#garbage = new GarbageOfBulk(clock);
+  }
 
   /** Serves `POST /v1/network` until the stream is closed, or another one comes. */
   async serve(stream: ServerHttp2Stream): Promise<void> {
@@ -41,6 +47,7 @@ export class CellNetwork implements Disposable {
           await this.#hand(change, gone.signal);
           send(stream, { applied: change.number });
         }
+        this.#garbage.note(chunk.length);
       }
     } catch (error) {
       // Kip has gone, or has connected again.
@@ -76,6 +83,7 @@ export class CellNetwork implements Disposable {
 
   [Symbol.dispose](): void {
     this.#stream?.destroy();
+    this.#garbage[Symbol.dispose]();
   }
 
   async #hand(change: ViewChange, signal: AbortSignal): Promise<void> {

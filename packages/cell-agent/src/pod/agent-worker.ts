@@ -40,7 +40,7 @@ export interface AgentWorkerOptions {
  */
 export class AgentWorker implements AsyncDisposable {
   /** Where changes of the cluster's network come in. */
-  readonly network = new CellNetwork();
+  readonly network: CellNetwork;
   /** What the pod takes on its disk. */
   readonly diskFigures = new DiskFigures();
   readonly #options: AgentWorkerOptions;
@@ -56,6 +56,7 @@ export class AgentWorker implements AsyncDisposable {
   constructor(options: AgentWorkerOptions) {
     const { clock, logger } = options;
     this.#options = options;
+    this.network = new CellNetwork(clock);
     this.#events = new PodEvents((event) =>
       this.#reconciler.apply({ kind: "event", event, nowMs: clock.now() }),
     );
