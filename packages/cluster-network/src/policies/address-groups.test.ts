@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import * as fc from "fast-check";
 import type { LabelSelector } from "@kip/k8s-types/network";
 import { AddressGroups } from "./address-groups.ts";
@@ -176,5 +176,30 @@ describe("AddressGroups", () => {
     groups.setPod("q", pod("b"));
     groups.settle();
     assert.equal(looks, 0);
+  });
+
+  it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
+    const groups = new AddressGroups();
+    const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);
+    const names = Array.from({ length: 30 }, (_, i) =>
+      groups.name({ namespaceSelector: {}, podSelector: is(`x${i}`) }),
+    );
+    for (const owner of owners) for (const name of names) groups.use(name, 1, owner);
+    groups.settle();
+    const noted = mock.method(Set.prototype, "add");
+    groups.setPod("p", {
+      namespace: "a",
+      name: "p",
+      labels: {},
+      addresses: ["10.0.0.1"],
+      ports: [],
+    });
+    for (const _ of groups.fill()) break;
+    const count = noted.mock.callCount();
+    noted.mock.restore();
+    assert.ok(owners.every((owner) => groups.isLate(owner)));
+    assert.ok(count < 3 * (owners.length + names.length), `${count} were noted`);
+    groups.settle();
+    assert.ok(!owners.some((owner) => groups.isLate(owner)));
   });
 });

@@ -8,7 +8,6 @@ import {
   noShare,
   ofAddresses,
   ofPod,
-  own,
   takeChange,
   type Group,
   type GroupChange,
@@ -180,7 +179,7 @@ export class AddressGroups {
   use(name: string, change: 1 | -1, namespace = ""): number {
     const group = this.#groups.get(name);
     if (!group) return 0;
-    own(group, namespace, change);
+    group.owners.note(namespace, change);
     if (change > 0) this.#late.want(name, namespace);
     group.uses += change;
     if (group.uses > 0) group.counts ??= this.#countsOf(group);
@@ -200,7 +199,7 @@ export class AddressGroups {
   hold(name: string, change: 1 | -1, namespace = ""): void {
     const group = this.#groups.get(name);
     if (!group) return;
-    own(group, namespace, change);
+    group.owners.note(namespace, change);
     if (change > 0) this.#late.want(name, namespace);
     group.holds += change;
     this.#forgetUnused(name, group);
@@ -309,7 +308,7 @@ export class AddressGroups {
       for (const [name, group] of scope.behind()) {
         if (this.#unfilled.has(name)) continue;
         if (!this.#late.has(name)) this.#late.add(name, this.#catchUp(name, group, scope));
-        for (const namespace of group.owners.keys()) this.#late.want(name, namespace);
+        this.#late.wantForOwners(name, group.owners);
       }
   }
 

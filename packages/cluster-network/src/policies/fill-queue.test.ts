@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { FillQueue } from "./fill-queue.ts";
+import { Owners } from "./owners.ts";
 
 /** A queue, and the groups of the steps that it has made. */
 function start() {
@@ -61,5 +62,25 @@ describe("FillQueue", () => {
     assert.deepEqual(run(9), ["a2"]);
     queue.want("a1", "a");
     assert.equal(queue.size, 0);
+  });
+
+  it("makes a step of groups with the same owners on the turn of each, as of others", () => {
+    const { queue, add, run } = start();
+    const owners = new Owners();
+    for (const name of ["a", "b"]) owners.note(name, 1);
+    for (const name of ["shared1", "shared2"]) {
+      add(name, 2);
+      queue.wantForOwners(name, owners);
+    }
+    add("a1", 1, "a");
+    add("c1", 3, "c");
+    assert.deepEqual(run(3), ["shared1", "shared1", "c1"]);
+    // Later owners do not end what the others wait for.
+    owners.note("b", -1);
+    owners.note("d", 1);
+    assert.ok(queue.isWantedBy("b") && !queue.isWantedBy("d"));
+    queue.wantForOwners("shared2", owners);
+    assert.deepEqual(run(99), ["shared2", "shared2", "c1", "a1", "c1"]);
+    for (const name of ["a", "b", "c", "d"]) assert.equal(queue.isWantedBy(name), false);
   });
 });

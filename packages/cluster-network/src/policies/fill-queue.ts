@@ -1,19 +1,29 @@
+import type { Owners } from "./owners.ts";
+
+/** Groups that the same namespaces wait for. */
+interface Batch {
+  readonly key: string | bigint;
+  readonly namespaces: readonly string[];
+  readonly groups: Set<string>;
+}
+
 /** Work on one group, in steps. */
 interface Work {
   readonly steps: Iterator<undefined>;
-  /** Namespaces whose pods wait for it. */
-  readonly wantedBy: Set<string>;
+  readonly batches: Set<Batch>;
 }
 
 /**
  * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
  * groups those of another one name. The groups of a namespace are filled one after the other; one that several want makes a step on the
- * turn of each.
+ * turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
+  /** By the key of the owners, or the name of one namespace. */
+  readonly #batches = new Map<string | bigint, Batch>();
   /** The next turn is that of the first one. */
-  readonly #turns = new Map<string, Set<string>>();
+  readonly #turns = new Map<string, Set<Batch>>();
 
   get size(): number {
     return this.#groups.size;
@@ -25,15 +35,17 @@ export class FillQueue {
 
   /** Adds a group; it comes after all that a namespace wants until one wants it, too. */
   add(group: string, steps: Iterator<undefined>): void {
-    this.#groups.set(group, { steps, wantedBy: new Set() });
+    this.#groups.set(group, { steps, batches: new Set() });
   }
 
   /** Notes that pods of a namespace wait for a group. */
   want(group: string, namespace: string): void {
-    const work = this.#groups.get(group);
-    if (!work || work.wantedBy.has(namespace)) return;
-    work.wantedBy.add(namespace);
-    this.#turns.set(namespace, (this.#turns.get(namespace) ?? new Set()).add(group));
+    this.#join(group, namespace, () => [namespace]);
+  }
+
+  /** Notes that pods of all owners of a group wait for it. */
+  wantForOwners(group: string, owners: Pick<Owners, "key" | "names">): void {
+    this.#join(group, owners.key, () => owners.names());
   }
 
   /** Whether pods of a namespace wait for any group. */
@@ -43,10 +55,9 @@ export class FillQueue {
 
   /** Forgets a group, if it is there. */
   delete(group: string): void {
-    for (const namespace of this.#groups.get(group)?.wantedBy ?? []) {
-      const groups = this.#turns.get(namespace);
-      groups?.delete(group);
-      if (groups?.size === 0) this.#turns.delete(namespace);
+    for (const batch of this.#groups.get(group)?.batches ?? []) {
+      batch.groups.delete(group);
+      if (batch.groups.size === 0) this.#end(batch);
     }
     this.#groups.delete(group);
   }
@@ -58,12 +69,38 @@ export class FillQueue {
       this.delete(group);
   }
 
+  #join(group: string, key: string | bigint, namespaces: () => Iterable<string>): void {
+    const work = this.#groups.get(group);
+    if (!work) return;
+    const batch = this.#batches.get(key) ?? this.#begin(key, [...namespaces()]);
+    batch.groups.add(group);
+    work.batches.add(batch);
+  }
+
+  #begin(key: string | bigint, namespaces: readonly string[]): Batch {
+    const batch: Batch = { key, namespaces, groups: new Set() };
+    this.#batches.set(key, batch);
+    for (const namespace of namespaces)
+      this.#turns.set(namespace, (this.#turns.get(namespace) ?? new Set()).add(batch));
+    return batch;
+  }
+
+  #end(batch: Batch): void {
+    this.#batches.delete(batch.key);
+    for (const namespace of batch.namespaces) {
+      const batches = this.#turns.get(namespace);
+      batches?.delete(batch);
+      if (batches?.size === 0) this.#turns.delete(namespace);
+    }
+  }
+
   #next(): string | undefined {
     const [turn] = this.#turns;
     if (!turn) return this.#groups.keys().next().value;
-    const [namespace, groups] = turn;
+    const [namespace, batches] = turn;
     this.#turns.delete(namespace);
-    this.#turns.set(namespace, groups);
-    return groups.values().next().value;
+    this.#turns.set(namespace, batches);
+    const [batch] = batches;
+    return batch?.groups.values().next().value;
   }
 }

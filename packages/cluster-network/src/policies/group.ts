@@ -1,5 +1,6 @@
 import type { GroupSelector } from "./group-selector.ts";
 import { NumberSet } from "./number-set.ts";
+import { Owners } from "./owners.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import {
   areSameNumbers,
@@ -55,8 +56,7 @@ export interface Group {
   chosenBefore: RankedNumbers;
   uses: number;
   holds: number;
-  /** Namespaces whose policies name it, and how often; "" for those of administrators. */
-  readonly owners: Map<string, number>;
+  readonly owners: Owners;
   /** Up to which change of a pod it has what it should, see {@link PodScope}. */
   seen: number;
 }
@@ -89,16 +89,9 @@ export function newGroup(selector: GroupSelector): Group {
     chosenBefore: noRankedNumbers,
     uses: 0,
     holds: 0,
-    owners: new Map(),
+    owners: new Owners(),
     seen: 0,
   };
-}
-
-/** Notes that policies of a namespace name a group, or no longer do. */
-export function own({ owners }: Group, namespace: string, change: 1 | -1): void {
-  const count = (owners.get(namespace) ?? 0) + change;
-  if (count > 0) owners.set(namespace, count);
-  else owners.delete(namespace);
 }
 
 /** What has changed of a group since the last call. */
