@@ -1,0 +1,238 @@
+import type { Clock, Logger } from "@kip/base";
+import type { Cost } from "../budget/namespace-budget.ts";
+import type { AddressGroups } from "../policies/address-groups.ts";
+import { PolicyIndex } from "../policies/policy-index.ts";
+import { AffectedPods } from "./affected-pods.ts";
+import { cellsOfBlock, CellTurns } from "./cell-turns.ts";
+import { CellView, type SharedLines } from "./cell-view.ts";
+import { ChangeIntake } from "./change-intake.ts";
+import type { GroupLines } from "./group-lines.ts";
+import {
+  closedRules,
+  openRules,
+  SharedRules,
+  type PodRules,
+  type RulesDraft,
+} from "./pod-rules.ts";
+import { PolicyObjects } from "./policy-objects.ts";
+import type { PolicyReports } from "./policy-reports.ts";
+
+/** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
+const commonNamespaces: readonly string[] = ["default", "kube-system"];
+
+/** What {@link PolicyEngine} needs. */
+export interface PolicyEngineOptions {
+  readonly clock: Clock;
+  readonly logger?: Logger | undefined;
+  readonly reports: PolicyReports;
+  readonly most?: { readonly policies: Cost; readonly rules?: number | undefined } | undefined;
+  /** What all cells share; a change of groups is a new version. */
+  readonly lines: Pick<SharedLines, "services"> & { version: number };
+  /** How long changes wait at most, milliseconds, while it is computed what earlier ones mean; Infinity for no limit. */
+  readonly mostHeldMs: number;
+  /** Has the next version made at the usual time. */
+  readonly schedule: () => void;
+  /** Has blocks computed from now on, until there is nothing to do. */
+  readonly compute: () => void;
+}
+
+/** A cell, and its policy. */
+export interface PolicyCell {
+  readonly podUid: string;
+  readonly namespace: string;
+  readonly knowsTiers: boolean;
+  readonly sums: readonly number[];
+  /** Undefined until the pod's rules are known for the first time. */
+  view: CellView | undefined;
+  rules: PodRules | undefined;
+  /** Of other rules, while groups that those name are not filled. */
+  draft: RulesDraft | undefined;
+  wake: () => void;
+}
+
+/** Computes the policies of cells in blocks of time, and wakes cells that there is something for. */
+export class PolicyEngine implements SharedLines {
+  readonly policies: PolicyIndex;
+  readonly objects: PolicyObjects;
+  readonly cells = new Set<PolicyCell>();
+  readonly #options: PolicyEngineOptions;
+  readonly #rules: SharedRules;
+  readonly #affected = new AffectedPods();
+  readonly #intake: ChangeIntake;
+  readonly #turns: CellTurns<PolicyCell>;
+  /** Cells to be woken, as there is something for them. */
+  readonly #behind = new Set<PolicyCell>();
+  #areAllBehind = false;
+
+  constructor(options: PolicyEngineOptions) {
+    const { clock, reports, most, mostHeldMs, logger } = options;
+    this.#options = options;
+    this.#intake = new ChangeIntake({
+      clock,
+      mostHeldMs,
+      onFailure: (err) =>
+        logger?.error("Could not take a change of what network policies depend on", { err }),
+    });
+    this.policies = new PolicyIndex(most?.policies);
+    this.policies.budget.onRefused = (refusal) => reports.refused(refusal);
+    this.objects = new PolicyObjects({
+      policies: this.policies,
+      affected: this.#affected,
+      intake: this.#intake,
+      onChange: options.schedule,
+    });
+    this.#rules = new SharedRules(this.policies, reports, most?.rules);
+    this.#turns = new CellTurns({
+      clock,
+      groups: this.groups,
+      isFilled: (draft) => this.#rules.isFilled(draft),
+      publish: () => this.#publish(),
+      serve: (cell) => this.#replaceRules(cell),
+    });
+  }
+
+  /** Addresses of pods by the selectors of policies. */
+  get groups(): AddressGroups {
+    return this.policies.groups;
+  }
+
+  get version(): number {
+    return this.#options.lines.version;
+  }
+
+  get services(): SharedLines["services"] {
+    return this.#options.lines.services;
+  }
+
+  /** Lines of a group that a cell uses. */
+  group(name: string): GroupLines | undefined {
+    return this.#rules.group(name);
+  }
+
+  /** Computes the policy of a cell from now on. */
+  add(cell: PolicyCell): void {
+    this.cells.add(cell);
+    // Its pod may be among the changes that wait.
+    this.#intake.take(cell, () => {
+      if (this.cells.has(cell)) this.#turns.add(cell);
+      this.#options.compute();
+    });
+  }
+
+  /** Forgets a cell, and what it has. */
+  delete(cell: PolicyCell): void {
+    for (const cells of [this.cells, this.#turns, this.#behind]) cells.delete(cell);
+    this.#rules.release(cell.rules);
+    this.#rules.releaseDraft(cell.draft);
+    cell.rules = undefined;
+    cell.draft = undefined;
+    this.#options.compute(); // others may have room now
+  }
+
+  /** Whether a cell gets nothing for now; it is woken when it does. */
+  isHeld(cell: PolicyCell): boolean {
+    const isLate = this.#isLate(cell);
+    if (isLate) this.#behind.add(cell);
+    return isLate || this.#turns.has(cell);
+  }
+
+  /** Notes that there is a new version for all cells. */
+  noteVersion(): void {
+    this.#areAllBehind = true;
+  }
+
+  /** Has cells woken that there is a new version for. */
+  noteBehind(): void {
+    if (this.#areAllBehind) for (const each of this.cells) this.#behind.add(each);
+    this.#areAllBehind = false;
+  }
+
+  /**
+   * Finds what policies mean until a time, and wakes cells.
+   *
+   * @returns whether all policies are computed, what has changed of them is published, and cells are woken
+   */
+  computeBlock(untilMs: number): boolean {
+    this.#intake.openIfDue();
+    this.#turns.serve(untilMs);
+    const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
+    // While policies are computed, cells hear of other changes at the usual times only.
+    if (isOver) this.noteBehind();
+    else if (this.#areAllBehind) this.#options.schedule();
+    this.#wake();
+    // Cells that have yet to get their turns wait for no groups: new ones may come.
+    if (this.groups.isSettled && this.#behind.size === 0) this.#intake.open();
+    else this.#intake.hold();
+    return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
+  }
+
+  #wake(): void {
+    let cells = 0;
+    for (const cell of this.#behind) {
+      if (this.#isLate(cell)) continue;
+      if (++cells > cellsOfBlock) break;
+      this.#behind.delete(cell);
+      cell.wake();
+    }
+  }
+
+  /** Whether groups that a cell has are not of one state of the cluster: it gets nothing until they are. */
+  #isLate({ rules }: PolicyCell): boolean {
+    return rules?.owner !== undefined && this.groups.isLate(rules.owner);
+  }
+
+  /** Gives lines of groups their changes, and holds cells whose policy may be another one. */
+  #publish(): void {
+    const { lines } = this.#options;
+    const version = lines.version + 1;
+    for (const [name, change] of this.groups.takeChanges())
+      if (this.#rules.change(name, change, version)) lines.version = version;
+    this.#affected.noteRules(this.#rules.takeOutdated());
+    if (lines.version === version) this.#areAllBehind = true;
+    for (const cell of this.#affected.take(this.cells, this.groups)) this.#turns.add(cell);
+  }
+
+  /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
+  #replaceRules(cell: PolicyCell): void {
+    const { view, rules: before, draft: draftBefore, sums, namespace, knowsTiers } = cell;
+    const { rules: wanted, draft } = this.#rulesOf(cell);
+    cell.draft = draft;
+    this.#rules.releaseDraft(draftBefore);
+    if (draft) {
+      this.#turns.awaitGroups(cell);
+      return;
+    }
+    this.#turns.delete(cell);
+    // Until a pod is known in whose namespace there are policies, nothing may pass; one that is gone keeps its rules until its cell ends.
+    const rules = wanted ?? before ?? closedRules;
+    if (rules !== before) {
+      this.#rules.release(before);
+      cell.rules = rules;
+      const policy = knowsTiers ? rules.whole : rules.plain;
+      const first = [...new Set([...commonNamespaces, namespace])];
+      if (view) view.setPolicy(policy);
+      else cell.view = new CellView(this, { sums, first, policy });
+    } else if (wanted) this.#rules.release(wanted); // it was taken twice
+    this.#behind.delete(cell);
+    cell.wake();
+  }
+
+  /** What may pass to and from a pod; neither rules nor a draft if that depends on a pod that is not known. */
+  #rulesOf(cell: Pick<PolicyCell, "podUid" | "namespace" | "rules">): {
+    readonly rules?: PodRules;
+    readonly draft?: RulesDraft;
+  } {
+    const isMachine = cell.podUid === "";
+    if (isMachine || !this.policies.concerns(cell.namespace)) return { rules: openRules };
+    try {
+      const choice = this.policies.choiceOf(cell.podUid);
+      return choice ? this.#rules.take(choice, cell.rules) : {};
+    } catch (err) {
+      this.#options.logger?.error("Could not read the network policies of a pod", {
+        podUid: cell.podUid,
+        err,
+      });
+      return { rules: closedRules };
+    }
+  }
+}
