@@ -17,7 +17,8 @@ import { ServiceIndex } from "../services/service-index.ts";
 import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { blockMs } from "./cell-turns.ts";
 import type { GroupLines } from "./group-lines.ts";
-import { PolicyEngine, type PolicyCell } from "./policy-engine.ts";
+import type { PolicyCell } from "./policy-engine.ts";
+import { PolicyEngines } from "./policy-engines.ts";
 import { PolicyReports } from "./policy-reports.ts";
 import { ofServices, RefusalLog } from "./refusal-log.ts";
 import { ServiceLines } from "./service-lines.ts";
@@ -58,9 +59,6 @@ export interface ViewSubscription extends Disposable {
 
 const defaultPeriodMs = 100;
 
-/** How long changes that policies depend on wait at most while it is computed what earlier ones mean, milliseconds. */
-const mostHeldMs = 500;
-
 /**
  * How many changed Services a version has: 1,000 per second of one namespace. One namespace cannot keep the changes of others back, on
  * kip or on cells, and a version takes less than 100 ms to make.
@@ -80,15 +78,18 @@ const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
  *
  * Groups look at pods that have changed in turns of the namespaces whose policies name them. A cell waits for the groups of its own
  * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has. What changes meanwhile
- * waits until cells have been served of that state, for half a second at most: see {@link PolicyEngine}.
+ * waits until cells have been served of that state, for half a second at most; a namespace whose groups take longer has changes that wait
+ * as long as those do: see {@link PolicyEngines}.
  */
 export class NetworkViews {
   version = 0;
   readonly services = new ServiceLines();
   readonly index: ServiceIndex;
   readonly #options: NetworkViewsOptions;
-  readonly #engine: PolicyEngine;
+  readonly #engines: PolicyEngines;
   #isComputing = false;
+  /** Something has come since the last blocks of all engines, or they have not done all. */
+  #isComputeDue = false;
   #isScheduled = false;
   /** When the next version may be made, by the monotonic clock. */
   #nextAtMs = 0;
@@ -96,13 +97,12 @@ export class NetworkViews {
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
     const refusals = new RefusalLog(options, ofServices);
-    this.#engine = new PolicyEngine({
+    this.#engines = new PolicyEngines({
       clock: options.clock,
       logger: options.logger,
       reports: new PolicyReports(options),
       most: options.most,
       lines: this,
-      mostHeldMs,
       schedule: () => this.#schedule(),
       compute: () => void this.#compute(),
     });
@@ -120,12 +120,18 @@ export class NetworkViews {
 
   /** What policies mean for each pod. */
   get policies(): PolicyIndex {
-    return this.#engine.policies;
+    return this.#engines.usual.policies;
   }
 
   /** Addresses of pods by the selectors of policies. */
   get groups(): AddressGroups {
     return this.policies.groups;
+  }
+
+  /** Whether cells have, or can ask for, what all objects so far mean. */
+  get isSettled(): boolean {
+    const areGroupsSettled = this.#engines.all().every(({ groups }) => groups.isSettled);
+    return areGroupsSettled && !this.#isScheduled && !this.#isComputing;
   }
 
   /** Name of the virtual node. */
@@ -146,35 +152,35 @@ export class NetworkViews {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
-    this.#engine.objects.setSlice(slice, isGone);
+    this.#engines.take((objects) => objects.setSlice(slice, isGone));
     this.#schedule();
   }
 
   setNamespace(namespace: Namespace, isGone = false): void {
-    this.#engine.objects.setNamespace(namespace, isGone);
+    this.#engines.take((objects) => objects.setNamespace(namespace, isGone));
   }
 
   setPod(pod: Pod, isGone = false): void {
-    this.#engine.objects.setPod(pod, isGone);
+    this.#engines.take((objects) => objects.setPod(pod, isGone));
   }
 
   /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
   forgetPods(): void {
-    this.#engine.objects.forgetPods();
+    this.#engines.take((objects) => objects.forgetPods());
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {
-    this.#engine.objects.setPolicy(policy, isGone);
+    this.#engines.take((objects) => objects.setPolicy(policy, isGone));
   }
 
   /** Takes a node; its addresses are peers of policies of administrators. */
   setNode(node: Node, isGone = false): void {
-    this.#engine.objects.setNode(node, isGone);
+    this.#engines.take((objects) => objects.setNode(node, isGone));
   }
 
   /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
   forgetNodes(): void {
-    this.#engine.objects.forgetNodes();
+    this.#engines.take((objects) => objects.forgetNodes());
   }
 
   /** Takes a policy of an administrator. */
@@ -189,7 +195,7 @@ export class NetworkViews {
             problem,
           }),
         );
-    this.#engine.objects.setTierPolicy(title, policy);
+    this.#engines.take((objects) => objects.setTierPolicy(title, policy));
   }
 
   /**
@@ -199,7 +205,7 @@ export class NetworkViews {
    * @throws the signal's reason
    */
   async settled(signal: AbortSignal): Promise<void> {
-    const isBehind = (): boolean => this.#engine.cells.size === 0 && this.index.isChanged;
+    const isBehind = (): boolean => !this.#engines.hasCells && this.index.isChanged;
     // What changes meanwhile is not waited for.
     for (let left = this.index.changedCount; left > 0 && isBehind(); left--) {
       signal.throwIfAborted();
@@ -210,7 +216,7 @@ export class NetworkViews {
 
   /** Lines of a group that a cell uses. */
   group(name: string): GroupLines | undefined {
-    return this.#engine.group(name);
+    return this.#engines.usual.group(name);
   }
 
   /**
@@ -227,7 +233,7 @@ export class NetworkViews {
   }): ViewSubscription {
     const { clock } = this.#options;
     // The first cell is given no bucket without Services that it may have already.
-    if (this.#engine.cells.size === 0) this.#flush(allChanges);
+    if (!this.#engines.hasCells) this.#flush(allChanges);
     else if (this.index.isChanged && clock.monotonic() >= this.#nextAtMs) this.#flushAndPause();
     else this.#flush(undefined);
     const subscriber: PolicyCell = {
@@ -236,19 +242,20 @@ export class NetworkViews {
       view: undefined,
       rules: undefined,
       draft: undefined,
+      isMoved: false,
       wake: () => {},
     };
-    this.#engine.add(subscriber);
+    this.#engines.add(subscriber);
     return {
       next: async (signal) => await this.#next(subscriber, signal),
-      [Symbol.dispose]: () => this.#engine.delete(subscriber),
+      [Symbol.dispose]: () => this.#engines.delete(subscriber),
     };
   }
 
   async #next(subscriber: PolicyCell, signal: AbortSignal): Promise<readonly Buffer[]> {
     for (;;) {
       signal.throwIfAborted();
-      const change = this.#engine.isHeld(subscriber) ? undefined : subscriber.view?.next();
+      const change = this.#engines.isHeld(subscriber) ? undefined : subscriber.view?.next();
       if (change) return change;
       const { promise, resolve } = Promise.withResolvers<void>();
       subscriber.wake = resolve;
@@ -274,9 +281,9 @@ export class NetworkViews {
   #flushAndPause(): void {
     const { clock, periodMs = defaultPeriodMs } = this.#options;
     const begunMs = clock.monotonic();
-    this.#flush(this.#engine.cells.size > 0 ? ofVersion : ofFirstVersions);
+    this.#flush(this.#engines.hasCells ? ofVersion : ofFirstVersions);
     const endMs = clock.monotonic();
-    const areMoreFirst = this.#engine.cells.size === 0 && this.index.isChanged;
+    const areMoreFirst = !this.#engines.hasCells && this.index.isChanged;
     // All else that kip does has at least half of the time.
     this.#nextAtMs = areMoreFirst ? endMs : Math.max(begunMs + periodMs, 2 * endMs - begunMs);
   }
@@ -290,19 +297,27 @@ export class NetworkViews {
     const version = this.version + 1;
     for (const [key, view] of share ? this.index.takeChanges(share) : [])
       if (this.services.set(key, view, version)) this.version = version;
-    if (this.version === version) this.#engine.noteVersion();
-    this.#engine.noteBehind();
+    for (const engine of this.#engines.all()) {
+      if (this.version === version) engine.noteVersion();
+      engine.noteBehind();
+    }
     void this.#compute();
   }
 
   /** Finds what policies mean, and wakes cells for which there is something, until nothing of that is left. */
   async #compute(): Promise<void> {
+    this.#isComputeDue = true;
     if (this.#isComputing) return;
     this.#isComputing = true;
+    const { clock, signal } = this.#options;
     try {
-      while (!this.#options.signal.aborted) {
-        if (this.#engine.computeBlock(this.#options.clock.monotonic() + blockMs)) break;
-        await setImmediate();
+      while (this.#isComputeDue && !signal.aborted) {
+        this.#isComputeDue = false;
+        for (const engine of this.#engines.all()) {
+          if (!engine.computeBlock(clock.monotonic() + blockMs)) this.#isComputeDue = true;
+          // Before the next block, cells that were woken take what there is.
+          if (this.#isComputeDue) await setImmediate();
+        }
       }
     } finally {
       this.#isComputing = false;
