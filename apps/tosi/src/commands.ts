@@ -144,7 +144,7 @@ async function prefetch(context: CommandContext): Promise<void> {
     try {
       const reference = readReference(name, options);
       const how = { ...pullOptions(reference, options, env), verifies, allowsPrivate, signal };
-      const written = await prefetchImage(reference, cache, how);
+      const { writtenBytes: written } = await prefetchImage(reference, cache, how);
       reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
     } catch (error) {
       signal.throwIfAborted();

@@ -32,8 +32,17 @@ export type {
   PullTimings,
   StoredImage,
 } from "./store/image-store.ts";
-export { prefetchImage, type PrefetchOptions } from "./store/prefetch-image.ts";
 export type { UnpackLimits } from "./unpack/limits.ts";
+
+// A cache that machines share
+export {
+  collectCache,
+  type CollectCacheOptions,
+  type CollectedCache,
+} from "./store/collect-cache.ts";
+export type { Prefetched } from "./store/fill-cache.ts";
+export { prefetchImage, type PrefetchOptions } from "./store/prefetch-image.ts";
+export { markCachedImage, type CachedImage } from "./store/use-cached.ts";
 
 // Root file systems
 export { mountOverlay, type OverlayPlaces } from "./rootfs/mount-rootfs.ts";

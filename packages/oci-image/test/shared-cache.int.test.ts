@@ -81,8 +81,8 @@ describe("a cache that machines share", () => {
     await withRegistry(work.path, async ({ registry, cache, as, pull }) => {
       const reference = parseReference(`${registry.host}/tenant/app`);
       const options = { ...as(login), allowsPrivate: true };
-      assert.ok((await prefetchImage(reference, cache, options)) > 0);
-      assert.equal(await prefetchImage(reference, cache, options), 0);
+      assert.ok((await prefetchImage(reference, cache, options)).writtenBytes > 0);
+      assert.equal((await prefetchImage(reference, cache, options)).writtenBytes, 0);
       await assert.rejects(pull("mallory/x", { ...as({}), cache }), { code: "IMAGE_NOT_FOUND" });
       // With a log-in of another repository of the same registry as well.
       await assert.rejects(pull("mallory/x", { ...as(login), cache }), { code: "IMAGE_NOT_FOUND" });
@@ -101,13 +101,13 @@ describe("a cache that machines share", () => {
     await withRegistry(work.path, async ({ registry, cache, as, pull }) => {
       const reference = parseReference(`${registry.host}/public/app`);
       // A log-in that is not needed does not make it private.
-      assert.ok((await prefetchImage(reference, cache, as(login))) > 0);
+      assert.ok((await prefetchImage(reference, cache, as(login))).writtenBytes > 0);
       const requests = await pull("other/app", { ...as({}), cache });
       assert.deepEqual(requests, ["GET /v2/other/app/manifests/latest"]);
       // What everybody may have is not held again for one repository.
       const again = parseReference(`${registry.host}/tenant/app`);
       const options = { ...as(login), allowsPrivate: true, verifies: true };
-      assert.equal(await prefetchImage(again, cache, options), 0);
+      assert.equal((await prefetchImage(again, cache, options)).writtenBytes, 0);
     });
   });
 
@@ -151,7 +151,7 @@ describe("a cache that machines share", () => {
     using work = temporaryFolder();
     await withRegistry(work.path, async ({ registry, cache, as }) => {
       const options = { ...as(login), allowsPrivate: true };
-      const fill = async (name: string): Promise<number> =>
+      const fill = async (name: string) =>
         await prefetchImage(parseReference(`${registry.host}/tenant/${name}`), cache, options);
       await fill("app");
       const gate = path.join(cache, "private");

@@ -252,13 +252,14 @@ describe("a store's care", () => {
     const cache = path.join(work.path, "cache");
     const registries = [{ host, endpoint: `http://${host}` }];
     const reference = parseReference(`${host}/app`);
-    const fill = async (): Promise<number> => await prefetchImage(reference, cache, { registries });
+    const fill = async (): Promise<number> =>
+      (await prefetchImage(reference, cache, { registries })).writtenBytes;
     const [first, second, third] = await Promise.all([fill(), fill(), fill()]);
     assert.ok(first + second + third > 300_000);
     // However many fill it, each blob is fetched once.
     const fetched = registry.requests.filter((request) => request.includes("/blobs/"));
     assert.equal(new Set(fetched).size, fetched.length);
-    assert.equal(await prefetchImage(reference, cache, { registries }), 0);
+    assert.equal((await prefetchImage(reference, cache, { registries })).writtenBytes, 0);
     const blobs = path.join(cache, "blobs/sha256");
     assert.equal(readdirSync(blobs).length, 6);
     const pull = async (name: string): Promise<readonly string[]> => {
@@ -283,9 +284,9 @@ describe("a store's care", () => {
     // What a filler left that was killed, and what went wrong later, is mended.
     const hex = path.basename(altered);
     writeFileSync(path.join(blobs, `.${hex}.draft-1`), "half");
-    assert.equal(await prefetchImage(reference, cache, { registries }), 0);
+    assert.equal((await prefetchImage(reference, cache, { registries })).writtenBytes, 0);
     assert.equal(
-      await prefetchImage(reference, cache, { registries, verifies: true }),
+      (await prefetchImage(reference, cache, { registries, verifies: true })).writtenBytes,
       bytes.length,
     );
     assert.deepEqual(readFileSync(altered), bytes);

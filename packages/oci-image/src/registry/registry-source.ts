@@ -59,16 +59,24 @@ export function openRegistry(
   };
 }
 
+/** What a registry says of an image to those who do not log in. */
+export interface AnonymousAnswer {
+  /** Whether it gives the image to anybody. */
+  readonly isPublic: boolean;
+  /** What the name means, if the registry says it: not checked. */
+  readonly digest: string | undefined;
+}
+
 /**
- * Whether a registry gives an image to anybody: it is asked without credentials, and no mirror is.
+ * Asks a registry for an image without credentials, for no more than its headers; no mirror is asked.
  *
- * @throws {ImageError} `REGISTRY_*` if it cannot be known
+ * @throws {ImageError} `REGISTRY_*` if it cannot be known whether the image is public
  */
-export async function isPublic(
+export async function askAnonymously(
   reference: Reference,
   registries: readonly RegistryConfig[],
   options: RegistrySourceOptions & { readonly signal?: AbortSignal | undefined },
-): Promise<boolean> {
+): Promise<AnonymousAnswer> {
   const { retry, proxy, signal } = options;
   const known = registries.find(({ host }) => host === reference.registry);
   const anonymous: RegistryConfig = {
@@ -92,10 +100,13 @@ export async function isPublic(
       signal,
     });
     response.resume();
-    return true;
+    const header = response.headers["docker-content-digest"];
+    const isKnown = typeof header === "string" && isDigest(header);
+    return { isPublic: true, digest: isKnown ? header : undefined };
   } catch (error) {
     // Many say that there is no such image to those who may not have it.
-    if (ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) return false;
+    if (ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND"))
+      return { isPublic: false, digest: undefined };
     throw error;
   }
 }

@@ -1,17 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { lstat, readdir, rename, rm } from "node:fs/promises";
+import { lstat, readdir, rename, rm, utimes } from "node:fs/promises";
 import path from "node:path";
-import { createFile, isSystemError, makeFolder, makeFolderSync, type Clock } from "@kip/base";
+import { createFile, isSystemError, makeFolder, type Clock } from "@kip/base";
 import { digestHex, digestOf, verified } from "../digest.ts";
 import { ImageError } from "../errors.ts";
+import { maxDocumentBytes } from "../image-source.ts";
 import { readBlob } from "../layout/layout-source.ts";
 import type { Descriptor } from "../manifest.ts";
 import type { Reference } from "../reference.ts";
-import { closeFolder, openChild, openFolder, self } from "../unpack/descriptor-path.ts";
+import { closeFolder, self } from "../unpack/descriptor-path.ts";
+import { blobSteps, openPart, privateFolder } from "./cache-part.ts";
 import { doOnce } from "./fill-claim.ts";
-
-/** The folder above the private parts. */
-const privateFolder = "private";
 
 /**
  * A part of a folder that many machines share, for example over NFS, commonly read-only: blobs and manifests by
@@ -38,7 +37,7 @@ export class BlobCache implements Disposable {
     this.#shared = shared;
     this.#steps = steps;
     this.#root = path.join(shared, ...steps);
-    this.#folder = path.join(this.#root, "blobs", "sha256");
+    this.#folder = path.join(this.#root, ...blobSteps);
   }
 
   /** What anybody may have. */
@@ -60,20 +59,45 @@ export class BlobCache implements Disposable {
    * @throws what the file system says when it does not work
    */
   async read(descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> {
-    const facts = await lstat(this.#path(descriptor.digest)).catch((error: unknown) => {
-      if (isSystemError(error, "ENOENT", "ENOTDIR")) return undefined;
-      throw error;
-    });
+    const facts = await lstat(this.#path(descriptor.digest)).catch(absent);
     if (!facts?.isFile() || facts.size !== descriptor.size) return undefined;
     return readBlob(this.#root, descriptor);
   }
 
   async has({ digest, size }: Descriptor): Promise<boolean> {
+    const facts = await lstat(this.#path(digest)).catch(absent);
+    return facts !== undefined && facts.isFile() && facts.size === size;
+  }
+
+  /**
+   * A manifest or an index of which nothing is known but its digest, checked; undefined if it is not here whole.
+   * @throws what the file system says when it does not work
+   */
+  async readDocument(digest: string): Promise<Uint8Array | undefined> {
+    const facts = await lstat(this.#path(digest)).catch(absent);
+    if (!facts?.isFile() || facts.size > maxDocumentBytes) return undefined;
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of readBlob(this.#root, { digest, mediaType: "", size: facts.size }))
+      chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    return digestOf(bytes) === digest ? bytes : undefined;
+  }
+
+  /**
+   * Notes that a blob is used, by its time: {@link collectCache} removes those that were not for long. Of a blob that belongs
+   * to another user the time stays as it is.
+   *
+   * @returns whether the blob is here
+   */
+  async markUsed(digest: string, clock: Clock): Promise<boolean> {
+    const seconds = clock.now() / 1000;
     try {
-      const facts = await lstat(this.#path(digest));
-      return facts.isFile() && facts.size === size;
+      await utimes(this.#path(digest), seconds, seconds);
+      return true;
     } catch (error) {
-      if (isSystemError(error, "ENOENT")) return false;
+      if (isSystemError(error, "EPERM", "EROFS")) return true;
+      // The last one: behind a folder that is closed to us.
+      if (isSystemError(error, "ENOENT", "ENOTDIR", "EACCES")) return false;
       throw error;
     }
   }
@@ -149,7 +173,7 @@ export class BlobCache implements Disposable {
   async #place(): Promise<string> {
     if (this.#open === undefined) {
       await makeFolder(this.#shared, 0o755, { recursive: true });
-      this.#open = openBelow(this.#shared, [...this.#steps, "blobs", "sha256"]);
+      this.#open = openPart(this.#shared, [...this.#steps, ...blobSteps], "make");
     }
     return self(this.#open);
   }
@@ -168,32 +192,7 @@ function draftsOf({ digest }: Descriptor): string {
   return `.${digestHex(digest)}.draft-`;
 }
 
-/** Opens a folder step by step, and makes what is missing. @throws `ENOTDIR` if a step is a link */
-function openBelow(root: string, steps: readonly string[]): number {
-  let folder = openFolder(root);
-  for (const step of steps) {
-    const above = folder;
-    try {
-      folder = openOrMake(above, step);
-    } finally {
-      closeFolder(above);
-    }
-  }
-  return folder;
-}
-
-function openOrMake(above: number, step: string): number {
-  try {
-    return openChild(above, step);
-  } catch (error) {
-    if (!isSystemError(error, "ENOENT")) throw error;
-  }
-  try {
-    // Who else may pass is for the administrator to say; a folder that is there keeps its mode.
-    makeFolderSync(path.join(self(above), step), step === privateFolder ? 0o700 : 0o755);
-  } catch (error) {
-    // Another filler was first.
-    if (!isSystemError(error, "EEXIST")) throw error;
-  }
-  return openChild(above, step);
+/** Nothing, where there is no such file. */
+function absent(error: unknown): undefined {
+  if (!isSystemError(error, "ENOENT", "ENOTDIR")) throw error;
 }

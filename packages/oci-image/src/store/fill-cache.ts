@@ -7,11 +7,19 @@ import { defaultUnpackLimits } from "../unpack/limits.ts";
 import type { BlobCache } from "./blob-cache.ts";
 import { checkLimits } from "./fetch-image.ts";
 
+/** What came of putting an image into a shared cache. */
+export interface Prefetched {
+  /** Of the manifest or index that the name means. */
+  readonly digest: string;
+  /** Bytes that were not there before. */
+  readonly writtenBytes: number;
+}
+
 /**
  * Puts all of an image for one platform into a part of a cache.
  *
  * @param known another part whose blobs are not needed here as well
- * @returns bytes that were new
+ * @returns the digest of what the name means, and bytes that were new
  */
 export async function fillCache(
   source: ImageSource,
@@ -24,17 +32,21 @@ export async function fillCache(
     readonly verifies: boolean;
     readonly signal?: AbortSignal | undefined;
   },
-): Promise<number> {
+): Promise<Prefetched> {
   const { known, verifies } = options;
   let written = 0;
   const hasGood = async (part: BlobCache, descriptor: Descriptor): Promise<boolean> =>
-    (await part.has(descriptor)) && (!verifies || (await part.isWhole(descriptor)));
+    (await part.has(descriptor)) &&
+    (!verifies || (await part.isWhole(descriptor))) &&
+    (await part.markUsed(descriptor.digest, options.clock));
   const take = async (descriptor: Descriptor, bytes: () => Promise<AsyncIterable<Uint8Array>>) => {
     if (known && (await hasGood(known, descriptor))) return;
-    if (verifies && !(await hasGood(cache, descriptor))) await cache.remove(descriptor);
+    if (await hasGood(cache, descriptor)) return;
+    if (verifies) await cache.remove(descriptor);
     if (await cache.takeOnce(descriptor, bytes, options)) written += descriptor.size;
   };
   let fetched = await source.root(options.signal);
+  const root = fetched.digest;
   for (let level = 0; ; level++) {
     const parsed = parseManifest(fetched.bytes, fetched.mediaType);
     const { bytes, digest, mediaType = "" } = fetched;
@@ -44,7 +56,7 @@ export async function fillCache(
       for (const blob of [parsed.config, ...parsed.layers]) {
         await take(blob, async () => await source.blob(blob, options.signal));
       }
-      return written;
+      return { digest: root, writtenBytes: written };
     }
     if (level === 4) throw invalidImage("its indexes are nested too deep");
     fetched = await source.manifest(

@@ -2,10 +2,11 @@ import { systemClock } from "@kip/base";
 import { failedTo, ImageError, writeFailure } from "../errors.ts";
 import { hostPlatform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
-import { isPublic, openRegistry } from "../registry/registry-source.ts";
+import { askAnonymously, openRegistry } from "../registry/registry-source.ts";
 import { BlobCache } from "./blob-cache.ts";
-import { fillCache } from "./fill-cache.ts";
+import { fillCache, type Prefetched } from "./fill-cache.ts";
 import type { PullOptions } from "./image-store.ts";
+import { useCached } from "./use-cached.ts";
 
 /** Options of {@link prefetchImage}. */
 export interface PrefetchOptions extends Pick<
@@ -24,9 +25,10 @@ export interface PrefetchOptions extends Pick<
 /**
  * Puts an image's blobs into a folder that other machines pull from (`PullOptions.cache`). Several
  * may fill one folder at once, on NFS too: each blob is fetched by one of them, written under a name of
- * its own and renamed when it is whole.
+ * its own and renamed when it is whole. What is there is noted as used, see {@link collectCache}.
  *
- * @returns bytes that were not there before
+ * No registry is asked for an image by digest that is there, and for one by tag only what the tag means.
+ *
  * @throws {ImageError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
  *
  * @example
@@ -43,15 +45,15 @@ export interface PrefetchOptions extends Pick<
  * const cache = `${folder.path}/cache`;
  * const prefetch = async () =>
  *   await prefetchImage(parseReference(`${host}/app:1`), cache, { registries: [{ host, endpoint }] });
- * assert.ok((await prefetch()) > 0);
- * assert.equal(await prefetch(), 0); // it is there
+ * assert.ok((await prefetch()).writtenBytes > 0);
+ * assert.equal((await prefetch()).writtenBytes, 0); // it is there
  * ```
  */
 export async function prefetchImage(
   reference: Reference,
   cache: string,
   options: PrefetchOptions,
-): Promise<number> {
+): Promise<Prefetched> {
   const { attempts, proxy, signal, verifies = false, allowsPrivate = false } = options;
   const registry = {
     retry: { clock: systemClock, attempts },
@@ -61,24 +63,30 @@ export async function prefetchImage(
     await using source = openRegistry(reference, options.registries, registry);
     using known = BlobCache.public(cache);
     using own = BlobCache.private(cache, reference);
-    const isForAll = await isPublic(reference, options.registries, { ...registry, signal }).catch(
-      (error: unknown) => {
-        signal?.throwIfAborted();
-        // The registry itself may be out of reach where there are mirrors.
-        if (allowsPrivate) return false;
-        throw error;
-      },
-    );
-    if (!isForAll && !allowsPrivate) {
+    const platform = options.platform ?? hostPlatform();
+    const how = { platform, verifies, clock: systemClock, signal };
+    const isWhole = async (digest: string | undefined, parts: readonly BlobCache[]) =>
+      digest !== undefined && !verifies && (await useCached(parts, digest, how)).isWhole;
+    const there = (digest: string): Prefetched => ({ digest, writtenBytes: 0 });
+    const { digest } = reference;
+    if (await isWhole(digest, allowsPrivate ? [known, own] : [known])) return there(digest ?? "");
+    const answer = await askAnonymously(reference, options.registries, {
+      ...registry,
+      signal,
+    }).catch((error: unknown) => {
+      signal?.throwIfAborted();
+      // The registry itself may be out of reach where there are mirrors.
+      if (allowsPrivate) return { isPublic: false, digest: undefined };
+      throw error;
+    });
+    if (!answer.isPublic && !allowsPrivate) {
       // With a log-in it may turn out that there is no such image.
       await source.root(signal);
       throw privateImage();
     }
-    const platform = options.platform ?? hostPlatform();
-    const how = { platform, verifies, clock: systemClock, signal };
-    return isForAll
-      ? await fillCache(source, known, how)
-      : await fillCache(source, own, { ...how, known });
+    if (!answer.isPublic) return await fillCache(source, own, { ...how, known });
+    if (await isWhole(answer.digest, [known])) return there(answer.digest ?? "");
+    return await fillCache(source, known, how);
   } catch (error) {
     signal?.throwIfAborted();
     throw failedTo(`prefetch image "${formatReference(reference)}"`, writeFailure(error));
