@@ -41,6 +41,7 @@ const controlPlane = await startControlPlane({
 const socketPath = join(directory, "socket");
 const users = new Set<Socket>();
 let idle: NodeJS.Timeout | undefined;
+let stopping: Promise<void> | undefined;
 const server = createServer((user) => {
   clearTimeout(idle);
   users.add(user);
@@ -50,7 +51,7 @@ const server = createServer((user) => {
   });
   user.on("close", () => {
     users.delete(user);
-    if (users.size > 0) return;
+    if (users.size > 0 || stopping) return;
     clearTimeout(idle);
     idle = setTimeout(() => void stop(), mode === "shared" ? idleMs : 0);
   });
@@ -74,7 +75,6 @@ process.stdout.on("error", () => {});
 signal.addEventListener("abort", () => void stop(), { once: true });
 if (signal.aborted) void stop();
 
-let stopping: Promise<void> | undefined;
 async function stop(): Promise<void> {
   stopping ??= stopOnce();
   await stopping;
