@@ -47,6 +47,10 @@ const commands: Readonly<Record<string, Command>> = {
     summary: "list what kip has in its cloud, or end all of it",
     run: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
   },
+  "image-cache": {
+    summary: "fill a folder of images that cells share, and remove from it what is unused",
+    run: async (args) => (await import("./image-cache/image-cache.ts")).imageCache(args),
+  },
   uninstall: {
     summary: "remove a node from its cluster and its cloud, and what kip has made in the cluster",
     run: async (args) => (await import("./uninstall/uninstall.ts")).uninstall(args),
@@ -130,12 +134,12 @@ async function printHelp(name: string | undefined): Promise<void> {
 
 function helpText(): string {
   const shown = Object.entries(commands).flatMap(([name, { summary }]) =>
-    summary === undefined ? [] : [`  kip ${name.padEnd(10)} ${summary}`],
+    summary === undefined ? [] : [`  kip ${name.padEnd(11)} ${summary}`],
   );
   return `Kip runs every pod on a machine of its own.
 
 ${shown.join("\n")}
-  kip [options]  the provider: a virtual node of an existing cluster; kip --help lists the options
+  kip [options]   the provider: a virtual node of an existing cluster; kip --help lists the options
 
 kip COMMAND --help shows options and an example of a command.
 kipctl, or kubectl kip, shows cells and pods of a cluster, what they cost, and why a pod waits: kipctl --help.

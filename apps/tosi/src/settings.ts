@@ -13,6 +13,7 @@ import {
 import {
   dockerConfigCredentials,
   openImageStore,
+  parsePlatform,
   parseReference,
   type ManagedImageStore,
   type Platform,
@@ -139,10 +140,8 @@ function urlOf(flag: string, text: string): URL {
 }
 
 function readPlatform(text: string): Platform {
-  const [os = "", architecture = "", variant, ...more] = text.split("/");
-  if (os !== "" && architecture !== "" && more.length === 0) {
-    return { os, architecture, variant };
-  }
+  const platform = parsePlatform(text);
+  if (platform) return platform;
   throw new OptionError(
     "OPTION_INVALID",
     `Cannot use -platform ${text}: os/architecture is expected`,

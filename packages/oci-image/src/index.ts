@@ -1,7 +1,7 @@
 // Functions and classes that programs need, and every type that their signatures name.
 
 // Names
-export type { Platform } from "./platform.ts";
+export { hostPlatform, parsePlatform, type Platform } from "./platform.ts";
 export { formatReference, parseReference, type Reference } from "./reference.ts";
 
 // Failures

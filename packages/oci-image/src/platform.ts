@@ -21,6 +21,13 @@ export function hostPlatform(): Platform {
     : { os: "linux", architecture };
 }
 
+/** The platform of a text such as `linux/arm/v7`; undefined if it is none. */
+export function parsePlatform(text: string): Platform | undefined {
+  const [os = "", architecture = "", variant, ...more] = text.split("/");
+  if (os === "" || architecture === "" || more.length > 0) return undefined;
+  return { os, architecture, variant };
+}
+
 /** For example `linux/arm/v7`. */
 export function formatPlatform(platform: Platform): string {
   return [platform.os, platform.architecture, platform.variant].filter(Boolean).join("/");

@@ -1,7 +1,7 @@
-import path from "node:path";
-import { pause, SerialQueue, systemClock, watchOrPoll, type Logger } from "@kip/base";
+import { pause, SerialQueue, systemClock, type Logger } from "@kip/base";
 import { changedKeys, type ProviderConfig } from "@kip/kip";
 import { warnOfRestart, type ConfigFile } from "./config-file.ts";
+import { watchFile } from "./watch-file.ts";
 
 /** Options of {@link followConfig}. */
 export interface FollowConfigOptions {
@@ -50,13 +50,6 @@ export function followConfig(options: FollowConfigOptions): void {
   ask();
   const end = (): void => watched.forEach((each) => each[Symbol.dispose]());
   signal.addEventListener("abort", end, { once: true });
-}
-
-function watchFile(file: string, onChange: () => void): Disposable {
-  return watchOrPoll(path.dirname(file), (name) => {
-    // A volume of a ConfigMap exchanges the folder "..data", in which the file is.
-    if (name === undefined || name === path.basename(file) || name.startsWith("..")) onChange();
-  });
 }
 
 /** @returns the content that the file is compared with next time */

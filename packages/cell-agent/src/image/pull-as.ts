@@ -1,11 +1,10 @@
-import type { DesiredPod, DesiredRegistry } from "@kip/agent-api";
+import { registryLogIns, type DesiredPod } from "@kip/agent-api";
 import {
   ImageError,
   type ImageStore,
   type PulledImage,
   type PullOptions,
   type Reference,
-  type RegistryConfig,
 } from "@kip/oci-image";
 import type { CacheFolder } from "./cache-folder.ts";
 
@@ -32,7 +31,7 @@ export async function pullAs(
     cache,
     proxy,
   };
-  const [first = [], ...others] = logIns(pod.registries, reference);
+  const [first = [], ...others] = registryLogIns(pod.registries, reference);
   try {
     return await images.pull(reference, { ...settings, registries: first });
   } catch (error) {
@@ -46,22 +45,4 @@ export async function pullAs(
     }
     throw error;
   }
-}
-
-/** The registries, once for each account that may be for the image. */
-function logIns(
-  registries: readonly DesiredRegistry[],
-  reference: Reference,
-): readonly (readonly RegistryConfig[])[] {
-  const own = registries.find(({ host }) => host === reference.registry);
-  const accounts = (own?.accounts ?? []).filter(({ path = "" }) =>
-    reference.repository.startsWith(path),
-  );
-  if (!own || accounts.length === 0) return [registries];
-  const { username, password } = own;
-  const last = username === undefined ? [] : [{ username, password: password ?? "" }];
-  return [...accounts, ...last].map((account) => {
-    const logIn = { ...own, username: account.username, password: account.password };
-    return registries.map((each) => (each === own ? logIn : each));
-  });
 }

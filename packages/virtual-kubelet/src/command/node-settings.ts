@@ -55,7 +55,7 @@ export function nodeTimes(options: OptionValues): {
  */
 export async function startMetrics(
   options: OptionValues,
-  metrics: NodeMetrics,
+  metrics: Pick<NodeMetrics, "text">,
   stack: AsyncDisposableStack,
 ): Promise<number | undefined> {
   const flag = options.required("metrics-addr");

@@ -1,0 +1,112 @@
+import { OptionError, type Option, type OptionValues } from "@kip/base";
+import { duration } from "@kip/virtual-kubelet/command";
+
+/** Options of `kip image-cache`. */
+export const imageCacheOptions: readonly Option[] = [
+  { flag: "cache", type: "string", help: "the folder, as an NFS or EFS volume" },
+  { flag: "list", type: "string", help: "file with names of further images, one a line" },
+  {
+    flag: "provider-config",
+    type: "string",
+    help: "provider.yaml, for its registries, proxy and images.dockerConfig",
+  },
+  {
+    flag: "kubeconfig",
+    type: "string",
+    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
+  },
+  {
+    flag: "node",
+    type: "list",
+    help: "take the images of this node's pods; repeatable. Default those of all nodes",
+  },
+  {
+    flag: "platform",
+    type: "list",
+    help: "os/architecture[/variant] of cells; repeatable. Default this machine's",
+  },
+  {
+    flag: "refresh",
+    type: "string",
+    fallback: "1h",
+    help: "time between two questions what a tag means",
+  },
+  {
+    flag: "unused-for",
+    type: "string",
+    fallback: "168h",
+    help: "remove what was not used for so long; or off",
+  },
+  {
+    flag: "collect",
+    type: "string",
+    fallback: "1h",
+    help: "time between two looks for what is unused",
+  },
+  { flag: "parallel", type: "string", fallback: "2", help: "images that are fetched at once" },
+  {
+    flag: "private",
+    type: "boolean",
+    fallback: "false",
+    help: "take images that need a log-in too; root on every cell with the cache can read them",
+  },
+  {
+    flag: "pull-secrets",
+    type: "boolean",
+    fallback: "false",
+    help: "log in with the pods' imagePullSecrets; needs the right to get secrets",
+  },
+  {
+    flag: "metrics-addr",
+    type: "string",
+    fallback: "off",
+    help: "address of GET /metrics, or off",
+  },
+  {
+    flag: "health-addr",
+    type: "string",
+    fallback: "off",
+    help: "address of GET /livez and GET /readyz, or off",
+  },
+  {
+    flag: "log-level",
+    type: "string",
+    fallback: "info",
+    help: "trace, debug, info, warn or error",
+  },
+  { flag: "help", type: "boolean", help: "show this text" },
+];
+
+/** Longest that a timer of Node can wait, milliseconds. */
+const longestMs = 2 ** 31 - 1;
+
+/** Milliseconds of an option between a second and the longest. @throws {OptionError} `OPTION_INVALID` */
+export function intervalOf(options: OptionValues, flag: string): number {
+  const text = options.required(flag);
+  const ms = duration(flag, text);
+  if (ms >= 1000 && ms <= longestMs) return ms;
+  throw new OptionError("OPTION_INVALID", `Cannot use --${flag} ${text}: 1s to 596h is expected`);
+}
+
+/** Milliseconds of `--unused-for`; infinite for `off`. @throws {OptionError} `OPTION_INVALID` */
+export function unusedForOf(options: OptionValues): number {
+  const text = options.required("unused-for");
+  if (text === "off") return Number.POSITIVE_INFINITY;
+  const ms = duration("unused-for", text);
+  if (ms >= 1000) return ms;
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use --unused-for ${text}: 1s or more is expected`,
+    {
+      remedy: "Write it like --unused-for=168h, or --unused-for=off to keep everything",
+    },
+  );
+}
+
+/** Names of images, one a line; empty lines and those that begin with `#` are left out. */
+export function listedNames(text: string): readonly string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("#"));
+}

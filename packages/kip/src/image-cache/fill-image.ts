@@ -1,0 +1,76 @@
+import type { DesiredImageSettings } from "@kip/agent-api";
+import type { Logger } from "@kip/base";
+import type { ApiClient } from "@kip/k8s-client";
+import {
+  ImageError,
+  prefetchImage,
+  type Platform,
+  type Prefetched,
+  type PrefetchOptions,
+} from "@kip/oci-image";
+import { imageLogIns, type RegistrySettings } from "./image-log-ins.ts";
+import type { WantedImage } from "./wanted-images.ts";
+
+/** How images get into the cache. */
+export interface FillSettings extends RegistrySettings {
+  readonly proxy: DesiredImageSettings["proxy"];
+}
+
+/** Options of {@link fillImage}. */
+export interface FillOptions {
+  readonly cache: string;
+  readonly settings: FillSettings;
+  /** What cells run on. */
+  readonly platforms: readonly Platform[];
+  readonly allowsPrivate: boolean;
+  /** Reads pull secrets; without one they are left out. */
+  readonly client: ApiClient | undefined;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Puts what is missing of an image into the cache, for each platform that it is made for.
+ *
+ * @throws {ImageError} as `prefetchImage`; if it is made for none of the platforms `IMAGE_NOT_FOUND`
+ */
+export async function fillImage(image: WantedImage, options: FillOptions): Promise<Prefetched> {
+  const { cache, settings, platforms, allowsPrivate, signal } = options;
+  const [first = [], ...others] = await imageLogIns(image, settings, options);
+  const common = { proxy: settings.proxy, allowsPrivate, signal };
+  let filled: Prefetched | undefined;
+  let missing: unknown;
+  for (const platform of platforms) {
+    const get = async (registries: PrefetchOptions["registries"]): Promise<Prefetched> =>
+      await prefetchImage(image.reference, cache, { ...common, platform, registries });
+    try {
+      const { digest, writtenBytes } = await get(first).catch(async (error: unknown) => {
+        signal.throwIfAborted();
+        return await insteadBy(others, get, error, signal);
+      });
+      filled = { digest, writtenBytes: writtenBytes + (filled?.writtenBytes ?? 0) };
+    } catch (error) {
+      if (!(error instanceof ImageError) || error.wantedPlatform === undefined) throw error;
+      missing = error;
+    }
+  }
+  if (filled) return filled;
+  throw missing;
+}
+
+/** Tries other log-ins after one that was refused. The failure told is the first's. */
+async function insteadBy(
+  others: readonly PrefetchOptions["registries"][],
+  get: (registries: PrefetchOptions["registries"]) => Promise<Prefetched>,
+  error: unknown,
+  signal: AbortSignal,
+): Promise<Prefetched> {
+  // Registries hide from strangers whether there is such an image.
+  if (!ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
+  for (const registries of others) {
+    const filled = await get(registries).catch(() => {});
+    signal.throwIfAborted();
+    if (filled) return filled;
+  }
+  throw error;
+}

@@ -1,0 +1,6 @@
+export {
+  startImageCache,
+  type ImageCacheOptions,
+  type ImageCacheSettings,
+  type RunningImageCache,
+} from "./image-cache.ts";
