@@ -381,7 +381,7 @@ describe("kip image-cache", { timeout: 300_000 }, () => {
     await deletePod("cut");
   });
 
-  it("takes private images by the pods' pull secrets, where it is told to and may", async () => {
+  it("takes private images by the pods' pull secrets, where the flags and its rights allow it", async () => {
     secured.write("private");
     const auths = { [secured.registry.host]: { username: "tenant", password: "s3cret" } };
     await plane.kubectl([

@@ -78,7 +78,7 @@ export async function imageCache(args: readonly string[]): Promise<void> {
   logger.info("Began to stop", { reason: String(signal.reason) });
 }
 
-/** A folder that is there: one that is made because its volume is missing would be nobody's cache. */
+/** A folder that is there: one that is made because its volume is missing would be a cache that cells do not have. */
 function folderOf(options: OptionValues): string {
   const folder = options.required("cache");
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return folder;

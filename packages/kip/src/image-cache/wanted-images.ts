@@ -72,7 +72,7 @@ function runningImages({ status = {} }: Pod): readonly Reference[] {
     ephemeralContainerStatuses = [],
   } = status;
   return [...initContainerStatuses, ...containerStatuses, ...ephemeralContainerStatuses].flatMap(
-    ({ imageID = "" }) => {
+    ({ imageID }) => {
       // Docker's kubelets wrote docker-pullable:// before the name.
       const reference = referenceOf(imageID.replace(/^[a-z-]+:\/\//, ""));
       return reference?.digest === undefined ? [] : [reference];

@@ -89,7 +89,7 @@ describe("collectCache()", () => {
     assert.equal((await cache.collect()).retiredBlobs, 1);
     using part = BlobCache.public(folder.path);
     const descriptor = { mediaType: "", digest: digestOf("old"), size: 3 };
-    assert.equal(await part.read(descriptor), undefined, "nobody begins to read it");
+    assert.equal(await part.read(descriptor), undefined, "no pull begins to read it");
     assert.equal(await reader.readFile("utf8"), "old");
   });
 

@@ -153,7 +153,7 @@ async function removeRetired(
 ): Promise<void> {
   const facts = await lstat(place).catch(absent);
   if (!facts) return;
-  // A clock that was wrong must not keep it for ever.
+  // A clock that was wrong must not keep it indefinitely.
   if (Math.abs(now - retiredAtMs) < graceMs) {
     sums.waitingBlobs++;
     sums.waitingBytes += facts.size;

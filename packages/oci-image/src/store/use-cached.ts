@@ -76,7 +76,7 @@ async function readDocument(
       const bytes = await part.readDocument(digest).catch(closed);
       if (bytes) return parseManifest(bytes, undefined);
     } catch (error) {
-      // One that was removed just now, or is no manifest, is as good as none.
+      // One that was removed just now, or cannot be read, is as good as none.
       if (!ImageError.is(error, "IMAGE_INVALID")) throw error;
     }
   }
