@@ -1,15 +1,16 @@
-// Makes the manifests in deploy/ that follow from the code: the Cell resource and kip's roles.
+// Makes what in deploy/ follows from the code: the Cell resource, kip's roles, and its policy of IAM for Terraform.
 //   node tools/generate-manifests.ts            writes them
 //   node tools/generate-manifests.ts --check    fails if they differ from what is committed
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { iamPolicy } from "@kip/cloud-aws/policy";
 import { kipNamespaceRules, kipRules, nodeUserRules, type PolicyRule } from "@kip/control-plane";
 import { cellCrd } from "@kip/kip";
 import { stringify } from "yaml";
 
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 
-const outputs: Readonly<Record<string, readonly object[]>> = {
+const manifests: Readonly<Record<string, readonly object[]>> = {
   "kustomize/base/crd.yaml": [cellCrd],
   "kustomize/base/roles.yaml": roles("kip", "kip-system", "kip"),
   // Helm makes it before all else, and does not delete it: with it, all Cells would go.
@@ -20,15 +21,26 @@ const outputs: Readonly<Record<string, readonly object[]>> = {
     "{{ .Values.nodeName }}",
   ),
 };
-for (const [name, objects] of Object.entries(outputs)) {
+/** JSON has no comments; the module puts its own values in. */
+const policy = iamPolicy({ region: "${region}", subnetIDs: ["${subnet_a}", "${subnet_b}"] });
+const outputs: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries(manifests).map(([name, objects]) => [name, documentsText(objects)]),
+  ),
+  "terraform/aws/kip-policy.json.tftpl": `${JSON.stringify(policy, undefined, 2)}\n`,
+};
+for (const [name, text] of Object.entries(outputs)) {
   const file = `deploy/${name}`;
-  const documents = objects.map((object) => stringify(object, { aliasDuplicateObjects: false }));
-  const text = `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
   if (!values.check) writeFileSync(file, text);
   else if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
     console.error(`${file} is not up to date: run node tools/generate-manifests.ts`);
     process.exitCode = 1;
   }
+}
+
+function documentsText(objects: readonly object[]): string {
+  const documents = objects.map((object) => stringify(object, { aliasDuplicateObjects: false }));
+  return `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
 }
 
 /** What kip may do, and what it may do in its own namespace. */
