@@ -3,6 +3,7 @@ import { CloudError, type CloudDriver, type InstanceTypeOffer } from "@kip/cloud
 import { openCatalog } from "@kip/instance-types";
 import { AwsCloud } from "./aws-cloud.ts";
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
+import { credentialsOf, findRegion } from "./connection.ts";
 import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
 import { Images } from "./image/images.ts";
 import { Instances } from "./instance/instances.ts";
@@ -92,27 +93,6 @@ export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDrive
     ec2[Symbol.dispose]();
     throw error;
   }
-}
-
-async function findRegion(
-  { region: configured, environment = {} }: AwsCloudOptions,
-  metadata: InstanceMetadata,
-): Promise<string> {
-  const { AWS_REGION: first, AWS_DEFAULT_REGION: second } = environment;
-  const named = [first, second, configured].find((each) => each !== undefined && each !== "");
-  const region = named ?? (await metadata.get("placement/region"));
-  if (region !== undefined) return region;
-  throw new CloudError("CLOUD_NOT_FOUND", "Cannot use AWS: no region is given", {
-    remedy: "Set cloud.aws.region or AWS_REGION",
-  });
-}
-
-/** Keys of the environment come before those of the configuration, as in the original. */
-function credentialsOf({
-  credentials,
-  environment = {},
-}: AwsCloudOptions): AwsCloudOptions["credentials"] {
-  return (environment["AWS_ACCESS_KEY_ID"] ?? "") === "" ? credentials : undefined;
 }
 
 /** The parts of a driver on this EC2. */

@@ -15,6 +15,7 @@ export interface Ec2Calls {
   CreateTags: [sdk.CreateTagsCommandInput, sdk.CreateTagsCommandOutput];
   CreateVolume: [sdk.CreateVolumeCommandInput, sdk.CreateVolumeCommandOutput];
   DeleteRoute: [sdk.DeleteRouteCommandInput, sdk.DeleteRouteCommandOutput];
+  DeleteSnapshot: [sdk.DeleteSnapshotCommandInput, sdk.DeleteSnapshotCommandOutput];
   DeleteTags: [sdk.DeleteTagsCommandInput, sdk.DeleteTagsCommandOutput];
   DeleteVolume: [sdk.DeleteVolumeCommandInput, sdk.DeleteVolumeCommandOutput];
   DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
@@ -25,6 +26,7 @@ export interface Ec2Calls {
     sdk.DescribeSecurityGroupsCommandInput,
     sdk.DescribeSecurityGroupsCommandOutput,
   ];
+  DescribeSnapshots: [sdk.DescribeSnapshotsCommandInput, sdk.DescribeSnapshotsCommandOutput];
   DescribeSubnets: [sdk.DescribeSubnetsCommandInput, sdk.DescribeSubnetsCommandOutput];
   DescribeVolumes: [sdk.DescribeVolumesCommandInput, sdk.DescribeVolumesCommandOutput];
   DescribeVpcs: [sdk.DescribeVpcsCommandInput, sdk.DescribeVpcsCommandOutput];
@@ -35,6 +37,7 @@ export interface Ec2Calls {
     sdk.ModifyInstanceAttributeCommandOutput,
   ];
   ModifyVolume: [sdk.ModifyVolumeCommandInput, sdk.ModifyVolumeCommandOutput];
+  RegisterImage: [sdk.RegisterImageCommandInput, sdk.RegisterImageCommandOutput];
   ReplaceRoute: [sdk.ReplaceRouteCommandInput, sdk.ReplaceRouteCommandOutput];
   RevokeSecurityGroupIngress: [
     sdk.RevokeSecurityGroupIngressCommandInput,

@@ -4,6 +4,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout } from "node:timers/promises";
 import { portOf, SerialQueue } from "@kip/base";
 import { ClientTokens, errorAnswer, type Answer } from "./client-tokens.ts";
+import { DirectSnapshots } from "./direct-snapshots.ts";
 import { Ec2Faults } from "./ec2-faults.ts";
 import { Ec2States, setState, type Ec2Delays, type StateReason } from "./ec2-states.ts";
 import { forwardTarget } from "./json-calls.ts";
@@ -16,6 +17,7 @@ import {
   type Machines,
 } from "./machines.ts";
 import { loseRoutes } from "./lost-routes.ts";
+import { RegisteredImages } from "./registered-images.ts";
 import {
   childOf,
   element,
@@ -45,7 +47,12 @@ const spotLoss: StateReason = {
  */
 export class Ec2Proxy implements AsyncDisposable {
   readonly faults = new Ec2Faults();
-  /** Names of the actions that were called. */
+  /** The EBS direct API, which is at the same address. */
+  readonly snapshots: DirectSnapshots;
+  readonly images = new RegisteredImages(async (action, parameters) =>
+    this.ask(action, parameters),
+  );
+  /** Names of the actions that were called; those of the EBS direct API begin with `ebs:`. */
   readonly actions: string[] = [];
   readonly #moto: string;
   readonly #states: Ec2States;
@@ -64,6 +71,7 @@ export class Ec2Proxy implements AsyncDisposable {
   /** @param machines what instances are; without it they are entries of moto alone */
   constructor(moto: string, delays: Partial<Ec2Delays> = {}, machines?: Machines) {
     this.#moto = moto;
+    this.snapshots = new DirectSnapshots(moto, this.faults);
     this.#machineSource = machines;
     this.#delays = { pendingMs: 0, stopMs: 0, lagMs: 0, forgetMs: 3000, ...delays };
     this.#states = new Ec2States(this.#delays);
@@ -97,6 +105,12 @@ export class Ec2Proxy implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
+      const direct = DirectSnapshots.callOf(request);
+      if (direct) {
+        this.actions.push(`ebs:${direct.action}`);
+        await this.snapshots.serve(direct, request, response);
+        return;
+      }
       const body = await text(request);
       if (request.headers["x-amz-target"] !== undefined) {
         const { status, body: answer } = await forwardTarget(this.#moto, request.headers, body);
@@ -135,6 +149,12 @@ export class Ec2Proxy implements AsyncDisposable {
         return await this.#describe(parameters);
       case "DescribeRouteTables":
         return await this.#changed(parameters, (tree) => loseRoutes(tree, this.#lost));
+      case "DescribeSnapshots":
+        return await this.#changed(parameters, (tree) => this.snapshots.show(tree));
+      case "DescribeImages":
+        return await this.#changed(parameters, (tree) => this.images.show(tree));
+      case "RegisterImage":
+        return await this.images.register(parameters);
       case "CreateTags":
         return await this.#tag(parameters);
       case "AttachVolume":

@@ -70,7 +70,7 @@ export function machineLaunchOf(parameters: URLSearchParams): MachineLaunch {
 /** The tags that a launch gives one kind of what it makes. */
 export function tagsOf(
   parameters: URLSearchParams,
-  kind: "instance" | "network-interface",
+  kind: "image" | "instance" | "network-interface",
 ): Readonly<Record<string, string>> {
   const list = [...parameters].find(
     ([key, value]) => /^TagSpecification\.\d+\.ResourceType$/.test(key) && value === kind,

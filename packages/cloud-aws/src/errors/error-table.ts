@@ -10,8 +10,8 @@ export interface ErrorMeaning {
 }
 
 /**
- * The codes of EC2's answers, from "Error codes for the Amazon EC2 API" and the common errors of AWS' query APIs; what is not
- * named here follows {@link patterns}.
+ * The codes of EC2's answers, from "Error codes for the Amazon EC2 API" and the common errors of AWS' query APIs, and those of the
+ * EBS direct API; what is not named here follows {@link patterns}.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
  */
@@ -41,6 +41,8 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   ResourceLimitExceeded: { code: "CLOUD_QUOTA" },
   AttachmentLimitExceeded: { code: "CLOUD_QUOTA" },
   PrivateIpAddressLimitExceeded: { code: "CLOUD_QUOTA" },
+  ServiceQuotaExceededException: { code: "CLOUD_QUOTA" },
+  ConcurrentLimitExceededException: { code: "CLOUD_QUOTA" },
 
   // Too many calls
   RequestLimitExceeded: { code: "CLOUD_THROTTLED" },
@@ -82,10 +84,12 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   "InvalidInstanceID.Malformed": { code: "CLOUD_NOT_FOUND" },
   "InvalidVolumeID.Malformed": { code: "CLOUD_NOT_FOUND" },
   "InvalidParameterValue.VolumeID": { code: "CLOUD_NOT_FOUND" },
+  ResourceNotFoundException: { code: "CLOUD_NOT_FOUND" },
 
   // The cloud failed
   InternalError: { code: "CLOUD_UNAVAILABLE" },
   InternalFailure: { code: "CLOUD_UNAVAILABLE" },
+  InternalServerException: { code: "CLOUD_UNAVAILABLE" },
   ServerInternal: { code: "CLOUD_UNAVAILABLE" },
   ServiceUnavailable: { code: "CLOUD_UNAVAILABLE" },
   Unavailable: { code: "CLOUD_UNAVAILABLE" },
@@ -102,6 +106,8 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   VolumeInUse: { code: "CLOUD_INVALID_REQUEST" },
   VPCIdNotSpecified: { code: "CLOUD_INVALID_REQUEST" },
   ValidationError: { code: "CLOUD_INVALID_REQUEST" },
+  ValidationException: { code: "CLOUD_INVALID_REQUEST" },
+  ConflictException: { code: "CLOUD_INVALID_REQUEST" },
   TagLimitExceeded: { code: "CLOUD_INVALID_REQUEST" },
 };
 

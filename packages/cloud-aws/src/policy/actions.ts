@@ -12,6 +12,8 @@ export type ActionScope =
   | "launch"
   /** Changes route tables, which carry no tag of this installation. */
   | "routes"
+  /** Makes images of EC2 out of cell images: a person does, kip does not. */
+  | "builds images"
   | "makes volumes"
   | "makes groups";
 
@@ -27,6 +29,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   CreateTags: "tags",
   CreateVolume: "makes volumes",
   DeleteRoute: "routes",
+  DeleteSnapshot: "builds images",
   DeleteTags: "tags",
   DeleteVolume: "ours",
   DescribeDhcpOptions: "reads",
@@ -34,6 +37,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   DescribeInstances: "reads",
   DescribeRouteTables: "reads",
   DescribeSecurityGroups: "reads",
+  DescribeSnapshots: "builds images",
   DescribeSubnets: "reads",
   DescribeVolumes: "reads",
   DescribeVpcs: "reads",
@@ -41,6 +45,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   GetConsoleOutput: "ours",
   ModifyInstanceAttribute: "ours",
   ModifyVolume: "ours",
+  RegisterImage: "builds images",
   ReplaceRoute: "routes",
   RevokeSecurityGroupIngress: "ours",
   RunInstances: "launch",

@@ -1,1 +1,2 @@
+export { imageBuildPolicy } from "./image-build-policy.ts";
 export { iamPolicy, type Policy, type PolicyOptions } from "./policy.ts";

@@ -1,13 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { actions } from "./actions.ts";
+import { imageBuildPolicy } from "./image-build-policy.ts";
 import { iamPolicy } from "./policy.ts";
 
 describe("iamPolicy()", () => {
   it("allows each action that the driver calls", () => {
     const policy = iamPolicy({ podRoutes: true });
     const allowed = policy.Statement.flatMap(({ Action }) => Action);
-    for (const name of Object.keys(actions)) assert.ok(allowed.includes(`ec2:${name}`), name);
+    const ofBuilds = imageBuildPolicy().Statement.flatMap(({ Action }) => Action);
+    for (const [name, scope] of Object.entries(actions)) {
+      const isOfBuilds = scope === "builds images";
+      assert.ok((isOfBuilds ? ofBuilds : allowed).includes(`ec2:${name}`), name);
+      assert.ok(
+        !isOfBuilds || !allowed.includes(`ec2:${name}`),
+        `kip itself does not need ${name}`,
+      );
+    }
   });
 
   it("changes and makes only what carries the owner's tag", () => {
@@ -70,5 +79,21 @@ describe("iamPolicy()", () => {
   it("leaves out what the configuration does not need", () => {
     const without = JSON.stringify(iamPolicy());
     assert.doesNotMatch(without, /ModifyInstanceAttribute|Route"/);
+  });
+});
+
+describe("imageBuildPolicy()", () => {
+  it("makes and changes only what has the tag of a build, and gives no other tags", () => {
+    const policy = imageBuildPolicy({ region: "cn-north-1" });
+    for (const { Sid, Resource, Condition } of policy.Statement) {
+      if (Sid === "Read") continue;
+      assert.match(JSON.stringify(Condition), /KipImageDisk/, Sid);
+      for (const each of Resource)
+        assert.match(each, /^arn:aws-cn:ec2:cn-north-1::(image|snapshot)\/\*$/);
+    }
+    const tags = policy.Statement.find(({ Sid }) => Sid === "TagWhatIsMade");
+    assert.deepEqual(tags?.Condition?.["ForAllValues:StringEquals"], {
+      "aws:TagKeys": ["Name", "KipImage", "KipImageDisk"],
+    });
   });
 });

@@ -1,0 +1,85 @@
+import type { Image, RegisterImageCommandInput } from "@aws-sdk/client-ec2";
+import type { Clock } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { awsCodeOf } from "../errors/cloud-error-of.ts";
+import { imageTags } from "./snapshots.ts";
+
+/** Longest that EC2 may take until an image that it has registered is available, milliseconds. */
+const availableLimitMs = 600_000;
+
+/** The account's own images of cells. */
+export class Amis {
+  readonly #options: { readonly ec2: Ec2; readonly clock: Clock; readonly pollMs: number };
+
+  constructor(options: { readonly ec2: Ec2; readonly clock: Clock; readonly pollMs: number }) {
+    this.#options = options;
+  }
+
+  /** ID of the image that has this name. */
+  async find(name: string, signal?: AbortSignal): Promise<string | undefined> {
+    return (await this.#describe({ Name: "name", Values: [name] }, signal))[0]?.ImageId;
+  }
+
+  /** Snapshots that images stand on. */
+  async snapshotsInUse(signal?: AbortSignal): Promise<ReadonlySet<string>> {
+    const images = await this.#describe({ Name: "tag-key", Values: [imageTags.disk] }, signal);
+    const mappings = images.flatMap(({ BlockDeviceMappings = [] }) => BlockDeviceMappings);
+    return new Set(mappings.flatMap(({ Ebs }) => Ebs?.SnapshotId ?? []));
+  }
+
+  /** Registers an image; if there is one with its name, gives that. */
+  async register(
+    request: RegisterImageCommandInput & { readonly Name: string },
+    signal?: AbortSignal,
+  ): Promise<string> {
+    const purpose = `register image "${request.Name}"`;
+    try {
+      const { ImageId } = await this.#options.ec2.call("RegisterImage", request, {
+        purpose,
+        signal,
+      });
+      if (ImageId !== undefined) return ImageId;
+      throw new CloudError("CLOUD_UNKNOWN", `Cannot ${purpose}: the answer names none`);
+    } catch (error) {
+      // By an attempt whose answer was lost, or by another build.
+      if (awsCodeOf(error) !== "InvalidAMIName.Duplicate") throw error;
+      const found = await this.find(request.Name, signal);
+      if (found === undefined) throw error;
+      return found;
+    }
+  }
+
+  /** @throws {CloudError} `CLOUD_UNKNOWN` if EC2 gives it up, `CLOUD_UNAVAILABLE` after ten minutes */
+  async waitUntilAvailable(id: string, signal?: AbortSignal): Promise<void> {
+    const { clock, pollMs } = this.#options;
+    const began = clock.monotonic();
+    for (;;) {
+      const [image] = await this.#describe({ Name: "image-id", Values: [id] }, signal);
+      if (image?.State === "available") return;
+      const failure = `Cannot use image ${id}`;
+      if (image?.State !== undefined && image.State !== "pending")
+        throw new CloudError(
+          "CLOUD_UNKNOWN",
+          `${failure}: it is ${image.State}: ${image.StateReason?.Message ?? "EC2 says no more"}`,
+          { remedy: `Remove it (aws ec2 deregister-image --image-id ${id}), and build again` },
+        );
+      if (clock.monotonic() - began > availableLimitMs)
+        throw new CloudError(
+          "CLOUD_UNAVAILABLE",
+          `${failure}: it is not available after ${availableLimitMs / 60_000} min`,
+        );
+      await clock.sleep(pollMs, signal);
+    }
+  }
+
+  async #describe(
+    filter: { Name: string; Values: string[] },
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Image[]> {
+    const input = { Owners: ["self"], Filters: [filter] };
+    const purpose = "find an image";
+    const answer = await this.#options.ec2.call("DescribeImages", input, { purpose, signal });
+    return answer.Images ?? [];
+  }
+}

@@ -1,0 +1,100 @@
+import type * as AwsSdk from "@aws-sdk/client-ebs";
+import { backoffDelay, defined, type Clock } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import type { ConnectionSettings } from "../connection.ts";
+import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+
+/** The calls of the EBS direct API that this driver makes, with what they take and answer. */
+export interface EbsCalls {
+  StartSnapshot: [AwsSdk.StartSnapshotCommandInput, AwsSdk.StartSnapshotCommandOutput];
+  PutSnapshotBlock: [AwsSdk.PutSnapshotBlockCommandInput, AwsSdk.PutSnapshotBlockCommandOutput];
+  CompleteSnapshot: [AwsSdk.CompleteSnapshotCommandInput, AwsSdk.CompleteSnapshotCommandOutput];
+}
+
+export type EbsAction = keyof EbsCalls;
+
+/** The EBS direct API, which writes snapshots without an instance. */
+export interface Ebs extends Disposable {
+  /**
+   * Repeats a call that was throttled, that failed for now, or whose snapshot is not known yet.
+   *
+   * @throws {CloudError} of the closed set
+   * @throws the signal's reason
+   */
+  call<A extends EbsAction>(
+    action: A,
+    input: EbsCalls[A][0],
+    options: { readonly purpose: string; readonly signal?: AbortSignal | undefined },
+  ): Promise<EbsCalls[A][1]>;
+}
+
+/** How the API is reached. */
+export interface EbsOptions {
+  readonly region: string;
+  readonly credentials?: ConnectionSettings["credentials"];
+  /** @default that of the region */
+  readonly endpointURL?: string | undefined;
+  readonly clock: Clock;
+  /** Before the first repetition of a call, milliseconds; it doubles up to 40 times as much. @default 500 */
+  readonly retryMs?: number | undefined;
+}
+
+/** How often a call is sent before it fails: 12 times in three minutes. */
+const mostAttempts = 12;
+/** A snapshot that has just been started may be unknown for so many attempts. */
+const unknownAttempts = 6;
+const requestLimitMs = 60_000;
+const connectionLimitMs = 5000;
+
+/** Opens the EBS direct API. Its SDK is loaded here and nowhere else. */
+export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
+  const { region, credentials, endpointURL, clock, retryMs = 500 } = options;
+  const sdk = await import("@aws-sdk/client-ebs");
+  const client = new sdk.EBSClient(
+    defined({
+      region,
+      credentials,
+      endpoint: endpointURL,
+      maxAttempts: 1,
+      requestHandler: {
+        requestTimeout: requestLimitMs,
+        throwOnRequestTimeout: true,
+        connectionTimeout: connectionLimitMs,
+      },
+    }),
+  );
+  const send = async <A extends EbsAction>(
+    action: A,
+    input: EbsCalls[A][0],
+    signal: AbortSignal | undefined,
+  ): Promise<EbsCalls[A][1]> => {
+    // The SDK names the class of each action after it, and the table of calls has their inputs and outputs.
+    const Command = sdk[`${action}Command`] as unknown as new (
+      input: EbsCalls[A][0],
+    ) => AwsSdk.StartSnapshotCommand;
+    const answer: unknown = await client.send(new Command(input), defined({ abortSignal: signal }));
+    return answer as EbsCalls[A][1];
+  };
+  return {
+    call: async (action, input, { purpose, signal }) => {
+      for (let attempt = 0; ; attempt++) {
+        signal?.throwIfAborted();
+        try {
+          return await send(action, input, signal);
+        } catch (cause) {
+          signal?.throwIfAborted();
+          const error = cloudErrorOf(cause, { purpose, action, service: "ebs" });
+          if (!isWorthRepeating(error, attempt + 1)) throw error;
+          const shape = { initialMs: retryMs, maxMs: 40 * retryMs };
+          await clock.sleep(backoffDelay(attempt, shape, error), signal);
+        }
+      }
+    },
+    [Symbol.dispose]: () => client.destroy(),
+  };
+}
+
+function isWorthRepeating({ code }: CloudError, attempts: number): boolean {
+  if (code === "CLOUD_NOT_FOUND") return attempts < unknownAttempts;
+  return attempts < mostAttempts && ["CLOUD_THROTTLED", "CLOUD_UNAVAILABLE"].includes(code);
+}

@@ -1,0 +1,34 @@
+import { CloudError } from "@kip/cloud";
+import type { InstanceMetadata } from "./network/metadata.ts";
+
+/** Which region and whose rights, as configured and as the environment has them. */
+export interface ConnectionSettings {
+  /** @default `AWS_REGION`, `AWS_DEFAULT_REGION`, that of this machine; both variables come before it */
+  readonly region?: string | undefined;
+  /** @default the SDK's chain: environment, shared files, web identity, container, instance profile */
+  readonly credentials?:
+    { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+/** @throws {CloudError} `CLOUD_NOT_FOUND` if none is given */
+export async function findRegion(
+  { region: configured, environment = {} }: ConnectionSettings,
+  metadata: InstanceMetadata,
+): Promise<string> {
+  const { AWS_REGION: first, AWS_DEFAULT_REGION: second } = environment;
+  const named = [first, second, configured].find((each) => each !== undefined && each !== "");
+  const region = named ?? (await metadata.get("placement/region"));
+  if (region !== undefined) return region;
+  throw new CloudError("CLOUD_NOT_FOUND", "Cannot use AWS: no region is given", {
+    remedy: "Set cloud.aws.region or AWS_REGION",
+  });
+}
+
+/** Keys of the environment come before those of the configuration, as in the original. */
+export function credentialsOf({
+  credentials,
+  environment = {},
+}: ConnectionSettings): ConnectionSettings["credentials"] {
+  return (environment["AWS_ACCESS_KEY_ID"] ?? "") === "" ? credentials : undefined;
+}

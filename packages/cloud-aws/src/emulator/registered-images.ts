@@ -1,0 +1,59 @@
+import { errorAnswer, type Answer } from "./client-tokens.ts";
+import { tagsOf } from "./machines.ts";
+import { element, itemsOf, parseXml, setChild, setText, textOf, type XmlElement } from "./xml.ts";
+
+/** Asks moto. */
+type Ask = (action: string, parameters: Readonly<Record<string, string>>) => Promise<Answer>;
+
+/** Images with what they were registered as: moto keeps their names alone, takes one name twice, and does not tag them. */
+export class RegisteredImages {
+  readonly #requests = new Map<string, URLSearchParams>();
+  readonly #ask: Ask;
+
+  constructor(ask: Ask) {
+    this.#ask = ask;
+  }
+
+  async register(parameters: URLSearchParams): Promise<Answer> {
+    const name = parameters.get("Name") ?? "";
+    if ([...this.#requests.values()].some((each) => each.get("Name") === name))
+      return errorAnswer("InvalidAMIName.Duplicate", `AMI name ${name} is already in use`);
+    const description = parameters.get("Description") ?? "";
+    const answer = await this.#ask("RegisterImage", { Name: name, Description: description });
+    const id = textOf(parseXml(answer.body), "imageId");
+    if (answer.status !== 200) return answer;
+    this.#requests.set(id, parameters);
+    const tags = Object.entries(tagsOf(parameters, "image")).flatMap(([key, value], index) => [
+      [`Tag.${index + 1}.Key`, key],
+      [`Tag.${index + 1}.Value`, value],
+    ]);
+    if (tags.length > 0)
+      await this.#ask("CreateTags", { "ResourceId.1": id, ...Object.fromEntries(tags) });
+    return answer;
+  }
+
+  /** What an image was registered as. */
+  requestOf(id: string): URLSearchParams | undefined {
+    return this.#requests.get(id);
+  }
+
+  /** Shows it in an answer of moto. */
+  show(tree: XmlElement): void {
+    for (const item of itemsOf(tree, "imagesSet")) {
+      const request = this.#requests.get(textOf(item, "imageId"));
+      if (!request) continue;
+      const device = "BlockDeviceMapping.1";
+      setText(item, "architecture", request.get("Architecture") ?? "");
+      setText(item, "rootDeviceName", request.get("RootDeviceName") ?? "");
+      const mapping = element("item");
+      setText(mapping, "deviceName", request.get(`${device}.DeviceName`) ?? "");
+      const ebs = element("ebs");
+      setText(ebs, "snapshotId", request.get(`${device}.Ebs.SnapshotId`) ?? "");
+      setText(ebs, "volumeSize", request.get(`${device}.Ebs.VolumeSize`) ?? "");
+      mapping.children.push(ebs);
+      const mappings = element("blockDeviceMapping");
+      mappings.children.push(mapping);
+      setChild(item, mappings);
+    }
+  }
+}
