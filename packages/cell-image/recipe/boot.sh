@@ -61,12 +61,18 @@ make_machine_id() {
   echo "${id//-/}" >/etc/machine-id
 }
 
-# A disk larger than the image: the file system grows to it while it is in use.
+# A disk larger than the image: the file system grows to it while it is in use, and first its partition if it is in one.
 grow_root() {
-  read -r disk </sys/class/block/vda/size
+  while read -r device place _; do
+    [ "$place" = / ] && root=${device#/dev/}
+  done </proc/mounts
+  if [ -e "/sys/class/block/$root/partition" ]; then
+    /usr/lib/kip/grow-partition "$root" >/run/kip/partition.log 2>&1 || echo "kip: cannot grow the root partition"
+  fi
+  read -r disk <"/sys/class/block/$root/size"
   read -r image </usr/lib/kip/root-sectors
   [ "$disk" -gt "$image" ] || return 0
-  resize2fs /dev/vda >/run/kip/resize.log 2>&1 || echo "kip: cannot grow the root file system"
+  resize2fs "/dev/$root" >/run/kip/resize.log 2>&1 || echo "kip: cannot grow the root file system"
 }
 
 # What rules of Services and policies need. Rules load what is missing, but one after the other.

@@ -12,15 +12,26 @@ echo "kip: initramfs $uptime"
 read -r modules </early-modules
 modprobe -a $modules || echo "kip: cannot load all of $modules"
 
-root=/dev/vda
+root=/dev/vda label=
 for word in $(cat /proc/cmdline); do
-  case "$word" in root=*) root=${word#root=} ;; esac
+  case "$word" in
+  root=PARTLABEL=*) root= label=${word#root=PARTLABEL=} ;;
+  root=*) root=${word#root=} ;;
+  esac
 done
+# A partition by its name, where the disk's own depends on the machine.
+find_partition() {
+  for file in $(grep -lx "PARTNAME=$label" /sys/class/block/*/uevent); do
+    root=${file%/uevent}
+    root=/dev/${root##*/}
+  done
+}
 # The disk shows up within milliseconds of its driver. No event reaches a shell here, hence the polling.
 tries=0
 while [ ! -b "$root" ]; do
+  [ -n "$label" ] && find_partition
   tries=$((tries + 1))
-  [ "$tries" -gt 500 ] && echo "kip: no root disk $root" && poweroff -f
+  [ "$tries" -gt 500 ] && echo "kip: no root disk ${label:-$root}" && poweroff -f
   usleep 10000
 done
 mount -t ext4 -o rw,noatime "$root" /root || { echo "kip: cannot mount $root"; poweroff -f; }

@@ -6,6 +6,7 @@ import { CellImageError } from "./errors.ts";
 const packages = {
   mmdebstrap: "mmdebstrap",
   mke2fs: "e2fsprogs",
+  debugfs: "e2fsprogs",
   "dpkg-deb": "dpkg",
   "apt-get": "apt",
   setpriv: "util-linux",

@@ -8,7 +8,7 @@ export const recipe = {
   /** Raise it to rebuild with newer packages of the same suite. */
   revision: 1,
   suite: "bookworm",
-  kernelPackage: "linux-image-cloud-amd64",
+  kernelPackage: `linux-image-cloud-${process.arch === "arm64" ? "arm64" : "amd64"}`,
   /** On top of the packages that Debian calls essential. */
   packages: [
     "busybox-static",
@@ -16,6 +16,8 @@ export const recipe = {
     "conmon",
     "crun",
     "e2fsprogs",
+    // sfdisk, which grows the partition of a root disk that has one.
+    "fdisk",
     "iproute2",
     "kmod",
     "nftables",
@@ -38,6 +40,8 @@ export const recipe = {
    * others load when the kernel asks for them.
    */
   earlyModules: ["virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng", "isofs"],
+  /** Loaded besides where the machine boots a whole disk of a cloud: networks and, of older machines, disks of EC2. */
+  cloudModules: ["ena", "xen_blkfront", "xen_netfront"],
   /** Logical size of the root disk, bytes. It is sparse; a larger disk is taken into use at boot. */
   rootDiskBytes: 1024 ** 3,
 } as const;
@@ -60,6 +64,7 @@ export const defaultSources = [
 export const bootFiles: Readonly<Record<string, string>> = {
   "become.pl": "usr/lib/kip/become",
   "boot.sh": "usr/lib/kip/boot",
+  "grow-partition.sh": "usr/lib/kip/grow-partition",
   "run-agent.sh": "usr/lib/kip/run-agent",
   "udhcpc.sh": "usr/lib/kip/udhcpc",
   inittab: "etc/inittab",

@@ -1,34 +1,14 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { access, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { before, describe, it } from "node:test";
 import { decode, runCommand } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { buildCellImage, buildDemoImage, type CellImage } from "../src/index.ts";
+import { probesOf, type ProbeFacts } from "./support/probes-of.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const diskBytes = 3 * 1024 ** 3;
-
-const decodeFacts = decode.object({
-  run: decode.integer,
-  hostname: decode.string,
-  addresses: decode.list(decode.string),
-  loopback: decode.string,
-  routes: decode.string,
-  machineId: decode.string,
-  resolvConf: decode.string,
-  controllers: decode.list(decode.string),
-  mounts: decode.list(decode.string),
-  seed: decode.list(decode.string),
-  bootTimings: decode.map(decode.number),
-  diskBytes: decode.integer,
-  crun: decode.string,
-  conmon: decode.string,
-  overlay: decode.string,
-  time: decode.integer,
-});
 
 const skip = process.getuid?.() === 0 ? false : "the image is built by root only";
 
@@ -134,10 +114,7 @@ describe("cell image", { skip, timeout: 280_000 }, () => {
 const decodeLayers = decode.object({ Layers: decode.list(decode.string) });
 
 /** Boots the image until the probe has spoken twice. */
-async function boot(
-  image: CellImage,
-  directory: string,
-): Promise<readonly ReturnType<typeof decodeFacts>[]> {
+async function boot(image: CellImage, directory: string): Promise<readonly ProbeFacts[]> {
   await access(image.rootDisk);
   const disk = path.join(directory, "disk.qcow2");
   const overlay = ["-q", "-f", "qcow2", "-b", image.rootDisk, "-F", "raw", disk, `${diskBytes}`];
@@ -158,25 +135,13 @@ async function boot(
   // User-mode networking, cut off from everything.
   const nic = ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n"];
   const console = ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"];
-  const qemu = spawn(
-    "qemu-system-x86_64",
-    [...machine, ...started, ...append, ...rootDisk, ...seedDisk, ...nic, ...console],
-    { stdio: ["ignore", "pipe", "pipe"] },
-  );
-  const closed = new Promise((resolve) => qemu.on("close", resolve));
-  const lines: string[] = [];
-  const facts: ReturnType<typeof decodeFacts>[] = [];
-  try {
-    for await (const line of createInterface({ input: qemu.stdout })) {
-      lines.push(line);
-      const [, json] = /probe: (\{.*\})/.exec(line) ?? [];
-      if (json === undefined) continue;
-      facts.push(decodeFacts(JSON.parse(json), "probe"));
-      if (facts.length === 2) return facts;
-    }
-    throw new Error(`The machine ended early; its console:\n${lines.join("\n")}`);
-  } finally {
-    qemu.kill("SIGKILL");
-    await closed;
-  }
+  return await probesOf([
+    ...machine,
+    ...started,
+    ...append,
+    ...rootDisk,
+    ...seedDisk,
+    ...nic,
+    ...console,
+  ]);
 }

@@ -5,7 +5,12 @@ import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { prepareFileSystem } from "./file-system.ts";
 import type { Disk } from "./find-disk.ts";
-import { deviceNumbers, growRootFileSystem, type RootDiskPlaces } from "./root-disk.ts";
+import {
+  deviceNumbers,
+  growRootFileSystem,
+  type RootDiskPlaces,
+  type RootDiskPrograms,
+} from "./root-disk.ts";
 
 const MiB = 2 ** 20;
 
@@ -14,7 +19,14 @@ describe("growRootFileSystem()", { timeout: 60_000 }, () => {
   let places: RootDiskPlaces;
   const file = (): string => path.join(folder, "vda");
   const grown: Disk[] = [];
-  const grow = async (disk: Disk): Promise<void> => void grown.push(disk);
+  const partitions: string[] = [];
+  const programs: RootDiskPrograms = {
+    grow: async (disk) => void grown.push(disk),
+    growPartition: async (name) => {
+      partitions.push(name);
+      await setSize(64 * MiB);
+    },
+  };
   before(async () => {
     folder = await fs.mkdtemp(path.join(os.tmpdir(), "kip-root-"));
     places = {
@@ -41,17 +53,25 @@ describe("growRootFileSystem()", { timeout: 60_000 }, () => {
   }
 
   it("leaves a computer alone that has not booted as a cell", async () => {
-    await growRootFileSystem(places, grow);
+    await growRootFileSystem(places, programs);
     assert.deepEqual(grown, []);
   });
 
   it("grows the file system once its disk is larger, and only then", async () => {
     await fs.writeFile(places.bootDone, "");
-    await growRootFileSystem(places, grow);
+    await growRootFileSystem(places, programs);
     assert.deepEqual(grown.splice(0), [{ file: file(), sizeBytes: 64 * MiB }]);
     await setSize(16 * MiB);
-    await growRootFileSystem(places, grow);
+    await growRootFileSystem(places, programs);
     assert.deepEqual(grown, []);
+    assert.deepEqual(partitions, [], "a whole disk has none");
+  });
+
+  it("grows its partition first, if it is in one", async () => {
+    await fs.writeFile(path.join(folder, "sys", "vda", "partition"), "3\n");
+    await growRootFileSystem(places, programs);
+    assert.deepEqual(partitions, ["vda"]);
+    assert.deepEqual(grown, [{ file: file(), sizeBytes: 64 * MiB }]);
   });
 });
 
