@@ -2,9 +2,11 @@ import type { Clock } from "@kip/base";
 import { collectGarbage } from "./collect-garbage.ts";
 
 /** Fewer bytes leave little garbage. */
+const leastBytes = 128 * 2 ** 10;
+/** What comes without end is collected each time that it is so much. */
 const bulkBytes = 2 ** 20;
-/** More may come meanwhile, and a collection holds everything up for a moment. */
-const delayMs = 10_000;
+/** A collection holds everything up for a moment, so it waits for a pause of this length. */
+const pauseMs = 10_000;
 
 /**
  * Collects garbage a while after much has been worked through: V8 would keep the memory for as much again, and the tables of a large cluster
@@ -15,6 +17,7 @@ export class GarbageOfBulk implements Disposable {
   readonly #collect: () => void;
   readonly #ending = new AbortController();
   #bytes = 0;
+  #isDue = false;
 
   /** @param collect @default {@link collectGarbage} */
   constructor(clock: Clock, collect: () => void = collectGarbage) {
@@ -22,11 +25,12 @@ export class GarbageOfBulk implements Disposable {
     this.#collect = collect;
   }
 
-  /** Notes that so many bytes have been worked through. Collects 10 s after the first MiB of them. */
+  /** Notes that so many bytes have been worked through. After 128 KiB it collects, in the next pause of 10 s, or 10 s after a MiB. */
   note(bytes: number): void {
-    const isDue = this.#bytes >= bulkBytes;
     this.#bytes += bytes;
-    if (!isDue && this.#bytes >= bulkBytes) void this.#collectLater();
+    if (this.#bytes < leastBytes || this.#isDue) return;
+    this.#isDue = true;
+    void this.#collectLater();
   }
 
   [Symbol.dispose](): void {
@@ -35,9 +39,14 @@ export class GarbageOfBulk implements Disposable {
 
   async #collectLater(): Promise<void> {
     const { signal } = this.#ending;
-    await this.#clock.sleep(delayMs, signal).catch(() => {});
-    if (signal.aborted) return;
+    let before: number;
+    do {
+      before = this.#bytes;
+      await this.#clock.sleep(pauseMs, signal).catch(() => {});
+      if (signal.aborted) return;
+    } while (this.#bytes !== before && before < bulkBytes);
     this.#bytes = 0;
+    this.#isDue = false;
     this.#collect();
   }
 }
