@@ -1,9 +1,12 @@
 // A node that looks up what its pods refer to with the rights of a kubelet, with a real API server and its Node authorizer.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import net from "node:net";
 import { after, describe, it } from "node:test";
-import { systemClock } from "@kip/base";
+import { portOf, systemClock } from "@kip/base";
 import { loadKubeConfig, paths, requestToken, type ApiClient } from "@kip/k8s-client";
 import { createNodeUserClient, type ResolvedPod } from "@kip/virtual-kubelet";
+import { eventually } from "@kip/testing";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import {
   createPod,
@@ -77,5 +80,98 @@ describe("a client that acts as the node", () => {
     await assert.rejects(token, forbidden);
   });
 });
+
+describe("watches of each object that a node's pods use", () => {
+  it("share connections, and lose no change when these are cut", async () => {
+    const count = 250;
+    const name = uniqueNodeName();
+    await using wire = await openWire();
+    const provider = new MemoryProvider();
+    const common = { userAgent: "kip/test", clock: systemClock, logger };
+    const referenceClient = createNodeUserClient(wire.config, { nodeName: name, ...common });
+    await using _node = await nodeWith(cluster, provider, { nodeName: name, referenceClient });
+    const namespace = await cluster.plane.createNamespace();
+    const names = Array.from({ length: count }, (_, index) => `secret-${index}`);
+    const create = async (secret: string, value: string): Promise<unknown> =>
+      await cluster.admin.create(paths.secrets(namespace), {
+        metadata: { name: secret },
+        stringData: { [secret]: value },
+      });
+    await Promise.all(names.map(async (secret) => await create(secret, "before")));
+    const sources = names.map((secret) => ({ secret: { name: secret } }));
+    const { metadata } = await createPod(cluster, {
+      namespace,
+      node: name,
+      spec: { volumes: [{ name: "v", projected: { sources } }] },
+    });
+    const content = (secret: string): string => {
+      const files = provider.pods.get(metadata.uid ?? "")?.files.get("v") ?? [];
+      return String(files.find(({ path }) => path === secret)?.data);
+    };
+    const patch = async (secret: string, value: string): Promise<unknown> => {
+      const change = { stringData: { [secret]: value } };
+      return await cluster.admin.patch(paths.secrets(namespace, secret), change, "merge");
+    };
+    await podsUntil(cluster, namespace, ([each]) => isRunning(each));
+    const last = `secret-${count - 1}`;
+    await patch(last, "changed");
+    await eventually(() => content(last) === "changed");
+    assert.ok(wire.open <= 30, `${wire.open} connections; 16 are those of requests`);
+
+    wire.cut();
+    await patch("secret-0", "changed while it was cut");
+    await cluster.admin.delete(paths.secrets(namespace, "secret-1"));
+    await create("secret-1", "made again");
+    wire.mend();
+    await eventually(() => content("secret-0") === "changed while it was cut");
+    await eventually(() => content("secret-1") === "made again");
+    assert.equal(content("secret-2"), "before");
+    referenceClient.close();
+  });
+});
+
+/** A wire to the API server that can be cut. */
+async function openWire() {
+  const config = await loadKubeConfig({ path: cluster.plane.kubeconfigPath });
+  const target = new URL(config.server);
+  const sockets = new Set<net.Socket>();
+  let isCut = false;
+  const server = net.createServer((inner) => {
+    if (isCut) {
+      inner.destroy();
+      return;
+    }
+    const outer = net.connect(Number(target.port), target.hostname);
+    sockets.add(inner);
+    inner
+      .on("error", () => {})
+      .on("close", () => {
+        sockets.delete(inner);
+        outer.destroy();
+      });
+    outer.on("error", () => {}).on("close", () => inner.destroy());
+    inner.pipe(outer).pipe(inner);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const cut = (): void => {
+    isCut = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    config: { ...config, server: `https://127.0.0.1:${portOf(server)}` },
+    /** Connections that are open. */
+    get open() {
+      return sockets.size;
+    },
+    cut,
+    mend: () => {
+      isCut = false;
+    },
+    [Symbol.asyncDispose]: async () => {
+      cut();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
 
 const forbidden = { code: "K8S_FORBIDDEN" };

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import type { Identity, ListMeta, ObjectMeta } from "@kip/k8s-types";
 
 /** Any object that an API server has stored. */
@@ -100,7 +101,7 @@ export interface ApiClient {
   /** Deletes; resolves with the object or the Status that the server answers. */
   delete<T = unknown>(path: string, options?: DeleteOptions): Promise<T>;
   /** A GET whose body is read as it comes, for watches and logs. The signal also cuts the body. */
-  stream(path: string, options?: StreamOptions): Promise<IncomingMessage>;
+  stream(path: string, options?: StreamOptions): Promise<Readable>;
   /** Any request; does not throw for an answer of 400 or more. */
   request(method: string, path: string, options?: RawRequestOptions): Promise<RawResponse>;
   /** Closes kept-alive connections. */

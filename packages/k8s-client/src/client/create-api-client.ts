@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import { untilAborted, type Clock, type Logger } from "@kip/base";
 import type {
   ApiClient,
@@ -17,7 +17,7 @@ import type { KubeConfig } from "../kubeconfig/kubeconfig.ts";
 import { requestPacer, RequestSlots } from "./request-slots.ts";
 import { statusError, unavailable } from "./status-error.ts";
 import { timeLimit } from "./time-limit.ts";
-import { Transport } from "./transport.ts";
+import { Transport, type Answer } from "./transport.ts";
 
 /** Options of {@link createApiClient}. */
 export interface ApiClientOptions {
@@ -27,6 +27,11 @@ export interface ApiClientOptions {
   readonly clock: Clock;
   /** Connections for requests at most; watches and streams have their own. @default 16 */
   readonly maxConnections?: number;
+  /**
+   * Whether watches and streams share HTTP/2 connections, as many on each as the server allows: for thousands of watches, of which each
+   * would cost some 90 KB by a connection of its own. They have their own where the server does not speak HTTP/2. @default false
+   */
+  readonly sharesStreams?: boolean;
   /** Requests per second at most, watches and streams aside. @default no limit: the server has its own */
   readonly qps?: number;
 }
@@ -45,7 +50,7 @@ const defaultTimeoutMs = 30_000;
 const maxFailureBytes = 1024 * 1024;
 
 /**
- * A client over kept-alive HTTP/1.1 connections.
+ * A client over kept-alive HTTP/1.1 connections; see `sharesStreams` for HTTP/2.
  *
  * @example
  * ```ts
@@ -91,9 +96,10 @@ class HttpApiClient implements ApiClient {
     this.server = config.server;
     this.#config = config;
     this.#options = options;
-    const connections = options.maxConnections ?? 16;
-    this.#transport = new Transport(config.server, connections);
-    this.#slots = new RequestSlots(connections);
+    const { maxConnections = 16, sharesStreams = false, clock } = options;
+    const { server } = config;
+    this.#transport = new Transport({ server, maxConnections, sharesStreams, clock });
+    this.#slots = new RequestSlots(maxConnections);
     this.#pace = requestPacer(options.clock, options.qps);
   }
 
@@ -136,7 +142,7 @@ class HttpApiClient implements ApiClient {
     return this.#json("DELETE", path, { ...options, body });
   }
 
-  async stream(path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
+  async stream(path: string, options: StreamOptions = {}): Promise<Readable> {
     const limit = timeLimit(
       options.timeoutMs ?? defaultTimeoutMs,
       options.signal,
@@ -144,13 +150,14 @@ class HttpApiClient implements ApiClient {
     );
     try {
       const answer = await this.#send("GET", path, { ...options, signal: limit.signal }, true);
-      if (answer.statusCode === 200) {
-        limit.clearTime(); // a failure's body has to come in time, too
-        answer.once("close", () => limit.end());
-        return answer;
+      // A failure's body has to come in time, too.
+      destroyOnAbort(answer.body, answer.status === 200 ? options.signal : limit.signal);
+      if (answer.status === 200) {
+        limit.end();
+        return answer.body;
       }
       const body = await readBody(answer);
-      throw this.#failure({ method: "GET", path }, { ...headOf(answer), body });
+      throw this.#failure({ method: "GET", path }, { ...answer, body });
     } catch (error) {
       limit.end();
       throw ownReason(error, options.signal, { method: "GET", path });
@@ -170,7 +177,7 @@ class HttpApiClient implements ApiClient {
     try {
       await this.#pace(limit.signal);
       const answer = await this.#send(method, path, { ...options, signal: limit.signal }, false);
-      return { ...headOf(answer), body: await readBody(answer) };
+      return { ...answer, body: await readBody(answer) };
     } catch (error) {
       throw ownReason(error, options.signal, { method, path });
     } finally {
@@ -198,7 +205,7 @@ class HttpApiClient implements ApiClient {
     path: string,
     options: SendOptions,
     streaming: boolean,
-  ): Promise<IncomingMessage> {
+  ): Promise<Answer> {
     const credentials = await untilAborted(this.#config.credentials(), options.signal);
     const encoded = encodeBody(options.body);
     const sent = this.#transport.send({
@@ -220,7 +227,7 @@ class HttpApiClient implements ApiClient {
     });
     try {
       const answer = await sent;
-      if (answer.statusCode === 401) this.#config.forget?.(credentials);
+      if (answer.status === 401) this.#config.forget?.(credentials);
       return answer;
     } catch (error) {
       if (isTlsFailure(error)) this.#config.forget?.(credentials);
@@ -258,33 +265,37 @@ function withQuery(path: string, query: Query | undefined): string {
   return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
 }
 
-function headOf(answer: IncomingMessage): Pick<RawResponse, "status" | "headers"> {
-  return { status: answer.statusCode ?? 0, headers: answer.headers };
-}
-
 /**
  * By events: a stream's iterator costs several times as much, and this is done for each request.
  * Of a failure's body the first part is enough.
  */
-function readBody(answer: IncomingMessage): Promise<Buffer> {
-  const isFailure = (answer.statusCode ?? 0) >= 300;
+function readBody({ status, body }: Answer): Promise<Buffer> {
+  const isFailure = status >= 300;
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    answer.on("data", (chunk: Buffer) => {
+    body.on("data", (chunk: Buffer) => {
       chunks.push(chunk);
       bytes += chunk.length;
       if (!isFailure || bytes < maxFailureBytes) return;
       resolve(Buffer.concat(chunks).subarray(0, maxFailureBytes));
-      answer.destroy();
+      body.destroy();
     });
-    answer.on("end", () => resolve(Buffer.concat(chunks)));
-    answer.on("error", reject);
+    body.on("end", () => resolve(Buffer.concat(chunks)));
+    body.on("error", reject);
     // After its end this does nothing.
-    answer.on("close", () =>
-      reject(new Error("The connection was closed before the answer's end")),
-    );
+    body.on("close", () => reject(new Error("The connection was closed before the answer's end")));
   });
+}
+
+function destroyOnAbort(body: Readable, signal: AbortSignal | undefined): void {
+  if (!signal) return;
+  const abort = (): void => {
+    body.destroy(signal.reason instanceof Error ? signal.reason : undefined);
+  };
+  if (signal.aborted) return abort();
+  signal.addEventListener("abort", abort, { once: true });
+  body.once("close", () => signal.removeEventListener("abort", abort));
 }
 
 /** Whether one side refused the other's certificate: either may have been renewed. */

@@ -3,8 +3,6 @@ import type { Clock } from "@kip/base";
 /** A signal that aborts after a time, or with another signal; must be ended. */
 export interface TimeLimit {
   readonly signal: AbortSignal;
-  /** Ends the time limit; the other signal goes on. */
-  clearTime(): void;
   /** Removes the timer and the listener. */
   end(): void;
 }
@@ -32,7 +30,6 @@ export function timeLimit(
   outer?.addEventListener("abort", onAbort, { once: true });
   return {
     signal: controller.signal,
-    clearTime: () => timer.abort(timerCancelled),
     end: () => {
       timer.abort(timerCancelled);
       outer?.removeEventListener("abort", onAbort);

@@ -1,8 +1,10 @@
 import type http from "node:http";
 import https from "node:https";
+import type { Readable } from "node:stream";
 import tls from "node:tls";
-import { httpModule } from "@kip/base";
+import { httpModule, type Clock } from "@kip/base";
 import type { Credentials } from "../kubeconfig/kubeconfig.ts";
+import { SharedConnections } from "./shared-connections.ts";
 import { unavailable } from "./status-error.ts";
 
 /** One request of {@link Transport.send}. */
@@ -18,17 +20,34 @@ export interface TransportRequest {
   readonly streaming: boolean;
 }
 
+/** Head and body of an answer. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: Readable;
+}
+
+/** Options of {@link Transport}. */
+export interface TransportOptions {
+  readonly server: string;
+  /** Of requests; streams have their own. */
+  readonly maxConnections: number;
+  /** Whether streams share HTTP/2 connections, where the server speaks it. Else each has a connection of its own. */
+  readonly sharesStreams: boolean;
+  readonly clock: Clock;
+}
+
 /** Sends requests over kept-alive connections; new credentials mean new connections. */
 export class Transport {
+  readonly #options: TransportOptions;
   readonly #server: URL;
-  readonly #maxConnections: number;
   #agents: Agents | undefined;
-  /** Agents of earlier credentials with requests under way. */
-  #retired: readonly http.Agent[] = [];
+  /** Of earlier credentials, with requests under way. */
+  #retired: readonly Retired[] = [];
 
-  constructor(server: string, maxConnections: number) {
-    this.#server = new URL(server);
-    this.#maxConnections = maxConnections;
+  constructor(options: TransportOptions) {
+    this.#options = options;
+    this.#server = new URL(options.server);
   }
 
   /**
@@ -36,7 +55,7 @@ export class Transport {
    *
    * @throws {K8sError} code `K8S_UNAVAILABLE`, or the signal's reason
    */
-  async send(request: TransportRequest): Promise<http.IncomingMessage> {
+  async send(request: TransportRequest): Promise<Answer> {
     try {
       return await this.#once(request);
     } catch (error) {
@@ -51,24 +70,34 @@ export class Transport {
   /** Closes all connections. */
   close(): void {
     this.#retire();
-    for (const agent of this.#retired) agent.destroy();
+    for (const each of this.#retired) each.destroy();
   }
 
   /** Requests under way go on, and their connections close at their end. */
   #retire(): void {
-    const { requests, streams } = this.#agents ?? {};
+    const { requests, streams, shared } = this.#agents ?? {};
     this.#agents = undefined;
+    if (shared) this.#retired = [...this.#retired, shared];
     for (const agent of [requests, streams]) {
       if (!agent) continue;
       Object.assign(agent, { keepAlive: false });
       for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
       this.#retired = [...this.#retired, agent];
     }
-    this.#retired = this.#retired.filter(({ sockets }) => Object.keys(sockets).length > 0);
+    this.#retired = this.#retired.filter((each) =>
+      each instanceof SharedConnections ? each.isUsed : Object.keys(each.sockets).length > 0,
+    );
   }
 
-  #once(request: TransportRequest): Promise<http.IncomingMessage> {
+  async #once(request: TransportRequest): Promise<Answer> {
     const agents = this.#agentsFor(request.credentials);
+    return (
+      (request.streaming && (await shareConnection(agents, request))) ||
+      (await this.#onOwnConnection(agents, request))
+    );
+  }
+
+  #onOwnConnection(agents: Agents, request: TransportRequest): Promise<Answer> {
     const options: https.RequestOptions = {
       hostname: this.#server.hostname.replace(/^\[|\]$/g, ""),
       port: this.#server.port,
@@ -84,9 +113,12 @@ export class Transport {
     const { signal } = request;
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
+      const onAnswer = (body: http.IncomingMessage): void => {
+        resolve({ status: body.statusCode ?? 0, headers: body.headers, body });
+      };
       const outgoing = this.#isPlain
-        ? httpModule().request(options, resolve)
-        : https.request(options, resolve);
+        ? httpModule().request(options, onAnswer)
+        : https.request(options, onAnswer);
       // Node's own `signal` option costs a watcher of the whole stream for each request.
       const abort = (): void => void outgoing.destroy(reasonOf(signal));
       signal?.addEventListener("abort", abort, { once: true });
@@ -129,7 +161,7 @@ export class Transport {
     const alive = { keepAlive: true, keepAliveMsecs: 30_000 };
     const requests = {
       ...alive,
-      maxSockets: this.#maxConnections,
+      maxSockets: this.#options.maxConnections,
       scheduling: "lifo",
       // Idle connections beyond a few only cost memory on both sides.
       maxFreeSockets: 8,
@@ -139,11 +171,32 @@ export class Transport {
       return { credentials, requests: new Agent(requests), streams: new Agent(alive) };
     }
     const secure = secureOptions(credentials);
+    const { sharesStreams, clock } = this.#options;
     return {
       credentials,
       requests: new OneServerAgent({ ...secure, ...requests }),
       streams: new OneServerAgent({ ...secure, ...alive }),
+      ...(sharesStreams && {
+        shared: new SharedConnections({ server: this.#server, secure, clock }),
+      }),
     };
+  }
+}
+
+/**
+ * Makes a request on a connection that others use, too; undefined where there are none.
+ *
+ * @throws {K8sError} code `K8S_UNAVAILABLE`, or the signal's reason
+ */
+async function shareConnection(
+  { shared }: Agents,
+  request: TransportRequest,
+): Promise<Answer | undefined> {
+  try {
+    return await shared?.send(request);
+  } catch (error) {
+    if (request.signal?.aborted === true) throw reasonOf(request.signal) ?? error;
+    throw unavailable(request, error);
   }
 }
 
@@ -172,7 +225,10 @@ interface Agents {
   readonly credentials: Credentials;
   readonly requests: http.Agent;
   readonly streams: http.Agent;
+  readonly shared?: SharedConnections;
 }
+
+type Retired = http.Agent | SharedConnections;
 
 const staleConnections = new WeakSet<Error>();
 

@@ -1,11 +1,12 @@
 import type { Readable } from "node:stream";
-import { backoffDelay, bytesOf, errorText, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, errorText, pause, type Clock, type Logger } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import type { ApiClient, KubeObject } from "../client/api-client.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { ObjectStore } from "./object-store.ts";
 import { requireIdentity } from "./require-identity.ts";
-import { watchEvents, type WatchEvent } from "./watch-events.ts";
+import { SilenceLimit } from "./silence-limit.ts";
+import { readWatchEvents, type WatchEvent } from "./watch-events.ts";
 
 /** A change of an object. `previous` is the state that the store held before. */
 export type InformerEvent<T> =
@@ -77,9 +78,6 @@ const backoff = { initialMs: 100, maxMs: 15_000, jitter: 0.5 };
 /** The server ends a watch after this long; a random part keeps many watches from ending together. */
 const watchSeconds = { least: 300, spread: 300 };
 
-/** A connection without a byte for this long is dead: bookmarks come every minute. */
-const silenceMs = 180_000;
-
 class ListWatch<T extends KubeObject> implements Informer<T> {
   readonly synced: Promise<void>;
   readonly #store = new ObjectStore<T>();
@@ -90,11 +88,14 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   #error: Error | undefined;
   #version: string | undefined;
   #failures = 0;
+  /** Of the watch. */
+  #body: Readable | undefined;
 
   constructor(options: InformerOptions<T>) {
     this.#options = options;
     this.#logger = options.logger.with({ component: "informer", path: options.path });
     this.synced = this.#firstList.promise;
+    options.signal.addEventListener("abort", () => this.#body?.destroy(), { once: true });
     this.synced.catch(() => {}); // a caller that does not wait for it must not crash the process
   }
 
@@ -180,38 +181,21 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       signal,
       ...this.#accept("PartialObjectMetadata"),
     });
+    this.#body = body;
+    if (signal.aborted) body.destroy();
+    const silence = SilenceLimit.of(clock);
+    silence.heard(body);
+    body.on("data", () => silence.heard(body));
     let events = 0;
-    for await (const event of watchEvents<T>(this.#untilSilent(body), path)) {
+    await readWatchEvents<T>(body, path, (event) => {
       events++;
       this.#resetFailures();
       this.#apply(event);
-    }
+    });
     // A server that ends watches as soon as they start must not be asked in a tight loop.
     if (events === 0 && clock.monotonic() - startedAt < 1000)
       throw new Error("The server ended the watch at once");
     this.#resetFailures();
-  }
-
-  /** The bytes of a watch. Cuts the connection when the server sends nothing for three minutes. */
-  async *#untilSilent(body: Readable): AsyncGenerator<Uint8Array> {
-    const { clock, signal } = this.#options;
-    const end = new AbortController();
-    const stopped = AbortSignal.any([end.signal, signal]);
-    let heardAt = clock.monotonic();
-    const cutWhenSilent = async (): Promise<void> => {
-      for (let rest = silenceMs; rest > 0; rest = heardAt + silenceMs - clock.monotonic())
-        if (!(await pause(rest, clock, stopped))) return;
-      body.destroy(new Error(`The server sent nothing for ${silenceMs / 1000} s`));
-    };
-    void cutWhenSilent();
-    try {
-      for await (const chunk of bytesOf(body)) {
-        heardAt = clock.monotonic();
-        yield chunk;
-      }
-    } finally {
-      end.abort();
-    }
   }
 
   #accept(kind: string): { readonly accept?: string } {

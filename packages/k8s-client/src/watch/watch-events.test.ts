@@ -5,16 +5,16 @@ import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
-import { watchEvents, type WatchEvent } from "./watch-events.ts";
+import { readWatchEvents, type WatchEvent } from "./watch-events.ts";
 
 async function read(chunks: readonly (string | Buffer)[]): Promise<WatchEvent<KubeObject>[]> {
   const body = Readable.from(chunks.map((chunk) => Buffer.from(chunk)));
   const events: WatchEvent<KubeObject>[] = [];
-  for await (const event of watchEvents<KubeObject>(body, "/x")) events.push(event);
+  await readWatchEvents<KubeObject>(body, "/x", (event) => events.push(event));
   return events;
 }
 
-describe("watchEvents()", () => {
+describe("readWatchEvents()", () => {
   it("reads events however the bytes are cut", async () => {
     const events = [
       { type: "ADDED", object: { metadata: { name: "ä-日本" } } },

@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import type { ObjectMeta, Status } from "@kip/k8s-types";
 import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
@@ -15,29 +16,56 @@ const lineEnd = 10;
 const maxLineBytes = 32 * 1024 * 1024;
 
 /**
- * The events of a watch response: one JSON document per line.
+ * Reads a watch response, one JSON document per line, and calls `onEvent` for each event. Resolves when the server ends it. By events of
+ * the stream: an iterator costs each of thousands of watches several kilobytes.
  *
  * @throws {CodedError} the error of an `ERROR` line (`K8S_GONE` when the version is too old);
- *   `K8S_UNAVAILABLE` for a line that is not a valid event
+ *   `K8S_UNAVAILABLE` for a line that is not a valid event; what the stream or `onEvent` throws
  */
-export async function* watchEvents<T extends KubeObject>(
-  body: AsyncIterable<Uint8Array>,
+export async function readWatchEvents<T extends KubeObject>(
+  body: Readable,
   path: string,
-): AsyncGenerator<WatchEvent<T>> {
-  let rest: Buffer[] = [];
-  let restBytes = 0;
-  for await (const chunk of body) {
+  onEvent: (event: WatchEvent<T>) => void,
+): Promise<void> {
+  const lines = new Lines(path);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  body.on("data", (chunk: Uint8Array) => {
+    try {
+      lines.read(chunk, (line) => onEvent(parseLine<T>(line, path)));
+    } catch (error) {
+      reject(error);
+      body.destroy();
+    }
+  });
+  body.on("end", resolve);
+  body.on("error", reject);
+  // After its end this does nothing.
+  body.on("close", () => reject(new Error("The connection was closed before the watch's end")));
+  await promise;
+}
+
+/** Puts lines together from the pieces in which they come. */
+class Lines {
+  readonly #path: string;
+  #rest: Buffer[] = [];
+  #restBytes = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  read(chunk: Uint8Array, onLine: (line: string) => void): void {
     let data = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     for (let end = data.indexOf(lineEnd); end !== -1; end = data.indexOf(lineEnd)) {
-      const line = Buffer.concat([...rest, data.subarray(0, end)]).toString("utf8");
+      const line = Buffer.concat([...this.#rest, data.subarray(0, end)]).toString("utf8");
       data = data.subarray(end + 1);
-      rest = [];
-      restBytes = 0;
-      if (line.trim() !== "") yield parseLine<T>(line, path);
+      this.#rest = [];
+      this.#restBytes = 0;
+      if (line.trim() !== "") onLine(line);
     }
-    if (data.length > 0) rest.push(data);
-    restBytes += data.length;
-    if (restBytes > maxLineBytes) throw broken(path, "a line is longer than 32 MiB");
+    if (data.length > 0) this.#rest.push(data);
+    this.#restBytes += data.length;
+    if (this.#restBytes > maxLineBytes) throw broken(this.#path, "a line is longer than 32 MiB");
   }
 }
 

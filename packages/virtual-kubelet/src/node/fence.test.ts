@@ -39,7 +39,7 @@ class LeaseServer {
       create: (_path, body) => answer(() => write(body)),
       replace: (_path, body) => answer(() => write(body)),
       list: async () => ({ metadata: { resourceVersion: "1" }, items: [] }),
-      stream: async () => new PassThrough() as never, // a watch in which nothing happens
+      stream: async () => new PassThrough(), // a watch in which nothing happens
       patch: unused,
       delete: unused,
       request: unused,

@@ -18,7 +18,7 @@ export interface NodeOptions {
   readonly client: ApiClient;
   /**
    * Reads what pods refer to, and gets their tokens: with the rights of a kubelet, by {@link createNodeUserClient}. It watches each
-   * Secret and each ConfigMap by itself, as only that is allowed to a kubelet.
+   * Secret and each ConfigMap by itself, as only that is allowed to a kubelet; the watches share HTTP/2 connections.
    *
    * @default `client`, which watches those of whole namespaces
    */

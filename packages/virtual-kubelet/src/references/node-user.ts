@@ -33,7 +33,7 @@ export function createNodeUserClient(
   { nodeName, ...options }: NodeUserClientOptions,
 ): ApiClient {
   const node = { user: `system:node:${nodeName}`, groups: ["system:nodes"] };
-  const client = createApiClient(actAs(config, node), options);
+  const client = createApiClient(actAs(config, node), { ...options, sharesStreams: true });
   return retryForbidden(client, options.clock);
 }
 
