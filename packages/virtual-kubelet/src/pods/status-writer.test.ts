@@ -126,6 +126,20 @@ const running: PodStatus = {
   containerStatuses: [],
 };
 const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 3 };
+const waits = {
+  ...main,
+  restartCount: 0,
+  state: { waiting: { reason: "ContainerCreating" } },
+};
+const starting: PodStatus = {
+  phase: "Pending",
+  startTime: "2030-01-01T00:00:00Z",
+  conditions: [
+    { type: "Initialized", status: "True" },
+    { type: "Ready", status: "False" },
+  ],
+  containerStatuses: [waits],
+};
 const failed: PodStatus = {
   phase: "Failed",
   reason: "Error",
@@ -225,6 +239,65 @@ describe("StatusWriter", () => {
     writer().write(running);
     await clock.advance(60_000);
     assert.deepEqual([tried.length, refusals, warnings], [1, 0, 0]);
+  });
+
+  it("lets why a pod's containers wait wait for what follows, a second at most", async () => {
+    const subject = writer();
+    subject.write(starting);
+    await clock.advance(999);
+    subject.write({ ...starting, containerStatuses: [{ ...waits, imageID: "i" }] });
+    assert.equal(tried.length, 0);
+    await clock.advance(1);
+    assert.equal(tried.length, 1);
+    assert.equal(stored.status?.containerStatuses?.[0]?.imageID, "i");
+    assert.equal(stored.status.startTime, starting.startTime);
+
+    const quick = writer();
+    tried = [];
+    quick.write({ ...starting, message: "pulls" });
+    await clock.advance(500);
+    quick.write(running);
+    await clock.advance(0);
+    assert.deepEqual(
+      tried.map(({ phase }) => phase),
+      ["Running"],
+    );
+  });
+
+  const more: Readonly<Record<string, PodStatus>> = {
+    "an address": { ...starting, podIP: "192.0.2.1" },
+    "a reason of the pod": { ...starting, reason: "Rejected" },
+    "an end": { ...starting, phase: "Failed" },
+    "a container of which one has ended": {
+      ...starting,
+      containerStatuses: [{ ...waits, lastState: { terminated: { exitCode: 1 } } }],
+    },
+    "an init container that runs": {
+      ...starting,
+      initContainerStatuses: [{ ...waits, state: { running: {} } }],
+    },
+    "a condition that is true": {
+      ...starting,
+      conditions: [{ type: "DisruptionTarget", status: "True" }],
+    },
+  };
+  for (const [what, status] of Object.entries(more))
+    it(`writes ${what} at once, also after a detail`, async () => {
+      const subject = writer();
+      subject.write(starting);
+      await clock.advance(10);
+      subject.write(status);
+      await clock.advance(0);
+      assert.equal(tried.length, 1);
+    });
+
+  it("writes a condition of its own at once, also after a detail", async () => {
+    const subject = writer();
+    subject.write(starting);
+    await clock.advance(10);
+    subject.setCondition({ type: "kip.elotl.co/Resolved", status: "False" });
+    await clock.advance(0);
+    assert.equal(tried.length, 1);
   });
 
   it("writes a condition whose text alone changes every ten seconds at most", async () => {

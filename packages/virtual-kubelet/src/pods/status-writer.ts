@@ -10,6 +10,7 @@ import {
 } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished, versionOf } from "./pod-changes.ts";
+import { isDetail } from "./status-detail.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
 import { isOtherPod, StatusReduction } from "./status-reduction.ts";
 
@@ -37,6 +38,9 @@ const maxConflicts = 4;
 /** How long the watch may take to bring what caused a conflict before the pod is read, milliseconds. */
 const watchDelayMs = 1000;
 
+/** How long a detail of a pod that starts may wait for the status after it, milliseconds. */
+const detailMs = 1000;
+
 /** Least time between two corrections of a status that another client keeps changing, milliseconds. */
 const repairIntervalMs = 10_000;
 
@@ -49,6 +53,9 @@ const conditionIntervalMs = 10_000;
 /**
  * Writes one pod's status: one request at a time, always the latest status, and none at all if the
  * API has it already. A finished pod's status is never written again.
+ *
+ * A status that only adds detail to a pod that starts ({@link isDetail}) waits for a newer one, for a second at most: a pod that runs within
+ * that time is one write.
  *
  * Of a status that the API server refuses, the other fields are written. A terminal phase is
  * repeated until the API server accepts it.
@@ -67,6 +74,7 @@ export class StatusWriter {
   /** The newest version of the pod to which a write was a conflict. */
   #outdated: bigint | undefined;
   #isWaitingForWatch = false;
+  #isWaitingForMore = false;
   #isDeleted = false;
   #repairedAt = Number.NEGATIVE_INFINITY;
   #refusedAt = Number.NEGATIVE_INFINITY;
@@ -151,6 +159,7 @@ export class StatusWriter {
 
   #start(): void {
     if (this.#isDeleted) return;
+    if (this.#isWaitingForMore && !this.#isDetail) this.#pauseEnd?.abort();
     this.#isDirty = true;
     this.#writing ??= this.#run().finally(() => {
       this.#writing = undefined;
@@ -162,6 +171,8 @@ export class StatusWriter {
     const { logger, signal } = this.#options;
     let [failures, conflicts] = [0, 0];
     while (this.#isDirty && !this.#isDeleted && !signal.aborted) {
+      if (failures === 0) await this.#waitForMore();
+      if (this.#isDeleted || signal.aborted) return;
       this.#isDirty = false;
       try {
         if (this.#isOutdated && !(await this.#catchUp())) return this.#leaveGone();
@@ -181,6 +192,23 @@ export class StatusWriter {
         await this.#sleep(backoffDelay(failures++, backoff, error));
       }
     }
+  }
+
+  /** Resolves when the status is more than a detail, or a second has passed. */
+  async #waitForMore(): Promise<void> {
+    if (!this.#isDetail) return;
+    this.#isWaitingForMore = true;
+    await this.#sleep(detailMs);
+    this.#isWaitingForMore = false;
+  }
+
+  /** Whether the status may wait; a condition of the library's own does not. */
+  get #isDetail(): boolean {
+    return (
+      this.#wanted !== undefined &&
+      !this.#ownCondition &&
+      isDetail(this.#wanted, this.#options.pod())
+    );
   }
 
   /**
