@@ -33,7 +33,7 @@ describe("kipctl on a cell", () => {
     const pods = await ok("get", "pods", "-n", "kipctl");
     assert.match(pods, /^NAME +UNITS +RUNNING +STATUS +RESTARTS +NODE +IP +AGE\n/);
     assert.match(pods, new RegExp(`\nweb +1 +1 +Running +0 +${cell} +198\\.`));
-    assert.match(await ok("get", "events", "-n", "kipctl"), / web +Pod +CellCreated +kubelet, /);
+    assert.match(await ok("get", "events", "-n", "kipctl"), / web +Pod +CellLaunched +kubelet, /);
   });
 
   it("shows what kip does now for each pod, and that it needs the right to", async () => {
@@ -64,7 +64,7 @@ describe("kipctl on a cell", () => {
     assert.match(text, /\n {2}Waits for +nothing\n/);
     assert.match(text, /\n {2}start +[\d.]+ s /);
     assert.match(text, /\n {2}Claimed +True +\d+[sm]/);
-    assert.match(text, / CellCreated /);
+    assert.match(text, / CellLaunched /);
   });
 
   it("sums up costs by label", async () => {

@@ -29,9 +29,14 @@ export async function createCell(
     signal: context.signal,
     onWait: (message) => change({ kind: "waits", reason: "CellWaits", message }),
   });
-  const { cell, message } = (await claimCell(tools, context)) ?? (await newCell(tools, context));
+  const claimed = await claimCell(tools, context);
+  const cell = claimed ?? (await newCell(tools, context));
   const { name } = cell.metadata;
-  onEvent(state().podRef.uid, "CellCreated", message);
+  // That of a new Cell comes with its instance, as one.
+  if (claimed) {
+    const message = `Cell "${name}" of type ${cell.spec.instanceType}, which stood by, was taken for this pod`;
+    onEvent(state().podRef.uid, "CellCreated", message);
+  }
   if (state().history.attempt === 0)
     for (const sentence of annotationsWithoutEffect(pod, tools.driver.launchExtras))
       tools.onProblem(state().podRef.uid, "AnnotationIgnored", sentence);
@@ -43,14 +48,8 @@ export async function createCell(
   );
 }
 
-/** The Cell that the pod has now, and what its event says. */
-interface Obtained {
-  readonly cell: Cell;
-  readonly message: string;
-}
-
 /** Takes a standby cell that is what the pod would get, if one is ready. */
-async function claimCell(tools: CellTools, context: CellContext): Promise<Obtained | undefined> {
+async function claimCell(tools: CellTools, context: CellContext): Promise<Cell | undefined> {
   const { standby, clock } = tools;
   if (standby?.isUsed !== true) return undefined;
   const spec = await bestCell(tools, context);
@@ -62,9 +61,7 @@ async function claimCell(tools: CellTools, context: CellContext): Promise<Obtain
   });
   if (!cell) return undefined;
   context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
-  const { instanceType } = cell.spec;
-  const message = `Cell "${cell.metadata.name}" of type ${instanceType}, which stood by, was taken for this pod`;
-  return { cell, message };
+  return cell;
 }
 
 function zonesOf({ chooser }: CellTools, { state }: CellContext): readonly string[] {
@@ -75,15 +72,14 @@ function podLabels({ state }: CellContext): Readonly<Record<string, string>> | u
   return state().pod.resolved?.pod.metadata.labels;
 }
 
-async function newCell(tools: CellTools, context: CellContext): Promise<Obtained> {
+async function newCell(tools: CellTools, context: CellContext): Promise<Cell> {
   const { store, clock, standby } = tools;
   const spec = await chooseCell(tools, context);
   const began = clock.monotonic();
   const cell = await store.create(spec, podLabels(context));
   context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
   standby?.missed({ spec, zones: zonesOf(tools, context) });
-  const { name } = cell.metadata;
-  return { cell, message: `Cell "${name}" of type ${spec.instanceType} was created for this pod` };
+  return cell;
 }
 
 /** Takes over the API's status of a pod whose cell was lost while kip was not running; that loss may be the pod's end. */

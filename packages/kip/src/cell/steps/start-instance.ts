@@ -57,7 +57,8 @@ export async function launch(
     instanceID: instance.id,
     identityExpires: expires.toISOString(),
   });
-  const message = `Instance "${instance.id}" (${instance.instanceType}) was started`;
+  const { name } = cellOf(context).metadata;
+  const message = `Instance "${instance.id}" (${instance.instanceType}) was started for Cell "${name}"`;
   onEvent(state().podRef.uid, "CellLaunched", message);
   return undefined;
 }
