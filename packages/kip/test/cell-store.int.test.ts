@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
-import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import {
+  createApiClient,
+  loadKubeConfig,
+  paths,
+  wrapRequests,
+  type ApiClient,
+} from "@kip/k8s-client";
 import type { ContainerStatus } from "@kip/k8s-types";
 import { CellStore } from "../src/store/cell-store.ts";
 import { cellFinalizer, type Cell, type CellSpec, type PodEnd } from "../src/state/cell.ts";
@@ -134,6 +140,27 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     await client.patch(path, { metadata: { finalizers: [] } }, "merge");
     await assert.rejects(client.get(path), { code: "K8S_NOT_FOUND" });
     await store.remove(cell);
+  });
+
+  it("keeps a Cell whose deletion was asked for until its instance is gone", async () => {
+    const cell = await store.create(specOf(crypto.randomUUID()));
+    const path = paths.cells(cell.metadata.name);
+    await store.markDeleted(cell);
+    const kept = await client.get<Cell>(path);
+    assert.ok(kept.metadata.deletionTimestamp);
+    await store.writeStatus(cell, { phase: "Terminating" });
+    const writes: string[] = [];
+    const counted = new CellStore(
+      wrapRequests(client, async (verb, send) => {
+        writes.push(verb);
+        return await send();
+      }),
+    );
+    await counted.remove(cell, { isMarked: true });
+    assert.deepEqual(writes, ["GET", "PATCH"]);
+    await assert.rejects(client.get(path), { code: "K8S_NOT_FOUND" });
+    await store.markDeleted(cell);
+    await store.remove(cell, { isMarked: true });
   });
 
   it("reads whether a pod is open, ended or gone", async () => {

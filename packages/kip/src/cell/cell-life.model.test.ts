@@ -97,6 +97,12 @@ class Life {
           const found = cells.get(name);
           if (found) cells.set(name, { ...found, status: { ...found.status, ...status } });
         }),
+      markDeleted: ({ metadata: { name } }: Cell) =>
+        this.#call(() => {
+          const cell = cells.get(name);
+          const deletionTimestamp = "2026-01-01T00:00:00Z";
+          if (cell) cells.set(name, { ...cell, metadata: { ...cell.metadata, deletionTimestamp } });
+        }),
       remove: (cell: Cell) => this.#call(() => void cells.delete(cell.metadata.name)),
       readPod: () => this.#call(() => (world.pod.status?.phase === "Succeeded" ? "ended" : "open")),
     };

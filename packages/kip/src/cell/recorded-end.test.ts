@@ -5,17 +5,17 @@ import { ManualClock } from "@kip/testing";
 import { CellStore } from "../store/cell-store.ts";
 import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 
-/** A world in which each end that is asked for is noted with what the API says of the Cell then. */
-function watchedWorld() {
-  const world = new KipWorld(new ManualClock());
-  const phases: (string | undefined)[] = [];
+/** A world in which each end that is asked for is noted with whether the API says then that the Cell is being deleted. */
+function watchedWorld(stopMs?: number) {
+  const world = new KipWorld(new ManualClock(), stopMs);
+  const ends: boolean[] = [];
   const { driver } = world;
   const terminate = async (id: string): Promise<void> => {
     const instance = await driver.describe(id);
     const cell = [...world.api.cells.values()].find(
       (each) => each.metadata.uid === instance?.token,
     );
-    phases.push(cell?.status?.phase);
+    ends.push(cell?.metadata.deletionTimestamp !== undefined);
     await driver.terminate(id);
   };
   const watched = new Proxy(driver, {
@@ -25,12 +25,12 @@ function watchedWorld() {
       return name === "terminate" ? terminate : (value.bind(target) as unknown);
     },
   });
-  return { world: Object.assign(world, { driver: watched }), phases };
+  return { world: Object.assign(world, { driver: watched }), ends };
 }
 
 describe("the end of a cell", { timeout: 60_000 }, () => {
   it("is in the API before the cloud is asked for it", async () => {
-    const { world, phases } = watchedWorld();
+    const { world, ends } = watchedWorld();
     const life = new KipLife(world);
     await life.start();
     world.addPod("p", "100m");
@@ -41,44 +41,63 @@ describe("the end of a cell", { timeout: 60_000 }, () => {
     await life.sweep();
     await pass(world, 10_000);
     await life.kill();
-    assert.deepEqual(phases, ["Terminating"]);
+    assert.deepEqual(ends, [true]);
     assert.equal(world.api.cells.size, 0);
   });
 
-  it("is asked for although the API server refuses the status", async (t) => {
-    const { world, phases } = watchedWorld();
+  for (const stopMs of [1500, 8000])
+    it(`is a phase of the Cell if it takes longer than five seconds, here ${stopMs} ms`, async (t) => {
+      const { world, ends } = watchedWorld(stopMs);
+      const life = new KipLife(world);
+      await life.start();
+      world.addPod("p", "100m");
+      life.apply("p");
+      await pass(world, 5000);
+      const { mock } = t.mock.method(CellStore.prototype, "writeStatus");
+      world.pods.delete("p");
+      await life.sweep();
+      await pass(world, 20_000, 100);
+      await life.kill();
+      const written = mock.calls.map(({ arguments: [, status] }) => status.phase);
+      assert.deepEqual(ends, [true]);
+      assert.equal(written.includes("Terminating"), stopMs > 5000);
+      assert.equal(world.api.cells.size, 0);
+    });
+
+  it("is asked for although the API server refuses the deletion", async (t) => {
+    const { world, ends } = watchedWorld();
     const life = new KipLife(world);
     await life.start();
     world.addPod("p", "100m");
     life.apply("p");
     await pass(world, 5000);
-    t.mock.method(CellStore.prototype, "writeStatus", async () => {
-      throw new K8sError("K8S_INVALID", "status: Too long");
+    t.mock.method(CellStore.prototype, "markDeleted", async () => {
+      throw new K8sError("K8S_FORBIDDEN", "admission webhook denied the request");
     });
     world.pods.delete("p");
     await life.sweep();
     await pass(world, 10_000);
     await life.kill();
-    assert.equal(phases.length, 1);
+    assert.equal(ends.length, 1);
     assert.equal(world.api.cells.size, 0);
   });
 
   it("is not asked for while the API cannot be written, as by a kip whose turn is over", async (t) => {
-    const { world, phases } = watchedWorld();
+    const { world, ends } = watchedWorld();
     world.pools = [poolOf("sim.1", 1)];
     const life = new KipLife(world);
     await life.start();
     await pass(world, 3000);
-    const write = t.mock.method(CellStore.prototype, "writeStatus", async () => {
+    const write = t.mock.method(CellStore.prototype, "markDeleted", async () => {
       throw new K8sError("K8S_LEASE_LOST", "another process may lead now");
     });
     const [cell] = await world.driver.list();
     world.agents.setReachable(cell?.name ?? "", false);
     await pass(world, 60_000);
-    assert.deepEqual(phases, []);
+    assert.deepEqual(ends, []);
     write.mock.restore();
     await pass(world, 300_000, 5000);
     await life.kill();
-    assert.deepEqual(phases, ["Terminating"]);
+    assert.deepEqual(ends, [true]);
   });
 });

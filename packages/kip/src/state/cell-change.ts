@@ -15,7 +15,7 @@ export interface CellChanges {
   /** The pod is terminal in the API. */
   readonly finished: { readonly pod?: Pod | undefined };
   readonly cellSeen: { readonly cell: Cell | StandbyCell };
-  /** The Cell was deleted without its finalizer. */
+  /** The Cell is deleted, or will be: kip has asked for it, or another client deleted it without its finalizer. */
   readonly cellGone: { readonly uid: string };
 
   // Reported by the cloud and the agent.

@@ -79,4 +79,20 @@ describe("CellStatusWriter", () => {
     await clock.advance(2000);
     assert.equal(written.length, 3);
   });
+
+  it("writes the end of a Cell instead of what was noted, after five seconds, and not if it is gone", async () => {
+    const written: CellPhase[] = [];
+    const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
+    writer.note(cell, { phase: "Draining" });
+    writer.noteEnd(cell, { phase: "Terminating" });
+    await clock.advance(4999);
+    assert.deepEqual(written, []);
+    await clock.advance(1);
+    assert.deepEqual(written, ["Terminating"]);
+    writer.noteEnd(cell, { phase: "Terminating" });
+    await clock.advance(4999);
+    writer.forget(cell);
+    await clock.advance(9999);
+    assert.equal(written.length, 1);
+  });
 });

@@ -24,6 +24,9 @@ export interface CellStatusWriterOptions {
 /** How long a status that nothing waits for may wait for a newer one, milliseconds: a quick start is one write, not one for each phase. */
 const noteMs = 1000;
 
+/** The same of the end of a Cell whose deletion shows that it ends. */
+const endMs = 5000;
+
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
 export class CellStatusWriter {
   readonly #options: CellStatusWriterOptions;
@@ -34,8 +37,14 @@ export class CellStatusWriter {
     this.#options = options;
   }
 
+  /** Has this status of a Cell that is being deleted written after five seconds, if there still is the Cell then. */
+  noteEnd(cell: Cell | StandbyCell, status: CellStatus): void {
+    this.forget(cell);
+    this.note(cell, status, endMs);
+  }
+
   /** Has this status, or a newer one, written within a second. A failure is logged. */
-  note(cell: Cell | StandbyCell, status: CellStatus): void {
+  note(cell: Cell | StandbyCell, status: CellStatus, withinMs = noteMs): void {
     const { uid } = cell.metadata;
     const known = this.#notes.get(uid);
     if (known) {
@@ -46,7 +55,7 @@ export class CellStatusWriter {
     }
     const note: Note = { cell, status, settled: new AbortController() };
     this.#notes.set(uid, note);
-    void this.#writeLater(note);
+    void this.#writeLater(note, withinMs);
   }
 
   /** The Cell is gone: nothing more is written of it. */
@@ -80,9 +89,9 @@ export class CellStatusWriter {
     await pending.work;
   }
 
-  async #writeLater(note: Note): Promise<void> {
+  async #writeLater(note: Note, waitMs: number): Promise<void> {
     try {
-      await this.#options.clock.sleep(noteMs, note.settled.signal);
+      await this.#options.clock.sleep(waitMs, note.settled.signal);
     } catch {
       return; // settled
     }

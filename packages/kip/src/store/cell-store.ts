@@ -128,13 +128,23 @@ export class CellStore {
     }
   }
 
+  /** Asks for the deletion of the Cell; kip's finalizer keeps it until {@link CellStore.remove}. Succeeds too if it is gone. */
+  async markDeleted({ metadata }: Cell | StandbyCell): Promise<void> {
+    await this.#delete(paths.cells(metadata.name), metadata.uid);
+  }
+
   /**
    * Deletes the Cell with kip's own finalizer; the finalizers of others stay. Call it only when the instance is gone.
+   *
+   * @param options.isMarked whether its deletion was asked for: it is then read, not written, first @default false
    */
-  async remove({ metadata }: Cell | StandbyCell): Promise<void> {
+  async remove({ metadata }: Cell | StandbyCell, { isMarked = false } = {}): Promise<void> {
     const path = paths.cells(metadata.name);
     const { uid } = metadata;
-    let left: Cell | StandbyCell | undefined = await this.#delete(path, uid);
+    let left = isMarked ? await this.#read(path) : await this.#delete(path, uid);
+    // Its deletion was asked for of an API server that has lost it since, as by a backup.
+    if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined)
+      left = await this.#delete(path, uid);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
       const { finalizers = [], resourceVersion } = left.metadata;
       if (!finalizers.includes(cellFinalizer)) return;

@@ -6,7 +6,7 @@ import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
 import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
 
-/** A server that refuses a status does so for good: the instance must not stay, and cost money, because of it. */
+/** A server that refuses a deletion may do so for good: the instance must not stay, and cost money, because of it. */
 const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
 
 /** Has the agent stop the pod within its grace period. */
@@ -66,7 +66,7 @@ export async function terminate(
   const { id } = required(state().machine.instance, "there is no instance");
   // A pod that gets another cell is no longer ready, and has no address.
   await reportBootFailure(tools, context);
-  await recordTerminating(tools, context);
+  await recordEnding(tools, context);
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
   pace.freed();
@@ -77,22 +77,25 @@ export async function terminate(
 
 /**
  * Has the API say that the cell ends before the cloud is asked for it: the cloud may end the instance long after this kip was
- * there, and another kip must neither give the cell to a pod nor go on with one on it.
+ * there, and another kip must neither give the cell to a pod nor go on with one on it. The deletion says so, and is due anyway; the
+ * phase follows if the instance takes seconds.
  */
-async function recordTerminating(
-  { statuses, logger }: CellTools,
-  context: CellContext,
+async function recordEnding(
+  { store, statuses, logger }: CellTools,
+  { state, change }: CellContext,
 ): Promise<void> {
-  const { state, change } = context;
-  if (state().cell.status.phase !== "Terminating")
+  const { object, isDeleted, status } = state().cell;
+  if (status.phase !== "Terminating") {
     change({ kind: "cellStatus", status: { phase: "Terminating" } });
-  const { object, status } = state().cell;
-  if (!object || object.status?.phase === "Terminating") return;
+    if (object) statuses.noteEnd(object, state().cell.status);
+  }
+  if (!object || isDeleted) return;
   try {
-    await statuses.write(object, status);
+    await store.markDeleted(object);
+    change({ kind: "cellGone", uid: object.metadata.uid });
   } catch (error) {
     if (!K8sError.is(error, ...refusals)) throw error;
-    logger.warn("Ends a cell whose status the API server refuses", { err: error });
+    logger.warn("Ends a cell whose deletion the API server refuses", { err: error });
   }
 }
 
@@ -109,7 +112,7 @@ export async function deleteCell(
   const { uid } = state().podRef;
   if (isLost) await reportBootFailure(tools, context);
   statuses.forget(cell);
-  await store.remove(cell);
+  await store.remove(cell, { isMarked: state().cell.isDeleted });
   logger.info("Deleted a Cell", { cell: name, podUid: uid });
   const { client } = state().agent;
   change({ kind: "cellDeleted", isLost });
