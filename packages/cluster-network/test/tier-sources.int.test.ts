@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { installedTiers, NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
 import { clusterWide, createEventRecorder, paths, type KubeObject } from "@kip/k8s-client";
-import { bucketCount } from "@kip/network-view";
+import { bucketCount, limits } from "@kip/network-view";
 import { eventually } from "@kip/testing";
 import { openTestCluster } from "./test-cluster.ts";
 
@@ -88,7 +88,10 @@ describe("watchClusterNetwork(), of policies of administrators", () => {
     const ofPod = { ...metadata, name: "web", namespace: "default" };
     views.setPod({ metadata: ofPod, spec: { containers: [] }, status: { podIP: "10.0.0.1" } });
     // More than one rule of a cell may have.
-    const networks = Array.from({ length: 4097 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+    const networks = Array.from(
+      { length: limits.rules + 1 },
+      (_, i) => `10.${i >> 8}.${i & 255}.0/24`,
+    );
     const spec = {
       priority: 1,
       subject: { namespaces: {} },

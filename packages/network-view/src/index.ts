@@ -15,6 +15,7 @@ export { endpointText, parseEndpoint, textFamily, type Endpoint } from "./endpoi
 export { limits } from "./limits.ts";
 export {
   groupsOf,
+  hasShortLists,
   hasTiers,
   policyVersion,
   type PolicyBlock,

@@ -16,8 +16,13 @@ export const limits = {
    * more than 100 s and 672 MB.
    */
   affinityEndpoints: 2000,
-  /** Rules of one direction of a policy, and ports or blocks of one rule. */
-  rules: 4096,
+  /**
+   * Rules of one direction of a policy or a tier, and groups, ports, blocks or exceptions of one rule: 16,384 that NetworkPolicies may
+   * have, and those of the numbers of named ports.
+   */
+  rules: 20_480,
+  /** The same for agents before version 3 of `policyVersion`. */
+  rulesOfEarlierAgents: 4096,
   /** Addresses that one line adds to a group, or takes from it. */
   groupAddresses: 5000,
   /**

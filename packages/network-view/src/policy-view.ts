@@ -83,13 +83,28 @@ export const decodeTieredPolicy: Decoder<PolicyView> = object({
   baseline: optional(tier),
 });
 
-/** Whether a policy has rules that only agents of version {@link policyVersion} know. */
+/** Whether a policy has rules that only agents of version 2 of {@link policyVersion} or later know. */
 export function hasTiers({ admin, baseline }: PolicyView): boolean {
   return admin !== undefined || baseline !== undefined;
 }
 
-/** What an agent says it knows of policies: 2 for tiers with actions; agents that say nothing know rules that allow. */
-export const policyVersion = 2;
+/** Whether rules, and each list in them, are at most so many. */
+export function hasShortLists(rules: readonly PolicyRule[], most: number): boolean {
+  const areFew = (list: readonly unknown[] = []): boolean => list.length <= most;
+  return (
+    areFew(rules) &&
+    rules.every(
+      ({ groups, blocks = [], ports }) =>
+        [groups, blocks, ports].every(areFew) && blocks.every(({ except }) => areFew(except)),
+    )
+  );
+}
+
+/**
+ * What an agent says it knows of policies: 2 for tiers with actions, 3 for lists of more than `limits.rulesOfEarlierAgents`. Agents that
+ * say nothing know rules that allow.
+ */
+export const policyVersion = 3;
 
 /** Names of the groups that a policy uses. */
 export function groupsOf(policy: PolicyView): ReadonlySet<string> {

@@ -94,6 +94,16 @@ describe("NetworkRules", () => {
     assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
   });
 
+  it("puts as many rules in force as the NetworkPolicies of a pod may have, and others in their place", async () => {
+    const block = (i: number) => `172.${16 + (i >> 12)}.${(i >> 4) & 255}.${(i & 15) << 4}/28`;
+    const many = Array.from({ length: 16_383 }, (_, i) => ({ blocks: [{ cidr: block(i) }] }));
+    await setPolicy({ egress: [...many, { blocks: [{ cidr: `${backends[0]}/32` }] }] });
+    assert.equal(await network.pod.tcp(backends[0], 8080), "10.0.0.11 10.1.0.2");
+    assert.equal(await network.pod.tcp(backends[1], 8080, 300), "error: timeout");
+    await setPolicy({});
+    assert.equal(await network.pod.tcp(backends[1], 8080), "10.0.0.12 10.1.0.2");
+  });
+
   it("spreads connections to a ClusterIP over its endpoints, and keeps their source", async () => {
     await applyService(service(backends.map((host) => `${host}:8080`)));
     assert.equal((await answers(40)).size, 3);

@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { ipFamily, type PolicyRule } from "@kip/network-view";
 import type { PodPolicy, RuleOrigins } from "../policies/pod-policy.ts";
-import { fittingPolicy } from "../views/fitting-policy.ts";
+import { fittingPolicy, isClosedIn } from "../views/fitting-policy.ts";
 import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
 import { finding, type Finding } from "./finding.ts";
 import { matchingRule, type Attempt } from "./matching-rule.ts";
@@ -75,12 +75,12 @@ function decide(
   attempt: Attempt,
 ): Decision {
   // Policies are in force at a pod's own network.
-  const policy = pod.spec.hostNetwork === true ? undefined : policyOf(cluster, pod);
+  const policy = pod.spec.hostNetwork === true ? undefined : knownPolicyOf(cluster, pod);
   if (policy === "unreadable") return { isAllowed: false, policies: [], isUnreadable: true };
   if (!policy) return free;
   const find = (rules: readonly PolicyRule[] | undefined): number =>
     matchingRule(rules ?? [], attempt, (name) => cluster.policies.groups.addresses(name));
-  if (policy.isTooLong && policy.view[direction])
+  if (policy.tooLong.includes(direction))
     return { isAllowed: false, policies: allOrigins(policy[direction]), isTooLong: true };
   return (
     tierDecision(policy, { tier: "admin", direction, find }) ??
@@ -142,9 +142,11 @@ function allOrigins({ restricting, admin, baseline }: RuleOrigins): readonly str
   return [...new Set([...admin, ...restricting.map(networkPolicy), ...baseline])];
 }
 
-type KnownPolicy = PodPolicy & { readonly isTooLong: boolean };
+/** With the directions that have more rules than a cell takes. */
+export type KnownPolicy = PodPolicy & { readonly tooLong: readonly ("ingress" | "egress")[] };
 
-function policyOf(
+/** The policy of a pod as its cell has it. @returns undefined for a pod that is not known */
+export function knownPolicyOf(
   { objects, policies }: KnownCluster,
   pod: Pod,
 ): KnownPolicy | "unreadable" | undefined {
@@ -161,8 +163,12 @@ function policyOf(
     return "unreadable"; // cells are closed then
   }
   if (!policy) return undefined;
-  const { policy: view } = fittingPolicy(policy.view, policies.groups);
-  return { ...policy, view, isTooLong: view !== policy.view };
+  const { view: wanted } = policy;
+  const { policy: view } = fittingPolicy(wanted, policies.groups);
+  const tooLong = (["ingress", "egress"] as const).filter((direction) =>
+    isClosedIn(direction, { wanted, fitting: view }),
+  );
+  return { ...policy, view, tooLong };
 }
 
 function isNodeAddress({ objects }: KnownCluster, { spec }: Pod, address: string): boolean {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { PolicyRule } from "@kip/network-view";
+import { limits, type PolicyRule } from "@kip/network-view";
 import * as fc from "fast-check";
 import { AddressGroups } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
@@ -141,8 +141,9 @@ describe("numbers of a named port", () => {
     for (const [others, share] of [
       [0, 70],
       [2000, 70],
-      [4000, 2],
-      [4096, 0],
+      [16_384, 70],
+      [limits.rules - 96, 2],
+      [limits.rules, 0],
     ] as const) {
       const rules = withNumbers([...plain(others), ...drafts], groups);
       const count = (title: string) => rules.filter((each) => each.title === title).length;
@@ -153,7 +154,7 @@ describe("numbers of a named port", () => {
       );
       assert.equal(count("plain"), others);
       assert.ok(
-        rules.length <= Math.max(others, 4096) &&
+        rules.length <= Math.max(others, limits.rules) &&
           counts.reduce((a, b) => a + b) <= mostNumbersOfList,
       );
     }

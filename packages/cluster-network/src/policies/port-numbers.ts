@@ -1,11 +1,11 @@
 /**
- * For one name of a port and one selector so many numbers have rules. Each takes a rule and a group, a cell takes 4,096 rules in all, and
- * any user may write pods with many.
+ * For one name of a port and one selector so many numbers have rules. Each takes a rule and a group, and any user may write pods with
+ * many.
  */
 export const mostNumbers = 256;
 
 /**
- * All named ports in one list of a pod's rules have so many numbers with rules together: what is left of 4,096 is for other rules, and the
+ * All named ports in one list of a pod's rules have so many numbers with rules together, beside what other rules take of `limits.rules`: the
  * policies of a namespace, which pay for each number, have room for two such lists.
  */
 export const mostNumbersOfList = 2048;

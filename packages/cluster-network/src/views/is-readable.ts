@@ -2,8 +2,8 @@ import { defined } from "@kip/base";
 import {
   decodeLine,
   encodeLine,
+  hasShortLists,
   limits,
-  type PolicyBlock,
   type PolicyRule,
   type PolicyView,
   type ServiceView,
@@ -50,7 +50,7 @@ export function isReadablePolicy(line: string, policy: PolicyView): boolean {
   };
   return (
     Buffer.byteLength(line) <= limits.lineBytes &&
-    [policy, admin, baseline].every(haveFewBlocks) &&
+    [policy, admin, baseline].every(areShort) &&
     isReadable(encodeLine({ kind: "policy", policy: defined({ ...plain, ...tiers }) }))
   );
 }
@@ -66,11 +66,6 @@ function withoutBlocks<Rule extends PolicyRule>({ ingress, egress }: Rules<Rule>
   return defined({ ingress: ingress?.map(short), egress: egress?.map(short) });
 }
 
-function haveFewBlocks(part: PolicyView | TierView | undefined): boolean {
-  const areFew = (list: readonly unknown[] = []): boolean => list.length <= limits.rules;
-  const rules: readonly PolicyRule[] = [...(part?.ingress ?? []), ...(part?.egress ?? [])];
-  return rules.every(
-    ({ blocks = [] }) =>
-      areFew(blocks) && blocks.every(({ except }: PolicyBlock) => areFew(except)),
-  );
+function areShort({ ingress = [], egress = [] }: PolicyView | TierView = {}): boolean {
+  return [ingress, egress].every((rules) => hasShortLists(rules, limits.rules));
 }

@@ -59,7 +59,10 @@ class Bench {
   }
 
   /** Follows a pod's policy. @returns what it is now */
-  follow(podUid: string): { readonly now: () => PolicyView | undefined; readonly end: () => void } {
+  follow(
+    podUid: string,
+    hasShortLists = false,
+  ): { readonly now: () => PolicyView | undefined; readonly end: () => void } {
     const reader = new ChangeReader();
     let now: PolicyView | undefined;
     const subscription = this.views.subscribe({
@@ -67,6 +70,7 @@ class Bench {
       namespace: "default",
       sums,
       knowsTiers: true,
+      hasShortLists,
     });
     const run = async (): Promise<void> => {
       for (;;)
@@ -173,6 +177,51 @@ describe("NetworkViews, with policies that choose very many addresses", () => {
     bench.setPods(960);
     await bench.quiet();
     for (const pod of [first, second]) assert.deepEqual(pod.now(), { ingress: [] });
+    bench.stop.abort();
+  });
+
+  it("has rules of NetworkPolicies with 16,384 rules, blocks and exceptions, and closes that direction for an earlier agent", async () => {
+    const bench = new Bench(2);
+    const block = (i: number) => ({ cidr: `10.${i >> 8}.${i & 255}.0/24` });
+    const many = Array.from({ length: 8192 }, (_, i) => block(i));
+    const egress = many.map((ipBlock) => ({ to: [{ ipBlock }] }));
+    bench.setPolicy("rules", 1, { podSelector: {}, policyTypes: ["Egress"], egress });
+    const from = many.flatMap((ipBlock) => ({ ipBlock }));
+    bench.setPolicy("blocks", 2, { podSelector: {}, ingress: [{ from }] });
+    const except = many.slice(0, 5000).map(({ cidr }) => cidr);
+    const ingress = [{ from: [{ ipBlock: { cidr: "10.0.0.0/8", except } }] }];
+    bench.setPolicy("exceptions", 3, { podSelector: {}, ingress });
+    const [pod, earlier] = [bench.follow("p1"), bench.follow("p1", true)];
+    await bench.quiet();
+    assert.deepEqual([pod.now()?.ingress?.length, pod.now()?.egress?.length], [2, 8192]);
+    assert.deepEqual(earlier.now(), { ingress: [], egress: [] });
+    assert.deepEqual(bench.events, []);
+    bench.stop.abort();
+  });
+
+  it("has rules of many policies of administrators, and closes a direction alone that has too many", async () => {
+    const bench = new Bench(2);
+    const deny = (i: number, j: number) => ({
+      action: "Deny",
+      to: [{ networks: [`10.${i}.${j}.0/24`] }],
+    });
+    const tier = (i: number): void => {
+      const egress = Array.from({ length: 90 }, (_, j) => deny(i, j));
+      const metadata = { name: `t${i}`, uid: `t${i}` };
+      const spec = { tier: "Admin", priority: i, subject: { namespaces: {} }, egress };
+      const apiVersion = "policy.networking.k8s.io/v1beta1";
+      bench.views.setTierPolicy("ClusterNetworkPolicy", { apiVersion, metadata, spec });
+    };
+    for (let i = 0; i < 60; i++) tier(i);
+    const ingress = [{ from: [{ podSelector: {} }] }];
+    bench.setPolicy("own", 1, { podSelector: {}, ingress });
+    const pod = bench.follow("p1");
+    await bench.quiet();
+    assert.equal(pod.now()?.admin?.egress?.length, 5400);
+    for (let i = 60; i < 230; i++) tier(i);
+    await bench.quiet();
+    assert.deepEqual([pod.now()?.admin, pod.now()?.egress], [undefined, []]);
+    assert.equal(pod.now()?.ingress?.length, 1);
     bench.stop.abort();
   });
 

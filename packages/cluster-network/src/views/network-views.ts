@@ -230,6 +230,8 @@ export class NetworkViews {
     readonly sums: readonly number[];
     /** Whether the agent knows tiers of policies; otherwise directions that have some are closed. @default false */
     readonly knowsTiers?: boolean | undefined;
+    /** Whether the agent refuses lists of more than `limits.rulesOfEarlierAgents`. @default false */
+    readonly hasShortLists?: boolean | undefined;
   }): ViewSubscription {
     const { clock } = this.#options;
     // The first cell is given no bucket without Services that it may have already.
@@ -239,6 +241,7 @@ export class NetworkViews {
     const subscriber: PolicyCell = {
       ...cell,
       knowsTiers: cell.knowsTiers ?? false,
+      hasShortLists: cell.hasShortLists ?? false,
       view: undefined,
       rules: undefined,
       draft: undefined,

@@ -8,7 +8,13 @@ import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 import type { TierPolicy } from "../policies/tier-policy.ts";
 import { restricts } from "../policies/pod-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
-import { fittingPolicy, groupBytesOf, mostGroupBytes, policyLine } from "./fitting-policy.ts";
+import {
+  fittingPolicy,
+  groupBytesOf,
+  hasEarlierLists,
+  mostGroupBytes,
+  policyLine,
+} from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 import type { PolicyReports } from "./policy-reports.ts";
 import { mostOfRules, RulesRoom } from "./rules-room.ts";
@@ -18,9 +24,11 @@ export type RulesReports = Pick<PolicyReports, "tooLarge" | "tooMany">;
 
 /** What pods have that the same policies select. */
 export interface PodRules {
-  /** For cells whose agents know tiers of policies. */
+  /** For cells whose agents know all that it has, see `policyVersion`. */
   readonly whole: CellPolicy;
-  /** For cells whose agents do not. */
+  /** For cells whose agents know tiers, and shorter lists alone. */
+  readonly short: CellPolicy;
+  /** For cells whose agents do not know tiers either. */
   readonly plain: CellPolicy;
   /** The namespace whose policies name their groups, "" for administrators; absent without groups. See {@link AddressGroups.isLate}. */
   readonly owner?: string | undefined;
@@ -257,11 +265,14 @@ export class SharedRules {
     if (areOver || isClosed)
       this.#reports.tooLarge(choice, isClosed ? largestTier(choice, found, groups) : undefined);
     const whole = new CellPolicy(fitting);
-    const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, false)) : whole;
-    const used = new Set([...whole.groups, ...plain.groups]);
+    const short = hasEarlierLists(wanted)
+      ? whole
+      : new CellPolicy(fittingPolicy(wanted, groups, 2));
+    const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, 1)) : short;
+    const used = new Set([...whole.groups, ...short.groups, ...plain.groups]);
     const held = hasTiers(wanted) ? groupsOf(wanted) : new Set<string>();
     const bytes = groupBytesOf(held, groups);
-    const lines = new Set([whole.line, plain.line]);
+    const lines = new Set([whole.line, short.line, plain.line]);
     let size = choice.key.length + 8 * policies.length;
     for (const line of lines) size += line.length;
     const shared: Shared = {
@@ -274,6 +285,7 @@ export class SharedRules {
       bytes,
       areFew: bytes <= mostGroupBytes,
       whole,
+      short,
       plain,
       groups: used,
       numbers,
@@ -317,6 +329,7 @@ export class SharedRules {
       bytes: 0,
       areFew: true,
       whole: policy,
+      short: policy,
       plain: policy,
       groups: none,
       numbers: none,
@@ -398,5 +411,5 @@ function removeFrom(map: Map<string, Set<Shared>>, names: Iterable<string>, shar
 
 function unshared(policy: PolicyView): PodRules {
   const whole = new CellPolicy(policyLine(policy));
-  return { whole, plain: whole };
+  return { whole, short: whole, plain: whole };
 }

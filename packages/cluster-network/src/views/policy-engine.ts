@@ -45,6 +45,7 @@ export interface PolicyCell {
   readonly podUid: string;
   readonly namespace: string;
   readonly knowsTiers: boolean;
+  readonly hasShortLists: boolean;
   readonly sums: readonly number[];
   /** Undefined until the pod's rules are known for the first time. */
   view: CellView | undefined;
@@ -222,7 +223,7 @@ export class PolicyEngine implements SharedLines {
 
   /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
   #replaceRules(cell: PolicyCell): void {
-    const { view, rules: before, draft: draftBefore, sums, namespace, knowsTiers } = cell;
+    const { view, rules: before, draft: draftBefore, sums, namespace } = cell;
     const { rules: wanted, draft } = this.#rulesOf(cell);
     cell.draft = draft;
     this.#rules.releaseDraft(draftBefore);
@@ -236,7 +237,8 @@ export class PolicyEngine implements SharedLines {
     if (rules !== before) {
       this.#rules.release(before);
       cell.rules = rules;
-      const policy = knowsTiers ? rules.whole : rules.plain;
+      const { knowsTiers, hasShortLists } = cell;
+      const policy = !knowsTiers ? rules.plain : hasShortLists ? rules.short : rules.whole;
       const first = [...new Set([...commonNamespaces, namespace])];
       if (view && cell.isMoved) view.move(this, policy);
       else if (view) view.setPolicy(policy);

@@ -77,6 +77,23 @@ describe("followNetwork()", () => {
     assert.deepEqual(log.slice(0, 2), ["NetworkUnsupported", `subscribed ${uid}`]);
   });
 
+  for (const [policyVersion, known] of [
+    [undefined, { knowsTiers: false, hasShortLists: true }],
+    [2, { knowsTiers: true, hasShortLists: true }],
+    [3, { knowsTiers: true, hasShortLists: false }],
+  ] as const)
+    it(`asks for what an agent of version ${policyVersion ?? "1"} of policies knows`, async () => {
+      const asked: object[] = [];
+      const { ended } = start(async (open) => void open({ sums: [], policyVersion }), {
+        subscribe: ({ knowsTiers, hasShortLists }) => {
+          asked.push({ knowsTiers, hasShortLists });
+          return { next: async () => [], [Symbol.dispose]: () => {} };
+        },
+      });
+      await ended;
+      assert.deepEqual(asked, [known]);
+    });
+
   it("says of a pod that kip may not watch the cluster's network, and sends nothing", async () => {
     const { log, ended } = start(async () => assert.fail("sent"), {
       isWatched: async () => false,

@@ -1,6 +1,5 @@
 import { AgentError, type AgentClient } from "@kip/agent-api";
 import { backoffDelay, errorText, pause } from "@kip/base";
-import { policyVersion } from "@kip/network-view";
 import type { PodRef } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { CellTools } from "./step-context.ts";
@@ -66,14 +65,16 @@ async function sendChanges(
   await untilSynced(network, { ...tools, podUid, signal });
   using subscriptions = new DisposableStack();
   try {
-    await client.sendNetwork(({ sums, policyVersion: version = 1 }) => {
-      const knowsTiers = version >= policyVersion;
+    await client.sendNetwork(({ sums, policyVersion = 1 }) => {
+      const knowsTiers = policyVersion >= 2;
+      const hasShortLists = policyVersion < 3;
       if (!knowsTiers && network.hasTiers()) {
         const closed = "directions that an administrator's policy restricts are closed";
         const why = `the agent of its cell is of an earlier version: ${closed}`;
         onProblem(podUid, "NetworkUnsupported", why);
       }
-      return subscriptions.use(network.subscribe({ podUid, namespace, sums, knowsTiers }));
+      const cell = { podUid, namespace, sums, knowsTiers, hasShortLists };
+      return subscriptions.use(network.subscribe(cell));
     }, signal);
   } catch (error) {
     if (!AgentError.is(error, "AGENT_NOT_FOUND")) throw error;
