@@ -21,14 +21,15 @@ function change(view: ServiceView | undefined): ViewChange {
 
 function service(...ports: readonly (readonly ["TCP" | "UDP" | "SCTP", number])[]): ServiceView {
   const made = ports.map(([protocol, nodePort]) => {
-    return { name: "", protocol, port: 80, endpoints: [], nodePort };
+    return { name: "", protocol, port: 80, endpoints: ["10.0.0.1:80"], nodePort };
   });
   return { clusterIps: ["10.96.0.10"], ports: made };
 }
 
-/** Says what came, when its client has ended its half. */
-async function echo(): Promise<{ readonly server: Server; readonly port: number }> {
+/** Says what came, when its client has ended its half. @param greeting is said at once */
+async function echo(greeting = ""): Promise<{ readonly server: Server; readonly port: number }> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.write(greeting);
     void text(socket).then((said) => socket.end(`heard ${said}`));
   });
   server.listen(0, target);
@@ -62,6 +63,39 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     await using ports = nodePorts();
     await ports.apply(change({ ...service(["TCP", port]), clusterIps: ["fd00::10"] }));
     assert.equal(await say(port), "ECONNREFUSED");
+  });
+
+  it("refuse clients while a Service has no IPv4 endpoint, and keep connections that are open", async () => {
+    const { server: echoing, port: echoed } = await echo("hello, ");
+    await using ports = nodePorts();
+    const apply = async (...endpoints: readonly string[]): Promise<void> => {
+      const { ports: made, ...view } = service(["TCP", echoed]);
+      await ports.apply(change({ ...view, ports: made.map((each) => ({ ...each, endpoints })) }));
+    };
+    /** What is said at the end of a connection that has been answered already. */
+    const opened = async (): Promise<(word: string) => Promise<string>> => {
+      const socket = connect({ host: here, port: echoed, allowHalfOpen: true });
+      await once(socket, "data");
+      return async (word) => await text(socket.end(word));
+    };
+    await apply();
+    assert.equal(await say(echoed), "ECONNREFUSED");
+    await apply("10.0.0.1:80");
+    const first = await opened();
+    await apply("[fd00::1]:80");
+    assert.equal(await say(echoed), "ECONNREFUSED");
+    assert.equal(await first("one"), "heard one");
+    await apply("10.0.0.1:80");
+    const second = await opened();
+    await apply();
+    await apply("10.0.0.1:80");
+    assert.equal(await say(echoed), "hello, heard hello");
+    assert.equal(await second("two"), "heard two");
+    const third = await opened();
+    await apply();
+    await ports.apply(change(service()));
+    assert.equal(await third("three").catch(() => ""), "");
+    echoing.close();
   });
 
   it("reset a connection that is refused in the namespace", async () => {

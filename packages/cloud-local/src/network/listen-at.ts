@@ -10,6 +10,12 @@ export interface Relay extends AsyncDisposable {
   readonly port: number;
 }
 
+/** One whose clients have connections. */
+export interface ConnectionRelay extends Relay {
+  /** Closes the port: connections that are open stay until they end by themselves, or the relay is disposed of. @returns when none is left */
+  drain(): Promise<void>;
+}
+
 /**
  * Listens at a TCP port, until it is disposed of.
  *
@@ -23,19 +29,27 @@ export async function listenAt(
     readonly port: number;
     readonly endConnections: () => void;
   },
-): Promise<Relay> {
+): Promise<ConnectionRelay> {
   const { address: host, port, endConnections } = options;
   server.maxConnections = mostClients;
   server.listen({ host, port });
   await once(server, "listening");
   server.on("error", () => {}); // a connection that could not be accepted
+  let closed: Promise<unknown> | undefined;
+  const close = async (): Promise<void> => {
+    if (!closed) {
+      closed = once(server, "close");
+      server.close();
+    }
+    await closed;
+  };
   return {
     port: portOf(server),
+    drain: close,
     [Symbol.asyncDispose]: async () => {
-      const closed = once(server, "close");
-      server.close();
+      const ended = close();
       endConnections();
-      await closed;
+      await ended;
     },
   };
 }

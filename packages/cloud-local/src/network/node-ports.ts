@@ -1,6 +1,13 @@
 import { networkInterfaces } from "node:os";
 import { errorText, every, SerialQueue, type Clock, type Logger } from "@kip/base";
-import { bucketOf, ipFamily, type ServiceView, type ViewChange } from "@kip/network-view";
+import {
+  bucketOf,
+  ipFamily,
+  textFamily,
+  type ServiceView,
+  type ViewChange,
+} from "@kip/network-view";
+import type { ConnectionRelay, Relay } from "./listen-at.ts";
 import { openHealthCheck, type ServiceHealth } from "./health-check.ts";
 import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
@@ -27,14 +34,19 @@ const retryMs = 30_000;
  * NodePorts of Services at addresses of this computer. This process listens there and passes everything on to the
  * namespace, so nothing of it is left when the process ends. SCTP has no sockets here. Ports for health checks of load balancers it
  * answers itself.
+ *
+ * A TCP port is listened at only while its Service has an endpoint, so that clients are refused otherwise, as by kube-proxy. Connections
+ * that are open stay when the last endpoint goes, and end with the NodePort.
  */
 export class NodePorts implements AsyncDisposable {
   readonly #options: NodePortsOptions;
-  readonly #ofServices = new Map<string, readonly string[]>();
+  readonly #ofServices = new Map<string, WantedPorts>();
   /** By port. */
   readonly #health = new Map<number, ServiceHealth>();
   /** By address, protocol and port; undefined while another program has it. */
-  readonly #relays = new Map<string, AsyncDisposable | undefined>();
+  readonly #relays = new Map<string, Relay | undefined>();
+  /** Whose ports are closed, and that have connections; with address, protocol and port. */
+  readonly #draining = new Map<ConnectionRelay, string>();
   readonly #clients: RelayClients;
   /** A port that is tried again may be wanted no longer when it is open. */
   readonly #queue = new SerialQueue();
@@ -65,10 +77,10 @@ export class NodePorts implements AsyncDisposable {
     for (const key of this.#ofServices.keys())
       if (buckets.includes(bucketOf(key)) && !kept?.has(key)) this.#ofServices.delete(key);
     for (const [key, view] of services) {
-      const ports = view ? nodePortsOf(view) : [];
+      const ports = view ? nodePortsOf(view) : noPorts;
       if (view?.healthCheck)
         this.#health.set(view.healthCheck.port, { key, endpoints: view.healthCheck.localReady });
-      if (ports.length > 0) this.#ofServices.set(key, ports);
+      if (ports.open.length + ports.idle.length > 0) this.#ofServices.set(key, ports);
       else this.#ofServices.delete(key);
     }
     await this.#settle(true);
@@ -77,12 +89,17 @@ export class NodePorts implements AsyncDisposable {
   /** Closes what is no longer wanted, and opens what is. */
   async #settle(isFirst: boolean): Promise<void> {
     const at = this.#places();
-    const wanted = new Set([...this.#ofServices.values()].flat().flatMap(at));
+    const ports = [...this.#ofServices.values()];
+    const wanted = new Set(ports.flatMap(({ open }) => open).flatMap(at));
+    const idle = new Set(ports.flatMap((each) => each.idle).flatMap(at));
     for (const [name, relay] of this.#relays) {
       if (wanted.has(name)) continue;
       this.#relays.delete(name);
-      await relay?.[Symbol.asyncDispose]();
+      if (relay && idle.has(name) && "drain" in relay) this.#drain(name, relay as ConnectionRelay);
+      else await relay?.[Symbol.asyncDispose]();
     }
+    for (const [relay, name] of this.#draining)
+      if (!wanted.has(name) && !idle.has(name)) await relay[Symbol.asyncDispose]();
     for (const port of this.#health.keys())
       if (!wanted.has(at(`${healthCheck} ${port}`)[0] ?? "")) this.#health.delete(port);
     for (const name of wanted)
@@ -90,10 +107,16 @@ export class NodePorts implements AsyncDisposable {
         await this.#open(name, isFirst);
   }
 
+  #drain(name: string, relay: ConnectionRelay): void {
+    this.#draining.set(relay, name);
+    void relay.drain().then(() => this.#draining.delete(relay));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#retries;
-    for (const relay of this.#relays.values()) await relay?.[Symbol.asyncDispose]();
+    for (const relay of [...this.#relays.values(), ...this.#draining.keys()])
+      await relay?.[Symbol.asyncDispose]();
     this.#relays.clear();
   }
 
@@ -127,7 +150,7 @@ export class NodePorts implements AsyncDisposable {
     }
   }
 
-  async #listen(protocol: string, options: RelayOptions): Promise<AsyncDisposable> {
+  async #listen(protocol: string, options: RelayOptions): Promise<Relay> {
     if (protocol === "TCP") return await openTcpRelay(options);
     if (protocol === "UDP") return await openUdpRelay(options);
     return await openHealthCheck({ ...options, health: () => this.#health.get(options.port) });
@@ -143,11 +166,27 @@ function ownAddresses(): readonly string[] {
 /** Stands for a protocol: this process answers itself. */
 const healthCheck = "health-check";
 
-/** Protocol and port of each NodePort. A Service of IPv6 alone has none here: relays pass on IPv4, and no rule would lead it further. */
-function nodePortsOf({ clusterIps, ports, healthCheck: check }: ServiceView): readonly string[] {
-  if (!clusterIps.some((address) => ipFamily(address) === 4)) return [];
-  const relayed = ports.flatMap(({ protocol, nodePort }) =>
-    nodePort === undefined || protocol === "SCTP" ? [] : [`${protocol} ${nodePort}`],
-  );
-  return check ? [...relayed, `${healthCheck} ${check.port}`] : relayed;
+/** Ports of a Service, each as protocol and port. */
+interface WantedPorts {
+  readonly open: readonly string[];
+  /** Without an endpoint: closed, and connections that there are stay. */
+  readonly idle: readonly string[];
+}
+
+const noPorts: WantedPorts = { open: [], idle: [] };
+
+/**
+ * A Service of IPv6 alone has none here: relays pass on IPv4, and no rule would lead it further. Rules lead the host to all endpoints,
+ * whatever `externalTrafficPolicy` says. UDP ports answer nothing in any case, and are always open.
+ */
+function nodePortsOf({ clusterIps, ports, healthCheck: check }: ServiceView): WantedPorts {
+  if (!clusterIps.some((address) => ipFamily(address) === 4)) return noPorts;
+  const open = check ? [`${healthCheck} ${check.port}`] : [];
+  const idle: string[] = [];
+  for (const { protocol, nodePort, endpoints } of ports) {
+    if (nodePort === undefined || protocol === "SCTP") continue;
+    const isOpen = protocol === "UDP" || endpoints.some((text) => textFamily(text) === 4);
+    (isOpen ? open : idle).push(`${protocol} ${nodePort}`);
+  }
+  return { open, idle };
 }

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dg
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
-import { listenAt, mostClients, type Relay } from "./listen-at.ts";
+import { listenAt, mostClients, type ConnectionRelay, type Relay } from "./listen-at.ts";
 import type { RelayClients } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
@@ -19,7 +19,7 @@ export interface RelayOptions {
 }
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
-export async function openTcpRelay(options: RelayOptions): Promise<Relay> {
+export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRelay> {
   const { address, port, target, targetPort = port, clients } = options;
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
