@@ -14,7 +14,11 @@ describe("watchClusterNetwork()", () => {
     const create = async <T extends object>(path: string, body: T): Promise<T> =>
       await client.create(path, body);
     await create(paths.services(namespace), {
-      metadata: { name: "web" },
+      metadata: { name: "web", labels: { "service.kubernetes.io/headless": "" } },
+      spec: { ports: [{ port: 80 }] },
+    });
+    await create(paths.services(namespace), {
+      metadata: { name: "other", labels: { "service.kubernetes.io/service-proxy-name": "x" } },
       spec: { ports: [{ port: 80 }] },
     });
     await create(paths.services(namespace), {
@@ -45,8 +49,18 @@ describe("watchClusterNetwork()", () => {
     const first = await next();
     assert.deepEqual(first.policy, { ingress: [] });
     assert.ok(first.services.has("default/kubernetes"));
-    assert.ok(!first.services.has(`${namespace}/headless`));
+    for (const name of ["headless", "other"])
+      assert.ok(!first.services.has(`${namespace}/${name}`), name);
     assert.deepEqual(first.services.get(`${namespace}/web`)?.ports[0]?.endpoints, []);
+    await create(paths.endpointSlices(namespace), {
+      metadata: {
+        name: "web-0",
+        labels: { "kubernetes.io/service-name": "web", "service.kubernetes.io/headless": "" },
+      },
+      addressType: "IPv4",
+      ports: [{ name: "", port: 8080, protocol: "TCP" }],
+      endpoints: [{ addresses: ["10.9.9.9"] }],
+    });
     await create(paths.endpointSlices(namespace), {
       metadata: { name: "web-1", labels: { "kubernetes.io/service-name": "web" } },
       addressType: "IPv4",

@@ -177,11 +177,13 @@ function externalLocalTarget(context: PortContext): Target {
   return { kind: "chain", chain };
 }
 
-/** Those of the pod behind this machine: answers to a packet that keeps its source come back here from no other pod. */
+/**
+ * Those of the pod behind this machine that are on the node: answers to a packet that keeps its source come back here from no other
+ * pod, and an endpoint that names no node is nowhere local, as for kube-proxy.
+ */
 function ownEndpoints({ endpoints, place }: PortContext): readonly string[] {
-  const all = new Set([...endpoints.anywhere, ...endpoints.onNode]);
   const own = [...place.podAddresses, ...(place.machineAddresses ?? [])];
-  return [...all].filter((text) => own.includes(parsed(text).address));
+  return endpoints.onNode.filter((text) => own.includes(parsed(text).address));
 }
 
 function choose(

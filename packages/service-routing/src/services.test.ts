@@ -182,6 +182,17 @@ describe("Services", () => {
     }
   });
 
+  it("leads others to the pod itself with externalTrafficPolicy Local only if its endpoint is on the node", () => {
+    const port = { name: "", protocol: "TCP", port: 80, nodePort: 30_080 } as const;
+    const rulesOf = (localEndpoints: readonly string[]): string => {
+      const ports = [{ ...port, endpoints: ["10.1.0.2:80", "10.1.0.3:80"], localEndpoints }];
+      const isLocal = { clusterIps: ["10.96.0.1"], isExternalLocal: true, ports };
+      return resultOf(new Services(place).change(new Map([["ns/a", isLocal]]))).texts.join("");
+    };
+    assert.match(rulesOf(["10.1.0.2:80"]), /external\S+ meta l4proto tcp dnat .* mod 1 map/);
+    assert.match(rulesOf([]), /external\S+ drop$/m);
+  });
+
   it("names the Services of a bucket", () => {
     const services = many(3);
     resultOf(services.change(new Map([["ns/s1", undefined]])));

@@ -282,13 +282,18 @@ describe("NetworkRules", () => {
 
   it("keeps the client's address with externalTrafficPolicy Local, and leads pods everywhere", async () => {
     const endpoints = ["10.1.0.2:8080", "10.0.0.12:8080"];
-    await applyService(service(endpoints, { isExternalLocal: true, nodePort: 30_080 }));
+    const view = service(endpoints, { isExternalLocal: true, nodePort: 30_080 });
+    const ports = view.ports.map((port) => ({ ...port, localEndpoints: endpoints.slice(0, 1) }));
+    await applyService({ ...view, ports });
     for (let i = 0; i < 5; i++)
       assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.1.0.2 10.0.0.11");
     const fromPod = new Set<string | undefined>();
     for (let i = 0; i < 20; i++)
       fromPod.add((await network.pod.tcp("10.0.0.200", 30_080)).split(" ")[0]);
     assert.equal(fromPod.size, 2);
+    // An endpoint without a node is not local, even if it is the pod.
+    await applyService(view);
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080, 300), "error: timeout");
     await applyService(service(["10.0.0.12:8080"], { isExternalLocal: true, nodePort: 30_080 }));
     assert.equal(await network.others.tcp("10.0.0.2", 30_080, 300), "error: timeout");
   });

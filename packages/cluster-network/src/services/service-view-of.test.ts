@@ -136,6 +136,29 @@ describe("serviceViewOf()", () => {
     assert.deepEqual(endpoints(terminating, endpoint("10.0.0.4")), ["10.0.0.4:8080"]);
   });
 
+  it("takes of two pods with one address the one that does not terminate", () => {
+    const old = endpoint("10.1.0.1", {
+      conditions: { ready: false, serving: true, terminating: true },
+    });
+    const of = (ready: boolean) => [
+      slice([endpoint("10.1.0.1", { conditions: { ready, serving: ready } })], { name: "web-2" }),
+      slice([old]),
+    ];
+    const endpointsOf = (slices: readonly EndpointSlice[]) =>
+      serviceViewOf(service(), slices, node).ports[0]?.endpoints;
+    for (const slices of [of(false), of(false).toReversed()])
+      assert.deepEqual(endpointsOf(slices), []);
+    assert.deepEqual(endpointsOf(of(true)), ["10.1.0.1:8080"]);
+    assert.deepEqual(endpointsOf([slice([old])]), ["10.1.0.1:8080"]);
+  });
+
+  it("leaves out slices of headless Services", () => {
+    const list = slice([endpoint("10.1.0.1")]);
+    const labels = { ...list.metadata.labels, "service.kubernetes.io/headless": "" };
+    const headless = { ...list, metadata: { ...list.metadata, labels } };
+    assert.deepEqual(serviceViewOf(service(), [headless], node).ports[0]?.endpoints, []);
+  });
+
   it("takes an endpoint that does not say whether it serves as one that does, as the API says", () => {
     const ending = endpoint("10.0.0.1", { conditions: { ready: false, terminating: true } });
     assert.deepEqual(endpoints(ending), ["10.0.0.1:8080"]);
@@ -383,10 +406,10 @@ describe("isProxied()", () => {
     assert.equal(isProxied(service({ clusterIP: "None" })), false);
     assert.equal(isProxied(service({ clusterIP: "" })), false);
     assert.equal(isProxied(service({ type: "ExternalName" })), false);
-    for (const label of ["service-proxy-name", "headless"]) {
-      const labels = { [`service.kubernetes.io/${label}`]: "" };
-      assert.equal(isProxied(service({}, { labels })), false, label);
-    }
+    const labelled = (label: string) =>
+      isProxied(service({}, { labels: { [`service.kubernetes.io/${label}`]: "" } }));
+    assert.equal(labelled("service-proxy-name"), false);
+    assert.equal(labelled("headless"), true);
   });
 });
 

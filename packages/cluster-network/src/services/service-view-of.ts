@@ -14,11 +14,8 @@ import {
 import { writtenAddress, writtenCidr } from "../written-address.ts";
 import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.ts";
 
-/** Labels of Services and EndpointSlices that this proxy leaves alone, as kube-proxy does: another's, and headless ones. */
-export const unproxiedLabels = [
-  "service.kubernetes.io/service-proxy-name",
-  "service.kubernetes.io/headless",
-] as const;
+/** Label of Services that are left to another proxy. */
+export const otherProxyLabel = "service.kubernetes.io/service-proxy-name";
 
 /** How many addresses of one kind are looked at. A Service has room for 100,000 external IPs, which take 0.2 s. */
 const mostRead = 4 * limits.addresses;
@@ -31,12 +28,12 @@ const defaultAffinitySeconds = 10_800;
 
 /**
  * Whether nodes lead packets of a Service anywhere: one without a cluster IP, an `ExternalName` and one of another proxy have
- * no rules.
+ * no rules. The label for headless ones counts on EndpointSlices alone, as for kube-proxy since 1.36.
  */
 export function isProxied({ metadata, spec }: StoredService): boolean {
   const ip = spec?.clusterIP ?? "";
   const isHeadless = ip === "" || ip === "None";
-  const isLabelled = unproxiedLabels.some((label) => metadata.labels?.[label] !== undefined);
+  const isLabelled = metadata.labels?.[otherProxyLabel] !== undefined;
   return !isHeadless && spec?.type !== "ExternalName" && !isLabelled;
 }
 

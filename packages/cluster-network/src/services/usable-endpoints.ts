@@ -13,6 +13,9 @@ export interface ViewNode {
 /** Label of a node that names its zone. Hints for zones count by it alone, as for kube-proxy. */
 export const zoneLabel = "topology.kubernetes.io/zone";
 
+/** Label of EndpointSlices that are of headless Services, whose packets no node leads anywhere. */
+export const headlessLabel = "service.kubernetes.io/headless";
+
 /** A port of a Service, as slices name it. */
 export interface SlicePort {
   /** Name of the Service's port; empty if it has none. */
@@ -25,7 +28,7 @@ interface KnownEndpoint {
   readonly address: string;
   readonly isReady: boolean;
   readonly isServing: boolean;
-  readonly isServingWhileTerminating: boolean;
+  readonly isTerminating: boolean;
   readonly isOnNode: boolean;
   readonly nodeHints: readonly string[];
   readonly zoneHints: readonly string[];
@@ -76,7 +79,7 @@ export class SliceReader {
       for (const number of numbers.get(key) ?? [])
         for (const endpoint of endpoints)
           candidates.push({ ...endpoint, text: endpointText(endpoint.address, number) });
-    return new UsableEndpoints(candidates, this.#node);
+    return new UsableEndpoints(withoutSucceeded(candidates), this.#node);
   }
 }
 
@@ -128,6 +131,14 @@ class UsableEndpoints {
   }
 }
 
+/** A pod may have the address of another one that terminates: as for kube-proxy since 1.36, the one that does not counts. */
+function withoutSucceeded(candidates: readonly Candidate[]): readonly Candidate[] {
+  if (!candidates.some(({ isTerminating }) => isTerminating)) return candidates;
+  const running = candidates.filter(({ isTerminating }) => !isTerminating);
+  const taken = new Set(running.map(({ text }) => text));
+  return candidates.filter(({ isTerminating, text }) => !isTerminating || !taken.has(text));
+}
+
 function portKey({ portName, protocol }: SlicePort): string {
   return `${portName}/${protocol}`;
 }
@@ -139,6 +150,7 @@ function readSlices(
 ): readonly KnownSlice[] {
   const ofService = [...slices].flatMap((slice) => {
     if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") return [];
+    if (slice.metadata.labels?.[headlessLabel] !== undefined) return [];
     const numbers = numbersOf(slice, wanted);
     const endpoints = slice.endpoints ?? [];
     return numbers.size > 0 ? [{ name: slice.metadata.name, endpoints, numbers }] : [];
@@ -183,7 +195,7 @@ function knownEndpoint(endpoint: Endpoint, node: ViewNode): KnownEndpoint | unde
     address,
     isReady: ready,
     isServing: serving,
-    isServingWhileTerminating: serving && terminating,
+    isTerminating: terminating,
     isOnNode: endpoint.nodeName === node.name,
     nodeHints: endpoint.hints?.forNodes?.map(({ name }) => name) ?? [],
     zoneHints: endpoint.hints?.forZones?.map(({ name }) => name) ?? [],
@@ -196,7 +208,7 @@ function readyOrServing(
 ): readonly Candidate[] {
   const ready = list.filter(({ isReady }) => isReady);
   if (ready.length > 0) return choose(ready);
-  return list.filter(({ isServingWhileTerminating }) => isServingWhileTerminating);
+  return list.filter(({ isServing, isTerminating }) => isServing && isTerminating);
 }
 
 /** Those for the node, else those for its zone, else all. */

@@ -13,7 +13,8 @@ import {
   type InformerOptions,
   type KubeObject,
 } from "@kip/k8s-client";
-import { unproxiedLabels } from "../services/service-view-of.ts";
+import { otherProxyLabel } from "../services/service-view-of.ts";
+import { headlessLabel } from "../services/usable-endpoints.ts";
 import type { NetworkViews } from "../views/network-views.ts";
 import { PolicySources } from "./policy-sources.ts";
 import { TierSources } from "./tier-sources.ts";
@@ -27,10 +28,11 @@ export interface WatchClusterNetworkOptions {
   readonly signal: AbortSignal;
 }
 
-/** Objects of other proxies and of headless Services are not sent at all, as to kube-proxy. */
+/** Services of other proxies and slices of headless ones are not sent at all, as to kube-proxy. */
 const proxied = {
-  labelSelector: unproxiedLabels.map((label) => `!${label}`).join(","),
-};
+  services: { labelSelector: `!${otherProxyLabel}` },
+  slices: { labelSelector: `!${headlessLabel}` },
+} as const;
 
 /** A watch of the cluster's network. */
 export interface ClusterNetworkWatch {
@@ -82,11 +84,11 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
   });
   const always = Promise.all([
     watch<StoredService>(options, paths.services(), {
-      query: proxied,
+      query: proxied.services,
       onEvent: ({ type, object }) => views.setService(object, type === "deleted"),
     }),
     watch<EndpointSlice>(options, paths.endpointSlices(), {
-      query: proxied,
+      query: proxied.slices,
       onEvent: ({ type, object }) => views.setSlice(object, type === "deleted"),
     }),
     watch<NetworkPolicy>(options, paths.networkPolicies(), {
