@@ -17,7 +17,7 @@ const conclusions: Readonly<Record<Outcome, string | undefined>> = {
   refused: "It does not pass: the connection is refused at once.",
   dropped: "It does not pass: packets are dropped.",
   absent: "It does not pass: one end is missing.",
-  partly: "It depends on the endpoint that is chosen.",
+  partly: "It depends on the endpoint, or the IP version, that is chosen.",
   unknown: "Not known: see above.",
 };
 

@@ -1,4 +1,4 @@
-import type { Event, Node, Pod } from "@kip/k8s-types";
+import type { Container, Event, Node, Pod } from "@kip/k8s-types";
 import type {
   EndpointSlice,
   Namespace,
@@ -107,6 +107,12 @@ export function podAt({ pods }: ClusterObjects, address: string): Pod | undefine
   return pods.find(
     (pod) => pod.spec.hostNetwork !== true && !hasEnded(pod) && addressesOf(pod).includes(address),
   );
+}
+
+/** Ports of a pod's containers, also of sidecars. */
+export function portsOf({ spec }: Pod): readonly NonNullable<Container["ports"]>[number][] {
+  const sidecars = (spec.initContainers ?? []).filter((c) => c.restartPolicy === "Always");
+  return [...spec.containers, ...sidecars].flatMap(({ ports = [] }) => ports);
 }
 
 /** As sentences name a pod. */

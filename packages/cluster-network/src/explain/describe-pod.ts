@@ -1,8 +1,9 @@
 import type { Pod } from "@kip/k8s-types";
 import { addressesOf, podName, type KnownCluster } from "./cluster-objects.ts";
-import { servicesOf } from "./explain-service.ts";
+import { knownPolicyOf, type KnownPolicy } from "./explain-policies.ts";
 import type { Finding } from "./finding.ts";
 import { whyNotReady } from "./readiness.ts";
+import { servicesOf } from "./services-of-pod.ts";
 import { placeOfPod } from "./target.ts";
 
 /** Events of pods that say that a cell lacks its rules. */
@@ -43,16 +44,44 @@ export function troubles({ objects }: KnownCluster, pod: Pod): readonly string[]
   );
 }
 
-function restrictions({ policies }: KnownCluster, pod: Pod): readonly string[] {
+function restrictions(cluster: KnownCluster, pod: Pod): readonly string[] {
   if (pod.spec.hostNetwork === true)
     return ["It has its node's network (hostNetwork): policies do not apply to it"];
-  const policy = policies.policyOf(pod.metadata.uid);
-  return (["ingress", "egress"] as const).map((direction) => {
+  const policy = knownPolicyOf(cluster, pod);
+  if (policy === "unreadable") return ["Its policies cannot be read, so nothing passes"];
+  return (["ingress", "egress"] as const).flatMap((direction) => {
     const { restricting = [], admin = [], baseline = [] } = policy?.[direction] ?? {};
     const names = [...new Set([...admin, ...restricting, ...baseline])];
     const what = direction === "ingress" ? "may reach it" : "it may reach";
     return names.length === 0
       ? `No policy restricts what ${what} (${direction})`
-      : `What ${what} is restricted by ${names.join(", ")} (${direction})`;
+      : [
+          `What ${what} is restricted by ${names.join(", ")} (${direction})`,
+          ...withoutRules(policy, direction),
+        ];
   });
+}
+
+/** Which policies of a direction have no rules, as they are too large. */
+function withoutRules(
+  policy: KnownPolicy | undefined,
+  direction: "ingress" | "egress",
+): readonly string[] {
+  if (!policy) return [];
+  const { restricting, refused, isOverLimits } = policy[direction];
+  if (policy.tooLong.includes(direction))
+    return [`They have more rules than a cell takes, so nothing passes (${direction})`];
+  if (isOverLimits)
+    return [
+      `${verbOf(restricting, "has", "have")} no rules, as NetworkPolicies of a pod are too large together, so nothing passes (${direction})`,
+    ];
+  if (refused.length === 0) return [];
+  return [
+    `${verbOf(refused, "has", "have")} no rules, as policies of the namespace choose too many addresses (${direction})`,
+  ];
+}
+
+function verbOf(names: readonly string[], one: string, many: string): string {
+  const all = names.map((name) => `NetworkPolicy ${name}`).join(", ");
+  return `${all} ${names.length === 1 ? one : many}`;
 }

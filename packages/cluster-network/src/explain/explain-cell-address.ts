@@ -1,7 +1,14 @@
 import type { Pod } from "@kip/k8s-types";
 import { canonicalAddress, ipFamily } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
-import { addressesOf, hasEnded, nodeOf, podName, type KnownCluster } from "./cluster-objects.ts";
+import {
+  addressesOf,
+  hasEnded,
+  nodeOf,
+  podName,
+  portsOf,
+  type KnownCluster,
+} from "./cluster-objects.ts";
 import { explainPolicies } from "./explain-policies.ts";
 import { serviceAt } from "./explain-service.ts";
 import { after, finding, type Finding } from "./finding.ts";
@@ -14,7 +21,7 @@ export function hostAddressesOf({ status }: Pod): readonly string[] {
 }
 
 /**
- * What becomes of a connection to a host port at its address of a cell, which comes before a NodePort of the same number. The
+ * What becomes of a connection to a host port at its address of a cell. There it comes before a NodePort of the same number. The
  * source's policies see the cell's address, as packets are translated where they arrive; those of the pod see the container's port.
  *
  * @returns undefined if the address and port are not a host port's
@@ -70,13 +77,10 @@ function containerPortAt(
   // The node's addresses stand for those of the cell.
   const nodes = nodeOf(objects, spec.nodeName)?.status?.addresses ?? [];
   const meant = ["", "0.0.0.0", "::", address, ...nodes.map((each) => each.address)];
-  const sidecars = (spec.initContainers ?? []).filter((c) => c.restartPolicy === "Always");
-  return [...spec.containers, ...sidecars]
-    .flatMap((container) => container.ports ?? [])
-    .find(
-      ({ hostPort, hostIP = "", protocol: text }) =>
-        hostPort === port &&
-        protocolOf(text) === protocol &&
-        meant.includes(canonicalAddress(hostIP) ?? hostIP),
-    )?.containerPort;
+  return portsOf(pod).find(
+    ({ hostPort, hostIP = "", protocol: text }) =>
+      hostPort === port &&
+      protocolOf(text) === protocol &&
+      meant.includes(canonicalAddress(hostIP) ?? hostIP),
+  )?.containerPort;
 }

@@ -1,11 +1,12 @@
 import type { Pod } from "@kip/k8s-types";
-import { canonicalAddress, type Protocol } from "@kip/network-view";
+import { canonicalAddress, ipFamily, type Protocol } from "@kip/network-view";
 import {
   addressesOf,
   hasEnded,
   knownCluster,
   nodeOf,
   podName,
+  portsOf,
   type ClusterObjects,
   type KnownCluster,
 } from "./cluster-objects.ts";
@@ -94,14 +95,15 @@ function toPod(
 ): Finding {
   const { target, protocol = "TCP" } = question;
   const { pod } = target;
-  const [address] = addressesOf(pod);
-  if (address === undefined || hasEnded(pod))
+  const [first, ...others] = addressesOf(pod);
+  if (first === undefined || hasEnded(pod))
     return finding("absent", whyNotReady(pod) ?? `${podName(pod)} has no address`);
+  const families = new Set(addressesOf(source).map(ipFamily));
+  const common = [first, ...others].filter((address) => families.has(ipFamily(address)));
+  const addresses = common.length > 0 ? common : [first];
   const given = question.port ?? target.port;
-  const declared = pod.spec.containers.flatMap(({ ports = [] }) =>
-    ports.filter((each) => (each.protocol ?? "TCP") === protocol).map((each) => each.containerPort),
-  );
-  const ports = given === undefined ? declared : [given];
+  const declared = portsOf(pod).filter((each) => (each.protocol ?? "TCP") === protocol);
+  const ports = given === undefined ? declared.map((each) => each.containerPort) : [given];
   if (ports.length === 0)
     return finding("unknown", `${podName(pod)} names no port: which one? Give it as --port`);
   const isHost = pod.spec.hostNetwork === true;
@@ -110,8 +112,12 @@ function toPod(
     ...(isHost ? [`${podName(pod)} has its node's network: its policies do not apply`] : []),
     ...troubles(cluster, pod),
   ];
-  const found = ports.map((port) => explainPolicies(cluster, source, { address, port, protocol }));
-  return after(notes, together(found));
+  const found = addresses.map((address) =>
+    together(ports.map((port) => explainPolicies(cluster, source, { address, port, protocol }))),
+  );
+  const outcomes = new Set(found.map(({ outcome }) => outcome));
+  const differ = "The answers for IPv4 and IPv6 differ:";
+  return after([...notes, ...(outcomes.size > 1 ? [differ] : [])], together(found));
 }
 
 function toAddress(
@@ -120,12 +126,14 @@ function toAddress(
   attempt: { readonly address: string; readonly port: number; readonly protocol: Protocol },
 ): Finding {
   const { address } = attempt;
-  const hostPort = explainHostPort(cluster, source, attempt);
-  if (hostPort) return hostPort;
   const nodes = nodeOf(cluster.objects, source.spec.nodeName)?.status?.addresses ?? [];
   const nodeAddresses = nodes.flatMap((each) => canonicalAddress(each.address) ?? []);
   const ownHost = [...nodeAddresses, ...hostAddressesOf(source)];
   const service = serviceAt(cluster, attempt, ownHost);
+  // The cell that sends translates to the Service, before the packet comes to the host port of another one.
+  const isHostPort = ownHost.includes(address) || !service;
+  const hostPort = isHostPort ? explainHostPort(cluster, source, attempt) : undefined;
+  if (hostPort) return hostPort;
   if (service) {
     const lead = service.isNodePort
       ? `${address} is an address of the pod's node or cell, and the port a NodePort of Service ${service.key}`

@@ -10,7 +10,7 @@ import {
 } from "@kip/network-view";
 import { writtenAddress } from "../written-address.ts";
 import { isProxied, protocolOf } from "../services/service-view-of.ts";
-import { addressesOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
+import { addressesOf, podAt, type KnownCluster } from "./cluster-objects.ts";
 import { explainPolicies } from "./explain-policies.ts";
 import { after, finding, together, type Finding } from "./finding.ts";
 import { isInRange } from "./matching-rule.ts";
@@ -43,7 +43,7 @@ export function explainService(cluster: KnownCluster, attempt: ServiceAttempt): 
   if (!view || !isProxied(service))
     return finding(
       "unknown",
-      `Service ${key} is left to another proxy by its label service.kubernetes.io/service-proxy-name or service.kubernetes.io/headless: cells have no rules for it`,
+      `Service ${key} is left to another proxy by its label service.kubernetes.io/service-proxy-name: cells have no rules for it`,
     );
   const ports = portsOf(view, attempt);
   if (ports.length === 0) return withoutPort(view, attempt);
@@ -131,7 +131,8 @@ function atPort(
   const isLocal = isCluster && view.isInternalLocal === true;
   const closed = outsideSourceRanges(attempt);
   if (closed) return closed;
-  const list = endpointsOf(isLocal ? port.localEndpoints : port.endpoints, address);
+  const known = (isLocal ? port.localEndpoints : port.endpoints) ?? [];
+  const list = endpointsOf(known, address);
   const where = `Service ${key}, port ${port.port}/${port.protocol}`;
   if (list.length === 0) {
     if (isLocal && endpointsOf(port.endpoints, address).length > 0)
@@ -139,11 +140,9 @@ function atPort(
         "dropped",
         `${where} has internalTrafficPolicy Local and no endpoint on node ${source.spec.nodeName ?? ""}: packets are dropped`,
       );
-    return finding(
-      "refused",
-      `${where} refuses connections:`,
-      ...whyNoEndpoints(cluster, service, port),
-    );
+    const reasons =
+      known.length > 0 ? [ofOtherFamily(address)] : whyNoEndpoints(cluster, service, port);
+    return finding("refused", `${where} (${address}) refuses connections:`, ...reasons);
   }
   const count = list.length === 1 ? "1 endpoint" : `${list.length} endpoints`;
   const lead = `${where} (${address}) leads to ${count}${isLocal ? " on the pod's node" : ""}`;
@@ -153,11 +152,17 @@ function atPort(
   return after([lead, ...externalPolicy(attempt)], together(reached));
 }
 
+function ofOtherFamily(address: string): string {
+  const family = ipFamily(address);
+  const other = family === 4 ? 6 : 4;
+  return `${address} is an IPv${family} address, and all endpoints that it could lead to are IPv${other} ones`;
+}
+
 function endpointsOf(
-  list: readonly string[] | undefined,
+  list: readonly string[],
   address: string,
 ): readonly { readonly address: string; readonly port: number }[] {
-  const all = (list ?? []).flatMap((text) => parseEndpoint(text) ?? []);
+  const all = list.flatMap((text) => parseEndpoint(text) ?? []);
   return all.filter((endpoint) => endpoint.family === ipFamily(address));
 }
 
@@ -221,32 +226,6 @@ function headless(cluster: KnownCluster, service: StoredService, attempt: Servic
       ? []
       : [`Its port ${port} has the target port ${target}, which clients must name themselves`];
   return after([lead, ...note], together(found));
-}
-
-/** Services that lead to a pod's address, as sentences. */
-export function servicesOf(cluster: KnownCluster, pod: Pod): readonly string[] {
-  const own = new Set(addressesOf(pod));
-  const sentences: string[] = [];
-  for (const key of cluster.index.keysOf(pod.metadata.namespace)) {
-    const endpoints = cluster.index
-      .slices(key)
-      .flatMap((slice) => slice.endpoints ?? [])
-      .filter(({ addresses }) => addresses.some((address) => own.has(address)));
-    if (endpoints.length === 0) continue;
-    const isReady = endpoints.some(({ conditions }) => conditions?.ready !== false);
-    if (cluster.index.budget.isRefused(key)) {
-      sentences.push(
-        `Service ${key} selects ${podName(pod)}, but has no rules on cells: the Services of its namespace are too large together`,
-      );
-      continue;
-    }
-    sentences.push(
-      isReady
-        ? `Service ${key} leads to ${podName(pod)}`
-        : `Service ${key} selects ${podName(pod)}, but sends it nothing: the endpoint is not ready`,
-    );
-  }
-  return sentences;
 }
 
 /** The Service that has an address and port, or a NodePort at one of these addresses of nodes. */
