@@ -145,21 +145,30 @@ describe("readTierPolicy()", () => {
       ]);
   });
 
-  it("has a policy without a subject or priority allow nothing, and deny for every pod", () => {
+  it("has a policy allow nothing without a subject, for every pod, and without a priority or tier, for its own", () => {
     const ingress = [
       { action: "Allow", from },
       { action: "Pass", from },
       { action: "Deny", from },
     ];
-    for (const spec of [
-      { priority: 1 },
-      { subject },
-      { subject, priority: 5000 },
-      { subject: {} },
-    ]) {
+    const own = { namespaces: { matchLabels: { a: "b" } } };
+    const ofOwn = { matchLabels: { a: "b" }, matchExpressions: [] };
+    for (const [spec, namespaces, priority] of [
+      [{ priority: 1 }, {}, 1],
+      [{ priority: 1, subject: {} }, {}, 1],
+      [{ subject: own }, ofOwn, 0],
+      [{ subject: own, priority: 5000 }, ofOwn, 0],
+    ] as const) {
       const { policy, problems } = read("AdminNetworkPolicy", { ...spec, ingress });
       assert.deepEqual(actions(policy), ["deny", "deny"]);
+      assert.deepEqual(policy?.subject.namespaceSelector, namespaces);
+      assert.equal(policy.priority, priority);
       assert.notEqual(problems.length, 0);
     }
+    const accepting = ingress.with(0, { action: "Accept", from });
+    const spec = { subject: own, priority: 7, tier: "Other", ingress: accepting };
+    const { policy } = read("ClusterNetworkPolicy", spec);
+    assert.deepEqual(actions(policy), ["deny", "deny"]);
+    assert.deepEqual([policy?.tier, policy?.subject.namespaceSelector], ["admin", ofOwn]);
   });
 });

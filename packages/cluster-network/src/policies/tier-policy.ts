@@ -216,7 +216,8 @@ export interface TierProblem {
 
 /**
  * Reads a policy of an administrator. A rule that cannot be read fails closed, as the API says: one that allows matches nothing,
- * others deny everything. So does a policy whose subject or priority cannot be read: it is for every pod.
+ * others deny everything. Of a policy whose subject, priority or tier cannot be read, rules that allow match nothing, and others deny
+ * what they match. Without a subject it is for every pod, without a priority it comes first, without a tier it is of `Admin`.
  *
  * @param onProblem is given what cannot be read
  * @returns undefined for a baseline policy with another name than `default`, which the API does not know
