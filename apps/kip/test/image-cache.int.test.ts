@@ -33,6 +33,7 @@ const directory = path.join(folder.path, "plane");
 const cache = path.join(folder.path, "cache");
 const blobs = path.join(cache, "blobs/sha256");
 const node = "cells";
+const ordinaryNode = "ordinary";
 
 /** A Deployment, as far as it is read here. */
 interface Manifest {
@@ -108,7 +109,7 @@ function sendHalf(
   return true;
 }
 
-describe("kip image-cache", { timeout: 300_000 }, () => {
+describe("kip image-cache", { timeout: 400_000 }, () => {
   let plane: SharedControlPlane;
   let namespace: string;
   let kubeconfig: string;
@@ -133,6 +134,14 @@ describe("kip image-cache", { timeout: 300_000 }, () => {
       kubeconfig = path.join(folder.path, "kubeconfig");
       writeFileSync(kubeconfig, kubeconfigOf(plane, token.trim()));
       namespace = await plane.createNamespace("cache");
+      // Kubernetes deletes pods of nodes that do not exist within a minute.
+      const nodes = [node, ordinaryNode].map((name) => ({
+        apiVersion: "v1",
+        kind: "Node",
+        metadata: { name },
+      }));
+      const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: nodes });
+      await plane.kubectl(["create", "-f", "-"], { input });
       mkdirSync(cache);
       app = await startChangingRegistry("app");
       listed = await startChangingRegistry("listed");
@@ -287,7 +296,7 @@ describe("kip image-cache", { timeout: 300_000 }, () => {
     assert.ok(hasNone(first.blobs));
     await createPod("web", `${app.registry.host}/web:1`);
     // Pods of other nodes do not pull from the folder.
-    await createPod("elsewhere", `${app.registry.host}/unknown:1`, { nodeName: "ordinary" });
+    await createPod("elsewhere", `${app.registry.host}/unknown:1`, { nodeName: ordinaryNode });
     await eventually(() => hasAll(first.blobs), { what: "the pod's image is in the cache" });
     assert.equal(await keeper.metric('kip_image_cache_images{state="current"}'), 2);
     // Once it is there, the registry is asked for headers alone.
@@ -374,7 +383,7 @@ describe("kip image-cache", { timeout: 300_000 }, () => {
     );
     await using _next = await start("--unused-for=off");
     // The claim of the dead one is respected for half a minute.
-    await eventually(() => hasAll(image.blobs), { limitMs: 60_000, what: "the image is whole" });
+    await eventually(() => hasAll(image.blobs), { limitMs: 120_000, what: "the image is whole" });
     const hidden = blobsOf(cache).filter((name) => /\.(?:draft|claim)/.test(name));
     await eventually(() => hidden.every((name) => !blobsOf(cache).includes(name)));
     assert.deepEqual(await pullLikeACell(app, "cut:1", "killed"), ["GET /v2/cut/manifests/1"]);
