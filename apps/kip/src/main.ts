@@ -43,6 +43,10 @@ const commands: Readonly<Record<string, Command>> = {
     summary: "print the policy that kip needs on AWS",
     run: async (args) => (await import("./iam/iam.ts")).iamCommand(args),
   },
+  image: {
+    summary: "make the image of AWS (AMI) that cells boot",
+    run: async (args) => (await import("./image/image.ts")).imageCommand(args),
+  },
   cleanup: {
     summary: "list what kip has in its cloud, or end all of it",
     run: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),

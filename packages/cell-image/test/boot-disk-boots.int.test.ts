@@ -44,7 +44,7 @@ describe("disk that boots: machines", { skip, timeout: 280_000 }, () => {
       ...console,
     ]);
     assert.ok(first);
-    assert.ok(first.addresses.includes("10.0.2.15/24"), `${first.addresses}`);
+    assert.ok(first.addresses.includes("10.0.2.15/24"), first.addresses.join(" "));
     assert.match(first.routes, /default via 10\.0\.2\.2 dev eth0/);
     assert.ok((second?.diskBytes ?? 0) > diskBytes * 0.85, `not grown: ${second?.diskBytes}`);
   };

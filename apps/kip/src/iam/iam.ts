@@ -1,5 +1,5 @@
 import { defined, OptionError, type Option } from "@kip/base";
-import { iamPolicy } from "@kip/cloud-aws/policy";
+import { iamPolicy, imageBuildPolicy, type Policy } from "@kip/cloud-aws/policy";
 import { parseCommand } from "../cli/parse-command.ts";
 import { separateWords } from "../cli/separate-words.ts";
 import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
@@ -22,6 +22,11 @@ const options: readonly Option[] = [
     type: "list",
     help: "a role that instance profiles of cells may have: its name, with * as a wildcard, or its ARN; repeatable. Default the name in cells.defaultIAMPermissions, as AWS' console gives a profile and its role one name",
   },
+  {
+    flag: "image-build",
+    type: "boolean",
+    help: "instead the policy of who runs kip image build, which kip itself does not need",
+  },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 
@@ -41,6 +46,7 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
   const { region, subnetID, subnetIDs, interruptionQueueURL, podRoutes, sourceDestCheck } =
     config.cloud.aws;
+  if (values.isSet("image-build")) return printPolicy(imageBuildPolicy({ region }));
   const policy = iamPolicy(
     defined({
       region,
@@ -52,6 +58,10 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
       switchesSourceDestCheck: sourceDestCheck === false,
     }),
   );
+  printPolicy(policy);
+}
+
+function printPolicy(policy: Policy): void {
   process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);
 }
 

@@ -1,6 +1,6 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
 import { backoffDelay, defined, type Clock } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import type { CloudError } from "@kip/cloud";
 import type { ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 

@@ -136,7 +136,7 @@ export class Snapshots {
     }
   }
 
-  /** One that is gone is no failure. */
+  /** Succeeds if it is gone already. */
   async delete(id: string, signal?: AbortSignal): Promise<void> {
     const purpose = `delete snapshot ${id}`;
     try {

@@ -17,7 +17,7 @@ export interface UploadOptions {
 /**
  * Writes all blocks of a disk into a snapshot that is pending. A block that is there already is written again.
  *
- * @throws {CloudError} the first failure, once nothing is under way any more
+ * @throws {CloudError} the first failure, once no call is under way
  * @throws the signal's reason
  */
 export async function uploadBlocks(options: UploadOptions): Promise<void> {

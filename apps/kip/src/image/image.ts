@@ -1,0 +1,124 @@
+import path from "node:path";
+import {
+  defined,
+  OptionError,
+  silentLogger,
+  systemClock,
+  type Option,
+  type OptionValues,
+} from "@kip/base";
+import { parseCommand } from "../cli/parse-command.ts";
+import { separateWords } from "../cli/separate-words.ts";
+import { stopRequest } from "../cli/stop-request.ts";
+import { startProgress } from "../cli/task-progress.ts";
+import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
+import { KipError } from "../errors.ts";
+import { builtText } from "./built-text.ts";
+
+const usage = `Usage: kip image build --cloud=aws [options]
+
+Makes the image that cells boot, and of it an image of AWS (AMI) in one region, by the EBS direct API: no instance is started. Prints
+its ID. Needs root, Debian or a relative of it, and credentials of AWS with the rights that kip iam print --image-build prints. The same
+image is made once: if it is there, its ID is printed. A build that is stopped removes what it has made, and one that was killed is
+finished by the next one.
+
+Example: kip image build --cloud=aws --region=eu-central-1`;
+
+const options: readonly Option[] = [
+  { flag: "cloud", type: "string", help: "aws" },
+  {
+    flag: "region",
+    type: "string",
+    help: "region of the image; default AWS_REGION, AWS_DEFAULT_REGION, cloud.aws.region, that of this machine",
+  },
+  {
+    flag: "provider-config",
+    type: "string",
+    help: "provider.yaml, of whose cloud.aws the region, the keys and the endpoint count",
+  },
+  {
+    flag: "cache-dir",
+    type: "string",
+    env: "KIP_CACHE_DIR",
+    fallback: "/var/cache/kip",
+    help: "images and what they are made of",
+  },
+  {
+    flag: "refresh-image",
+    type: "boolean",
+    help: "make the cells' operating system again, with Debian's security updates",
+  },
+  { flag: "help", type: "boolean", help: "show this text" },
+];
+
+/** Runs `kip image`. */
+export async function imageCommand(args: readonly string[]): Promise<void> {
+  const { words, flags } = separateWords(args);
+  const values = parseCommand(usage, options, flags);
+  if (!values) return;
+  const remedy = "See kip image --help";
+  if (words.length !== 1 || words[0] !== "build")
+    throw new OptionError("OPTION_MISSING", "Cannot make an image: write kip image build", {
+      remedy,
+    });
+  const cloud = values.text("cloud");
+  if (cloud !== "aws") {
+    const why = cloud === undefined ? "--cloud is missing" : `"${cloud}" takes no images`;
+    throw new OptionError("OPTION_INVALID", `Cannot make an image: ${why}`, {
+      remedy: "Use --cloud=aws; the local cloud makes its images by itself",
+    });
+  }
+  await build(values);
+}
+
+async function build(values: OptionValues): Promise<void> {
+  const settings = await awsSettings(values);
+  const stop = stopRequest();
+  const { buildBootDisk, buildCellImage } = await import("@kip/cell-image");
+  const { buildAmi } = await import("@kip/cloud-aws/ami");
+  const common = { cacheDir: path.resolve(values.required("cache-dir")), signal: stop.signal };
+  const agentEntry = path.join(import.meta.dirname, "../../../itzo/src/main.ts");
+  const refresh = values.isSet("refresh-image");
+  await using progress = startProgress({ output: process.stderr, clock: systemClock });
+  const image = await progress.run("Cell image", async (onProgress) =>
+    buildCellImage({ ...common, agentEntry, refresh, logger: silentLogger, onProgress }),
+  );
+  const disk = await progress.run("Disk", async (onProgress) =>
+    buildBootDisk({ ...common, image, onProgress }),
+  );
+  const built = await progress.run("AMI", async (onProgress) =>
+    buildAmi({
+      ...settings,
+      disk: disk.file,
+      imageId: image.id,
+      architecture: disk.architecture === "arm64" ? "arm64" : "x86_64",
+      signal: stop.signal,
+      onProgress,
+    }),
+  );
+  process.stderr.write(builtText(built));
+  process.stdout.write(`${built.id}\n`);
+}
+
+/** How AWS is reached: the option before the environment, and that before the file. */
+async function awsSettings(values: OptionValues) {
+  const region = values.text("region");
+  const environment = {
+    ...process.env,
+    ...(region !== undefined && { AWS_REGION: region }),
+  };
+  const file = values.text("provider-config");
+  if (file === undefined) return { environment };
+  const { config, problems } = readConfigText(await readConfigFile(file));
+  if (!config) throw configError(file, problems);
+  if (config.cloud.name !== "aws")
+    throw new KipError("CONFIG_INVALID", `Cannot make an image: "${file}" has no cloud.aws`);
+  const { accessKeyID: accessKeyId, secretAccessKey, endpointURL, ...aws } = config.cloud.aws;
+  const hasKeys = accessKeyId !== undefined && secretAccessKey !== undefined;
+  return defined({
+    environment,
+    region: aws.region,
+    endpointURL,
+    credentials: hasKeys ? { accessKeyId, secretAccessKey } : undefined,
+  });
+}
