@@ -35,6 +35,10 @@ const commands: Readonly<Record<string, Command>> = {
       "which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost",
     run: async (args) => (await import("./price/price.ts")).price(args),
   },
+  prices: {
+    summary: "write what AWS sells today, and for how much, into a file of prices",
+    run: async (args) => (await import("./prices/prices.ts")).pricesCommand(args),
+  },
   config: {
     summary: "check a provider.yaml",
     run: async (args) => (await import("./config/check-config.ts")).configCommand(args),

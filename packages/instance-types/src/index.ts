@@ -1,4 +1,5 @@
 export {
+  builtInTypes,
   catalogClouds,
   catalogRegions,
   openCatalog,
@@ -20,4 +21,6 @@ export type { InstanceTypeRequest, Unavailable } from "./selection/request.ts";
 export { selectInstanceType } from "./selection/select-instance-type.ts";
 export { explainChoice, type Explanation, type PassedOver } from "./selection/passed-over.ts";
 export type { Rejection } from "./selection/judge.ts";
+export type { PriceEntry } from "./prices/price-file.ts";
+export { writePriceFile } from "./catalog/write-price-file.ts";
 export { hoursPerMonth } from "./prices/hours-per-month.ts";

@@ -1,5 +1,10 @@
 import { defined, OptionError, type Option } from "@kip/base";
-import { iamPolicy, imageBuildPolicy, type Policy } from "@kip/cloud-aws/policy";
+import {
+  iamPolicy,
+  imageBuildPolicy,
+  priceRefreshPolicy,
+  type Policy,
+} from "@kip/cloud-aws/policy";
 import { parseCommand } from "../cli/parse-command.ts";
 import { separateWords } from "../cli/separate-words.ts";
 import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
@@ -27,6 +32,11 @@ const options: readonly Option[] = [
     type: "boolean",
     help: "instead the policy of who runs kip image build, which kip itself does not need",
   },
+  {
+    flag: "prices",
+    type: "boolean",
+    help: "instead the policy of who runs kip prices refresh",
+  },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 
@@ -46,6 +56,7 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
   const { region, subnetID, subnetIDs, interruptionQueueURL, podRoutes, sourceDestCheck } =
     config.cloud.aws;
+  if (values.isSet("prices")) return printPolicy(priceRefreshPolicy());
   if (values.isSet("image-build")) return printPolicy(imageBuildPolicy({ region }));
   const policy = iamPolicy(
     defined({

@@ -1,18 +1,10 @@
 import path from "node:path";
-import {
-  defined,
-  OptionError,
-  silentLogger,
-  systemClock,
-  type Option,
-  type OptionValues,
-} from "@kip/base";
+import { OptionError, silentLogger, systemClock, type Option, type OptionValues } from "@kip/base";
+import { awsSettings } from "../aws/aws-settings.ts";
 import { parseCommand } from "../cli/parse-command.ts";
 import { separateWords } from "../cli/separate-words.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 import { startProgress } from "../cli/task-progress.ts";
-import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
-import { KipError } from "../errors.ts";
 import { builtText } from "./built-text.ts";
 
 const usage = `Usage: kip image build --cloud=aws [options]
@@ -72,7 +64,11 @@ export async function imageCommand(args: readonly string[]): Promise<void> {
 }
 
 async function build(values: OptionValues): Promise<void> {
-  const settings = await awsSettings(values);
+  const settings = await awsSettings({
+    region: values.text("region"),
+    file: values.text("provider-config"),
+    purpose: "make an image",
+  });
   const stop = stopRequest();
   const { buildBootDisk, buildCellImage } = await import("@kip/cell-image");
   const { buildAmi } = await import("@kip/cloud-aws/ami");
@@ -98,27 +94,4 @@ async function build(values: OptionValues): Promise<void> {
   );
   process.stderr.write(builtText(built));
   process.stdout.write(`${built.id}\n`);
-}
-
-/** How AWS is reached: the option before the environment, and that before the file. */
-async function awsSettings(values: OptionValues) {
-  const region = values.text("region");
-  const environment = {
-    ...process.env,
-    ...(region !== undefined && { AWS_REGION: region }),
-  };
-  const file = values.text("provider-config");
-  if (file === undefined) return { environment };
-  const { config, problems } = readConfigText(await readConfigFile(file));
-  if (!config) throw configError(file, problems);
-  if (config.cloud.name !== "aws")
-    throw new KipError("CONFIG_INVALID", `Cannot make an image: "${file}" has no cloud.aws`);
-  const { accessKeyID: accessKeyId, secretAccessKey, endpointURL, ...aws } = config.cloud.aws;
-  const hasKeys = accessKeyId !== undefined && secretAccessKey !== undefined;
-  return defined({
-    environment,
-    region: aws.region,
-    endpointURL,
-    credentials: hasKeys ? { accessKeyId, secretAccessKey } : undefined,
-  });
 }

@@ -21,12 +21,20 @@ export interface Ec2Calls {
   DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
   DescribeImages: [sdk.DescribeImagesCommandInput, sdk.DescribeImagesCommandOutput];
   DescribeInstances: [sdk.DescribeInstancesCommandInput, sdk.DescribeInstancesCommandOutput];
+  DescribeInstanceTypes: [
+    sdk.DescribeInstanceTypesCommandInput,
+    sdk.DescribeInstanceTypesCommandOutput,
+  ];
   DescribeRouteTables: [sdk.DescribeRouteTablesCommandInput, sdk.DescribeRouteTablesCommandOutput];
   DescribeSecurityGroups: [
     sdk.DescribeSecurityGroupsCommandInput,
     sdk.DescribeSecurityGroupsCommandOutput,
   ];
   DescribeSnapshots: [sdk.DescribeSnapshotsCommandInput, sdk.DescribeSnapshotsCommandOutput];
+  DescribeSpotPriceHistory: [
+    sdk.DescribeSpotPriceHistoryCommandInput,
+    sdk.DescribeSpotPriceHistoryCommandOutput,
+  ];
   DescribeSubnets: [sdk.DescribeSubnetsCommandInput, sdk.DescribeSubnetsCommandOutput];
   DescribeVolumes: [sdk.DescribeVolumesCommandInput, sdk.DescribeVolumesCommandOutput];
   DescribeVpcs: [sdk.DescribeVpcsCommandInput, sdk.DescribeVpcsCommandOutput];

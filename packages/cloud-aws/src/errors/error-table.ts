@@ -89,6 +89,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   // The cloud failed
   InternalError: { code: "CLOUD_UNAVAILABLE" },
   InternalFailure: { code: "CLOUD_UNAVAILABLE" },
+  InternalErrorException: { code: "CLOUD_UNAVAILABLE" },
   InternalServerException: { code: "CLOUD_UNAVAILABLE" },
   ServerInternal: { code: "CLOUD_UNAVAILABLE" },
   ServiceUnavailable: { code: "CLOUD_UNAVAILABLE" },

@@ -14,6 +14,8 @@ export type ActionScope =
   | "routes"
   /** Makes images of EC2 out of cell images: a person does, kip does not. */
   | "builds images"
+  /** Reads prices for a file: a person does, kip does not. */
+  | "refreshes prices"
   | "makes volumes"
   | "makes groups";
 
@@ -35,9 +37,11 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   DescribeDhcpOptions: "reads",
   DescribeImages: "reads",
   DescribeInstances: "reads",
+  DescribeInstanceTypes: "refreshes prices",
   DescribeRouteTables: "reads",
   DescribeSecurityGroups: "reads",
   DescribeSnapshots: "builds images",
+  DescribeSpotPriceHistory: "refreshes prices",
   DescribeSubnets: "reads",
   DescribeVolumes: "reads",
   DescribeVpcs: "reads",

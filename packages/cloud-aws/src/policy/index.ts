@@ -1,2 +1,3 @@
 export { imageBuildPolicy } from "./image-build-policy.ts";
+export { priceRefreshPolicy } from "./price-refresh-policy.ts";
 export { iamPolicy, type Policy, type PolicyOptions } from "./policy.ts";

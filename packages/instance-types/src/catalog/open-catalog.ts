@@ -93,11 +93,16 @@ function isOnOffer({ pricePerHour }: OfferedInstanceType): boolean {
  * names.
  */
 function withoutPrices(cloud: string, region: string): Catalog {
+  const types = builtInTypes(cloud);
+  return { cloud, region, pricesOf: undefined, isSpotEstimated: false, types, families: [] };
+}
+
+/** What the built-in list knows of each type of a cloud, whatever region has it; without prices. */
+export function builtInTypes(cloud: string): readonly OfferedInstanceType[] {
   const prefix = readCloudFacts(cloud).typePrefix ?? "";
-  const types = dataLines(path.join(dataFolder, cloud, "types.tsv")).map((line) =>
+  return dataLines(path.join(dataFolder, cloud, "types.tsv")).map((line) =>
     offered(readTypeRow(line, prefix), {}, cloud),
   );
-  return { cloud, region, pricesOf: undefined, isSpotEstimated: false, types, families: [] };
 }
 
 /**

@@ -4,8 +4,19 @@ import { InstanceTypeError } from "../errors.ts";
 import type { CustomFamily, GpuModel, OfferedInstanceType } from "../offered-instance-type.ts";
 import { podMemoryBytes } from "../overhead.ts";
 
-const { between, boolean, integer, list, map, number, object, optional, string, unknownValue } =
-  decode;
+const {
+  between,
+  boolean,
+  integer,
+  list,
+  map,
+  number,
+  object,
+  oneOf,
+  optional,
+  string,
+  unknownValue,
+} = decode;
 const strict = { unknownKeys: "reject" } as const;
 
 /** The largest file that is read, bytes; the original's lists of a whole cloud have 2 MB. */
@@ -28,10 +39,14 @@ const decodeType = object(
     burstable: optional(boolean),
     baseline: optional(price),
     generation: optional(unknownValue),
+    architecture: optional(oneOf("amd64", "arm64")),
   },
   strict,
 );
 const decodeList = list(decodeType);
+
+/** An entry of the list of a region. */
+export type PriceEntry = decode.Decoded<typeof decodeType>;
 
 /** Prices of a type, or of a family of custom sizes, that replace those of the list. */
 const decodePrices = map(
@@ -72,16 +87,7 @@ export interface RegionPrices {
  * @throws {InstanceTypeError} `PRICE_FILE_INVALID`, also if the file says nothing of the region
  */
 export function readPriceFile(file: string, names: readonly string[]): RegionPrices {
-  let regions: Readonly<Record<string, unknown>>;
-  try {
-    if (statSync(file).size > maxBytes) throw new RangeError("it is larger than 32 MiB");
-    regions = decodeRegions(JSON.parse(readFileSync(file, "utf8")), "");
-  } catch (cause) {
-    const isAbsent = isSystemError(cause, "ENOENT");
-    throw invalid(file, isAbsent ? "there is no such file" : wordsOf(cause), {
-      remedy: "Give a JSON file whose keys are regions",
-    });
-  }
+  const regions = readRegions(file);
   const name = names.find((each) => Object.hasOwn(regions, each));
   if (name !== undefined) {
     const content = regions[name];
@@ -93,6 +99,20 @@ export function readPriceFile(file: string, names: readonly string[]): RegionPri
     remedy:
       near === undefined ? `It has ${known.slice(0, 20).join(", ")}` : `It has ${near}: correct it`,
   });
+}
+
+/** What a file has of each region, as it stands there. @throws {InstanceTypeError} `PRICE_FILE_INVALID` */
+export function readRegions(file: string): Readonly<Record<string, unknown>> {
+  try {
+    if (statSync(file).size > maxBytes) throw new RangeError("it is larger than 32 MiB");
+    return decodeRegions(JSON.parse(readFileSync(file, "utf8")), "");
+  } catch (cause) {
+    const isAbsent = isSystemError(cause, "ENOENT");
+    throw invalid(file, isAbsent ? "there is no such file" : wordsOf(cause), {
+      cause,
+      remedy: "Give a JSON file whose keys are regions",
+    });
+  }
 }
 
 /** The parser's words quote the file; where it stopped is enough. */
@@ -142,6 +162,7 @@ function typeOf(
     memoryBytes: podMemoryBytes(entry.memory * 2 ** 30),
     gpus: gpu,
     gpuModel: known?.gpuModel ?? model,
+    architecture: known?.architecture ?? entry.architecture,
     burst: known?.burst ?? (burstable ? { baselineCpuMilli } : undefined),
     pricePerHour: pricesOf(entry),
   };
@@ -194,7 +215,7 @@ function pricesOf(entry: {
 function invalid(
   file: string,
   reason: string,
-  options: { readonly remedy: string },
+  options: { readonly remedy: string; readonly cause?: unknown },
 ): InstanceTypeError {
   return new InstanceTypeError(
     "PRICE_FILE_INVALID",

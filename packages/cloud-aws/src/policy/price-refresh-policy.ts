@@ -1,0 +1,15 @@
+import type { Ec2Action } from "../ec2/ec2-calls.ts";
+import { priceListAction } from "../prices/price-list.ts";
+import type { Policy } from "./policy.ts";
+
+const readOfEc2: readonly Ec2Action[] = ["DescribeInstanceTypes", "DescribeSpotPriceHistory"];
+
+/** The least policy for who runs `kip prices refresh`: it reads what everyone may read. kip itself needs none of it. */
+export function priceRefreshPolicy(): Policy {
+  const ofEc2 = readOfEc2.map((name) => `ec2:${name}`);
+  const Action = [`pricing:${priceListAction}`, ...ofEc2];
+  return {
+    Version: "2012-10-17",
+    Statement: [{ Sid: "ReadPrices", Effect: "Allow", Action, Resource: ["*"] }],
+  };
+}

@@ -1,0 +1,5 @@
+export {
+  readRegionPrices,
+  type ReadRegionPricesOptions,
+  type RegionPriceEntries,
+} from "./read-region-prices.ts";

@@ -1,0 +1,69 @@
+import type { InstanceTypeInfo, SpotPrice } from "@aws-sdk/client-ec2";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+
+/** All types that a region has. */
+export async function instanceTypes(
+  ec2: Ec2,
+  signal?: AbortSignal,
+): Promise<readonly InstanceTypeInfo[]> {
+  const found: InstanceTypeInfo[] = [];
+  let NextToken: string | undefined;
+  do {
+    const answer = await ec2.call(
+      "DescribeInstanceTypes",
+      { MaxResults: 100, ...(NextToken !== undefined && { NextToken }) },
+      { purpose: "list instance types", signal },
+    );
+    found.push(...(answer.InstanceTypes ?? []));
+    NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
+  } while (NextToken !== undefined);
+  return found;
+}
+
+/**
+ * What spot instances of each type cost now: in the dearest of the zones, so that none costs more.
+ *
+ * @param zones those that count; none: all of the region
+ * @param now ISO 8601
+ */
+export async function spotPrices(
+  ec2: Ec2,
+  options: {
+    readonly zones: readonly string[];
+    readonly now: Date;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<ReadonlyMap<string, number>> {
+  const { zones, now, signal } = options;
+  const newest = new Map<string, SpotPrice>();
+  let NextToken: string | undefined;
+  do {
+    const answer = await ec2.call(
+      "DescribeSpotPriceHistory",
+      {
+        ProductDescriptions: ["Linux/UNIX"],
+        // A history that begins now has the price that each type has now.
+        StartTime: now,
+        MaxResults: 1000,
+        ...(zones.length > 0 && {
+          Filters: [{ Name: "availability-zone", Values: [...zones] }],
+        }),
+        ...(NextToken !== undefined && { NextToken }),
+      },
+      { purpose: "read spot prices", signal },
+    );
+    for (const each of answer.SpotPriceHistory ?? []) {
+      const key = `${each.InstanceType} ${each.AvailabilityZone}`;
+      const known = newest.get(key);
+      if ((known?.Timestamp?.getTime() ?? 0) <= (each.Timestamp?.getTime() ?? 0))
+        newest.set(key, each);
+    }
+    NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
+  } while (NextToken !== undefined);
+  const prices = new Map<string, number>();
+  for (const { InstanceType: type = "", SpotPrice } of newest.values()) {
+    const price = Number(SpotPrice);
+    if (price > (prices.get(type) ?? 0)) prices.set(type, price);
+  }
+  return prices;
+}

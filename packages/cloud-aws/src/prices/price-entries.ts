@@ -1,0 +1,65 @@
+import type { InstanceTypeInfo } from "@aws-sdk/client-ec2";
+import type { OfferedInstanceType, PriceEntry } from "@kip/instance-types";
+
+/** What AWS says of a region. */
+export interface RegionFacts {
+  readonly types: readonly InstanceTypeInfo[];
+  readonly onDemand: ReadonlyMap<string, number>;
+  readonly dedicated: ReadonlyMap<string, number>;
+  readonly spot: ReadonlyMap<string, number>;
+}
+
+/**
+ * Entries of a price file for the types that have a price, by name. A type that kip does not know is left out if kip would not choose
+ * it right: bare metal, one with accelerators or with GPUs that are not NVIDIA's, a burstable one, whose baseline AWS does not tell here.
+ *
+ * @param known types of the built-in list
+ */
+export function priceEntries(
+  facts: RegionFacts,
+  known: ReadonlyMap<string, OfferedInstanceType>,
+): readonly PriceEntry[] {
+  return facts.types
+    .flatMap((type) => entryOf(type, facts, known.get(type.InstanceType ?? "")) ?? [])
+    .sort((a, b) => a.instanceType.localeCompare(b.instanceType, "en"));
+}
+
+function entryOf(
+  type: InstanceTypeInfo,
+  { onDemand, dedicated, spot }: RegionFacts,
+  known: OfferedInstanceType | undefined,
+): PriceEntry | undefined {
+  const { InstanceType: name = "", VCpuInfo, MemoryInfo, GpuInfo } = type;
+  const [cpu = 0, memoryMiB = 0] = [VCpuInfo?.DefaultVCpus, MemoryInfo?.SizeInMiB];
+  const price = onDemand.get(name) ?? 0;
+  const spotPrice = spot.get(name);
+  if (cpu <= 0 || memoryMiB <= 0 || (price === 0 && spotPrice === undefined)) return undefined;
+  if (!known && isBeyondFile(type)) return undefined;
+  const [gpu] = GpuInfo?.Gpus ?? [];
+  const gpus = known?.gpus ?? gpu?.Count ?? 0;
+  const isArm = type.ProcessorInfo?.SupportedArchitectures?.includes("arm64") === true;
+  const dedicatedPrice = dedicated.get(name);
+  return {
+    instanceType: name,
+    price,
+    ...(spotPrice !== undefined && { spotPrice }),
+    ...(dedicatedPrice !== undefined && { dedicatedPrice }),
+    cpu,
+    memory: memoryMiB / 1024,
+    ...(gpus > 0 && { gpu: gpus }),
+    ...(!known && gpu?.Name !== undefined && { supportedGPUTypes: { [gpu.Name]: gpus } }),
+    ...(isArm && { architecture: "arm64" as const }),
+  };
+}
+
+/** Whether a price file has no words for what is special of a type. */
+function isBeyondFile(type: InstanceTypeInfo): boolean {
+  const { GpuInfo, FpgaInfo, InferenceAcceleratorInfo, NeuronInfo, MediaAcceleratorInfo } = type;
+  const accelerators = [FpgaInfo, InferenceAcceleratorInfo, NeuronInfo, MediaAcceleratorInfo];
+  return (
+    type.BareMetal === true ||
+    type.BurstablePerformanceSupported === true ||
+    accelerators.some((each) => each !== undefined) ||
+    (GpuInfo?.Gpus ?? []).some(({ Manufacturer }) => Manufacturer?.toUpperCase() !== "NVIDIA")
+  );
+}

@@ -1,0 +1,51 @@
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { isSystemError } from "@kip/base";
+import { openCatalog } from "./open-catalog.ts";
+import { InstanceTypeError } from "../errors.ts";
+import { readRegions, type PriceEntry } from "../prices/price-file.ts";
+
+/**
+ * Puts the list of a region's types into a price file, in place of what it says of that region; other regions stay. The file is
+ * made if it is missing. It has its new content at once: whoever reads it meanwhile gets the former one whole.
+ *
+ * @throws {InstanceTypeError} `PRICE_FILE_INVALID` if the file has another form, or would have with these entries
+ * @throws Error of the system
+ */
+export function writePriceFile(
+  file: string,
+  update: {
+    readonly cloud: string;
+    readonly region: string;
+    readonly entries: readonly PriceEntry[];
+  },
+): void {
+  const { cloud, region, entries } = update;
+  const others = existing(file);
+  const regions = Object.entries({ ...others, [region]: entries }).map(
+    ([name, content]) => `${JSON.stringify(name)}: ${contentText(content)}`,
+  );
+  const next = `${file}.new`;
+  try {
+    writeFileSync(next, `{\n${regions.join(",\n")}\n}\n`);
+    openCatalog(cloud, region, { priceFile: next });
+    renameSync(next, file);
+  } catch (error) {
+    rmSync(next, { force: true });
+    throw error;
+  }
+}
+
+function existing(file: string): Readonly<Record<string, unknown>> {
+  try {
+    return readRegions(file);
+  } catch (error) {
+    if (InstanceTypeError.is(error) && isSystemError(error.cause, "ENOENT")) return {};
+    throw error;
+  }
+}
+
+/** A line for each type, which a person can compare with those of another day. */
+function contentText(content: unknown): string {
+  if (!Array.isArray(content)) return JSON.stringify(content);
+  return `[\n${content.map((each) => `  ${JSON.stringify(each)}`).join(",\n")}\n]`;
+}
