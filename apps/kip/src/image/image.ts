@@ -55,7 +55,8 @@ export async function imageCommand(args: readonly string[]): Promise<void> {
     });
   const cloud = values.text("cloud");
   if (cloud !== "aws") {
-    const why = cloud === undefined ? "--cloud is missing" : `"${cloud}" takes no images`;
+    const why =
+      cloud === undefined ? "--cloud is missing" : `this version makes none for "${cloud}"`;
     throw new OptionError("OPTION_INVALID", `Cannot make an image: ${why}`, {
       remedy: "Use --cloud=aws; the local cloud makes its images by itself",
     });

@@ -1,4 +1,5 @@
 import type { InstanceTypeInfo } from "@aws-sdk/client-ec2";
+import { defined } from "@kip/base";
 import type { OfferedInstanceType, PriceEntry } from "@kip/instance-types";
 
 /** What AWS says of a region. */
@@ -29,27 +30,36 @@ function entryOf(
   { onDemand, dedicated, spot }: RegionFacts,
   known: OfferedInstanceType | undefined,
 ): PriceEntry | undefined {
-  const { InstanceType: name = "", VCpuInfo, MemoryInfo, GpuInfo } = type;
+  const { InstanceType: name = "", VCpuInfo, MemoryInfo } = type;
   const [cpu = 0, memoryMiB = 0] = [VCpuInfo?.DefaultVCpus, MemoryInfo?.SizeInMiB];
-  const price = onDemand.get(name) ?? 0;
+  const price = onDemand.get(name);
   const spotPrice = spot.get(name);
-  if (cpu <= 0 || memoryMiB <= 0 || (price === 0 && spotPrice === undefined)) return undefined;
+  const isSold = price !== undefined || spotPrice !== undefined;
+  if (!isSold || cpu <= 0 || memoryMiB <= 0) return undefined;
   if (!known && isBeyondFile(type)) return undefined;
-  const [gpu] = GpuInfo?.Gpus ?? [];
-  const gpus = known?.gpus ?? gpu?.Count ?? 0;
-  const isArm = type.ProcessorInfo?.SupportedArchitectures?.includes("arm64") === true;
-  const dedicatedPrice = dedicated.get(name);
   return {
     instanceType: name,
-    price,
-    ...(spotPrice !== undefined && { spotPrice }),
-    ...(dedicatedPrice !== undefined && { dedicatedPrice }),
+    price: price ?? 0,
+    ...defined({ spotPrice, dedicatedPrice: dedicated.get(name) }),
     cpu,
     memory: memoryMiB / 1024,
-    ...(gpus > 0 && { gpu: gpus }),
-    ...(!known && gpu?.Name !== undefined && { supportedGPUTypes: { [gpu.Name]: gpus } }),
-    ...(isArm && { architecture: "arm64" as const }),
+    ...gpusOf(type, known),
+    ...(isArm(type) && { architecture: "arm64" as const }),
   };
+}
+
+/** A type that kip knows keeps kind and number of its GPUs: its list alone has slices of them. */
+function gpusOf(
+  { GpuInfo }: InstanceTypeInfo,
+  known: OfferedInstanceType | undefined,
+): Pick<PriceEntry, "gpu" | "supportedGPUTypes"> {
+  if (known) return known.gpus > 0 ? { gpu: known.gpus } : {};
+  const { Name: kind = "", Count: gpu = 0 } = GpuInfo?.Gpus?.[0] ?? {};
+  return gpu > 0 ? { gpu, supportedGPUTypes: { [kind]: gpu } } : {};
+}
+
+function isArm({ ProcessorInfo }: InstanceTypeInfo): boolean {
+  return ProcessorInfo?.SupportedArchitectures?.includes("arm64") === true;
 }
 
 /** Whether a price file has no words for what is special of a type. */

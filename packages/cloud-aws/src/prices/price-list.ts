@@ -128,7 +128,7 @@ const decodeProduct = object({
   }),
 });
 
-/** Type and price of a product, a JSON text; undefined for what is no plain Linux or has no price by the hour. */
+/** Type and price of a product, a JSON text; undefined for one of more than Linux, or without a price by the hour. */
 function readProduct(
   text: string,
 ): { readonly instanceType: string; readonly price: number } | undefined {

@@ -35,7 +35,7 @@ describe("writePriceFile()", () => {
     });
   });
 
-  it("changes nothing if the content would be wrong, or is no file of prices", () => {
+  it("changes nothing if the content would be wrong, or the file has another form", () => {
     const file = path.join(folder, "kept.json");
     for (const text of ['{"us-east-1": {}}', "no JSON"]) {
       writeFileSync(file, text);

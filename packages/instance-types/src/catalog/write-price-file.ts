@@ -6,7 +6,7 @@ import { readRegions, type PriceEntry } from "../prices/price-file.ts";
 
 /**
  * Puts the list of a region's types into a price file, in place of what it says of that region; other regions stay. The file is
- * made if it is missing. It has its new content at once: whoever reads it meanwhile gets the former one whole.
+ * made if it is missing. It has its new content at once: a reader meanwhile gets the former one whole.
  *
  * @throws {InstanceTypeError} `PRICE_FILE_INVALID` if the file has another form, or would have with these entries
  * @throws Error of the system
