@@ -263,6 +263,22 @@ async function describeAmis(): Promise<void> {
     assert.equal((await snapshotsOf(disk)).length, 1);
   });
 
+  it("an image: two builds of one disk make one, also while EBS completes the snapshot", async () => {
+    const disk = await makeDisk("together");
+    proxy.snapshots.completionMs = 1500;
+    const before = proxy.actions.length;
+    const isSealed = () => proxy.actions.slice(before).includes("ebs:CompleteSnapshot");
+    const first = build(disk, { pollMs: 100 });
+    await eventually(isSealed);
+    const second = build(disk, { pollMs: 100 });
+    const images = await Promise.all([first, second]);
+    proxy.snapshots.completionMs = 10;
+    assert.equal(images[0].id, images[1].id);
+    assert.deepEqual(await snapshotsOf(disk), [
+      { id: snapshotOf(images[0].id), state: "completed" },
+    ]);
+  });
+
   it("an image: what EBS has given up is removed, and made again", async () => {
     const disk = await makeDisk("abandoned");
     proxy.faults.add({ action: "DeleteSnapshot", code: "UnauthorizedOperation" });

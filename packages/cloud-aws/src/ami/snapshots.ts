@@ -31,6 +31,9 @@ const abandonedMinutes = 10;
 /** Longest that EBS may take to complete a snapshot, milliseconds. */
 const completionLimitMs = 1_800_000;
 
+/** So many answers in a row may lack a snapshot: EC2's lag. */
+const mostMissing = 10;
+
 /** What {@link Snapshots} works with. */
 export interface SnapshotsOptions {
   readonly ec2: Ec2;
@@ -46,6 +49,11 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
+  }
+
+  /** How long a snapshot is waited for that another build may have sealed, milliseconds. */
+  get sealedMs(): number {
+    return 24 * this.#options.pollMs;
   }
 
   /** All that builds have made in this account and region, or those of one disk. */
@@ -114,23 +122,34 @@ export class Snapshots {
       // Completed by an attempt whose answer was lost, or by another build of the same disk.
       if ((await this.#find(id, signal))?.state !== "completed") throw error;
     }
-    await this.waitForCompletion(id, signal);
+    await this.waitForCompletion(id, { signal });
   }
 
-  /** @throws {CloudError} `CLOUD_UNKNOWN` if EBS gives the snapshot up, `CLOUD_UNAVAILABLE` after half an hour */
-  async waitForCompletion(id: string, signal?: AbortSignal): Promise<void> {
+  /**
+   * Waits for a snapshot that is sealed.
+   *
+   * @param options.limitMs milliseconds. @default half an hour
+   * @throws {CloudError} `CLOUD_UNKNOWN` if EBS gives the snapshot up, `CLOUD_NOT_FOUND` if it is gone, `CLOUD_UNAVAILABLE` after the limit
+   */
+  async waitForCompletion(
+    id: string,
+    options: { readonly limitMs?: number; readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<void> {
+    const { limitMs = completionLimitMs, signal } = options;
     const { clock, pollMs } = this.#options;
     const began = clock.monotonic();
-    for (;;) {
+    const failure = `Cannot complete snapshot ${id}`;
+    for (let missing = 0; ;) {
       const found = await this.#find(id, signal);
       if (found?.state === "completed") return;
-      const failure = `Cannot complete snapshot ${id}`;
+      missing = found ? 0 : missing + 1;
+      if (missing > mostMissing) throw new CloudError("CLOUD_NOT_FOUND", `${failure}: it is gone`);
       if (found?.state === "error")
         throw new CloudError("CLOUD_UNKNOWN", `${failure}: ${found.reason}`);
-      if (clock.monotonic() - began > completionLimitMs)
+      if (clock.monotonic() - began > limitMs)
         throw new CloudError(
           "CLOUD_UNAVAILABLE",
-          `${failure}: EBS has not done it within ${completionLimitMs / 60_000} min`,
+          `${failure}: EBS has not done it within ${Math.round(limitMs / 1000)} s`,
         );
       await clock.sleep(pollMs, signal);
     }

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
-import { setTimeout } from "node:timers/promises";
 import type { Ec2Faults } from "./ec2-faults.ts";
 import { itemsOf, setText, textOf, type XmlElement } from "./xml.ts";
 
@@ -11,6 +10,8 @@ const blockBytes = 524_288;
 
 interface DirectSnapshot {
   state: "pending" | "completed" | "error";
+  /** It takes no more blocks, and is completed soon. */
+  isSealed: boolean;
   readonly sums: Map<number, Buffer>;
 }
 
@@ -27,6 +28,8 @@ interface DirectCall {
  * other refuses.
  */
 export class DirectSnapshots {
+  /** From the call that completes a snapshot until it is complete, milliseconds. */
+  completionMs = 10;
   /** The most blocks that were under way at a time. */
   mostAtOnce = 0;
   readonly #moto: string;
@@ -87,7 +90,7 @@ export class DirectSnapshots {
     if (call.action === "StartSnapshot") return await this.#start(request, body);
     const snapshot = this.#snapshots.get(call.snapshotId);
     if (!snapshot) return refusal("ResourceNotFoundException", "The snapshot does not exist", 404);
-    if (snapshot.state !== "pending")
+    if (snapshot.state !== "pending" || snapshot.isSealed)
       return refusal("ValidationException", `The snapshot is ${snapshot.state}`);
     const stated = String(request.headers["x-amz-checksum"]);
     if (call.action === "CompleteSnapshot") {
@@ -99,8 +102,10 @@ export class DirectSnapshots {
       if (all.digest("base64") !== stated)
         return refusal("ValidationException", "The checksum does not match the blocks");
       const answer = await this.#forward(request, body);
-      await setTimeout(10); // it is pending for a moment
-      snapshot.state = "completed";
+      snapshot.isSealed = true;
+      setTimeout(() => {
+        if (snapshot.state === "pending") snapshot.state = "completed";
+      }, this.completionMs).unref();
       return answer;
     }
     const sum = createHash("sha256").update(body).digest();
@@ -121,7 +126,7 @@ export class DirectSnapshots {
     const { SnapshotId: id } = JSON.parse(answer.body.toString()) as {
       readonly SnapshotId: string;
     };
-    this.#snapshots.set(id, { state: "pending", sums: new Map() });
+    this.#snapshots.set(id, { state: "pending", isSealed: false, sums: new Map() });
     this.#tokens.set(token, { sent, answer: answer.body });
     return answer;
   }
