@@ -32,7 +32,7 @@ describe("disk that boots: machines", { skip, timeout: 280_000 }, () => {
     const machine = ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "512"];
     const drive = ["-drive", `if=none,id=root,format=qcow2,file=${disk}`];
     const nvme = ["-device", "nvme,drive=root,serial=vol0123,bootindex=0"];
-    // User-mode networking, cut off from everything; its DHCP answers.
+    // User-mode networking, cut off from everything; its DHCP answers, but names no router.
     const nic = ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n,romfile="];
     const console = ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"];
     const [first, second] = await probesOf([
@@ -45,7 +45,6 @@ describe("disk that boots: machines", { skip, timeout: 280_000 }, () => {
     ]);
     assert.ok(first);
     assert.ok(first.addresses.includes("10.0.2.15/24"), first.addresses.join(" "));
-    assert.match(first.routes, /default via 10\.0\.2\.2 dev eth0/);
     assert.ok((second?.diskBytes ?? 0) > diskBytes * 0.85, `not grown: ${second?.diskBytes}`);
   };
 
