@@ -185,6 +185,25 @@ describe("serviceViewOf()", () => {
     );
   });
 
+  it("reads a bounded number of ports of slices, and the same ones in whatever order slices come", () => {
+    let reads = 0;
+    const ports = Array.from({ length: 20_000 }, (_, i) => ({
+      get name() {
+        reads++;
+        return i === 19_999 ? "http" : `p${i}`;
+      },
+      port: 8080,
+    }));
+    const slices = Array.from({ length: 9 }, (_, k) => ({
+      ...slice([endpoint(`10.1.0.${k}`)], { name: `web-${k}` }),
+      ports,
+    }));
+    const view = serviceViewOf(service(), slices, node);
+    assert.ok(reads <= 72_000, String(reads));
+    assert.deepEqual(view.ports[0]?.endpoints, ["10.1.0.0:8080", "10.1.0.1:8080", "10.1.0.2:8080"]);
+    assert.deepEqual(serviceViewOf(service(), slices.toReversed(), node), view);
+  });
+
   it("gathers ports by their names from slices of both families, each endpoint once", () => {
     const view = serviceViewOf(
       service({ clusterIPs: ["10.96.0.1", "FD00::1"] }),

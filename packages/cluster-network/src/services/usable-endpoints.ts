@@ -34,6 +34,8 @@ interface KnownEndpoint {
   readonly zoneHints: readonly string[];
 }
 
+type SlicePorts = NonNullable<EndpointSlice["ports"]>;
+
 interface KnownSlice {
   readonly endpoints: readonly KnownEndpoint[];
   /** Numbers of the Service's ports, by name and protocol. */
@@ -148,10 +150,8 @@ function readSlices(
   wanted: ReadonlySet<string>,
   node: ViewNode,
 ): readonly KnownSlice[] {
-  const ofService = [...slices].flatMap((slice) => {
-    if (slice.addressType !== "IPv4" && slice.addressType !== "IPv6") return [];
-    if (slice.metadata.labels?.[headlessLabel] !== undefined) return [];
-    const numbers = numbersOf(slice, wanted);
+  const ofService = withPorts(slices).flatMap(({ slice, ports }) => {
+    const numbers = numbersOf(ports, wanted);
     const endpoints = slice.endpoints ?? [];
     return numbers.size > 0 ? [{ name: slice.metadata.name, endpoints, numbers }] : [];
   });
@@ -169,12 +169,31 @@ function readSlices(
   });
 }
 
+/** Slices with the ports of them that are looked at: the API server takes 20,000 of each, whatever ports the Service has. */
+function withPorts(
+  slices: Iterable<EndpointSlice>,
+): readonly { readonly slice: EndpointSlice; readonly ports: SlicePorts }[] {
+  const known = [...slices].filter(
+    ({ addressType, metadata }) =>
+      (addressType === "IPv4" || addressType === "IPv6") &&
+      metadata.labels?.[headlessLabel] === undefined,
+  );
+  const all = known.reduce((sum, { ports }) => sum + (ports?.length ?? 0), 0);
+  if (all > mostLookedAt) known.sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  let room = mostLookedAt;
+  return known.map((slice) => {
+    const ports = slice.ports?.slice(0, room) ?? [];
+    room -= ports.length;
+    return { slice, ports };
+  });
+}
+
 function numbersOf(
-  { ports }: EndpointSlice,
+  ports: SlicePorts,
   wanted: ReadonlySet<string>,
 ): ReadonlyMap<string, readonly number[]> {
   const numbers = new Map<string, readonly number[]>();
-  for (const { name = "", protocol = "TCP", port } of ports ?? []) {
+  for (const { name = "", protocol = "TCP", port } of ports) {
     const key = `${name}/${protocol}`;
     if (port !== undefined && isPort(port) && wanted.has(key))
       numbers.set(key, [...(numbers.get(key) ?? []), port]);
