@@ -72,6 +72,12 @@ describe("costOf()", () => {
       }
   });
 
+  it("counts endpoints of UDP that serve and are not ready once, as cells keep them", () => {
+    const of = (count: number) => [{ ...port, endpoints: [], servingEndpoints: list(count, v4) }];
+    const view = { clusterIps: ["10.96.0.1"], externalIps: ["192.0.2.1"], ports: of(100) };
+    assert.equal(costOf("a/b", view).elements, 1 + 1 + 100);
+  });
+
   it("counts chains of NodePorts and of session affinity", () => {
     const view = { clusterIps: ["10.96.0.1"], ports: [{ ...port, endpoints: list(10, v4) }] };
     const withNodePort = {

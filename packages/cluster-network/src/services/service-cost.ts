@@ -73,7 +73,9 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const hasChain = isShared || hasNodePort || (isOutside && isExternalLocal);
     const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
-    return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain;
+    // Cells keep those to find connections that go on; there may be as many as of others.
+    const serving = count(port.servingEndpoints);
+    return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain + serving;
   };
   const balancers = count(view.loadBalancerIps);
   const ranges = balancers === 0 ? 0 : count(view.sourceRanges);

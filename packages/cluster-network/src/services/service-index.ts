@@ -1,8 +1,10 @@
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { limits, type ServiceView } from "@kip/network-view";
 import { NamespaceBudget, namespaceOf, type Cost } from "../budget/namespace-budget.ts";
-import { AddressClaims, claimsOf, noClaims, type Moves } from "./address-claims.ts";
+import { AddressClaims, claimsOf, noClaims } from "./address-claims.ts";
+import { ChangeOrigins } from "./change-origins.ts";
 import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
+import { LosingServices } from "./losing-services.ts";
 import { costOf, mostOfNamespaceCost } from "./service-cost.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
 import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
@@ -44,6 +46,14 @@ export interface Refusal {
   readonly example: string;
 }
 
+/** A changed Service. */
+interface WantedChange {
+  /** All that it asks for; undefined for nothing. */
+  readonly view: ServiceView | undefined;
+  /** Of the change, see {@link ChangeOrigins}. */
+  readonly number: number;
+}
+
 /** Services and slices as they come, and the views of those that have changed. */
 export class ServiceIndex {
   /** Which Services have no rules, as those of their namespace take too much. */
@@ -56,10 +66,13 @@ export class ServiceIndex {
   readonly #slices = new Map<string, Map<string, EndpointSlice>>();
   /** The Service of each slice, by the slice's namespace and name. */
   readonly #ownerOf = new Map<string, string>();
-  readonly #claims = new AddressClaims();
+  readonly #claims = new AddressClaims((key) => this.#given.has(key));
+  readonly #origins = new ChangeOrigins();
   readonly #changed = new ChangeQueue();
   /** Services without rules that have not given back the addresses that they asked for. */
   readonly #leaving = new ChangeQueue();
+  /** Services that have addresses of others until they are given without. */
+  readonly #losing = new LosingServices();
   /** Views as they were given last, of Services that have external addresses: they may lose those. */
   readonly #given = new Map<string, ServiceView>();
 
@@ -76,7 +89,17 @@ export class ServiceIndex {
 
   /** How many Services {@link ServiceIndex.takeChanges} has to look at. */
   get changedCount(): number {
-    return this.#changed.size + this.#leaving.size;
+    return this.#changed.size + this.#leaving.size + this.#losing.size;
+  }
+
+  /** The number of the last change so far, for {@link ServiceIndex.isBehind}. */
+  get lastChange(): number {
+    return this.#origins.last;
+  }
+
+  /** Whether {@link ServiceIndex.takeChanges} has not yet given all that was changed up to a change, and what that means for other Services. */
+  isBehind(change: number): boolean {
+    return this.#origins.isWaiting(change);
   }
 
   /** Takes the zone of the node: hints of any Service may mean other endpoints. @returns whether it is another one than before */
@@ -157,44 +180,61 @@ export class ServiceIndex {
    *
    * @param share how many are given at most, where each 250 endpoints of a Service count as one more; the rest is given by the next
    * calls. Services that are gone are given in any case, as others may have their addresses already, and so are those that there is no
-   * room for any longer. One that loses an address to another is given in any case, too, without it and otherwise as it was: no two
-   * Services have one address at a time. One that gets an address that another no longer has is given by one of the next calls; of very
-   * many addresses, some are given back at a time
+   * room for any longer. Of those that lose an address to another, as many are given, too: without it, and otherwise as they were. Until
+   * then the other one does not have it: no two Services have one address at a time. One that gets an address that another no longer
+   * has is given by one of the next calls; of very many addresses, some are given back at a time
    */
   takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
     const wanted = this.#takeWanted(share);
+    const got = new Map<string, number>();
+    for (const [key, change] of wanted) this.#claim(key, change, got);
+    this.#giveBack(share, got);
+    const losing = this.#losing.take(share, (key) => this.#losingWeight(key));
+    for (const key of losing) this.#release(key, got);
+    for (const [key, { view }] of wanted)
+      if (view && this.#losing.has(key)) this.#release(key, got);
+    for (const [key, number] of got) if (!wanted.has(key)) this.#noteChange(key, number);
     const views = new Map<string, ServiceView | undefined>();
-    const losers = new Set<string>();
-    for (const { lost, got } of this.#takeMoves(wanted, share)) {
-      for (const other of lost) losers.add(other);
-      for (const other of got) if (!wanted.has(other)) this.#noteChange(other);
-    }
-    for (const [key, view] of wanted) this.#give(views, key, view);
+    for (const [key, { view }] of wanted) this.#give(views, key, view);
     // To compute them again may take any time: one Service may take addresses of hundreds of large ones.
-    for (const key of losers) {
+    for (const key of losing) {
       const given = this.#given.get(key);
       if (given && !wanted.has(key)) this.#give(views, key, given);
     }
     return views;
   }
 
-  /** Changes who has which address. */
-  *#takeMoves(
-    wanted: ReadonlyMap<string, ServiceView | undefined>,
-    share: ChangeShare,
-  ): Generator<Moves> {
-    for (const [key, view] of wanted) {
-      this.#leaving.delete(key);
-      if (view) yield this.#claims.replace(key, claimsOf(key, this.#created(key), view));
-      else if (this.#claims.countOf(key) > 0) this.#leaving.add(key);
+  /** Notes what a changed Service asks for. */
+  #claim(key: string, { view, number }: WantedChange, got: Map<string, number>): void {
+    this.#leaving.delete(key);
+    const next = this.#origins.causedBy(Math.min(number, this.#origins.take("leaving", key)));
+    if (!view) {
+      if (this.#claims.countOf(key) === 0) return;
+      this.#leaving.add(key);
+      this.#origins.note("leaving", key, next);
+      return;
     }
-    // Very many Services may go at once, so few addresses of each are counted, too.
-    const weightOf = (key: string): number => {
-      const weight = this.#claims.countOf(key) / givenBackAsOne;
-      return weight > 0.25 ? Math.ceil(weight) : weight;
-    };
-    for (const key of this.#leaving.take(share, weightOf))
-      yield this.#claims.replace(key, noClaims);
+    const moves = this.#claims.replace(key, claimsOf(key, this.#created(key), view));
+    for (const other of moves.losing) {
+      this.#losing.add(other, key);
+      this.#origins.note("losing", other, next);
+    }
+    noteAll(got, moves.got, next);
+  }
+
+  /** Gives others what Services without rules asked for. */
+  #giveBack(share: ChangeShare, got: Map<string, number>): void {
+    for (const key of this.#leaving.take(share, (each) => this.#claimsWeight(each))) {
+      const next = this.#origins.causedBy(this.#origins.take("leaving", key));
+      noteAll(got, this.#claims.replace(key, noClaims).got, next);
+    }
+  }
+
+  /** Gives others what a Service has lost to them. */
+  #release(key: string, got: Map<string, number>): void {
+    this.#losing.delete(key);
+    const next = this.#origins.causedBy(this.#origins.take("losing", key));
+    noteAll(got, this.#claims.release(key), next);
   }
 
   #give(
@@ -209,24 +249,31 @@ export class ServiceIndex {
   }
 
   /** Changed Services with all that they ask for, of those that there is room for. */
-  #takeWanted(share: ChangeShare): ReadonlyMap<string, ServiceView | undefined> {
-    const keys = this.#changed.take(share, (key) => this.#weightOf(key));
+  #takeWanted(share: ChangeShare): ReadonlyMap<string, WantedChange> {
+    const numbers = new Map<string, number>();
+    for (const key of this.#changed.take(share, (each) => this.#weightOf(each)))
+      numbers.set(key, this.#origins.take("changed", key));
     const made = new Map<string, ServiceView | undefined>();
-    for (const key of keys) {
+    const oldest = new Map<string, number>();
+    for (const [key, number] of numbers) {
       const view = this.#tryWanted(key);
+      const namespace = namespaceOf(key);
       this.budget.set(key, this.#created(key), view && costOf(key, view));
       // Views of more than a namespace may have would take the memory that they must not take.
-      if (!view || !this.budget.isExceeded(namespaceOf(key))) made.set(key, view);
+      if (!view || !this.budget.isExceeded(namespace)) made.set(key, view);
+      noteAll(oldest, [namespace], number);
     }
     const { refused, admitted } = this.budget.settle();
-    const wanted = new Map<string, ServiceView | undefined>();
-    for (const key of keys) {
-      const view =
-        made.has(key) || this.budget.isRefused(key) ? made.get(key) : this.#tryWanted(key);
-      wanted.set(key, this.budget.isRefused(key) ? undefined : view);
+    const wanted = new Map<string, WantedChange>();
+    for (const [key, number] of numbers) {
+      const isRefused = this.budget.isRefused(key);
+      const view = made.has(key) || isRefused ? made.get(key) : this.#tryWanted(key);
+      wanted.set(key, { view: isRefused ? undefined : view, number });
     }
-    for (const key of refused) wanted.set(key, undefined);
-    for (const key of admitted) if (!wanted.has(key)) this.#noteChange(key);
+    const causeOf = (key: string): number =>
+      this.#origins.causedBy(oldest.get(namespaceOf(key)) ?? this.#origins.last);
+    for (const key of refused) wanted.set(key, { view: undefined, number: causeOf(key) });
+    for (const key of admitted) if (!wanted.has(key)) this.#noteChange(key, causeOf(key));
     this.#reportRefused(refused);
     return wanted;
   }
@@ -243,9 +290,21 @@ export class ServiceIndex {
   }
 
   /** What has no rules takes no time, and is given in any case. */
-  #noteChange(key: string): void {
+  #noteChange(key: string, number = this.#origins.next()): void {
     const service = this.#services.get(key);
+    this.#origins.note("changed", key, number);
     this.#changed.add(key, !service || !isProxied(service));
+  }
+
+  /** How long it takes to take all claims of a Service back. Very many may go at once, so few addresses of each are counted, too. */
+  #claimsWeight(key: string): number {
+    const weight = this.#claims.countOf(key) / givenBackAsOne;
+    return weight > 0.25 ? Math.ceil(weight) : Math.max(weight, 1 / givenBackAsOne);
+  }
+
+  /** How long a Service that loses something takes. */
+  #losingWeight(key: string): number {
+    return this.#given.has(key) ? this.#weightOf(key) : this.#claimsWeight(key);
   }
 
   /** How long a changed Service takes. */
@@ -258,7 +317,9 @@ export class ServiceIndex {
     const { ports = [], externalIPs = [], loadBalancerSourceRanges = [] } = service?.spec ?? {};
     const external = externalIPs.length + (service?.status?.loadBalancer?.ingress?.length ?? 0);
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
-    const ofEndpoints = Math.min(Math.floor(endpoints / endpointsAsOne), mostWeight);
+    // Of UDP, those that serve are a list of their own.
+    const lists = ports.some(({ protocol }) => protocol === "UDP") ? 2 : 1;
+    const ofEndpoints = Math.min(Math.floor((lists * endpoints) / endpointsAsOne), mostWeight);
     const ofRanges = Math.floor(loadBalancerSourceRanges.length / rangesAsOne);
     return 1 + ofEndpoints + Math.floor(claims / claimsAsOne) + ofRanges;
   }
@@ -278,4 +339,9 @@ export class ServiceIndex {
     if (!service || !isProxied(service)) return undefined;
     return serviceViewOf(service, this.#slices.get(key)?.values() ?? [], this.#node);
   }
+}
+
+/** Notes a number for all, or keeps an earlier one. */
+function noteAll(numbers: Map<string, number>, keys: Iterable<string>, number: number): void {
+  for (const key of keys) numbers.set(key, Math.min(numbers.get(key) ?? number, number));
 }

@@ -1,0 +1,45 @@
+import { namespaceOf } from "../budget/namespace-budget.ts";
+import { ChangeQueue, type ChangeShare } from "./change-queue.ts";
+
+/**
+ * Services that are to lose addresses to others. They wait in the namespaces of those that get the addresses: who takes very many
+ * waits for that alone.
+ */
+export class LosingServices {
+  readonly #queue = new ChangeQueue();
+  /** Entries of the queue by the Service that loses something: the namespace of who gets it, and its own name. */
+  readonly #entries = new Map<string, Set<string>>();
+
+  get size(): number {
+    return this.#queue.size;
+  }
+
+  has(key: string): boolean {
+    return this.#entries.has(key);
+  }
+
+  /** Notes that a Service loses an address to another one. */
+  add(key: string, to: string): void {
+    const entry = `${namespaceOf(to)}/${key}`;
+    this.#entries.set(key, (this.#entries.get(key) ?? new Set()).add(entry));
+    this.#queue.add(entry);
+  }
+
+  /** Notes that it has lost all that it was to lose. */
+  delete(key: string): void {
+    for (const entry of this.#entries.get(key) ?? []) this.#queue.delete(entry);
+    this.#entries.delete(key);
+  }
+
+  /** Takes some out; see {@link ChangeQueue.take}. */
+  take(share: ChangeShare, weightOf: (key: string) => number): ReadonlySet<string> {
+    const entries = this.#queue.take(share, (entry) => weightOf(serviceOf(entry)));
+    const keys = new Set(entries.map(serviceOf));
+    for (const key of keys) this.delete(key);
+    return keys;
+  }
+}
+
+function serviceOf(entry: string): string {
+  return entry.slice(entry.indexOf("/") + 1);
+}
