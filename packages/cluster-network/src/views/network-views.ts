@@ -12,10 +12,11 @@ import type { Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import type { PolicyIndex } from "../policies/policy-index.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
-import { allChanges, type ChangeShare } from "../services/change-queue.ts";
+import type { ChangeShare } from "../services/change-queue.ts";
 import { ServiceIndex } from "../services/service-index.ts";
 import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { blockMs } from "./cell-turns.ts";
+import { FirstVersions } from "./first-versions.ts";
 import type { GroupLines } from "./group-lines.ts";
 import type { PolicyCell } from "./policy-engine.ts";
 import { PolicyEngines } from "./policy-engines.ts";
@@ -87,6 +88,7 @@ export class NetworkViews {
   readonly index: ServiceIndex;
   readonly #options: NetworkViewsOptions;
   readonly #engines: PolicyEngines;
+  readonly #firstVersions: FirstVersions;
   #isComputing = false;
   /** Something has come since the last blocks of all engines, or they have not done all. */
   #isComputeDue = false;
@@ -115,6 +117,12 @@ export class NetworkViews {
         const about = service && referenceTo(service, { apiVersion: "v1", kind: "Service" });
         refusals.report(refusal, about);
       },
+    });
+    this.#firstVersions = new FirstVersions({
+      index: this.index,
+      flush: () => this.#flush(ofFirstVersions),
+      isOver: () => this.#engines.hasCells,
+      signal: options.signal,
     });
   }
 
@@ -199,19 +207,13 @@ export class NetworkViews {
   }
 
   /**
-   * Computes what is known of Services, in parts, so that other work passes in between. To be awaited before the first cell subscribes,
-   * which otherwise has it computed at once. Does nothing once there is a cell.
+   * Computes what is known of Services by now, in parts, so that other work passes in between. What changes meanwhile is not waited for.
+   * Does nothing once there is a cell.
    *
    * @throws the signal's reason
    */
   async settled(signal: AbortSignal): Promise<void> {
-    const isBehind = (): boolean => !this.#engines.hasCells && this.index.isChanged;
-    // What changes meanwhile is not waited for.
-    for (let left = this.index.changedCount; left > 0 && isBehind(); left--) {
-      signal.throwIfAborted();
-      this.#flush(ofFirstVersions);
-      await setImmediate();
-    }
+    await this.#firstVersions.computed(signal);
   }
 
   /** Lines of a group that a cell uses. */
@@ -220,7 +222,7 @@ export class NetworkViews {
   }
 
   /**
-   * Keeps a cell up to date from now on.
+   * Keeps a cell up to date from now on. The first one gets nothing before what is known of Services by now is computed.
    *
    * @param cell the pod on it, and sums of the Services that it has already
    */
@@ -234,8 +236,8 @@ export class NetworkViews {
     readonly hasShortLists?: boolean | undefined;
   }): ViewSubscription {
     const { clock } = this.#options;
-    // The first cell is given no bucket without Services that it may have already.
-    if (!this.#engines.hasCells) this.#flush(allChanges);
+    if (!this.#engines.hasCells)
+      this.#flush(this.#firstVersions.isRunning ? undefined : ofFirstVersions);
     else if (this.index.isChanged && clock.monotonic() >= this.#nextAtMs) this.#flushAndPause();
     else this.#flush(undefined);
     const subscriber: PolicyCell = {
@@ -248,10 +250,20 @@ export class NetworkViews {
       isMoved: false,
       wake: () => {},
     };
-    this.#engines.add(subscriber);
+    const end = new AbortController();
+    // The first cell is given no bucket without Services that it may have already.
+    if (this.#firstVersions.isBehind)
+      void this.#firstVersions.computed(end.signal).then(
+        () => this.#engines.add(subscriber),
+        () => {}, // it is gone, or kip ends
+      );
+    else this.#engines.add(subscriber);
     return {
       next: async (signal) => await this.#next(subscriber, signal),
-      [Symbol.dispose]: () => this.#engines.delete(subscriber),
+      [Symbol.dispose]: () => {
+        end.abort();
+        this.#engines.delete(subscriber);
+      },
     };
   }
 

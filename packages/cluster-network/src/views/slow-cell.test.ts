@@ -54,7 +54,8 @@ class Bench {
     while (this.views.index.isChanged) await this.clock.advance(100);
   }
 
-  subscribe(podUid: string): ViewSubscription {
+  async subscribe(podUid: string): Promise<ViewSubscription> {
+    await this.views.settled(this.stop.signal);
     const sums = Array<number>(bucketCount).fill(0);
     return this.views.subscribe({ podUid, namespace: "web", sums });
   }
@@ -109,7 +110,7 @@ describe("NetworkViews, for a cell that takes changes slowly", () => {
     const bench = new Bench();
     const flood = bench.make("flood", 3000);
     const [web = ""] = bench.make("web", 1);
-    const cell = new Cell(bench.subscribe("a"));
+    const cell = new Cell(await bench.subscribe("a"));
     await cell.all();
     await bench.change(flood, 1);
     await bench.change([web], 1);
@@ -130,7 +131,7 @@ describe("NetworkViews, for a cell that takes changes slowly", () => {
   it("sends each of some hundred Services once, in parts that are the same bytes for all cells", async () => {
     const bench = new Bench();
     const keys = bench.make("flood", 3000).slice(0, 600);
-    const cells = [bench.subscribe("a"), bench.subscribe("b")] as const;
+    const cells = [await bench.subscribe("a"), await bench.subscribe("b")] as const;
     const [one, other] = cells.map((each) => new Cell(each));
     for (const cell of [one, other]) await cell?.all();
     await bench.change(keys, 1);
@@ -153,7 +154,7 @@ describe("NetworkViews, for a cell that takes changes slowly", () => {
     const bench = new Bench();
     const keys = [...bench.make("flood", 2500), ...bench.make("web", 100)];
     const rounds = new Map(keys.map((key) => [key, 0]));
-    const cell = new Cell(bench.subscribe("a"));
+    const cell = new Cell(await bench.subscribe("a"));
     await cell.all();
     let seed = 3;
     const random = (below: number): number =>

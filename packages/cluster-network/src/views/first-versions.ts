@@ -1,0 +1,82 @@
+import { setImmediate } from "node:timers/promises";
+import { untilAborted } from "@kip/base";
+
+/** What {@link FirstVersions} needs. */
+export interface FirstVersionsOptions {
+  readonly index: {
+    /** The number of the last change so far. */
+    readonly lastChange: number;
+    /** Whether a change up to a number is not computed. */
+    isBehind(change: number): boolean;
+  };
+  /** Makes the next version, which has a part of what has changed. */
+  readonly flush: () => void;
+  /** Whether there is a cell: versions are made for it, and nothing is waited for. */
+  readonly isOver: () => boolean;
+  readonly signal: AbortSignal;
+}
+
+interface Waiter {
+  readonly change: number;
+  readonly resolve: () => void;
+}
+
+/**
+ * Computes what has changed before there is a cell: version after version, with other work in between. Who waits does so for what had
+ * changed by then, and not for what changes later, of which there may be no end. All who wait share the versions.
+ */
+export class FirstVersions {
+  readonly #options: FirstVersionsOptions;
+  /** In the order of their changes. */
+  #waiters: Waiter[] = [];
+  #isRunning = false;
+
+  constructor(options: FirstVersionsOptions) {
+    this.#options = options;
+  }
+
+  /** Whether versions are being made. */
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  /** Whether {@link FirstVersions.computed} has something to wait for. */
+  get isBehind(): boolean {
+    const { index, isOver } = this.#options;
+    return !isOver() && index.isBehind(index.lastChange);
+  }
+
+  /**
+   * Resolves when what has changed so far is computed, or when there is a cell.
+   *
+   * @throws the signal's reason
+   */
+  async computed(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (!this.isBehind) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter = { change: this.#options.index.lastChange, resolve };
+    this.#waiters.push(waiter);
+    void this.#run();
+    try {
+      await untilAborted(promise, AbortSignal.any([signal, this.#options.signal]));
+    } finally {
+      if (signal.aborted) this.#waiters = this.#waiters.filter((each) => each !== waiter);
+    }
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const { index, isOver, flush, signal } = this.#options;
+    while (this.#waiters.length > 0) {
+      await setImmediate();
+      if (signal.aborted) break;
+      if (!isOver()) flush();
+      const first = this.#waiters.findIndex(({ change }) => !isOver() && index.isBehind(change));
+      const done = this.#waiters.splice(0, first < 0 ? this.#waiters.length : first);
+      for (const { resolve } of done) resolve();
+    }
+    this.#isRunning = false;
+  }
+}
