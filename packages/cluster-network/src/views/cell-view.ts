@@ -1,6 +1,6 @@
-import { bucketCount, bucketOf, encodeLine } from "@kip/network-view";
+import { bucketCount, encodeLine } from "@kip/network-view";
 import type { CellPolicy, GroupSource } from "./cell-policy.ts";
-import type { ServiceLines } from "./service-lines.ts";
+import type { LinesPart, ServiceLines } from "./service-lines.ts";
 
 /** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
 const changeBytes = 128 * 1024;
@@ -144,19 +144,34 @@ export class CellView {
       return [];
     }
     const late = services.late(withoutAll(this.#late, difference.keys));
-    this.#noteLate(late.rest, withoutAll(difference.rest, late.keys));
+    this.#noteLate(late, difference.rest);
     return [difference.lines, late.lines];
   }
 
-  #noteLate(before: readonly string[], more: readonly string[]): void {
+  /**
+   * Notes what this change has no room for either.
+   *
+   * @param late what it has of that which earlier changes had no room for
+   * @param more what has changed since
+   */
+  #noteLate({ keys: sent, rest: before }: LinesPart, more: readonly string[]): void {
+    const { services } = this.#shared;
+    // A list of very many is shared by cells, and not looked at for each.
+    if (more.length > mostLate) {
+      this.#missWhole([...services.bucketsOf(before), ...services.bucketsOf(more)]);
+      return;
+    }
     // Cells that have taken the same changes so far share one list, unless two are joined.
-    if (more.length === 0) this.#late = before;
-    else this.#late = before.length === 0 ? more : [...before, ...withoutAll(more, before)];
-    if (this.#late.length <= mostLate) return;
-    const buckets = [...new Set(this.#late.map(bucketOf))];
-    // With what was late in it, and nothing of a part that went before.
+    const others = withoutAll(withoutAll(more, sent), before);
+    if (others.length === 0) this.#late = before;
+    else this.#late = before.length === 0 ? others : [...before, ...others];
+    if (this.#late.length > mostLate) this.#missWhole(services.bucketsOf(this.#late));
+  }
+
+  /** Buckets are to come with what was late in them, and with nothing of a part that went before. */
+  #missWhole(buckets: readonly number[]): void {
     for (const bucket of buckets) this.#sent.delete(bucket);
-    this.#missingBuckets.unshift(...withoutAll(buckets, this.#missingBuckets));
+    this.#missingBuckets.unshift(...withoutAll([...new Set(buckets)], this.#missingBuckets));
     this.#late = [];
   }
 

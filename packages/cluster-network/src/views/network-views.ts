@@ -268,13 +268,24 @@ export class NetworkViews {
   }
 
   async #next(subscriber: PolicyCell, signal: AbortSignal): Promise<readonly Buffer[]> {
-    for (;;) {
-      signal.throwIfAborted();
-      const change = this.#engines.isHeld(subscriber) ? undefined : subscriber.view?.next();
-      if (change) return change;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      subscriber.wake = resolve;
-      await untilAborted(promise, signal);
+    signal.throwIfAborted();
+    const take = (): readonly Buffer[] | undefined =>
+      this.#engines.isHeld(subscriber) ? undefined : subscriber.view?.next();
+    const change = take();
+    if (change) return change;
+    const { promise, resolve } = Promise.withResolvers<readonly Buffer[]>();
+    // It is made as the cell is woken, so that what it takes counts in the block.
+    const wake = (): void => {
+      const first = take();
+      if (!first) return;
+      subscriber.wake = () => {};
+      resolve(first);
+    };
+    subscriber.wake = wake;
+    try {
+      return await untilAborted(promise, signal);
+    } finally {
+      if (subscriber.wake === wake) subscriber.wake = () => {};
     }
   }
 

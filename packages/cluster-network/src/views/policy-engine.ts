@@ -3,7 +3,7 @@ import type { Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { AffectedPods } from "./affected-pods.ts";
-import { cellsOfBlock, CellTurns } from "./cell-turns.ts";
+import { cellsOfBlock, CellTurns, leastOfBlock } from "./cell-turns.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
 import { ChangeIntake } from "./change-intake.ts";
 import type { GroupLines } from "./group-lines.ts";
@@ -172,7 +172,7 @@ export class PolicyEngine implements SharedLines {
     // While policies are computed, cells hear of other changes at the usual times only.
     if (isOver) this.noteBehind();
     else if (this.#areAllBehind) this.#options.schedule();
-    this.#wake();
+    this.#wake(untilMs);
     this.#holdOrOpen(isOver);
     return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
   }
@@ -195,11 +195,14 @@ export class PolicyEngine implements SharedLines {
     return [...this.cells].filter((cell) => this.#isLate(cell) || this.#turns.awaitsGroups(cell));
   }
 
-  #wake(): void {
+  /** Wakes cells until a time, and a few at least: each has its next change made. */
+  #wake(untilMs: number): void {
+    const { clock } = this.#options;
     let cells = 0;
     for (const cell of this.#behind) {
       if (this.#isLate(cell)) continue;
-      if (++cells > cellsOfBlock) break;
+      if (cells >= cellsOfBlock || (cells >= leastOfBlock && clock.monotonic() >= untilMs)) break;
+      cells++;
       this.#behind.delete(cell);
       cell.wake();
     }

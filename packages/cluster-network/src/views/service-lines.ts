@@ -40,6 +40,9 @@ const mostDifferences = 32;
 /** How many parts of a bucket are kept for other cells. */
 const mostParts = 16;
 
+/** So many Services that are gone are known by their buckets at least: cells may have yet to hear of them. */
+const leastGone = 4096;
+
 interface BucketPart {
   readonly sent: ReadonlySet<string>;
   readonly part: LinesPart;
@@ -62,6 +65,10 @@ export class ServiceLines {
   #late = new WeakMap<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
+  /** Of Services: to compute a bucket takes as long as to look up ten. */
+  readonly #bucketOf = new Map<string, number>();
+  /** Of lists that cells share. */
+  readonly #bucketsOf = new WeakMap<readonly string[], readonly number[]>();
   /** The version of the last change. */
   #changedAt = 0;
 
@@ -80,7 +87,7 @@ export class ServiceLines {
     if (before === after) return false;
     this.#table.set(key, after, version);
     this.#digest.change(key, before, after);
-    const bucket = bucketOf(key);
+    const bucket = this.#bucket(key);
     const namespace = namespaceOf(key);
     const inNamespace = this.#namespaces.get(namespace) ?? new Set<string>();
     for (const keys of [this.#keys[bucket], inNamespace])
@@ -94,6 +101,24 @@ export class ServiceLines {
     this.#late = new WeakMap();
     this.#changedAt = version;
     return true;
+  }
+
+  /** Buckets of Services, each once. Cells that give the same list share them. */
+  bucketsOf(keys: readonly string[]): readonly number[] {
+    const buckets = this.#bucketsOf.get(keys) ?? [...new Set(keys.map((key) => this.#bucket(key)))];
+    this.#bucketsOf.set(keys, buckets);
+    return buckets;
+  }
+
+  #bucket(key: string): number {
+    const known = this.#bucketOf.get(key);
+    if (known !== undefined) return known;
+    if (this.#bucketOf.size > 2 * Math.max(this.#table.size, leastGone))
+      for (const each of this.#bucketOf.keys())
+        if (this.#table.get(each) === undefined) this.#bucketOf.delete(each);
+    const bucket = bucketOf(key);
+    this.#bucketOf.set(key, bucket);
+    return bucket;
   }
 
   /** Whether a bucket has no Service. */
