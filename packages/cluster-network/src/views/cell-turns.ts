@@ -9,9 +9,6 @@ export const blockMs = 10;
 /** So many cells take a change before other work is let pass: each encrypts what it sends. */
 export const cellsOfBlock = 64;
 
-/** So many cells take a change in each block that is for them, however long it takes: otherwise none may have its turn while policies do. */
-export const leastOfBlock = 4;
-
 /** A cell that may wait for its policy. */
 export interface TurnCell {
   readonly namespace: string;

@@ -3,7 +3,7 @@ import type { Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { AffectedPods } from "./affected-pods.ts";
-import { cellsOfBlock, CellTurns, leastOfBlock } from "./cell-turns.ts";
+import { blockMs, cellsOfBlock, CellTurns } from "./cell-turns.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
 import { ChangeIntake } from "./change-intake.ts";
 import type { GroupLines } from "./group-lines.ts";
@@ -172,7 +172,8 @@ export class PolicyEngine implements SharedLines {
     // While policies are computed, cells hear of other changes at the usual times only.
     if (isOver) this.noteBehind();
     else if (this.#areAllBehind) this.#options.schedule();
-    this.#wake(untilMs);
+    // Policies may have taken all of the block: others' changes do not wait until they are done.
+    this.#wake(Math.max(untilMs, this.#options.clock.monotonic() + blockMs / 2));
     this.#holdOrOpen(isOver);
     return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
   }
@@ -195,16 +196,15 @@ export class PolicyEngine implements SharedLines {
     return [...this.cells].filter((cell) => this.#isLate(cell) || this.#turns.awaitsGroups(cell));
   }
 
-  /** Wakes cells until a time, and a few at least: each has its next change made. */
+  /** Wakes cells until a time, and one at least: each has its next change made. */
   #wake(untilMs: number): void {
     const { clock } = this.#options;
     let cells = 0;
     for (const cell of this.#behind) {
       if (this.#isLate(cell)) continue;
-      if (cells >= cellsOfBlock || (cells >= leastOfBlock && clock.monotonic() >= untilMs)) break;
-      cells++;
       this.#behind.delete(cell);
       cell.wake();
+      if (++cells >= cellsOfBlock || clock.monotonic() >= untilMs) break;
     }
   }
 
