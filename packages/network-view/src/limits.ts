@@ -12,8 +12,8 @@ export const limits = {
   /** Endpoints of all ports of a Service, those on the node counted again: with IPv6, about 1.8 MB of its line. */
   serviceEndpoints: 36_000,
   /**
-   * The same for a Service with session affinity, whose endpoints have a chain and a set each: 2,000 take nft 2 s and 42 MB, 35,000
-   * more than 100 s and 672 MB.
+   * The same for a Service with session affinity, whose endpoints have two elements each, and a number that is made again with each
+   * change of them.
    */
   affinityEndpoints: 2000,
   /**

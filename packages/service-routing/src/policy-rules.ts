@@ -27,7 +27,7 @@ export function otherPolicyTable(name: PolicyTable): PolicyTable {
 export function policyRules(policy: PolicyView, groups: Groups, family: Family): RuleSet {
   const rules = new RuleSetBuilder();
   for (const [name, addresses] of groups) {
-    rules.sets.set(groupSet(name), `type ${family.type};`);
+    rules.sets.set(groupSet(name), { kind: "set", definition: `type ${family.type};` });
     for (const address of ofFamily([...addresses], family)) rules.element(groupSet(name), address);
   }
   const inward = { name: "ingress", field: "saddr", family, groups } as const;

@@ -19,7 +19,7 @@ describe("TableChange", () => {
     rules.element("map", "1 . tcp", "goto a");
     rules.element("set", "1");
     rules.chains.set("a", ["accept"]);
-    rules.sets.set("clients", "type ipv4_addr;");
+    rules.sets.set("clients", { kind: "set", definition: "type ipv4_addr;" });
   });
 
   it("writes nothing if nothing has changed", () => {
@@ -51,7 +51,7 @@ describe("TableChange", () => {
       rules.element("denied", "10.0.0.1");
       rules.element("set", "1");
       rules.chains.set("a", ["ip saddr @denied drop"]);
-      rules.sets.set("denied", "type ipv4_addr;");
+      rules.sets.set("denied", { kind: "set", definition: "type ipv4_addr;" });
     });
     const after = ruleSet((rules) => rules.chains.set("a", ["drop"]));
     const table = new TableChange("ip t");

@@ -7,15 +7,21 @@ export interface RuleSet {
   readonly elements: ReadonlyMap<string, string>;
   /** Rules by the name of their chain. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Definitions by the name of a set. A name always has the same definition. */
-  readonly sets: ReadonlyMap<string, string>;
+  /** By the name of a set or map of its own. A name always has the same definition. */
+  readonly sets: ReadonlyMap<string, SetDefinition>;
+}
+
+/** What a set or map is. */
+export interface SetDefinition {
+  readonly kind: "set" | "map";
+  readonly definition: string;
 }
 
 /** A {@link RuleSet} that is being made. */
 export class RuleSetBuilder implements RuleSet {
   readonly elements = new Map<string, string>();
   readonly chains = new Map<string, readonly string[]>();
-  readonly sets = new Map<string, string>();
+  readonly sets = new Map<string, SetDefinition>();
 
   /** Adds an element to a map, or to a set if there is no value. */
   element(map: string, key: string, value = ""): void {
@@ -52,10 +58,12 @@ export class TableChange {
   add(before: RuleSet, after: RuleSet): void {
     this.#elements(before, after);
     this.#chains(before, after);
-    for (const [name, definition] of after.sets)
-      if (!before.sets.has(name)) this.#note(this.#newSets, `${name} { ${definition} }`);
-    for (const name of before.sets.keys())
-      if (!after.sets.has(name)) this.#note(this.#goneSets, name);
+    const table = this.#table;
+    for (const [name, { kind, definition }] of after.sets)
+      if (!before.sets.has(name))
+        this.#note(this.#newSets, `add ${kind} ${table} ${name} { ${definition} }`);
+    for (const [name, { kind }] of before.sets)
+      if (!after.sets.has(name)) this.#note(this.#goneSets, `delete ${kind} ${table} ${name}`);
   }
 
   /** The commands as one transaction; empty if nothing has changed. */
@@ -68,7 +76,7 @@ export class TableChange {
     const table = this.#table;
     return linesOf([
       ...elementLines("delete", table, this.#gone),
-      ...this.#newSets.map((set) => `add set ${table} ${set}`),
+      ...this.#newSets,
       ...this.#newChains.map((chain) => `add chain ${table} ${chain}`),
       ...this.#rules,
       ...elementLines("add", table, this.#added),
@@ -82,7 +90,7 @@ export class TableChange {
    * what is in force at that moment: where an element means `drop`, this must be a later transaction.
    */
   removals(): string {
-    return linesOf(this.#goneSets.map((set) => `delete set ${this.#table} ${set}`));
+    return linesOf(this.#goneSets);
   }
 
   #elements(before: RuleSet, after: RuleSet): void {

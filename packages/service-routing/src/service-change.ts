@@ -6,8 +6,8 @@ import { emptyRuleSet, type RuleSet } from "./rule-set.ts";
 import { claimOf } from "./service-claims.ts";
 import { portEndpoints, portRules, sharedRules } from "./service-rules.ts";
 
-/** An endpoint with session affinity has a chain and a set of its own: it takes as long as so many others. */
-const affinityWork = 5;
+/** An endpoint with session affinity has a number and two elements: it takes as long as so many others. */
+const affinityWork = 3;
 
 /** An address of a port is looked for among those of other Services: it takes as long as so many endpoints. */
 const addressWork = 3;
@@ -89,16 +89,17 @@ function* portPairs(
   for (const port of after?.ports ?? []) yield [portOf(before, port), port];
 }
 
-/** Whether two Services differ by nothing but endpoints of ports. */
+/** Whether two Services have the same elements but for endpoints of ports. */
 function isSameButEndpoints(before: ClaimedService, after: ClaimedService): boolean {
   if (before.lost.size > 0 || after.lost.size > 0) return false;
   return headOf(before.view) === headOf(after.view);
 }
 
 function headOf(view: ServiceView | undefined): string {
-  return JSON.stringify(view, (name, value: unknown) =>
-    name.toLowerCase().endsWith("endpoints") ? undefined : value,
-  );
+  return JSON.stringify(view, (name, value: unknown) => {
+    if (name === "affinitySeconds") return value !== undefined; // the time is in no element
+    return name.toLowerCase().endsWith("endpoints") ? undefined : value;
+  });
 }
 
 /**

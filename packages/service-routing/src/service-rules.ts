@@ -6,6 +6,7 @@ import {
   type ServicePortView,
   type ServiceView,
 } from "@kip/network-view";
+import { addAffinity } from "./affinity-rules.ts";
 import { ofFamily, type Family } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
@@ -196,8 +197,9 @@ function choose(
 ): Target {
   const { endpoints, isDropped, chain } = options;
   if (endpoints.length === 0) return { kind: isDropped ? "drop" : "refuse" };
-  if (context.view.affinitySeconds === undefined) return { kind: "balance", endpoints, chain };
-  addAffinity(context, chain, endpoints);
+  const seconds = context.view.affinitySeconds;
+  if (seconds === undefined) return { kind: "balance", endpoints, chain };
+  addAffinity({ ...context, chain, seconds, endpoints, dataOf });
   return { kind: "chain", chain };
 }
 
@@ -243,33 +245,6 @@ function translate({ family, protocol }: PortContext, endpoints: readonly string
   return `meta l4proto ${protocol} dnat ${family.ip} to ${pick}`;
 }
 
-/**
- * Each endpoint has a set of the clients that came to it within the time limit. A chain's end means that the client is
- * in none of them.
- */
-function addAffinity(context: PortContext, chain: string, endpoints: readonly string[]): void {
-  const { rules, family, id, protocol } = context;
-  const seconds = context.view.affinitySeconds ?? 0;
-  const named = endpoints.map((endpoint) => ({
-    endpoint,
-    target: `endpoint/${id}/${plainName(endpoint)}`,
-    clients: `clients/${seconds}/${id}/${plainName(endpoint)}`,
-  }));
-  const picks = named.map(({ target }, index) => `${index} : goto ${target}`).join(", ");
-  rules.chains.set(chain, [
-    ...named.map(({ clients, target }) => `${family.ip} saddr @${clients} goto ${target}`),
-    `numgen random mod ${named.length} vmap { ${picks} }`,
-  ]);
-  for (const { endpoint, target, clients } of named) {
-    const limit = `timeout ${seconds}s; size 65536`;
-    rules.sets.set(clients, `type ${family.type}; flags dynamic,timeout; ${limit};`);
-    rules.chains.set(target, [
-      `update @${clients} { ${family.ip} saddr }`,
-      translate({ ...context, protocol }, [endpoint]),
-    ]);
-  }
-}
-
 /** A load balancer's addresses are closed to clients outside its source ranges: one rule for all of its ports. */
 function addFirewall(rules: RuleSetBuilder, { key, view, family }: ServiceRulesOptions): void {
   const vips = ofFamily(view.loadBalancerIps ?? [], family);
@@ -287,12 +262,6 @@ function addFirewall(rules: RuleSetBuilder, { key, view, family }: ServiceRulesO
 function dataOf(endpoint: string): string {
   const { address, port } = parsed(endpoint);
   return `${address} . ${port}`;
-}
-
-/** Names of nftables have no colons. */
-function plainName(endpoint: string): string {
-  const { address, port } = parsed(endpoint);
-  return `${address.replaceAll(":", "-")}/${port}`;
 }
 
 /** Decoders of views let nothing else in. */

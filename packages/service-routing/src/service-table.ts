@@ -1,4 +1,5 @@
 import { limits } from "@kip/network-view";
+import { affinityMarks } from "./affinity-rules.ts";
 import type { Family } from "./family.ts";
 import { ofFamily } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
@@ -127,6 +128,7 @@ table ${table} {
   chain own_source {
     type nat hook postrouting priority srcnat
     ct status dnat meta mark < ${limits.endpoints} meta mark set 0
+    ct status dnat meta mark ${affinityMarks.first}-${affinityMarks.last} meta mark set 0
     ct status dnat ${ip} saddr @pods ${ip} daddr @pods masquerade
     ct status dnat fib saddr type != local ${ip} saddr != @pods ${ip} daddr != @pods masquerade fully-random
   }

@@ -16,7 +16,8 @@ const place: RoutingPlace = {
 class Kernel {
   readonly elements = new Map<string, string>();
   readonly chains = new Map<string, string[]>();
-  readonly sets = new Set<string>();
+  /** Kinds by the names of the sets and maps that an empty table lacks. */
+  readonly sets = new Map<string, string>();
 
   apply(text: string): void {
     for (const line of text.split("\n")) {
@@ -25,7 +26,7 @@ class Kernel {
       if (kind === "table" || family !== "ip" || !table?.startsWith("kip_services")) continue;
       const rest = words.slice(5).join(" ");
       if (kind === "element") this.#elements(verb === "add", name, rest.slice(2, -2));
-      else if (kind === "set") this.#set(verb === "add", name);
+      else if (kind === "set" || kind === "map") this.#set(verb === "add", kind, name);
       else this.#chain(`${verb} ${kind}`, name, rest);
     }
     this.#checkNames();
@@ -35,16 +36,22 @@ class Kernel {
     for (const entry of list.split(", ")) {
       const [key = "", value = ""] = entry.split(" : ");
       const isThere = this.elements.has(`${map} ${key}`);
+      assert.ok(!map.includes("/") || this.sets.has(map), map);
       assert.equal(isThere, !isAdd, `${isAdd ? "add" : "delete"} ${map} ${key}`);
       if (isAdd) this.elements.set(`${map} ${key}`, value);
       else this.elements.delete(`${map} ${key}`);
     }
   }
 
-  #set(isAdd: boolean, name: string): void {
-    assert.equal(this.sets.has(name), !isAdd, `set ${name}`);
-    if (isAdd) this.sets.add(name);
-    else this.sets.delete(name);
+  #set(isAdd: boolean, kind: string, name: string): void {
+    assert.equal(this.sets.get(name), isAdd ? undefined : kind, `${kind} ${name}`);
+    if (isAdd) {
+      this.sets.set(name, kind);
+      return;
+    }
+    this.sets.delete(name);
+    for (const key of this.elements.keys())
+      if (key.startsWith(`${name} `)) this.elements.delete(key);
   }
 
   #chain(action: string, name: string, rule: string): void {
@@ -68,8 +75,23 @@ class Kernel {
     for (const text of texts) {
       for (const [, chain = ""] of text.matchAll(/goto ([^ ,]+)/g))
         assert.ok(chain === "refuse" || this.chains.has(chain), `goto ${chain}`);
-      for (const [, set = ""] of text.matchAll(/@(clients\/[^ ]+)/g)) assert.ok(this.sets.has(set));
+      for (const [, set = ""] of text.matchAll(/@((?:clients|picks|endpoints)\/[^ ]+)/g))
+        assert.ok(this.sets.has(set), set);
+      for (const [, count, chain] of text.matchAll(/mod (\d+) .* @picks\/([^ ]+)/g))
+        this.#checkPicks(Number(count), chain);
     }
+  }
+
+  /** Each of so many places has the number of an endpoint, and each endpoint has a place. */
+  #checkPicks(count: number, chain = ""): void {
+    const ofMap = (name: string) =>
+      [...this.elements].filter(([key]) => key.startsWith(`${name}/${chain} `));
+    const keys = (name: string) => ofMap(name).map(([key]) => key.split(" ")[1]);
+    const places = Array.from({ length: count }, (_, place) => String(place));
+    assert.deepEqual(new Set(keys("picks")), new Set(places));
+    const numbers = ofMap("picks").map(([, number]) => number);
+    assert.equal(new Set(numbers).size, count);
+    assert.deepEqual(new Set(numbers), new Set(keys("endpoints")));
   }
 
   /** What leads packets, without the order of endpoints. */
@@ -77,11 +99,12 @@ class Kernel {
     const endpoints = new Map<string, string[]>();
     const others = new Map<string, string>();
     for (const [key, value] of this.elements) {
-      if (!key.startsWith("endpoints ")) {
+      const isPlace = key.startsWith("picks/");
+      if (!key.startsWith("endpoints ") && !isPlace) {
         others.set(key, value);
         continue;
       }
-      const vip = key.slice(0, key.lastIndexOf(" . "));
+      const vip = key.slice(0, key.lastIndexOf(isPlace ? " " : " . "));
       endpoints.set(vip, [...(endpoints.get(vip) ?? []), value].sort());
     }
     const sorted = <V>(map: ReadonlyMap<string, V>) =>
@@ -91,7 +114,7 @@ class Kernel {
       endpoints: sorted(endpoints),
       others: sorted(others),
       chains: chains.sort(),
-      sets: [...this.sets].sort(),
+      sets: sorted(this.sets),
     };
   }
 }

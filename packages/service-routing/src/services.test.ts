@@ -141,13 +141,13 @@ describe("Services", () => {
     const namesOf = (key: string): readonly string[] => {
       const services = new Services({ ...place, podAddresses: [] });
       const { texts } = resultOf(services.change(new Map([[key, long]])));
-      const found = texts.join("").matchAll(/^add (?:chain|set) ip6 kip_services_a (\S+)/gm);
+      const found = texts.join("").matchAll(/^add (?:chain|map) ip6 kip_services_a (\S+)/gm);
       return [...found]
         .map(([, found = ""]) => found)
         .filter((each) => !each.startsWith("balance"));
     };
     const names = namesOf(`${namespace}/${name}`);
-    assert.equal(names.length, 3);
+    assert.equal(names.length, 4);
     // 128 bits: who writes Services would find two with 64 bits of one hash in minutes.
     for (const each of names) assert.match(each, /\.[0-9a-f]{32}(\/|$)/);
     for (const each of names) assert.ok(each.length <= 127, each);
@@ -178,7 +178,11 @@ describe("Services", () => {
       for (const text of [plain, kept])
         assert.match(text, /nodeports \{ tcp \. 30080 : goto all\/ns\/a\/tcp-80 \}/);
       assert.match(plain, /rule ip kip_services_a all\S+ meta l4proto tcp dnat .* mod 3 map/);
-      assert.equal(kept.match(/all\S+ ip saddr @clients\/10\//g)?.length, 3);
+      assert.match(kept, /rule ip kip_services_a all\S+ .* mod 3 meta mark .* timeout 10s/);
+      assert.equal(
+        kept.match(/endpoints\/all\S+ \{ .* : 10\.1\.0\..*\}/)?.[0].split(",").length,
+        3,
+      );
     }
   });
 
@@ -191,6 +195,34 @@ describe("Services", () => {
     };
     assert.match(rulesOf(["10.1.0.2:80"]), /external\S+ meta l4proto tcp dnat .* mod 1 map/);
     assert.match(rulesOf([]), /external\S+ drop$/m);
+  });
+
+  it("changes the time of session affinity by the rules of a port, and an endpoint with it by four elements", () => {
+    const all = Array.from(
+      { length: limits.affinityEndpoints },
+      (_, i) => `10.1.${i >> 8}.${i & 255}:80`,
+    );
+    const of = (endpoints: readonly string[], affinitySeconds: number): ServiceView => ({
+      ...view(endpoints),
+      affinitySeconds,
+    });
+    const services = new Services(place);
+    const change = (next: ServiceView): readonly string[] =>
+      resultOf(services.change(new Map([["ns/a", next]])))
+        .texts.join("")
+        .trim()
+        .split("\n");
+    change(of(all.slice(1), 10));
+    const later = change(of(all.slice(1), 20));
+    assert.equal(later.length, 5);
+    for (const line of later) assert.match(line, /^(flush chain|add rule) ip kip_services_a all/);
+    const moved = change(of(all.slice(0, -1), 20));
+    assert.equal(moved.length, 4);
+    for (const line of moved)
+      assert.match(
+        line,
+        /^(delete|add) element ip kip_services_a (picks|endpoints)\/all\S+ \{ [^,]* \}$/,
+      );
   });
 
   it("names the Services of a bucket", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
 import {
   bucketCount,
@@ -72,6 +73,9 @@ describe("NetworkRules", () => {
     for (let i = 0; i < count; i++) texts.push(await network.pod.tcp(host, 80));
     return new Set(texts.map((text) => text.split(" ")[0]));
   };
+
+  const tableInForce = async (): Promise<string> =>
+    /kip_services_[ab]/.exec(await network.cell.run("nft", ["list", "tables"]))?.[0] ?? "";
 
   before(async () => {
     network = await TestNetwork.open();
@@ -227,8 +231,7 @@ describe("NetworkRules", () => {
 
   it("drops, and does not refuse, what finds no endpoint while a change is put in force", async () => {
     await applyService(service(["10.0.0.11:8080"]));
-    const listed = await network.cell.run("nft", ["list", "tables"]);
-    const table = /kip_services_[ab]/.exec(listed)?.[0] ?? "";
+    const table = await tableInForce();
     const change = (verb: string): string =>
       `${verb} element ip ${table} endpoints { ${vip} . tcp . 80 . 0 ${verb === "add" ? ": 10.0.0.11 . 8080 " : ""}}\n`;
     await network.nft(change("delete"));
@@ -270,6 +273,65 @@ describe("NetworkRules", () => {
     const others = await answers(20);
     assert.equal(others.size, 1);
     assert.ok(!others.has(chosen));
+  });
+
+  it("keeps a client's endpoint whatever changes but that endpoint, by TCP and UDP, IPv4 and IPv6", async () => {
+    const all = [...backends.map((host) => `${host}:8080`), "[fd00::11]:8080", "[fd00::12]:8080"];
+    await network.nft(`table ip probe {
+      chain marked { type filter hook postrouting priority 300; ct status dnat meta mark != 0 counter; }
+    }`);
+    for (const protocol of ["TCP", "UDP"] as const) {
+      const affinity = { affinitySeconds: 10_800, nodePort: 30_080, protocol };
+      const kept = async (view: ServiceView): Promise<readonly [string, string]> => {
+        await applyService(view);
+        const reached = new Set<string>();
+        const ask = async (host: string, to: number): Promise<string> =>
+          protocol === "TCP" ? await network.pod.tcp(host, to) : await network.pod.udp(host, to);
+        for (let i = 0; i < 8; i++)
+          for (const [host, port] of [
+            [vip, 80],
+            ["fd00:96::a", 80],
+            ["10.0.0.200", 30_080],
+          ] as const)
+            reached.add((await ask(host, port)).split(" ")[0] ?? "");
+        const [v6 = "", v4 = ""] = [...reached].sort((a) => (a.includes(":") ? -1 : 1));
+        assert.equal(reached.size, 2, [...reached].join(" "));
+        return [v4, v6];
+      };
+      const first = await kept(service(all, affinity));
+      assert.deepEqual(await kept(service(all, { ...affinity, affinitySeconds: 60 })), first);
+      const others = all.filter((each) => !first.some((host) => each.includes(host)));
+      const [other] = others;
+      assert.deepEqual(
+        await kept(
+          service(
+            all.filter((each) => each !== other),
+            affinity,
+          ),
+        ),
+        first,
+      );
+      assert.deepEqual(await kept(service(all.toReversed(), affinity)), first);
+      const second = await kept(service(others, affinity));
+      assert.ok(!first.some((host) => second.includes(host)));
+      assert.deepEqual(await kept(service(all, affinity)), second);
+    }
+    assert.match(await network.nft("list table ip probe\n"), /counter packets 0 /);
+    await network.nft("delete table ip probe\n");
+  });
+
+  it("gives a client a new endpoint only when its time is over since its last connection", async () => {
+    await applyService(undefined);
+    const clients = async (): Promise<string> => {
+      const table = await tableInForce();
+      return await network.nft(`list map ip ${table} clients/default/web/tcp-80\n`);
+    };
+    await applyService(service(["10.0.0.11:8080"], { affinitySeconds: 1000 }));
+    assert.match(await network.pod.tcp(vip, 80), /^10\.0\.0\.11 /);
+    assert.match(await clients(), /10\.1\.0\.2 (timeout 1000s |timeout 16m40s )?expires/);
+    await applyService(service(["10.0.0.11:8080"], { affinitySeconds: 1 }));
+    assert.match(await network.pod.tcp(vip, 80), /^10\.0\.0\.11 /);
+    while ((await clients()).includes("expires")) await sleep(100);
   });
 
   it("answers NodePorts at the machine's own address, as a client's detour", async () => {

@@ -66,11 +66,15 @@ class Receiver implements Disposable {
 }
 
 describe("NetworkRules with SCTP", () => {
-  for (const { version, vip, endpoint, pod } of [
+  const families = [
     { version: 4, vip: "10.96.0.10", endpoint: "10.0.0.12", pod: podAddresses[0] },
     { version: 6, vip: "[fd00:96::a]", endpoint: "[fd00::12]", pod: `[${podAddresses[1]}]` },
-  ] as const)
-    it(`leads packets of IPv${version} to an endpoint, and answers back as the Service's`, async () => {
+  ] as const;
+  const cases = families.flatMap((family) =>
+    [undefined, 10].map((affinitySeconds) => ({ ...family, affinitySeconds })),
+  );
+  for (const { version, vip, endpoint, pod, affinitySeconds } of cases)
+    it(`leads packets of IPv${version} to an endpoint ${affinitySeconds ? "with affinity" : ""}, and answers back as the Service's`, async () => {
       await using network = await TestNetwork.open();
       const { pod: client, others, cell } = network;
       const rules = new NetworkRules({
@@ -88,7 +92,7 @@ describe("NetworkRules with SCTP", () => {
         port: 80,
         endpoints: [`${endpoint}:8080`],
       } as const;
-      const view = { clusterIps: [vip.replaceAll(/[[\]]/g, "")], ports: [port] };
+      const view = { clusterIps: [vip.replaceAll(/[[\]]/g, "")], affinitySeconds, ports: [port] };
       const services = new Map([["default/sctp", view]]);
       await rules.apply({ number: 1, services, buckets: [], groups: [], policy: {} });
       using atEndpoint = new Receiver(others, version);

@@ -92,9 +92,9 @@ describe("costOf()", () => {
     }));
     const local = { ...view, isExternalLocal: true, ports: localPorts };
     assert.equal(costOf("a/b", local).elements, 61, "of local ones, a cell has its own pod");
-    assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 1 + 20 + 10 * 40);
+    assert.equal(costOf("a/b", { ...view, affinitySeconds: 10 }).elements, 1 + 160 + 10 * 2);
     const both = { ...withNodePort, affinitySeconds: 10, isExternalLocal: true };
-    assert.equal(costOf("a/b", both).elements, 1 + 40 + 10 * 40);
+    assert.equal(costOf("a/b", both).elements, 1 + 160 + 20 + 10 * 2);
     const inside = { ...view, affinitySeconds: 10, isInternalLocal: true };
     assert.equal(costOf("a/b", inside).elements, 1, "no endpoint is on the node");
   });
