@@ -1,9 +1,12 @@
-// Resets over real sockets.
+// Relays and resets over real sockets.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { describe, it } from "node:test";
-import { reset } from "../src/network/relay.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "@kip/testing";
+import { RelayClients } from "../src/network/relay-clients.ts";
+import { openTcpRelay, reset } from "../src/network/relay.ts";
 
 const address = "127.0.0.1";
 
@@ -35,5 +38,65 @@ describe("reset()", { timeout: 30_000 }, () => {
     socket.destroy(); // as a pipeline does
     await closed;
     client.destroy();
+  });
+});
+
+describe("openTcpRelay()", { timeout: 30_000 }, () => {
+  /** A relay to a program that only reads, a client, and the program's end of its connection. */
+  async function relayed(halfClosedMs: number) {
+    const server = createServer({ allowHalfOpen: true }).listen(0, address);
+    await once(server, "listening");
+    const { port: targetPort } = server.address() as AddressInfo; // it listens on TCP
+    const clients = new RelayClients(1);
+    const options = { address, port: 0, target: address, targetPort, clients, halfClosedMs };
+    const relay = await openTcpRelay(options);
+    const accepted = once(server, "connection");
+    const client = connect({ host: address, port: relay.port, allowHalfOpen: true });
+    const [endpoint] = (await accepted) as [Socket];
+    endpoint.on("error", () => {}).resume();
+    return { relay, client, endpoint, server };
+  }
+
+  it("ends a connection whose client has gone, and whose endpoint does not close", async () => {
+    const { relay, client, endpoint, server } = await relayed(100);
+    await using _ = relay;
+    client.write("x");
+    await once(endpoint, "data");
+    client.destroy();
+    // There is room for one. The endpoint has read all, and so does not see that it ended.
+    const accepted = once(server, "connection");
+    await eventually(
+      async () => {
+        const next = connect({ host: address, port: relay.port }).on("error", () => {});
+        const closed = new Promise<undefined>((resolve) =>
+          next.once("close", () => resolve(undefined)),
+        );
+        const isOpen = await Promise.race([accepted, closed]);
+        next.destroy();
+        return isOpen !== undefined;
+      },
+      { what: "room for another connection", limitMs: 20_000, intervalMs: 50 },
+    );
+    endpoint.destroy();
+    server.close();
+  });
+
+  it("leaves a connection that is half closed while something passes it", async () => {
+    const { relay, client, endpoint, server } = await relayed(1000);
+    await using _ = relay;
+    server.close();
+    const told = once(endpoint, "end");
+    client.end();
+    await told;
+    let received = 0;
+    client.on("data", (data: Buffer) => (received += data.length));
+    for (let sent = 0; sent < 30; sent++) {
+      endpoint.write("x");
+      await once(client, "data");
+      await sleep(50);
+    }
+    endpoint.end();
+    await once(client, "close");
+    assert.equal(received, 30);
   });
 });

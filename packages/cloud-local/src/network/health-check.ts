@@ -50,10 +50,8 @@ export async function openHealthCheck(
 /** @param clients those of all ports */
 function limitClients(server: Server, clients: RelayOptions["clients"]): void {
   server.on("connection", (socket) => {
-    if (!clients.enter()) {
-      socket.resetAndDestroy();
-      return;
-    }
-    socket.once("close", () => clients.leave());
+    const connection = clients.enter(server, () => socket.destroy());
+    if (connection) socket.once("close", () => connection.leave());
+    else socket.resetAndDestroy();
   });
 }

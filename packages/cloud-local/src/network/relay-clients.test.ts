@@ -3,11 +3,40 @@ import { describe, it } from "node:test";
 import { RelayClients } from "./relay-clients.ts";
 
 describe("RelayClients", () => {
+  const [first, second] = [{}, {}];
+  /** Names of connections that had to make room, and what adds one more. */
+  const evictions = (clients: RelayClients) => {
+    const evicted: string[] = [];
+    const enter = (port: object, name: string) =>
+      clients.enter(port, () => void evicted.push(name));
+    return { evicted, enter };
+  };
+
   it("has room for so many connections at one time", () => {
-    const clients = new RelayClients(2);
-    assert.deepEqual([clients.enter(), clients.enter(), clients.enter()], [true, true, false]);
-    clients.leave();
-    assert.equal(clients.enter(), true);
+    const { evicted, enter } = evictions(new RelayClients(2));
+    const [one, two] = [enter(first, "one"), enter(first, "two")];
+    assert.ok(one && two);
+    assert.equal(enter(first, "three"), undefined);
+    one.leave();
+    one.leave();
+    assert.ok(enter(first, "four"));
+    assert.equal(enter(first, "five"), undefined);
+    assert.deepEqual(evicted, []);
+  });
+
+  it("has the port with the most connections make room for another one, half closed ones and old ones first", () => {
+    const { evicted, enter } = evictions(new RelayClients(5));
+    const connections = ["a", "b", "c", "d", "e"].map((name) => enter(first, name));
+    connections[3]?.halfClose();
+    connections[2]?.halfClose();
+    for (const name of ["x", "y"]) assert.ok(enter(second, name));
+    assert.deepEqual(evicted, ["d", "c"]);
+    // It would have as many as the other one has now.
+    assert.equal(enter(second, "z"), undefined);
+    assert.equal(enter(first, "f"), undefined);
+    connections[3]?.leave();
+    assert.ok(enter({}, "p"));
+    assert.deepEqual(evicted, ["d", "c", "a"]);
   });
 
   it("forgets the UDP client that was silent for longest", () => {

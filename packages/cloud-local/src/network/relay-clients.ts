@@ -1,12 +1,33 @@
 /** Clients at one time, of all relays together: each TCP connection takes two descriptors of this process, each UDP client one. */
 const mostOfAll = 4096;
 
+/** A TCP connection that has room. */
+export interface RelayConnection {
+  /** One of its ends sends nothing more: it has to make room before others. */
+  halfClose(): void;
+  /** It has ended. May be called again. */
+  leave(): void;
+}
+
+/** The TCP connections of a port, in the order in which they came, and in which they were half closed. */
+interface PortConnections {
+  readonly open: Set<Evictable>;
+  readonly halfClosed: Set<Evictable>;
+}
+
+interface Evictable {
+  readonly evict: () => void;
+}
+
 /**
  * Counts the clients of all relays. There may be a relay for each NodePort, and a network that reaches one decides how many clients it has.
- * TCP connections above the limit are refused, and of UDP clients the one that was silent for longest is forgotten.
+ * Above the limit, a TCP connection to a port that would still have fewer of them than another one makes the port with the most end one
+ * of its own; others are refused. Of UDP clients the one that was silent for longest is forgotten.
  */
 export class RelayClients {
   readonly #most: number;
+  /** By port; only those with connections. */
+  readonly #ports = new Map<object, PortConnections>();
   #connections = 0;
   /** What forgets each UDP client, the one that was silent for longest first. */
   readonly #flows = new Map<object, () => void>();
@@ -16,16 +37,42 @@ export class RelayClients {
     this.#most = most;
   }
 
-  /** Whether there is room for one more TCP connection, which is counted until it is {@link RelayClients.leave left}. */
-  enter(): boolean {
-    if (this.#connections >= this.#most) return false;
+  /**
+   * Has room for one more TCP connection, or gives undefined.
+   *
+   * @param port stands for the port that it came to
+   * @param evict ends the connection if it has to make room: of its port, those that are half closed come first, and then the oldest
+   */
+  enter(port: object, evict: () => void): RelayConnection | undefined {
+    const connections = this.#ports.get(port) ?? { open: new Set(), halfClosed: new Set() };
+    if (this.#connections >= this.#most && !this.#makeRoom(sizeOf(connections) + 1))
+      return undefined;
+    const { open, halfClosed } = connections;
+    const connection = { evict: () => leave(evict) };
+    const leave = (andThen?: () => void): void => {
+      if (!open.delete(connection) && !halfClosed.delete(connection)) return;
+      this.#connections--;
+      if (sizeOf(connections) === 0) this.#ports.delete(port);
+      andThen?.();
+    };
+    this.#ports.set(port, connections);
     this.#connections++;
-    return true;
+    open.add(connection);
+    return {
+      halfClose: () => void (open.delete(connection) && halfClosed.add(connection)),
+      leave: () => leave(),
+    };
   }
 
-  /** A TCP connection that had room has ended. */
-  leave(): void {
-    this.#connections--;
+  /** Whether a port has more connections than so many, and has given one up. */
+  #makeRoom(than: number): boolean {
+    let largest: PortConnections | undefined;
+    for (const each of this.#ports.values())
+      if (sizeOf(each) > (largest ? sizeOf(largest) : than)) largest = each;
+    if (!largest) return false;
+    const [connection] = [...largest.halfClosed.values().take(1), ...largest.open.values().take(1)];
+    connection?.evict();
+    return true;
   }
 
   /** A UDP client has sent something. @param forget called if it has to make room */
@@ -42,4 +89,8 @@ export class RelayClients {
   end(flow: object): void {
     this.#flows.delete(flow);
   }
+}
+
+function sizeOf({ open, halfClosed }: PortConnections): number {
+  return open.size + halfClosed.size;
 }

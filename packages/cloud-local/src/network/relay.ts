@@ -16,25 +16,43 @@ export interface RelayOptions {
   readonly targetPort?: number | undefined;
   /** Of this relay and others. */
   readonly clients: RelayClients;
+  /** For how long a TCP connection of which one end sends no more may pass nothing on, milliseconds. @default 60,000 */
+  readonly halfClosedMs?: number | undefined;
 }
+
+/** After how long without a packet a peer is asked whether it is still there, milliseconds. */
+const keepAliveMs = 15_000;
+
+/** As Linux forgets a connection that it translates when one end has closed: behind kube-proxy, a client has no longer either. */
+const defaultHalfClosedMs = 60_000;
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRelay> {
   const { address, port, target, targetPort = port, clients } = options;
+  const { halfClosedMs = defaultHalfClosedMs } = options;
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    if (!clients.enter()) {
+    const end = (): void => {
+      for (const socket of [client, upstream]) reset(socket);
+    };
+    const connection = clients.enter(server, end);
+    if (!connection) {
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
     }
-    client.once("close", () => clients.leave());
+    client.once("close", () => connection.leave()).once("timeout", end);
     const upstream = connect({ host: target, port: targetPort, allowHalfOpen: true });
     for (const socket of [client, upstream]) {
       open.add(socket);
       socket
         .once("close", () => open.delete(socket))
+        .once("end", () => {
+          connection.halfClose();
+          // Of an end that has sent all, Node sees not even a reset. What the other one sends passes the client, and begins the time again.
+          client.setTimeout(halfClosedMs);
+        })
         .setNoDelay(true)
-        .setKeepAlive(true);
+        .setKeepAlive(true, keepAliveMs);
     }
     join(client, upstream);
   });
