@@ -82,6 +82,13 @@ class Kernel {
     }
   }
 
+  /** Each shared chain has an element that leads to it. */
+  checkShared(): void {
+    const named = new Set(this.elements.values());
+    for (const chain of this.chains.keys())
+      assert.ok(!chain.startsWith("balance/") || named.has(`goto ${chain}`), chain);
+  }
+
   /** Each of so many places has the number of an endpoint, and each endpoint has a place. */
   #checkPicks(count: number, chain = ""): void {
     const ofMap = (name: string) =>
@@ -109,7 +116,7 @@ class Kernel {
     }
     const sorted = <V>(map: ReadonlyMap<string, V>) =>
       [...map].sort(([a], [b]) => (a < b ? -1 : 1));
-    const chains = [...this.chains.keys()].filter((name) => !name.startsWith("balance/"));
+    const chains = [...this.chains.keys()];
     return {
       endpoints: sorted(endpoints),
       others: sorted(others),
@@ -184,10 +191,12 @@ type Batch = readonly (readonly [string, ServiceView | undefined])[];
 
 /** @param partCharacters where a transaction ends, as Services have it */
 function check(batches: readonly Batch[], partCharacters?: number): void {
-  const services = new Services(place, [], partCharacters);
+  const services = new Services(place, [], partCharacters, 0);
   const kernel = new Kernel();
-  for (const batch of batches)
+  for (const batch of batches) {
     for (const text of resultOf(services.change(new Map(batch))).texts) kernel.apply(text);
+    kernel.checkShared();
+  }
   const fresh = new Kernel();
   for (const text of textsOf(services.rebuild(undefined))) fresh.apply(text);
   assert.deepEqual(kernel.summary(), fresh.summary());

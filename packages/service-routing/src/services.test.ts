@@ -225,6 +225,21 @@ describe("Services", () => {
       );
   });
 
+  it("removes shared chains that no Service leads to when there are many, and keeps a few", () => {
+    const services = new Services(place);
+    const changed = (count: number, name = "a"): string => {
+      const endpoints = Array.from({ length: count }, (_, i) => `10.1.0.${i}:80`);
+      const next = { ...view(endpoints), clusterIps: [`10.96.0.${name === "a" ? 1 : 2}`] };
+      return resultOf(services.change(new Map([[`ns/${name}`, next]]))).texts.join("");
+    };
+    changed(3, "b");
+    for (let count = 1; count <= 66; count++)
+      assert.doesNotMatch(changed(count), /delete chain/, String(count));
+    const text = changed(67);
+    assert.equal(text.match(/^delete chain ip kip_services_a balance/gm)?.length, 65);
+    assert.doesNotMatch(text, /delete chain \S+ \S+ balance\/(3|67)$/m);
+  });
+
   it("names the Services of a bucket", () => {
     const services = many(3);
     resultOf(services.change(new Map([["ns/s1", undefined]])));

@@ -8,11 +8,11 @@ import {
 import { arranged, withSortedEndpoints } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
-import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
+import { emptyRuleSet, TableChange } from "./rule-set.ts";
 import { changedRules, workOf } from "./service-change.ts";
 import { claimsOf, ServiceClaims } from "./service-claims.ts";
-import { balanceChain, balancedCount, balanceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
+import { SharedChains } from "./shared-chains.ts";
 import { headOfText, textOfView, viewOfText } from "./view-text.ts";
 import {
   staleFlows,
@@ -59,25 +59,28 @@ export class Services {
   readonly #claims = new ServiceClaims();
   /** Of the few Services that have lost something to another one: what. */
   readonly #lost = new Map<string, ReadonlySet<string>>();
-  /** For each family, which shared chains there are. They stay: there are as many as there are numbers of endpoints. */
-  #balanced = new Map<Family, Set<number>>();
+  #shared: ReadonlyMap<Family, SharedChains>;
   #table: ServiceTable = serviceTables[0];
 
   readonly #partCharacters: number;
+  readonly #unusedChains: number | undefined;
 
   /**
    * @param balanced for which numbers of endpoints the table in force has shared chains already; default none
    * @param partCharacters a text ends when it has so many characters, 1 or more; default 256 Ki
+   * @param unusedChains how many shared chains may be there that no Service uses; default as {@link SharedChains}
    */
   constructor(
     place: RoutingPlace,
     balanced: readonly number[] = [],
     partCharacters: number = batchCharacters,
+    unusedChains?: number,
   ) {
     this.#place = place;
     this.#partCharacters = partCharacters;
+    this.#unusedChains = unusedChains;
     this.#families = familiesOf(place);
-    for (const family of this.#families) this.#balanced.set(family, new Set(balanced));
+    this.#shared = this.#sharedChains(balanced);
   }
 
   /** Sums of the Services, to find out what has been missed. */
@@ -127,6 +130,8 @@ export class Services {
       texts.push(textOf(batch));
       batch = this.#batch();
     }
+    for (const [index, family] of this.#families.entries())
+      batch[index]?.add(this.#shared.get(family)?.takeUnused() ?? emptyRuleSet, emptyRuleSet);
     return { texts: [...texts, textOf(batch)].filter((text) => text !== ""), stale };
   }
 
@@ -225,7 +230,7 @@ export class Services {
   }
 
   *#tables(): Generator<string | number> {
-    this.#balanced = new Map();
+    this.#shared = this.#sharedChains([]);
     for (const family of this.#families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
     for (const family of this.#families) yield* this.#fill(family);
@@ -271,24 +276,17 @@ export class Services {
     },
   ): Generator<number> {
     for (const { before, after, work } of changedRules({ ...change, place: this.#place })) {
-      table()?.add(emptyRuleSet, this.#missingChains(after, change.family));
+      const missing = this.#shared.get(change.family)?.replace(before, after);
+      table()?.add(emptyRuleSet, missing ?? emptyRuleSet);
       table()?.add(before, after);
       yield work;
     }
   }
 
-  /** Shared chains that the elements lead to and that are not there yet. */
-  #missingChains(rules: RuleSet, family: Family): RuleSet {
-    const there = this.#balanced.get(family) ?? new Set();
-    this.#balanced.set(family, there);
-    const missing = new RuleSetBuilder();
-    for (const value of rules.elements.values()) {
-      const count = balancedCount(value);
-      if (count === undefined || there.has(count)) continue;
-      there.add(count);
-      missing.chains.set(balanceChain(count), balanceRules(count, family));
-    }
-    return missing;
+  #sharedChains(there: readonly number[]): ReadonlyMap<Family, SharedChains> {
+    return new Map(
+      this.#families.map((family) => [family, new SharedChains(family, there, this.#unusedChains)]),
+    );
   }
 
   #view(key: string): ServiceView | undefined {
