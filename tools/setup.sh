@@ -26,7 +26,7 @@ missing=""
 for pair in $needed; do
   PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
-# Firmware, which is no program.
+# Firmware: a file, not a program.
 [ "${1-}" != test ] || [ -e /usr/share/ovmf/OVMF.fd ] || missing="$missing ovmf"
 if [ -n "$missing" ]; then
   echo "kip: installing$missing"
