@@ -39,17 +39,6 @@ export class NodeAddresses {
     for (const uid of this.#podsOf.get(name) ?? []) this.#show(uid);
   }
 
-  /** Takes all that another one has, to an empty one. */
-  copy(other: NodeAddresses): void {
-    for (const [name, facts] of other.#nodes) {
-      this.#nodes.set(name, facts);
-      this.#groups.setNode(name, facts);
-    }
-    for (const [uid, pod] of other.#pods) this.#pods.set(uid, pod);
-    for (const [node, uids] of other.#podsOf) this.#podsOf.set(node, new Set(uids));
-    for (const uid of other.#shown) this.#show(uid);
-  }
-
   /** Takes a pod, of whatever network; undefined if it is gone. @returns whether anything has changed */
   setPod(uid: string, pod: Pod | undefined): boolean {
     const before = this.#pods.get(uid);

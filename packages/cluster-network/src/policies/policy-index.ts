@@ -105,17 +105,6 @@ export class PolicyIndex {
     };
   }
 
-  /** Takes all that another index has, to an empty one. */
-  copy(other: PolicyIndex): void {
-    for (const name of other.groups.namespaces())
-      this.groups.setNamespace(name, other.groups.namespaceLabels(name));
-    for (const uid of other.groups.podUids()) this.groups.setPod(uid, other.groups.pod(uid));
-    this.nodes.copy(other.nodes);
-    for (const [namespace, policies] of other.#byNamespace)
-      this.#byNamespace.set(namespace, new Map(policies));
-    for (const [title, policy] of other.#tiers) this.#tiers.set(title, policy);
-  }
-
   /** Whether there is a policy of an administrator. */
   get hasTiers(): boolean {
     return this.#tiers.size > 0;

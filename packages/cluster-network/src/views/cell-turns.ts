@@ -55,11 +55,6 @@ export class CellTurns<T extends TurnCell> {
     return this.#new.has(cell) || this.#waiting.has(cell) || this.#unfilled.has(cell);
   }
 
-  /** Whether a cell waits for the groups of its draft. */
-  awaitsGroups(cell: T): boolean {
-    return this.#unfilled.has(cell);
-  }
-
   /** Has a cell wait for its turn. */
   add(cell: T): void {
     this.#unfilled.delete(cell);

@@ -20,7 +20,7 @@ export interface SharedLines extends GroupSource {
  * rest of the table follows in parts.
  */
 export class CellView {
-  #shared: SharedLines;
+  readonly #shared: SharedLines;
   readonly #first: readonly string[];
   #missingBuckets: number[];
   /** Of missing buckets that are too large for one change: Services that the cell has. */
@@ -75,13 +75,6 @@ export class CellView {
     if (this.#policy !== this.#sentPolicy)
       for (const name of this.#sentPolicy?.groups ?? [])
         if (!this.#policy.groups.has(name)) this.#lapsed.add(name);
-    this.#policy = policy;
-  }
-
-  /** Takes lines from another source from now on, and replaces the policy of the pod. Groups come whole: that source does not know what the cell has. */
-  move(shared: SharedLines, policy: CellPolicy): void {
-    this.#shared = shared;
-    for (const name of this.#sentPolicy?.groups ?? []) this.#lapsed.add(name);
     this.#policy = policy;
   }
 

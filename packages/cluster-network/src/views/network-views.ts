@@ -18,8 +18,7 @@ import { zoneLabel, type ViewNode } from "../services/usable-endpoints.ts";
 import { blockMs } from "./cell-turns.ts";
 import { FirstVersions } from "./first-versions.ts";
 import type { GroupLines } from "./group-lines.ts";
-import type { PolicyCell } from "./policy-engine.ts";
-import { PolicyEngines } from "./policy-engines.ts";
+import { PolicyEngine, type PolicyCell } from "./policy-engine.ts";
 import { PolicyReports } from "./policy-reports.ts";
 import { ofServices, RefusalLog } from "./refusal-log.ts";
 import { ServiceLines } from "./service-lines.ts";
@@ -60,6 +59,9 @@ export interface ViewSubscription extends Disposable {
 
 const defaultPeriodMs = 100;
 
+/** How long changes that policies depend on wait at most while it is computed what earlier ones mean, milliseconds. */
+const mostHeldMs = 500;
+
 /**
  * How many changed Services a version has: 1,000 per second of one namespace. One namespace cannot keep the changes of others back, on
  * kip or on cells, and a version takes less than 100 ms to make.
@@ -79,19 +81,16 @@ const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
  *
  * Groups look at pods that have changed in turns of the namespaces whose policies name them. A cell waits for the groups of its own
  * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has. What changes meanwhile
- * waits until cells have been served of that state, for half a second at most; a namespace whose groups take longer has changes that wait
- * as long as those do: see {@link PolicyEngines}.
+ * waits until cells have been served of that state, for half a second at most: see {@link PolicyEngine}.
  */
 export class NetworkViews {
   version = 0;
   readonly services = new ServiceLines();
   readonly index: ServiceIndex;
   readonly #options: NetworkViewsOptions;
-  readonly #engines: PolicyEngines;
+  readonly #engine: PolicyEngine;
   readonly #firstVersions: FirstVersions;
   #isComputing = false;
-  /** Something has come since the last blocks of all engines, or they have not done all. */
-  #isComputeDue = false;
   #isScheduled = false;
   /** When the next version may be made, by the monotonic clock. */
   #nextAtMs = 0;
@@ -99,12 +98,13 @@ export class NetworkViews {
   constructor(options: NetworkViewsOptions) {
     this.#options = options;
     const refusals = new RefusalLog(options, ofServices);
-    this.#engines = new PolicyEngines({
+    this.#engine = new PolicyEngine({
       clock: options.clock,
       logger: options.logger,
       reports: new PolicyReports(options),
       most: options.most,
       lines: this,
+      mostHeldMs,
       schedule: () => this.#schedule(),
       compute: () => void this.#compute(),
     });
@@ -121,25 +121,19 @@ export class NetworkViews {
     this.#firstVersions = new FirstVersions({
       index: this.index,
       flush: () => this.#flush(ofFirstVersions),
-      isOver: () => this.#engines.hasCells,
+      isOver: () => this.#engine.cells.size > 0,
       signal: options.signal,
     });
   }
 
   /** What policies mean for each pod. */
   get policies(): PolicyIndex {
-    return this.#engines.usual.policies;
+    return this.#engine.policies;
   }
 
   /** Addresses of pods by the selectors of policies. */
   get groups(): AddressGroups {
     return this.policies.groups;
-  }
-
-  /** Whether cells have, or can ask for, what all objects so far mean. */
-  get isSettled(): boolean {
-    const areGroupsSettled = this.#engines.all().every(({ groups }) => groups.isSettled);
-    return areGroupsSettled && !this.#isScheduled && !this.#isComputing;
   }
 
   /** Name of the virtual node. */
@@ -160,35 +154,35 @@ export class NetworkViews {
 
   setSlice(slice: EndpointSlice, isGone = false): void {
     this.index.setSlice(slice, isGone);
-    this.#engines.take((objects) => objects.setSlice(slice, isGone));
+    this.#engine.objects.setSlice(slice, isGone);
     this.#schedule();
   }
 
   setNamespace(namespace: Namespace, isGone = false): void {
-    this.#engines.take((objects) => objects.setNamespace(namespace, isGone));
+    this.#engine.objects.setNamespace(namespace, isGone);
   }
 
   setPod(pod: Pod, isGone = false): void {
-    this.#engines.take((objects) => objects.setPod(pod, isGone));
+    this.#engine.objects.setPod(pod, isGone);
   }
 
   /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
   forgetPods(): void {
-    this.#engines.take((objects) => objects.forgetPods());
+    this.#engine.objects.forgetPods();
   }
 
   setPolicy(policy: NetworkPolicy, isGone = false): void {
-    this.#engines.take((objects) => objects.setPolicy(policy, isGone));
+    this.#engine.objects.setPolicy(policy, isGone);
   }
 
   /** Takes a node; its addresses are peers of policies of administrators. */
   setNode(node: Node, isGone = false): void {
-    this.#engines.take((objects) => objects.setNode(node, isGone));
+    this.#engine.objects.setNode(node, isGone);
   }
 
   /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
   forgetNodes(): void {
-    this.#engines.take((objects) => objects.forgetNodes());
+    this.#engine.objects.forgetNodes();
   }
 
   /** Takes a policy of an administrator. */
@@ -203,7 +197,7 @@ export class NetworkViews {
             problem,
           }),
         );
-    this.#engines.take((objects) => objects.setTierPolicy(title, policy));
+    this.#engine.objects.setTierPolicy(title, policy);
   }
 
   /**
@@ -218,7 +212,7 @@ export class NetworkViews {
 
   /** Lines of a group that a cell uses. */
   group(name: string): GroupLines | undefined {
-    return this.#engines.usual.group(name);
+    return this.#engine.group(name);
   }
 
   /**
@@ -236,7 +230,7 @@ export class NetworkViews {
     readonly hasShortLists?: boolean | undefined;
   }): ViewSubscription {
     const { clock } = this.#options;
-    if (!this.#engines.hasCells)
+    if (this.#engine.cells.size === 0)
       this.#flush(this.#firstVersions.isRunning ? undefined : ofFirstVersions);
     else if (this.index.isChanged && clock.monotonic() >= this.#nextAtMs) this.#flushAndPause();
     else this.#flush(undefined);
@@ -247,22 +241,21 @@ export class NetworkViews {
       view: undefined,
       rules: undefined,
       draft: undefined,
-      isMoved: false,
       wake: () => {},
     };
     const end = new AbortController();
     // The first cell is given no bucket without Services that it may have already.
     if (this.#firstVersions.isBehind)
       void this.#firstVersions.computed(end.signal).then(
-        () => this.#engines.add(subscriber),
+        () => this.#engine.add(subscriber),
         () => {}, // it is gone, or kip ends
       );
-    else this.#engines.add(subscriber);
+    else this.#engine.add(subscriber);
     return {
       next: async (signal) => await this.#next(subscriber, signal),
       [Symbol.dispose]: () => {
         end.abort();
-        this.#engines.delete(subscriber);
+        this.#engine.delete(subscriber);
       },
     };
   }
@@ -270,7 +263,7 @@ export class NetworkViews {
   async #next(subscriber: PolicyCell, signal: AbortSignal): Promise<readonly Buffer[]> {
     signal.throwIfAborted();
     const take = (): readonly Buffer[] | undefined =>
-      this.#engines.isHeld(subscriber) ? undefined : subscriber.view?.next();
+      this.#engine.isHeld(subscriber) ? undefined : subscriber.view?.next();
     const change = take();
     if (change) return change;
     const { promise, resolve } = Promise.withResolvers<readonly Buffer[]>();
@@ -307,9 +300,9 @@ export class NetworkViews {
   #flushAndPause(): void {
     const { clock, periodMs = defaultPeriodMs } = this.#options;
     const begunMs = clock.monotonic();
-    this.#flush(this.#engines.hasCells ? ofVersion : ofFirstVersions);
+    this.#flush(this.#engine.cells.size > 0 ? ofVersion : ofFirstVersions);
     const endMs = clock.monotonic();
-    const areMoreFirst = !this.#engines.hasCells && this.index.isChanged;
+    const areMoreFirst = this.#engine.cells.size === 0 && this.index.isChanged;
     // All else that kip does has at least half of the time.
     this.#nextAtMs = areMoreFirst ? endMs : Math.max(begunMs + periodMs, 2 * endMs - begunMs);
   }
@@ -323,27 +316,19 @@ export class NetworkViews {
     const version = this.version + 1;
     for (const [key, view] of share ? this.index.takeChanges(share) : [])
       if (this.services.set(key, view, version)) this.version = version;
-    for (const engine of this.#engines.all()) {
-      if (this.version === version) engine.noteVersion();
-      engine.noteBehind();
-    }
+    if (this.version === version) this.#engine.noteVersion();
+    this.#engine.noteBehind();
     void this.#compute();
   }
 
   /** Finds what policies mean, and wakes cells for which there is something, until nothing of that is left. */
   async #compute(): Promise<void> {
-    this.#isComputeDue = true;
     if (this.#isComputing) return;
     this.#isComputing = true;
-    const { clock, signal } = this.#options;
     try {
-      while (this.#isComputeDue && !signal.aborted) {
-        this.#isComputeDue = false;
-        for (const engine of this.#engines.all()) {
-          if (!engine.computeBlock(clock.monotonic() + blockMs)) this.#isComputeDue = true;
-          // Before the next block, cells that were woken take what there is.
-          if (this.#isComputeDue) await setImmediate();
-        }
+      while (!this.#options.signal.aborted) {
+        if (this.#engine.computeBlock(this.#options.clock.monotonic() + blockMs)) break;
+        await setImmediate();
       }
     } finally {
       this.#isComputing = false;

@@ -28,12 +28,8 @@ export interface PolicyEngineOptions {
   readonly most?: { readonly policies: Cost; readonly rules?: number | undefined } | undefined;
   /** What all cells share; a change of groups is a new version. */
   readonly lines: Pick<SharedLines, "services"> & { version: number };
-  /** How long changes wait at most, milliseconds, while groups look at earlier ones. @default until cells have their rules, too, however long */
-  readonly roundLimitMs?: number | undefined;
-  /** Is called when changes have waited so long and some were made then, with cells whose groups were not done. */
-  readonly onLimit?: ((waiting: readonly PolicyCell[]) => void) | undefined;
-  /** Is called when groups are done with the changes so far, with the time that later ones have waited, milliseconds. */
-  readonly onRound?: ((tookMs: number) => void) | undefined;
+  /** How long changes wait at most, milliseconds, while it is computed what earlier ones mean; Infinity for no limit. */
+  readonly mostHeldMs: number;
   /** Has the next version made at the usual time. */
   readonly schedule: () => void;
   /** Has blocks computed from now on, until there is nothing to do. */
@@ -52,8 +48,6 @@ export interface PolicyCell {
   rules: PodRules | undefined;
   /** Of other rules, while groups that those name are not filled. */
   draft: RulesDraft | undefined;
-  /** It has its policy of another engine, and groups as of that one. */
-  isMoved: boolean;
   wake: () => void;
 }
 
@@ -72,11 +66,11 @@ export class PolicyEngine implements SharedLines {
   #areAllBehind = false;
 
   constructor(options: PolicyEngineOptions) {
-    const { clock, reports, most, roundLimitMs = Infinity, logger } = options;
+    const { clock, reports, most, mostHeldMs, logger } = options;
     this.#options = options;
     this.#intake = new ChangeIntake({
       clock,
-      mostHeldMs: roundLimitMs,
+      mostHeldMs,
       onFailure: (err) =>
         logger?.error("Could not take a change of what network policies depend on", { err }),
     });
@@ -136,17 +130,11 @@ export class PolicyEngine implements SharedLines {
     this.#options.compute(); // others may have room now
   }
 
-  /** Forgets a cell that another engine is to compute the policy of. Until then it gets nothing. */
-  release(cell: PolicyCell): void {
-    this.delete(cell);
-    cell.isMoved = cell.view !== undefined;
-  }
-
   /** Whether a cell gets nothing for now; it is woken when it does. */
   isHeld(cell: PolicyCell): boolean {
     const isLate = this.#isLate(cell);
     if (isLate) this.#behind.add(cell);
-    return isLate || cell.isMoved || this.#turns.has(cell);
+    return isLate || this.#turns.has(cell);
   }
 
   /** Notes that there is a new version for all cells. */
@@ -166,7 +154,7 @@ export class PolicyEngine implements SharedLines {
    * @returns whether all policies are computed, what has changed of them is published, and cells are woken
    */
   computeBlock(untilMs: number): boolean {
-    if (this.#intake.openIfDue()) this.#options.onLimit?.(this.#waiting());
+    this.#intake.openIfDue();
     this.#turns.serve(untilMs);
     const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
     // While policies are computed, cells hear of other changes at the usual times only.
@@ -174,26 +162,10 @@ export class PolicyEngine implements SharedLines {
     else if (this.#areAllBehind) this.#options.schedule();
     // Policies may have taken all of the block: others' changes do not wait until they are done.
     this.#wake(Math.max(untilMs, this.#options.clock.monotonic() + blockMs / 2));
-    this.#holdOrOpen(isOver);
+    // Cells that have yet to get their turns wait for no groups: new ones may come.
+    if (this.groups.isSettled && this.#behind.size === 0) this.#intake.open();
+    else this.#intake.hold();
     return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
-  }
-
-  #holdOrOpen(isOver: boolean): void {
-    const { roundLimitMs, onRound } = this.#options;
-    // Cells that have yet to get their turns wait for no groups: new ones may come, if they would not wait long otherwise.
-    const isRoundOver = isOver || (roundLimitMs !== undefined && this.groups.isSettled);
-    if (!isRoundOver || this.#behind.size > 0) {
-      this.#intake.hold();
-      return;
-    }
-    const { heldMs } = this.#intake;
-    this.#intake.open();
-    onRound?.(heldMs);
-  }
-
-  /** Cells that wait for groups. */
-  #waiting(): readonly PolicyCell[] {
-    return [...this.cells].filter((cell) => this.#isLate(cell) || this.#turns.awaitsGroups(cell));
   }
 
   /** Wakes cells until a time, and one at least: each has its next change made. */
@@ -243,11 +215,9 @@ export class PolicyEngine implements SharedLines {
       const { knowsTiers, hasShortLists } = cell;
       const policy = !knowsTiers ? rules.plain : hasShortLists ? rules.short : rules.whole;
       const first = [...new Set([...commonNamespaces, namespace])];
-      if (view && cell.isMoved) view.move(this, policy);
-      else if (view) view.setPolicy(policy);
+      if (view) view.setPolicy(policy);
       else cell.view = new CellView(this, { sums, first, policy });
     } else if (wanted) this.#rules.release(wanted); // it was taken twice
-    cell.isMoved = false;
     this.#behind.delete(cell);
     cell.wake();
   }
