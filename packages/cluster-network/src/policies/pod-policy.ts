@@ -227,22 +227,23 @@ function namedRules(
 }
 
 /** Pods and blocks that the peers of a rule mean. */
-export function peersOf(
+function peersOf(
   peers: readonly NetworkPolicyPeer[],
   namespace: string,
 ): { readonly selectors: readonly GroupSelector[]; readonly blocks: readonly PolicyBlock[] } {
-  const selectors: GroupSelector[] = [];
-  const blocks: PolicyBlock[] = [];
-  for (const { ipBlock, namespaceSelector, podSelector = {} } of peers) {
-    if (!ipBlock) {
-      selectors.push(
-        namespaceSelector ? { namespaceSelector, podSelector } : { namespace, podSelector },
-      );
-      continue;
-    }
-    blocks.push(...blockOf(ipBlock));
-  }
-  return { selectors, blocks };
+  const blocks = peers.flatMap(({ ipBlock }) => (ipBlock ? blockOf(ipBlock) : []));
+  return { selectors: selectorsOfPeers(peers, namespace), blocks };
+}
+
+/** Pods that the peers of a rule mean. Blocks, of which there may be many, are not read. */
+export function selectorsOfPeers(
+  peers: readonly NetworkPolicyPeer[],
+  namespace: string,
+): readonly GroupSelector[] {
+  return peers.flatMap(({ ipBlock, namespaceSelector, podSelector = {} }) => {
+    if (ipBlock) return [];
+    return [namespaceSelector ? { namespaceSelector, podSelector } : { namespace, podSelector }];
+  });
 }
 
 type IpBlock = NonNullable<NetworkPolicyPeer["ipBlock"]>;

@@ -1,7 +1,7 @@
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector } from "./group-selector.ts";
-import { peersOf, restricts } from "./pod-policy.ts";
+import { restricts, selectorsOfPeers } from "./pod-policy.ts";
 import { isAffordable } from "./policy-cost.ts";
 
 /** Every pod: who is meant by a rule without peers that has a named port. */
@@ -17,9 +17,9 @@ export function selectorsOf(policy: NetworkPolicy): readonly GroupSelector[] {
     restricts(policy, direction) && isAffordable([policy], direction);
   const found: GroupSelector[] = [];
   for (const { from = [] } of isComputed("Ingress") ? (spec?.ingress ?? []) : [])
-    for (const selector of peersOf(from, metadata.namespace).selectors) found.push(selector);
+    for (const selector of selectorsOfPeers(from, metadata.namespace)) found.push(selector);
   for (const { to = [], ports = [] } of isComputed("Egress") ? (spec?.egress ?? []) : []) {
-    const { selectors } = peersOf(to, metadata.namespace);
+    const selectors = selectorsOfPeers(to, metadata.namespace);
     const named = ports.filter(({ port }) => typeof port === "string");
     if (named.length < ports.length || ports.length === 0)
       for (const selector of selectors) found.push(selector);
