@@ -171,6 +171,15 @@ async function describeAmis(): Promise<void> {
     assert.equal((await snapshotsOf(disk)).length, 1);
   });
 
+  it("an image: EBS may still store the snapshot when the answer of its completion is lost", async () => {
+    const disk = await makeDisk("storing");
+    proxy.snapshots.completionMs = 500;
+    proxy.faults.add({ action: "CompleteSnapshot", code: "lost" });
+    const { id } = await build(disk, { pollMs: 100 });
+    proxy.snapshots.completionMs = 10;
+    assert.deepEqual(await snapshotsOf(disk), [{ id: snapshotOf(id), state: "completed" }]);
+  });
+
   it("an image: a block that arrives changed is refused, and the snapshot removed", async () => {
     const disk = await makeDisk("corrupted");
     proxy.faults.add({ action: "PutSnapshotBlock", code: "corrupted" });

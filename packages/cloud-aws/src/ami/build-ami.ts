@@ -150,20 +150,8 @@ class AmiBuilder {
       // EBS has given it up in the meantime, or the other build has completed it.
       const now = (await snapshots.list(disk.digest, signal)).find((each) => each.id === id);
       if (now?.state === "completed") return true;
-      if (now?.state === "pending" && (await this.#isBeingCompleted(id))) return true;
+      if (now?.state === "pending" && (await snapshots.isBeingCompleted(id, signal))) return true;
       if (now) await snapshots.delete(id, signal);
-      return false;
-    }
-  }
-
-  /** Whether another build has sealed a snapshot, which takes no more blocks then, and EBS completes it. */
-  async #isBeingCompleted(id: string): Promise<boolean> {
-    const { snapshots, signal } = this.#parts;
-    try {
-      await snapshots.waitForCompletion(id, { limitMs: snapshots.sealedMs, signal });
-      return true;
-    } catch {
-      signal?.throwIfAborted();
       return false;
     }
   }

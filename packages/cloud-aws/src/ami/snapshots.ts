@@ -51,11 +51,6 @@ export class Snapshots {
     this.#options = options;
   }
 
-  /** How long a snapshot is waited for that another build may have sealed, milliseconds. */
-  get sealedMs(): number {
-    return 24 * this.#options.pollMs;
-  }
-
   /** All that builds have made in this account and region, or those of one disk. */
   async list(digest?: string, signal?: AbortSignal): Promise<readonly BuiltSnapshot[]> {
     const filter =
@@ -119,10 +114,27 @@ export class Snapshots {
     try {
       await ebs.call("CompleteSnapshot", input, { purpose, signal });
     } catch (error) {
-      // Completed by an attempt whose answer was lost, or by another build of the same disk.
-      if ((await this.#find(id, signal))?.state !== "completed") throw error;
+      // Sealed by an attempt whose answer was lost, or by another build of the same disk: EBS may still be storing it.
+      if (await this.isBeingCompleted(id, signal)) return;
+      throw error;
     }
     await this.waitForCompletion(id, { signal });
+  }
+
+  /**
+   * Whether a snapshot has been sealed already, takes no more blocks therefore, and is completed now, or within 24 polls: nothing but that tells it from
+   * one that is not sealed.
+   *
+   * @throws the signal's reason
+   */
+  async isBeingCompleted(id: string, signal?: AbortSignal): Promise<boolean> {
+    try {
+      await this.waitForCompletion(id, { limitMs: 24 * this.#options.pollMs, signal });
+      return true;
+    } catch {
+      signal?.throwIfAborted();
+      return false;
+    }
   }
 
   /**

@@ -8,6 +8,8 @@ type Ask = (action: string, parameters: Readonly<Record<string, string>>) => Pro
 /** Images with what they were registered as: moto keeps their names alone, takes one name twice, and does not tag them. */
 export class RegisteredImages {
   readonly #requests = new Map<string, URLSearchParams>();
+  /** Also of those that moto is being asked to register. */
+  readonly #names = new Set<string>();
   readonly #ask: Ask;
 
   constructor(ask: Ask) {
@@ -16,12 +18,16 @@ export class RegisteredImages {
 
   async register(parameters: URLSearchParams): Promise<Answer> {
     const name = parameters.get("Name") ?? "";
-    if ([...this.#requests.values()].some((each) => each.get("Name") === name))
+    if (this.#names.has(name))
       return errorAnswer("InvalidAMIName.Duplicate", `AMI name ${name} is already in use`);
+    this.#names.add(name);
     const description = parameters.get("Description") ?? "";
     const answer = await this.#ask("RegisterImage", { Name: name, Description: description });
     const id = textOf(parseXml(answer.body), "imageId");
-    if (answer.status !== 200) return answer;
+    if (answer.status !== 200) {
+      this.#names.delete(name);
+      return answer;
+    }
     this.#requests.set(id, parameters);
     const tags = Object.entries(tagsOf(parameters, "image")).flatMap(([key, value], index) => [
       [`Tag.${index + 1}.Key`, key],
