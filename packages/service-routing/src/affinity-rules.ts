@@ -2,14 +2,12 @@ import { createHash } from "node:crypto";
 import type { Family } from "./family.ts";
 import type { RuleSetBuilder } from "./rule-set.ts";
 
-/** The endpoints that clients of one port keep, for so long. */
+/** The endpoints that clients of one port keep, for so long: those of each of its lists on their own, as lists may have no endpoint in common. */
 export interface AffinityOptions {
   readonly rules: RuleSetBuilder;
   readonly family: Family;
   /** In small letters. */
   readonly protocol: string;
-  /** Part of the name of the map of clients, which all chains of a port share. */
-  readonly id: string;
   readonly chain: string;
   /** Since the last connection of a client. */
   readonly seconds: number;
@@ -28,14 +26,14 @@ const mostClients = 65_536;
 
 /**
  * The chain of a port with session affinity. Each client has the number of its endpoint, which depends on the endpoint alone: it is neither
- * its place in the list, which changes with other endpoints, nor ever that of another one. If no endpoint has the number, the client's
+ * its place in the list, which changes with other endpoints, nor that of another one, but by a chance of 2^-28 for two of them. If no endpoint has the number, the client's
  * is gone, and it gets another one. The kernel keeps the value of an element that it updates, so that one is deleted first.
  *
  * The seconds are only in rules, not in definitions: another time leaves all elements, and clients with their endpoints.
  */
 export function addAffinity(options: AffinityOptions): void {
-  const { rules, family, protocol, id, chain, seconds, endpoints, places, dataOf } = options;
-  const [clients, picks, targets] = [`clients/${id}`, `picks/${chain}`, `endpoints/${chain}`];
+  const { rules, family, protocol, chain, seconds, endpoints, places, dataOf } = options;
+  const [clients, picks, targets] = [`clients/${chain}`, `picks/${chain}`, `endpoints/${chain}`];
   const { ip, type } = family;
   const dynamic = `flags dynamic,timeout; size ${mostClients};`;
   rules.sets.set(clients, { kind: "map", definition: `type ${type} : mark; ${dynamic}` });
@@ -63,17 +61,21 @@ export function addAffinity(options: AffinityOptions): void {
   }
 }
 
+/** Whether several of these endpoints would have the same number, so that those of some depend on which others there are. */
+export function areNumbersShared(endpoints: readonly string[]): boolean {
+  return new Set(endpoints.map(numberOf)).size < endpoints.length;
+}
+
 /**
  * A number for each endpoint. Of two that would have the same one, which 2,000 endpoints have with a chance of 1 %, the later one of the
  * alphabet gets the next: so they do not depend on the order.
  */
 function numbersOf(endpoints: readonly string[]): ReadonlyMap<string, number> {
-  const wanted = endpoints.map((endpoint) => [endpoint, numberOf(endpoint)] as const);
-  const numbers = new Map(wanted);
+  const numbers = new Map(endpoints.map((endpoint) => [endpoint, numberOf(endpoint)]));
   const taken = new Set(numbers.values());
   if (taken.size === numbers.size) return numbers;
   taken.clear();
-  for (const [endpoint, first] of wanted.sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [endpoint, first] of [...numbers].sort(([a], [b]) => (a < b ? -1 : 1))) {
     let number = first;
     while (taken.has(number))
       number = number === affinityMarks.last ? affinityMarks.first : number + 1;

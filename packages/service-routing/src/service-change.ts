@@ -1,4 +1,5 @@
 import { limits, type ServicePortView, type ServiceView } from "@kip/network-view";
+import { areNumbersShared } from "./affinity-rules.ts";
 import type { ClaimedService } from "./connections/stale-flows.ts";
 import type { Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
@@ -45,7 +46,8 @@ export function* changedRules(change: ServiceChange): Generator<RulesChange> {
   const hasAffinity = [before, after].some(({ view }) => view?.affinitySeconds !== undefined);
   const isSame = isSameButEndpoints(before, after);
   for (const [old, next] of portPairs(before.view, after.view)) {
-    const places = isSame ? changedPlaces(old, next, change.family) : undefined;
+    const { family } = change;
+    const places = isSame ? changedPlaces(old, next, { family, hasAffinity }) : undefined;
     const rules = (service: ClaimedService, port: ServicePortView | undefined): RuleSet =>
       port
         ? rulesOf(service, (view) => portRules({ ...change, view, port, places }))
@@ -104,21 +106,24 @@ function headOf(view: ServiceView | undefined): string {
 
 /**
  * The places of a port whose endpoints differ, of several lists in any of them; undefined if all are to be looked at. That is so for few
- * endpoints: a port with more of them at several external addresses has a chain, and no elements.
+ * endpoints: a port with more of them at several external addresses has a chain, and no elements. With session affinity it is so
+ * for endpoints whose numbers depend on each other.
  */
 function changedPlaces(
   before: ServicePortView | undefined,
   after: ServicePortView | undefined,
-  family: Family,
+  { family, hasAffinity }: { readonly family: Family; readonly hasAffinity: boolean },
 ): ReadonlySet<number> | undefined {
   if (!before || !after) return undefined;
   const [old, next] = [portEndpoints(before, family), portEndpoints(after, family)];
   if (Math.min(old.anywhere.length, next.anywhere.length) <= limits.chainElements) return undefined;
-  const places = new Set<number>();
   const lists = [
     [old.anywhere, next.anywhere],
     [old.onNode, next.onNode],
   ] as const;
+  // The number of an endpoint may be another one, though its place is not, when one that would have the same number comes or goes.
+  if (hasAffinity && lists.flat().some(areNumbersShared)) return undefined;
+  const places = new Set<number>();
   for (const [a, b] of lists)
     for (let place = 0; place < Math.max(a.length, b.length); place++)
       if (a[place] !== b[place]) places.add(place);

@@ -197,6 +197,20 @@ describe("Services", () => {
     assert.match(rulesOf([]), /external\S+ drop$/m);
   });
 
+  it("gives an endpoint its other number, which it has beside one that would have the same", () => {
+    const [first, second] = ["10.50.36.246:8443", "10.50.48.55:8080"];
+    const others = Array.from({ length: 24 }, (_, i) => `10.60.0.${i + 1}:80`);
+    const services = new Services(place);
+    const change = (endpoints: readonly string[]): string => {
+      const next = { ...view(endpoints), affinitySeconds: 10 };
+      return resultOf(services.change(new Map([["ns/a", next]]))).texts.join("");
+    };
+    const added = /^add element .* endpoints\/all\S+ \{ .*10\.50\.48\.55 \. 8080/m;
+    assert.match(change([second, ...others]), added);
+    assert.match(change([second, ...others, first]), added);
+    assert.match(change([second, ...others]), added);
+  });
+
   it("changes the time of session affinity by the rules of a port, and an endpoint with it by four elements", () => {
     const all = Array.from(
       { length: limits.affinityEndpoints },

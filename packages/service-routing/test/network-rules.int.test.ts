@@ -324,7 +324,7 @@ describe("NetworkRules", () => {
     await applyService(undefined);
     const clients = async (): Promise<string> => {
       const table = await tableInForce();
-      return await network.nft(`list map ip ${table} clients/default/web/tcp-80\n`);
+      return await network.nft(`list map ip ${table} clients/all/default/web/tcp-80\n`);
     };
     await applyService(service(["10.0.0.11:8080"], { affinitySeconds: 1000 }));
     assert.match(await network.pod.tcp(vip, 80), /^10\.0\.0\.11 /);

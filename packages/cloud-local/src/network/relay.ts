@@ -16,15 +16,15 @@ export interface RelayOptions {
   readonly targetPort?: number | undefined;
   /** Of this relay and others. */
   readonly clients: RelayClients;
-  /** For how long a TCP connection of which one end sends no more may pass nothing on, milliseconds. @default 60,000 */
+  /** For how long a TCP connection of which one end sends no more may pass nothing on, milliseconds. @default one hour */
   readonly halfClosedMs?: number | undefined;
 }
 
 /** After how long without a packet a peer is asked whether it is still there, milliseconds. */
 const keepAliveMs = 15_000;
 
-/** As Linux forgets a connection that it translates when one end has closed: behind kube-proxy, a client has no longer either. */
-const defaultHalfClosedMs = 60_000;
+/** As kube-proxy has Linux keep a connection that it translates when one end has closed. */
+const defaultHalfClosedMs = 3_600_000;
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRelay> {
@@ -40,7 +40,12 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
     }
-    client.once("close", () => connection.leave()).once("timeout", end);
+    client
+      .once("close", () => connection.leave())
+      .once("timeout", () => {
+        // Without a reset, as the kernel may have bytes that a slow client has yet to read.
+        for (const socket of [client, upstream]) socket.destroy();
+      });
     const upstream = connect({ host: target, port: targetPort, allowHalfOpen: true });
     for (const socket of [client, upstream]) {
       open.add(socket);
