@@ -53,8 +53,11 @@ describe("kip local", () => {
     await eventually("the pod to say why it waits", async () =>
       (await events("waits", "CloudNoCapacity")).includes("no capacity of zone local"),
     );
-    const conditions = await kube.ok("get", "pod", "waits", "-o", "jsonpath={.status.conditions}");
-    assert.match(conditions, /CellReady.*|CloudNoCapacity/);
+    const condition = `jsonpath={.status.conditions[?(@.type=="kip.elotl.co/CellReady")].reason}`;
+    // What a starting pod waits for is reported up to a second later than its event.
+    await eventually("the condition", async () =>
+      (await kube.ok("get", "pod", "waits", "-o", condition)).includes("CloudNoCapacity"),
+    );
     assert.equal(machineProcesses().length, 0);
     await local("clear");
     await kube.ok("wait", "--for=condition=Ready", "pod/waits", "--timeout=240s");

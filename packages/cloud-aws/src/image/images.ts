@@ -31,7 +31,7 @@ export class Images {
   }
 
   /**
-   * The newest image that matched at most a minute ago; without any key the newest of the account's own images named `kip-cell-*`.
+   * The newest image that matched at most a minute ago; without any key the newest of the account's own images for x86_64 named `kip-cell-*`.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
    */
@@ -105,6 +105,8 @@ function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesComma
   const nameFilter = name ?? (hasKeys ? undefined : "kip-cell-*");
   const all: Filter[] = words(filters).map(readFilter);
   if (nameFilter !== undefined) all.push({ Name: "name", Values: [nameFilter] });
+  // Pods of other architectures need a specification: an account may have images of several.
+  if (!hasKeys) all.push({ Name: "architecture", Values: ["x86_64"] });
   const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
   const ownerList = owners ?? own;
   return {

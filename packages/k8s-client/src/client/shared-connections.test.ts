@@ -198,6 +198,29 @@ describe("createApiClient() with sharesStreams", () => {
     relay.close();
   });
 
+  it("gives up a handshake that is not answered, and makes further requests on another connection", async () => {
+    const clock = new ManualClock();
+    const sockets: net.Socket[] = [];
+    const relay = net.createServer((incoming) => {
+      sockets.push(incoming.on("error", () => {}));
+      if (sockets.length === 1) return;
+      const outgoing = net.connect(portOf(server), "127.0.0.1");
+      incoming.pipe(outgoing.on("error", () => {})).pipe(incoming);
+    });
+    relay.listen(0, "127.0.0.1");
+    await once(relay, "listening");
+    client = clientOf(portOf(relay), clock);
+    const waiting = [client.stream("/one"), client.stream("/two")];
+    const failed = waiting.map(async (each) => await assert.rejects(each, /20 s/));
+    await once(relay, "connection");
+    await clock.advance(20_000);
+    await Promise.all(failed);
+    await client.stream("/three");
+    assert.equal(sockets.length, 2);
+    for (const socket of sockets) socket.destroy();
+    relay.close();
+  });
+
   it("has a connection for each stream where the server speaks HTTP/1.1 alone", async () => {
     const plain = https.createServer(pair, (_request, response) => {
       response.writeHead(200).write("first\n");

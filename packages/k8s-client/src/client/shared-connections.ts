@@ -1,7 +1,7 @@
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { isIP } from "node:net";
 import tls, { type TLSSocket } from "node:tls";
-import { pause, untilAborted, type Clock } from "@kip/base";
+import { pause, untilAborted, withTimeout, type Clock } from "@kip/base";
 import type { Answer, TransportRequest } from "./transport.ts";
 
 /** How {@link SharedConnections} connects. */
@@ -20,6 +20,9 @@ const assumedStreams = 100;
 
 /** How often the server is asked for a sign of life, and how long it has to answer. */
 const pingMs = 30_000;
+
+/** Longest for a handshake, milliseconds: all who wait would wait for this connection, however often they try again. */
+const handshakeMs = 20_000;
 
 /** A connection may end or fill up just before a request takes it. */
 const maxAttempts = 3;
@@ -145,7 +148,7 @@ class Connection {
     };
     this.#socket = tls.connect(target);
     this.#socket.setNoDelay(true);
-    this.session = this.#open(server);
+    this.session = withTimeout(() => this.#open(server), { limitMs: handshakeMs, clock });
     this.session.catch(() => this.end()); // those who wait for it see the failure
   }
 
@@ -201,7 +204,10 @@ class Connection {
         return;
       }
       isAnswered = false;
-      session.ping(() => (isAnswered = true));
+      // After a GOAWAY Node sends none, and says so: what is still under way then is repeated on another connection.
+      session.ping((error) => {
+        if (!error) isAnswered = true;
+      });
     }
   }
 }

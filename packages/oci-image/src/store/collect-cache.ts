@@ -139,7 +139,7 @@ async function collectBlob(
       sums.waitingBytes += after.size;
       return;
     }
-    await rename(away, place);
+    await rename(away, place).catch(absent); // another collector has given it back
   }
   sums.blobs++;
   sums.bytes += facts.size;
