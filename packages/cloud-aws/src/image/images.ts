@@ -31,7 +31,7 @@ export class Images {
   }
 
   /**
-   * The newest image that matched at most a minute ago; without any key the newest of the account's own images for x86_64 named `kip-cell-*`.
+   * The newest image that matched at most a minute ago; without any key the newest of the account's own images named `kip-cell-*` that are not for arm64.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
    */
@@ -53,6 +53,8 @@ export class Images {
     const images = await this.#describe(imageQuery(spec));
     const [newest] = images
       .filter(({ State }) => State === "available")
+      // An account may have images for arm64, too; cells of these name theirs.
+      .filter(({ Architecture }) => Object.keys(spec).length > 0 || Architecture !== "arm64")
       .sort((a, b) => (b.CreationDate ?? "").localeCompare(a.CreationDate ?? ""));
     const id = newest?.ImageId;
     if (!newest || id === undefined) throw notFound(JSON.stringify(spec));
@@ -105,8 +107,6 @@ function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesComma
   const nameFilter = name ?? (hasKeys ? undefined : "kip-cell-*");
   const all: Filter[] = words(filters).map(readFilter);
   if (nameFilter !== undefined) all.push({ Name: "name", Values: [nameFilter] });
-  // Pods of other architectures need a specification: an account may have images of several.
-  if (!hasKeys) all.push({ Name: "architecture", Values: ["x86_64"] });
   const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
   const ownerList = owners ?? own;
   return {
