@@ -1,17 +1,25 @@
 // kip with its driver for AWS: each instance of an imitated EC2 is a machine of this computer. A cluster of its own.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync } from "node:fs";
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoMoto } from "@kip/cloud-aws/emulator";
-import { cluster, eventually, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
+import {
+  cluster,
+  eventually,
+  kipCommand,
+  run,
+  shellPod,
+  stateDir,
+  type Cluster,
+} from "./cluster.ts";
 
 const skip = await whyNoMoto();
-const work = mkdtempSync(path.join(tmpdir(), "kip-ec2-"));
+/** The same each time: a run that was interrupted leaves its cluster here. */
+const work = `${stateDir}-ec2`;
 const host = "198.18.32.1";
 const registryPort = 15_843;
 /** A registry as ECR's is: only who has a log-in of today may pull. */
@@ -57,6 +65,8 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
   let kube: Cluster;
   before(async () => {
     const registries = [{ host: ecr.host, endpoint: `http://${host}:${ecr.port}` }];
+    await kipCommand("down", ...clusterFlags);
+    await mkdir(work, { recursive: true });
     await writeFile(settings, JSON.stringify({ registries }));
     kube = await cluster("ec2", flags);
   });
