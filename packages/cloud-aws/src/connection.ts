@@ -32,3 +32,13 @@ export function credentialsOf({
 }: ConnectionSettings): ConnectionSettings["credentials"] {
   return (environment["AWS_ACCESS_KEY_ID"] ?? "") === "" ? credentials : undefined;
 }
+
+/**
+ * Limits of an SDK client's requests, for its `requestHandler`. Without `throwOnRequestTimeout` the SDK only warns of a request that takes longer.
+ *
+ * @param requestTimeout of a whole request, milliseconds
+ * @param connectionTimeout of its connection, milliseconds
+ */
+export function timeLimits(requestTimeout: number, connectionTimeout: number) {
+  return { requestTimeout, throwOnRequestTimeout: true, connectionTimeout };
+}

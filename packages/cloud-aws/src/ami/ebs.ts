@@ -1,7 +1,7 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
 import { backoffDelay, defined, type Clock } from "@kip/base";
 import type { CloudError } from "@kip/cloud";
-import type { ConnectionSettings } from "../connection.ts";
+import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 
 /** The calls of the EBS direct API that this driver makes, with what they take and answer. */
@@ -56,11 +56,7 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
       credentials,
       endpoint: endpointURL,
       maxAttempts: 1,
-      requestHandler: {
-        requestTimeout: requestLimitMs,
-        throwOnRequestTimeout: true,
-        connectionTimeout: connectionLimitMs,
-      },
+      requestHandler: timeLimits(requestLimitMs, connectionLimitMs),
     }),
   );
   const send = async <A extends EbsAction>(

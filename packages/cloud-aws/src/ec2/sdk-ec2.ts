@@ -2,6 +2,7 @@ import { defined } from "@kip/base";
 import { CloudError, type ChangeTerm } from "@kip/cloud";
 import type * as AwsSdk from "@aws-sdk/client-ec2";
 import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
+import { timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import {
   isChange,
@@ -51,9 +52,7 @@ function clientConfig(options: Ec2ConnectionOptions): EC2ClientConfig {
     endpoint: endpointURL,
     maxAttempts: attempts,
     requestHandler: {
-      requestTimeout: requestLimitMs,
-      throwOnRequestTimeout: true,
-      connectionTimeout: connectionLimitMs,
+      ...timeLimits(requestLimitMs, connectionLimitMs),
       ...(insecureTLSSkipVerify && { httpsAgent: { rejectUnauthorized: false } }),
     },
   });

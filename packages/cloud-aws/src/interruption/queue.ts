@@ -1,5 +1,6 @@
 import { defined } from "@kip/base";
 import type { Message, SQSClientConfig } from "@aws-sdk/client-sqs";
+import { timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 
 /** How a queue is reached. */
@@ -45,11 +46,7 @@ export async function openQueue({ url, region, credentials }: QueueOptions): Pro
     region: regionOf(url) ?? region,
     credentials,
     endpoint: new URL(url).origin,
-    requestHandler: {
-      requestTimeout: requestLimitMs,
-      throwOnRequestTimeout: true,
-      connectionTimeout: connectionLimitMs,
-    },
+    requestHandler: timeLimits(requestLimitMs, connectionLimitMs),
   });
   const client = new sdk.SQSClient(config);
   const call = async <T>(

@@ -1,7 +1,7 @@
 import type { Filter } from "@aws-sdk/client-pricing";
 import { decode, DecodeError, defined } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import type { ConnectionSettings } from "../connection.ts";
+import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 
@@ -49,11 +49,7 @@ export async function onDemandPrices(
       credentials,
       endpoint: endpointURL,
       maxAttempts: attempts,
-      requestHandler: {
-        requestTimeout: requestLimitMs,
-        throwOnRequestTimeout: true,
-        connectionTimeout: connectionLimitMs,
-      },
+      requestHandler: timeLimits(requestLimitMs, connectionLimitMs),
     }),
   );
   const prices = new Map<string, number>();

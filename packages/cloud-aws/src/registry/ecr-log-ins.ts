@@ -1,6 +1,7 @@
 import { defined, Secret } from "@kip/base";
 import { CloudError, type RegistryLogIn, type RegistryLogIns } from "@kip/cloud";
 import type { ECRClientConfig } from "@aws-sdk/client-ecr";
+import { timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 import { readEcrHost, type EcrHost } from "./ecr-host.ts";
@@ -72,11 +73,7 @@ export class EcrLogIns implements RegistryLogIns {
         useFipsEndpoint: isFips,
         useDualstackEndpoint: isDualStack,
       }),
-      requestHandler: {
-        requestTimeout: requestLimitMs,
-        throwOnRequestTimeout: true,
-        connectionTimeout: connectionLimitMs,
-      },
+      requestHandler: timeLimits(requestLimitMs, connectionLimitMs),
     });
   }
 }
