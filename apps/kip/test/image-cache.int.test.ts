@@ -10,6 +10,7 @@ import { parseOptions, silentLogger, systemClock } from "@kip/base";
 import {
   endSharedControlPlane,
   sharedControlPlane,
+  tokenKubeconfig,
   type SharedControlPlane,
 } from "@kip/control-plane/testing";
 import { openImageStore, parseReference } from "@kip/oci-image";
@@ -132,7 +133,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
       ]);
       const token = await plane.kubectl(["create", "token", "kip-image-cache", "-n", "kip-system"]);
       kubeconfig = path.join(folder.path, "kubeconfig");
-      writeFileSync(kubeconfig, kubeconfigOf(plane, token.trim()));
+      writeFileSync(kubeconfig, tokenKubeconfig(plane, token.trim()));
       namespace = await plane.createNamespace("cache");
       // Kubernetes deletes pods of nodes that do not exist within a minute.
       const nodes = [node, ordinaryNode].map((name) => ({
@@ -465,16 +466,4 @@ function refuseStrangers({ headers }: IncomingMessage, response: ServerResponse)
   if (headers.authorization === known) return false;
   response.writeHead(401, { "www-authenticate": 'Basic realm="test"' }).end();
   return true;
-}
-
-function kubeconfigOf({ server, ca }: SharedControlPlane, token: string): string {
-  const authority = Buffer.from(ca).toString("base64");
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "c", cluster: { server, "certificate-authority-data": authority } }],
-    users: [{ name: "u", user: { token } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  });
 }

@@ -8,6 +8,7 @@ import type { CloudDriver } from "@kip/cloud";
 import {
   endSharedControlPlane,
   sharedControlPlane,
+  tokenKubeconfig,
   type SharedControlPlane,
 } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
@@ -70,7 +71,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await plane.kubectl(["scale", "deployment/kip", "-n", "kip-system", "--replicas=0"]);
       const token = await plane.kubectl(["create", "token", "kip", "-n", "kip-system"]);
       const kubeconfig = path.join(folder.path, "kubeconfig");
-      await writeFile(kubeconfig, kubeconfigOf(plane, token.trim()));
+      await writeFile(kubeconfig, tokenKubeconfig(plane, token.trim()));
       const config = await loadKubeConfig({ path: kubeconfig });
       client = createApiClient(config, { ...shared, userAgent: "kip/test" });
       referenceClient = createNodeUserClient(config, {
@@ -167,15 +168,3 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     }
   });
 });
-
-function kubeconfigOf({ server, ca }: SharedControlPlane, token: string): string {
-  const authority = Buffer.from(ca).toString("base64");
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "c", cluster: { server, "certificate-authority-data": authority } }],
-    users: [{ name: "u", user: { token } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  });
-}

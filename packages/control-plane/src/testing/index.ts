@@ -6,3 +6,4 @@ export {
   type SharedControlPlaneOptions,
 } from "./shared-control-plane.ts";
 export { openTestRun } from "./test-run.ts";
+export { tokenKubeconfig } from "./token-kubeconfig.ts";
