@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { runCommand, silentLogger, systemClock } from "@kip/base";
+import { inParallel, runCommand, silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { StoredService } from "@kip/k8s-types/network";
@@ -54,7 +54,8 @@ try {
   const clusterIp = await makeStreamService(client);
   let made = 0;
   for (const services of values.services.split(",").map(Number)) {
-    await inParallel(made, services, async (i) => await makeService(client, i));
+    const missing = Array.from({ length: services - made }, (_, i) => made + i);
+    await inParallel(missing, 16, async (i) => await makeService(client, i));
     made = services;
     await measure({ services, client, plane, program, clusterIp });
   }
@@ -324,18 +325,6 @@ async function end(child: ChildProcess): Promise<void> {
   const ended = once(child, "exit");
   child.kill("SIGKILL");
   await ended;
-}
-
-async function inParallel(
-  first: number,
-  count: number,
-  make: (i: number) => Promise<void>,
-): Promise<void> {
-  let next = first;
-  const work = async (): Promise<void> => {
-    while (next < count) await make(next++);
-  };
-  await Promise.all(Array.from({ length: 16 }, work));
 }
 
 async function makeService(client: ApiClient, i: number): Promise<void> {

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
+import { inParallel, silentLogger, systemClock } from "@kip/base";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { StoredService } from "@kip/k8s-types/network";
 import { eventually as poll } from "@kip/testing";
@@ -57,15 +57,6 @@ function slice(service: string, addresses: readonly string[], port = 8080): obje
   };
 }
 
-/** Runs a function for each number below a count, some at the same time. */
-async function inParallel(count: number, work: (i: number) => Promise<unknown>): Promise<void> {
-  let next = 0;
-  const writer = async (): Promise<void> => {
-    while (next < count) await work(next++);
-  };
-  await Promise.all(Array.from({ length: writers }, writer));
-}
-
 /** Makes the Services of one namespace, and then changes them without a pause. */
 async function flood(client: ApiClient): Promise<void> {
   const { flood: namespace } = namespaces;
@@ -74,12 +65,12 @@ async function flood(client: ApiClient): Promise<void> {
       const number = i * endpointsPerService + j; // leads nowhere
       return `10.${40 + round}.${number >> 8}.${number & 255}`;
     });
-  await inParallel(serviceCount, async (i) => {
+  await inParallel(Array(serviceCount).keys(), writers, async (i) => {
     const spec = { ports: [{ port: 80, targetPort: 8080 }] };
     await client.create(paths.services(namespace), { metadata: { name: `s${i}` }, spec });
     await client.create(paths.endpointSlices(namespace), slice(`s${i}`, addresses(i, 0)));
   });
-  await inParallel(changeCount, async (n) => {
+  await inParallel(Array(changeCount).keys(), writers, async (n) => {
     const i = n % serviceCount;
     const changed = slice(`s${i}`, addresses(i, 1 + Math.floor(n / serviceCount)));
     await client.replace(paths.endpointSlices(namespace, `s${i}-1`), changed);

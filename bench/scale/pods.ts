@@ -1,4 +1,4 @@
-import { silentLogger, systemClock } from "@kip/base";
+import { inParallel, silentLogger, systemClock } from "@kip/base";
 import { createInformer, isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 
@@ -50,7 +50,7 @@ export class ScalePods implements AsyncDisposable {
     const { client, namespace, nodeName } = this.#options;
     this.#names = Array.from({ length: count }, (_, index) => `p${index}`);
     const ready = this.#until(() => this.#running.size === count);
-    await inParallel(this.#names, async (name) => {
+    await inParallel(this.#names, concurrency, async (name) => {
       await client.create(paths.pods(namespace), pod(name, nodeName));
     });
     await ready;
@@ -69,7 +69,7 @@ export class ScalePods implements AsyncDisposable {
   async remove(): Promise<void> {
     const { client, namespace } = this.#options;
     const gone = this.#until(() => this.#existing === 0);
-    await inParallel(this.#names, async (name) => {
+    await inParallel(this.#names, concurrency, async (name) => {
       await client.delete(paths.pods(namespace, name)).catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
       });
@@ -91,17 +91,6 @@ export class ScalePods implements AsyncDisposable {
     await promise;
     this.#waiting.delete(check);
   }
-}
-
-async function inParallel(
-  names: readonly string[],
-  work: (name: string) => Promise<void>,
-): Promise<void> {
-  const left = names.values();
-  const worker = async (): Promise<void> => {
-    for (const name of left) await work(name);
-  };
-  await Promise.all(Array.from({ length: concurrency }, worker));
 }
 
 function pod(name: string, nodeName: string): object {

@@ -1,3 +1,4 @@
+import { inParallel } from "@kip/base";
 import type { Plan } from "./plan.ts";
 import type { Result } from "./results.ts";
 import type { Spec } from "./specs.ts";
@@ -14,13 +15,10 @@ export interface RunSpecsOptions {
 /** Runs the parallel specs of a plan by several workers, then the serial ones one at a time. */
 export async function runSpecs(plan: Plan, options: RunSpecsOptions): Promise<void> {
   let { finished } = plan;
-  const work = async (queue: Spec[]): Promise<void> => {
-    for (let spec = queue.shift(); spec; spec = queue.shift()) {
-      const result = await options.run(spec);
-      await options.onResult(result, ++finished);
-    }
+  const work = async (spec: Spec): Promise<void> => {
+    const result = await options.run(spec);
+    await options.onResult(result, ++finished);
   };
-  const parallel = [...plan.parallel];
-  await Promise.all(Array.from({ length: options.workers }, async () => await work(parallel)));
-  await work([...plan.serial]);
+  await inParallel(plan.parallel, options.workers, work);
+  await inParallel(plan.serial, 1, work);
 }

@@ -1,7 +1,7 @@
 // Many lives of instances while EC2 fails at random: nothing of ours may be left. KIP_E2E_ALL=1: 500 of them.
 import assert from "node:assert/strict";
 import { after, it } from "node:test";
-import { isCodedError } from "@kip/base";
+import { inParallel, isCodedError } from "@kip/base";
 import { CloudError, type CloudDriver, type Instance, type LaunchRequest } from "@kip/cloud";
 import { seededRandom } from "@kip/cloud/simulated";
 import type { Ec2Fault } from "../src/emulator/ec2-faults.ts";
@@ -31,26 +31,23 @@ it(
     after(() => Promise.all(drivers.map((driver) => driver[Symbol.asyncDispose]())));
     faults.random = (action) => faultOf(action, random());
     const counts = { launched: 0, refused: 0, abandoned: 0 };
-    const left = Array.from({ length: lives }, (_each, index) => index);
-    const work = async (): Promise<void> => {
-      for (let index = left.shift(); index !== undefined; index = left.shift()) {
-        const launchType = index % 10 === 7 ? "spot" : "on-demand";
-        const request = launchRequest(ec2, `life-${index}`, { launchType });
-        if (random() < 0.1) {
-          // Killed right after it has asked: the next process never hears of the answer.
-          await drivers[0].launch(request).catch(expectCloudError);
-          counts.abandoned += 1;
-          continue;
-        }
-        const instance = await launched(drivers, request);
-        if (instance === undefined) counts.refused += 1;
-        else {
-          counts.launched += 1;
-          await ended(drivers[index % 2 === 0 ? 0 : 1], instance.id, random() < 0.5);
-        }
+    await inParallel(Array(lives).keys(), atOnce, async (index) => {
+      const launchType = index % 10 === 7 ? "spot" : "on-demand";
+      const request = launchRequest(ec2, `life-${index}`, { launchType });
+      if (random() < 0.1) {
+        // Killed right after it has asked: the next process never hears of the answer.
+        await drivers[0].launch(request).catch(expectCloudError);
+        counts.abandoned += 1;
+        return;
       }
-    };
-    await Promise.all(Array.from({ length: atOnce }, work));
+      const instance = await launched(drivers, request);
+      if (instance === undefined) {
+        counts.refused += 1;
+        return;
+      }
+      counts.launched += 1;
+      await ended(drivers[index % 2 === 0 ? 0 : 1], instance.id, random() < 0.5);
+    });
     assert.equal(counts.launched + counts.refused + counts.abandoned, lives);
     assert.ok(counts.launched > lives / 2, JSON.stringify(counts));
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { systemClock } from "@kip/base";
+import { inParallel, systemClock } from "@kip/base";
 import { paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { eventually } from "@kip/testing";
@@ -89,18 +89,14 @@ describe("a node whose process is killed", () => {
   it("at any await of a pod's life: the pod runs once, changes, and goes", async (t) => {
     const gates = await live(Number.POSITIVE_INFINITY);
     assert.ok(gates.some((name) => name.includes("apply")) && gates.length >= 16, String(gates));
-    const points = gates.keys();
     const failures: string[] = [];
-    const worker = async (): Promise<void> => {
-      for (const point of points) {
-        try {
-          await live(point);
-        } catch (error) {
-          failures.push(`killed ${gates[point]} (${point}): ${String(error).slice(0, 300)}`);
-        }
+    await inParallel(gates.keys(), abreast, async (point) => {
+      try {
+        await live(point);
+      } catch (error) {
+        failures.push(`killed ${gates[point]} (${point}): ${String(error).slice(0, 300)}`);
       }
-    };
-    await Promise.all(Array.from({ length: abreast }, worker));
+    });
     assert.deepEqual(failures, []);
     t.diagnostic(`killed at ${gates.length} points: ${[...new Set(gates)].join(", ")}`);
   });

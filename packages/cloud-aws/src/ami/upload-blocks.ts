@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { inParallel } from "@kip/base";
 import type { Ebs } from "./ebs.ts";
 import { blockBytes, readBlock, type DiskBlocks } from "./disk-blocks.ts";
 
@@ -24,31 +25,26 @@ export async function uploadBlocks(options: UploadOptions): Promise<void> {
   const { ebs, snapshotId, disk, inFlight, onBlock } = options;
   const failed = new AbortController();
   const signal = AbortSignal.any([failed.signal, ...(options.signal ? [options.signal] : [])]);
-  const blocks = disk.blocks.values();
   let done = 0;
   await using handle = await open(disk.file, "r");
-  const sendInTurn = async (): Promise<void> => {
-    const buffer = Buffer.allocUnsafe(blockBytes);
-    // All of them take from one iterator, so each block is taken once.
-    for (const { index, checksum } of blocks) {
-      await readBlock(handle, index, buffer);
-      const input = {
-        SnapshotId: snapshotId,
-        BlockIndex: index,
-        BlockData: buffer,
-        DataLength: blockBytes,
-        Checksum: checksum,
-        ChecksumAlgorithm: "SHA256" as const,
-      };
-      const purpose = `write block ${index} of snapshot ${snapshotId}`;
+  await inParallel(disk.blocks, inFlight, async ({ index, checksum }) => {
+    const block = Buffer.allocUnsafe(blockBytes);
+    await readBlock(handle, index, block);
+    const input = {
+      SnapshotId: snapshotId,
+      BlockIndex: index,
+      BlockData: block,
+      DataLength: blockBytes,
+      Checksum: checksum,
+      ChecksumAlgorithm: "SHA256" as const,
+    };
+    const purpose = `write block ${index} of snapshot ${snapshotId}`;
+    try {
       await ebs.call("PutSnapshotBlock", input, { purpose, signal });
-      onBlock?.(++done);
+    } catch (error) {
+      failed.abort(error);
+      throw error;
     }
-  };
-  const senders = Array.from({ length: inFlight }, sendInTurn);
-  await Promise.all(senders).catch(async (error: unknown) => {
-    failed.abort(error);
-    await Promise.allSettled(senders);
-    throw error;
+    onBlock?.(++done);
   });
 }

@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { bytesOf, errorText, type Logger } from "@kip/base";
+import { bytesOf, errorText, inParallel, type Logger } from "@kip/base";
 import { AgentError, type AgentClient, type ReportedPod } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
@@ -75,21 +75,17 @@ export class LogArchive {
     const folder = path.join(this.#root, podUid);
     await createFolder(folder);
     await (this.#loaded ??= this.#load());
-    const waiting = endedRuns(report);
     let lost: AgentError | undefined;
-    const fetchSome = async (): Promise<void> => {
-      for (let run = waiting.shift(); run; run = waiting.shift()) {
+    this.#saving.add(podUid);
+    try {
+      await inParallel(endedRuns(report), parallelFetches, async (run) => {
         try {
           await this.#fetch(agent, podUid, run, signal);
         } catch (error) {
           if (signal.aborted || !AgentError.is(error)) throw error;
           lost = error;
         }
-      }
-    };
-    this.#saving.add(podUid);
-    try {
-      await Promise.all(Array.from({ length: parallelFetches }, fetchSome));
+      });
     } finally {
       this.#saving.delete(podUid);
     }

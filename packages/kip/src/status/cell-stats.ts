@@ -1,4 +1,4 @@
-import { withTimeout, type Clock, type Logger } from "@kip/base";
+import { inParallel, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, AgentStats, ReportedPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 
@@ -55,21 +55,17 @@ export class CellStats {
     const { clock, logger } = this.#options;
     const endMs = clock.monotonic() + allTimeoutMs;
     const found: T[] = [];
-    const waiting = pods.values();
-    const askOneByOne = async (): Promise<void> => {
-      for (const pod of waiting) {
-        if (signal.aborted || clock.monotonic() > endMs) return;
-        try {
-          found.push(...convert(pod, await this.#stats(pod.agent, signal)));
-        } catch (error) {
-          logger.debug("Could not read the usage of a pod from its cell", {
-            podUid: pod.uid,
-            err: error,
-          });
-        }
+    await inParallel(pods, parallel, async (pod) => {
+      if (signal.aborted || clock.monotonic() > endMs) return;
+      try {
+        found.push(...convert(pod, await this.#stats(pod.agent, signal)));
+      } catch (error) {
+        logger.debug("Could not read the usage of a pod from its cell", {
+          podUid: pod.uid,
+          err: error,
+        });
       }
-    };
-    await Promise.all(Array.from({ length: Math.min(parallel, pods.length) }, askOneByOne));
+    });
     return found;
   }
 

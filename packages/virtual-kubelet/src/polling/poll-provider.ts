@@ -1,4 +1,4 @@
-import { defined, every, withTimeout, type Clock, type Logger } from "@kip/base";
+import { defined, every, inParallel, withTimeout, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
@@ -153,11 +153,7 @@ class Poller {
   async #round(): Promise<void> {
     const missing = await this.#askAll();
     const { concurrency = 16 } = this.#options;
-    const queue = missing.values();
-    const worker = async (): Promise<void> => {
-      for (const uid of queue) await this.#ask(uid);
-    };
-    await Promise.all(Array.from({ length: Math.min(concurrency, missing.length) }, worker));
+    await inParallel(missing, concurrency, async (uid) => await this.#ask(uid));
   }
 
   /** Asks for all pods at once, if the provider can; returns those that are not answered for. */
