@@ -64,6 +64,8 @@ const agnhost: Omit<SpecImage, "repository"> = {
       "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n",
     "etc/group":
       "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
+    // A spec of image volumes reads there that the published image is made on Alpine Linux.
+    "etc/os-release": 'NAME="Alpine Linux"\n',
   },
   config: { Entrypoint: ["/agnhost"], Cmd: ["pause"] },
 };
