@@ -11,7 +11,7 @@ import { decodeSummary, type PodUsage } from "./stats-summary.ts";
 const betweenLooksMs = 5500;
 
 /**
- * What pods of kip's nodes use now, from each node's `/stats/summary` through the API server. Needs the right to `get` `nodes/stats` and `nodes/proxy`. A node that
+ * What pods of kip's nodes use now, from each node's `/stats/summary` through the API server. Needs the right to `get` `nodes/proxy`. A node that
  * does not answer is noted.
  *
  * @throws {KipctlError} `NO_KIP_NODE` if there is none, or none answers
@@ -46,7 +46,7 @@ export async function readUsage(
   if (failures.length === nodes.length)
     throw new KipctlError("NO_KIP_NODE", "Cannot read usage: no node of kip answers", {
       cause: failures[0],
-      remedy: "It needs kip to run, and the right to get nodes/proxy and nodes/stats",
+      remedy: "It needs kip to run, and the right to get nodes/proxy",
     });
   return usage.filter(({ podRef }) => namespace === undefined || podRef.namespace === namespace);
 }

@@ -24,8 +24,8 @@ export const topCommand: Command = {
   name: "top",
   synopsis: "[options]",
   summary: "show what each pod uses of its machine, and of what it asked for",
-  details: `From /stats/summary of each node of kip, through the API server: no metrics-server is needed, but the rights to get nodes/proxy
-and nodes/stats. Takes six seconds if no program has asked lately. The pods that use most processor time come first. CPU% and MEMORY% are of what the pod requests.`,
+  details: `From /stats/summary of each node of kip, through the API server: no metrics-server is needed, but the right to get nodes/proxy.
+Takes six seconds if no program has asked lately. The pods that use most processor time come first. CPU% and MEMORY% are of what the pod requests.`,
   options: [
     {
       flag: "sort-by",
