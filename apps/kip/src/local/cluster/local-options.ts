@@ -123,7 +123,7 @@ export const upOptions: readonly Option[] = [
     flag: "settings",
     type: "string",
     env: "KIP_SETTINGS",
-    help: "YAML file with registries, images and kubelet, as in provider.yaml: mirrors, cache, proxies, capacity of the node",
+    help: "YAML file with sections of provider.yaml: registries, images, kubelet, and of cells extendedResources and standbyCells",
   },
   { flag: "node-name", type: "string", fallback: "kip", help: "name of the virtual node" },
 ];
