@@ -2,7 +2,7 @@ import type { KubeletHandlers } from "../kubelet-api/index.ts";
 import type { PodProvider } from "../pod-provider.ts";
 import type { PodController } from "../pods/pod-controller.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
-import { isFinished } from "../pods/pod-changes.ts";
+import { isFinished } from "../pods/pod-facts.ts";
 import type { NodeIntervals } from "./node-options.ts";
 import type { NotReady } from "./node-status.ts";
 

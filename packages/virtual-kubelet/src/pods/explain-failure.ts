@@ -3,7 +3,7 @@ import { wireTime } from "@kip/k8s-client";
 import type { StepFailure } from "@kip/reconcile";
 import { VirtualKubeletError } from "../errors.ts";
 import { waitingStatus } from "./own-statuses.ts";
-import { hasStarted } from "./pod-changes.ts";
+import { hasStarted } from "./pod-facts.ts";
 import { isPlanned, type PodStep } from "./pod-plan.ts";
 import type { PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";

@@ -14,7 +14,7 @@ import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
 import { startPodSpan, type Tracer } from "../tracing.ts";
 import { goneStatus } from "./own-statuses.ts";
-import { gracePeriod, isFinished } from "./pod-changes.ts";
+import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
 import type { PodChange, PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";
@@ -131,7 +131,7 @@ async function finish(
   const { pod } = state().api;
   const call = async (): Promise<void> => provider.finish?.(pod, signal);
   try {
-    await problems.watch("finish", call, gracePeriod(pod));
+    await problems.watch("finish", call, gracePeriodSeconds(pod));
   } catch (error) {
     if (!findError(error, "VK_NOT_FOUND")) throw error;
   }

@@ -1,5 +1,5 @@
 import type { NoArguments, Plan, StepOf } from "@kip/reconcile";
-import { gracePeriod, isFinished } from "./pod-changes.ts";
+import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import type { PodState } from "./pod-state.ts";
 
 /** The steps of a pod, and their arguments. */
@@ -57,7 +57,7 @@ function nextStep({ api, content, provider }: PodState): PodStep | undefined {
   const { pod } = api;
   if (api.isGone) return provider.isRemoved ? undefined : { kind: "forget" };
   const isDeletion = pod.metadata.deletionTimestamp !== undefined;
-  const remove = { kind: "remove", graceSeconds: gracePeriod(pod), isDeletion } as const;
+  const remove = { kind: "remove", graceSeconds: gracePeriodSeconds(pod), isDeletion } as const;
   if (isDeletion || provider.hasDeleted) {
     if (!provider.isRemoved) return remove;
     return api.isFinalized ? undefined : { kind: "finalize" };

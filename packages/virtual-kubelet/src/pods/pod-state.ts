@@ -1,6 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
-import { isFinished, isRelevantChange, mayStillRun, versionOf } from "./pod-changes.ts";
+import { isFinished, mayStillRun, versionOf } from "./pod-facts.ts";
+import { isRelevantChange } from "./relevant-change.ts";
 
 /** The pod's object in the API. */
 interface ApiState {

@@ -12,7 +12,7 @@ import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
 import { noTracer } from "../tracing.ts";
 import { PodWorker } from "./pod-worker.ts";
-import { isFinished } from "./pod-changes.ts";
+import { isFinished } from "./pod-facts.ts";
 
 const outcomes = {
   ok: undefined,

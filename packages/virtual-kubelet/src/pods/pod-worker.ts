@@ -6,7 +6,7 @@ import { statusProblem } from "../status/status-problem.ts";
 import { startPodSpan } from "../tracing.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { terminalFields } from "./own-statuses.ts";
-import { hasStarted, isFinished } from "./pod-changes.ts";
+import { hasStarted, isFinished } from "./pod-facts.ts";
 import { podExecutors, type PodExecutorOptions } from "./pod-executors.ts";
 import { planPod, shouldBePresent, stepInput, type PodStepArgs } from "./pod-plan.ts";
 import { initialPodState, reducePod, type PodChange, type PodState } from "./pod-state.ts";

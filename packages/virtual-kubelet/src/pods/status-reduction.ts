@@ -1,7 +1,7 @@
 import { defined } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
-import { isFinished } from "./pod-changes.ts";
+import { isFinished } from "./pod-facts.ts";
 import type { StatusPatch } from "./status-patch.ts";
 
 /** How much of a status is written. */

@@ -9,7 +9,7 @@ import {
   type ApiClient,
 } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
-import { isFinished, versionOf } from "./pod-changes.ts";
+import { isFinished, versionOf } from "./pod-facts.ts";
 import { isDetail } from "./status-detail.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
 import { isOtherPod, StatusReduction } from "./status-reduction.ts";

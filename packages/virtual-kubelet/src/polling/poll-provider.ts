@@ -2,7 +2,7 @@ import { defined, every, inParallel, withTimeout, type Clock, type Logger } from
 import { wireTime } from "@kip/k8s-client";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
-import { isFinished } from "../pods/pod-changes.ts";
+import { isFinished } from "../pods/pod-facts.ts";
 import { findError } from "../errors.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
