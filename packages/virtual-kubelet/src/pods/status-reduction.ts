@@ -1,8 +1,8 @@
 import { defined } from "@kip/base";
-import { K8sError } from "@kip/k8s-client";
 import type { ContainerStatus, PodStatus } from "@kip/k8s-types";
 import { isFinished } from "./pod-facts.ts";
 import type { StatusPatch } from "./status-patch.ts";
+import { refusedFields } from "./status-refusal.ts";
 
 /** How much of a status is written. */
 type Extent = "undisputed" | "essential" | "minimal" | "nothing";
@@ -117,25 +117,6 @@ export class StatusReduction {
     }
     return named.length > 0;
   }
-}
-
-/** Whether the API server refused a write because another pod has the name by now. */
-export function isOtherPod(error: unknown): boolean {
-  return causeFields(error).includes("metadata.uid");
-}
-
-/** Fields of a pod's status that a refusal names, and `annotations`. */
-function refusedFields(error: unknown): string[] {
-  const fields = causeFields(error).flatMap((path) => {
-    const name = /^(?:status\.(\w+)|metadata\.(annotations)\b)/.exec(path);
-    return name?.[1] ?? name?.[2] ?? [];
-  });
-  return [...new Set(fields)];
-}
-
-function causeFields(error: unknown): string[] {
-  const causes = K8sError.is(error) ? error.status?.details?.causes : undefined;
-  return (causes ?? []).flatMap(({ field }) => field ?? []);
 }
 
 function endOf({ name, image, imageID, restartCount, state }: ContainerStatus): ContainerStatus[] {

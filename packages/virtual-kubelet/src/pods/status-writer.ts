@@ -12,7 +12,8 @@ import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished, versionOf } from "./pod-facts.ts";
 import { isDetail } from "./status-detail.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
-import { isOtherPod, StatusReduction } from "./status-reduction.ts";
+import { StatusReduction } from "./status-reduction.ts";
+import { isOtherPod, isRefusal } from "./status-refusal.ts";
 
 /** Options of {@link StatusWriter}. */
 export interface StatusWriterOptions {
@@ -313,9 +314,4 @@ export class StatusWriter {
       throw error;
     }
   }
-}
-
-/** Whether the API server will never take this status: it is not valid, or too large. */
-function isRefusal(error: unknown): boolean {
-  return K8sError.is(error) && (error.code === "K8S_INVALID" || error.httpStatus === 413);
 }
