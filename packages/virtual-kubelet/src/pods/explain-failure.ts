@@ -2,7 +2,7 @@ import { errorText, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { StepFailure } from "@kip/reconcile";
 import { VirtualKubeletError } from "../errors.ts";
-import { waitingStatus } from "./own-statuses.ts";
+import { waitingStatus } from "./fallback-statuses.ts";
 import { hasStarted } from "./pod-facts.ts";
 import { isPlanned, type PodStep } from "./pod-plan.ts";
 import type { PodState } from "./pod-state.ts";
@@ -23,7 +23,7 @@ export function explainFailure(
   { step, error, delayMs }: StepFailure<PodStep>,
   { state, status, problems, clock, logger }: ExplainFailureOptions,
 ): void {
-  if (!isPlanned(state, step.kind)) return; // it failed because it was in vain
+  if (!isPlanned(state, step.kind)) return; // the step is not needed any longer, which may be why it failed
   logger.warn(`Could not ${step.kind} a pod`, { delayMs, err: error });
   const { pod } = state.api;
   // What the provider has reported, now or before a restart, must not be overwritten.
@@ -40,7 +40,7 @@ export function explainFailure(
     status.write({ phase: "Pending", reason: "ProviderFailed", message });
 }
 
-/** What the provider failed to do, as the reasons of events have it. */
+/** The middle of the event's reason `Provider…Failed`; undefined for steps whose failures are not shown on the pod. */
 function failedVerb(step: PodStep, { content }: PodState): string | undefined {
   switch (step.kind) {
     case "apply":

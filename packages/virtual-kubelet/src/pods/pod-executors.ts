@@ -13,7 +13,7 @@ import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
 import { startPodSpan, type Tracer } from "../tracing.ts";
-import { goneStatus } from "./own-statuses.ts";
+import { goneStatus } from "./fallback-statuses.ts";
 import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
 import type { PodChange, PodState } from "./pod-state.ts";

@@ -2,7 +2,11 @@ import type { NoArguments, Plan, StepOf } from "@kip/reconcile";
 import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import type { PodState } from "./pod-state.ts";
 
-/** The steps of a pod, and their arguments. */
+/**
+ * The steps of a pod, and their arguments. A pod that runs needs `apply`, once for each change. One that is being deleted needs
+ * `remove`, then `finalize`. `finish` is for a pod that became terminal in the API without its provider, `forget` for one whose
+ * object has disappeared.
+ */
 export interface PodStepArgs {
   /** Gives the pod's newest content to the provider. */
   readonly apply: { readonly revision: number };
@@ -11,10 +15,10 @@ export interface PodStepArgs {
   /** Has the provider stop the pod and release what it holds. */
   readonly remove: {
     readonly graceSeconds: number;
-    /** Whether the pod's deletion is asked for; else it is terminal, and its provider cannot finish pods. */
+    /** Whether the pod's deletion was requested; otherwise it is terminal, and its provider cannot `finish` pods. */
     readonly isDeletion: boolean;
   };
-  /** Writes the pod's last status and deletes its object. */
+  /** Writes the pod's last status and completes the deletion of its object. */
   readonly finalize: NoArguments;
   /** Has the provider drop the pod, because its object is gone. */
   readonly forget: NoArguments;

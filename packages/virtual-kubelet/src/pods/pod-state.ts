@@ -7,7 +7,7 @@ import { isRelevantChange } from "./relevant-change.ts";
 interface ApiState {
   /** The newest known version. */
   readonly pod: Pod;
-  /** The version with which the next one of the watch is compared. */
+  /** The version that the next event of the watch is compared with, to see whether the provider has to know. */
   readonly compared: Pod;
   /** The API server has deleted the object. */
   readonly isGone: boolean;
@@ -17,11 +17,11 @@ interface ApiState {
 
 /** What the provider is to run. */
 interface ContentState {
-  /** Rises with each change that concerns the provider, from 1. */
+  /** Counts the changes that the provider has to know, from 1. */
   readonly revision: number;
   /** Newest revision that the provider accepted or rejected; 0 before the first. */
   readonly handled: number;
-  /** What the provider accepted last. */
+  /** What the provider accepted last; undefined if it has accepted nothing yet. */
   readonly applied: ResolvedPod | undefined;
   /** Generation of the pod that the provider was given last. */
   readonly generation: number | undefined;
@@ -64,6 +64,7 @@ export type PodChange =
   | { readonly kind: "contentChanged" }
   /** The provider is given the pod now: it may report a status before it has accepted it. */
   | { readonly kind: "offered"; readonly generation: number | undefined }
+  /** The provider has accepted this revision. */
   | { readonly kind: "applied"; readonly revision: number; readonly resolved: ResolvedPod }
   /** The provider can never run the pod. */
   | { readonly kind: "rejected" }
@@ -77,8 +78,11 @@ export type PodChange =
     }
   /** The provider reported a status that is invalid, or that the API server refuses. */
   | { readonly kind: "statusInvalid" }
+  /** The step `finish` is done. */
   | { readonly kind: "stopped" }
+  /** The provider has nothing left of the pod: the steps `remove` and `forget`. */
   | { readonly kind: "removed" }
+  /** The step `finalize` is done: the object is deleted, or waits for finalizers of others. */
   | { readonly kind: "finalized" };
 
 /** The state at first sight of a pod, perhaps after a restart of the process. */

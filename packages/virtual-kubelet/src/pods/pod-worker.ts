@@ -5,7 +5,7 @@ import type { PodStatusUpdate } from "../pod-provider.ts";
 import { statusProblem } from "../status/status-problem.ts";
 import { startPodSpan } from "../tracing.ts";
 import { explainFailure } from "./explain-failure.ts";
-import { terminalFields } from "./own-statuses.ts";
+import { terminalFields } from "./fallback-statuses.ts";
 import { hasStarted, isFinished } from "./pod-facts.ts";
 import { podExecutors, type PodExecutorOptions } from "./pod-executors.ts";
 import { planPod, shouldBePresent, stepInput, type PodStepArgs } from "./pod-plan.ts";
@@ -101,24 +101,28 @@ export class PodWorker {
     this.#status.repair();
   }
 
-  /** The API server has deleted the pod's object. */
+  /** To be called when the API server has deleted the pod's object. */
   objectDeleted(): void {
     this.#status.objectDeleted();
     this.#change({ kind: "objectDeleted" });
   }
 
-  /** Something that the pod depends on changed: applies the pod again, without waiting for the end of a pause. */
+  /** To be called when something changed that the pod refers to: gives the pod to the provider again, without waiting for a pause to end. */
   wake(): void {
     this.#change({ kind: "contentChanged" });
   }
 
-  /** Whether resolved content of the pod must be resolved again by now, milliseconds since the epoch. */
+  /**
+   * Whether content of the pod, such as a token, has to be resolved again.
+   *
+   * @param now milliseconds since the epoch
+   */
   isRefreshDue(now: number): boolean {
     const refreshAt = this.#reconciler.state.content.applied?.refreshAt;
     return refreshAt !== undefined && refreshAt <= now;
   }
 
-  /** Whether a step is under way, or the pause behind a failing one. */
+  /** Whether a step is running, or a failed one waits to be repeated. */
   get isBusy(): boolean {
     return !this.#reconciler.isSettled;
   }
@@ -159,7 +163,7 @@ export class PodWorker {
     await this.#status.flushEnd();
   }
 
-  /** Ends the worker; the pod goes on. */
+  /** Ends the worker without ending the pod. */
   stop(): void {
     this.#stop.abort(workerEnded);
     void this.#reconciler.stop();

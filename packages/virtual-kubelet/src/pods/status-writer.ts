@@ -106,15 +106,18 @@ export class StatusWriter {
   }
 
   /**
-   * The observed generation changed. A pod that ran before this process started keeps the API's status until its
-   * provider reports one.
+   * Writes the status again because the observed generation has changed. Does nothing for a pod that has started, as long as
+   * its provider has not reported a status to this process: the API's status stays until then.
    */
   refresh(): void {
     const isStarted = (this.#options.pod().status?.phase ?? "Pending") !== "Pending";
     if (this.#wanted || isStarted) this.#start();
   }
 
-  /** The API's pod changed: if it no longer has our status, the status is written again. A write goes on that waits for this. */
+  /**
+   * To be called when a newer version of the pod is known: writes the status again if the API no longer has it, at most every
+   * ten seconds. A write that had a conflict, and waits for that version, continues.
+   */
   repair(): void {
     if (this.#isWaitingForWatch && !this.#isOutdated) this.#pauseEnd?.abort();
     if ((!this.#wanted && !this.#ownCondition) || this.#writing) return;
@@ -129,7 +132,7 @@ export class StatusWriter {
     this.#start();
   }
 
-  /** The API server has deleted the pod's object: nothing more is written. */
+  /** To be called when the API server has deleted the pod's object: nothing is written afterwards. */
   objectDeleted(): void {
     this.#isDeleted = true;
     this.#pauseEnd?.abort();
@@ -148,7 +151,7 @@ export class StatusWriter {
     await this.idle();
   }
 
-  /** Whether the status has a terminal phase. */
+  /** Whether the status to write has a terminal phase. */
   get #isEnd(): boolean {
     return isFinished({ status: this.#wanted ?? {} });
   }

@@ -1,3 +1,4 @@
+// Statuses that the library writes itself, where the provider has not reported one that can be written.
 import { defined, errorText } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
@@ -31,8 +32,8 @@ export function terminalFields({ phase, reason, message }: PodStatus): PodStatus
 }
 
 /**
- * The last status of a pod that its provider removed without reporting an end: it has failed, and what
- * counted as running has ended with 137.
+ * The last status of a pod that its provider removed without reporting an end: the pod has failed, and containers that
+ * were shown as running have ended with exit code 137.
  *
  * @param now as `metav1.Time`
  */
