@@ -15,18 +15,16 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { ExpansionBudget, type LateAddresses } from "@kip/virtual-kubelet/environment";
 import { qosClass } from "@kip/virtual-kubelet/status";
 import { desiredContainer, pullPolicy } from "./desired-container.ts";
-import { diskBytes, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
+import { diskBytes, podStorageLimit } from "./ephemeral-storage.ts";
 import { desiredHugePages } from "./huge-pages.ts";
 import { desiredHostPorts } from "./host-ports.ts";
 import { etcHosts, kernelHostname } from "./pod-network-files.ts";
+import { isCritical, isNodeCritical } from "./pod-priority.ts";
 import { mergeRegistries } from "./registries.ts";
 import { resourceAmounts } from "./resource-amounts.ts";
 import { resolvConf, type DnsSettings } from "./resolv-conf.ts";
 
 const qosClasses = ["Guaranteed", "Burstable", "BestEffort"] as const;
-
-/** The least priority of the classes that Kubernetes itself has. */
-const criticalPriority = 2_000_000_000;
 
 /** Options of {@link desiredPod}. */
 export interface DesiredPodContext {
@@ -131,17 +129,16 @@ function withGranted(
   return resources ? { ...container, granted: resourceAmounts(resources) } : container;
 }
 
-/** What decides, besides the containers, what these may have of the cell. */
+/** The fields of the pod as a whole that decide how much of the cell its containers get. */
 function resourcesOf(pod: Pod) {
-  const { resources, overhead, priority = 0, priorityClassName } = pod.spec;
+  const { resources, overhead } = pod.spec;
   const { cpuMilliLimit = 0, memoryBytesLimit = 0 } = resourceAmounts({ limits: overhead ?? {} });
-  const isCritical = priorityClassName === "system-node-critical" && priority >= criticalPriority;
   return {
     podGeneration: pod.metadata.generation,
     resources: resources && resourceAmounts(resources),
     overhead: overhead && { cpuMilli: cpuMilliLimit, memoryBytes: memoryBytesLimit },
     qosClass: qosClasses.find((each) => each === qosClass(pod)),
-    isNodeCritical: isCritical ? true : undefined,
+    isNodeCritical: isNodeCritical(pod) ? true : undefined,
   };
 }
 

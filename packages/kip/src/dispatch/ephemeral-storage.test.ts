@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
-import { diskBytes, ephemeralStorage, isCritical, podStorageLimit } from "./ephemeral-storage.ts";
+import { diskBytes, ephemeralStorage, podStorageLimit } from "./ephemeral-storage.ts";
 
 const GiB = 2 ** 30;
 
@@ -44,12 +44,5 @@ describe("ephemeralStorage()", () => {
 
   it("takes a size beyond all numbers for the largest", () => {
     assert.equal(diskBytes("8E"), Number.MAX_SAFE_INTEGER);
-  });
-});
-
-describe("isCritical()", () => {
-  it("is so from the priority of the system's own pods on", () => {
-    const of = (priority: number) => isCritical(podWith({ spec: { containers: [], priority } }));
-    assert.deepEqual([of(0), of(1_999_999_999), of(2_000_000_000)], [false, false, true]);
   });
 });

@@ -4,12 +4,10 @@ import type { Container, Pod } from "@kip/k8s-types";
 import { amountsOfContainers } from "../selection/pod-requests.ts";
 
 const resource = "ephemeral-storage";
-/** Pods of this priority and above are of the system; no kubelet evicts them. */
-const criticalPriority = 2_000_000_000;
 
 type Amount = NonNullable<DesiredPod["ephemeralStorageLimit"]>;
 
-/** What a container asks for of its node's disk, and the most that it may take. */
+/** What a container requests of its node's disk, and its limit. */
 export function ephemeralStorage({
   requests = {},
   limits = {},
@@ -33,12 +31,7 @@ export function podStorageLimit({ spec }: Pod): DesiredPod["ephemeralStorageLimi
   return { bytes: total, text: same ?? format(total) };
 }
 
-/** Whether the pod is too important to be evicted. */
-export function isCritical({ spec }: Pod): boolean {
-  return (spec.priority ?? 0) >= criticalPriority;
-}
-
-/** A size in bytes; one that is more than a number can hold exactly is the largest that it can. */
+/** A size in bytes, but at most the largest integer that a number holds exactly. */
 export function diskBytes(text: string): number {
   return atMost(bytes(text));
 }
