@@ -5,32 +5,26 @@ import {
   type ContainerReport,
   type ReportedPod,
 } from "@kip/agent-api";
-import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { Container, ContainerStatus, Pod } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
 import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
-import { containerStatus } from "./container-status.ts";
+import { containerStatus, type ContainerLists } from "./container-status.ts";
 import { shortState } from "./termination-messages.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
-/** The three lists of container statuses of a pod. */
-export type ContainerLists = Pick<
-  PodStatus,
-  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
->;
-
 type Facts = Pick<CellState, "agent" | "containers" | "status">;
 
-/** The newest known statuses of a pod's containers: published, else reported, else from the API. */
+/** The newest known statuses of a pod's containers: those that kip published last, else those that the agent reported, else the API's. */
 export function latestLists(state: Facts, pod: Pod): ContainerLists {
   if (state.status) return state.status;
   const { report } = state.agent;
   return report ? reportedLists(report, state, pod) : (pod.status ?? {});
 }
 
-/** The statuses of a pod that is on no cell: its containers wait; counts and last states stay. */
+/** The statuses of a pod that has no cell now: its containers wait; restart counts and last states stay. */
 export function waitingLists(state: Facts, pod: Pod): ContainerLists {
   return afterLoss(pod, latestLists(state, pod), state.containers);
 }

@@ -1,6 +1,12 @@
 import { defined } from "@kip/base";
 import type { ContainerReport, TerminatedReport } from "@kip/agent-api";
-import type { ContainerState, ContainerStatus } from "@kip/k8s-types";
+import type { ContainerState, ContainerStatus, PodStatus } from "@kip/k8s-types";
+
+/** The three lists of container statuses of a pod. */
+export type ContainerLists = Pick<
+  PodStatus,
+  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
+>;
 
 /** The largest figure of the API's int32. */
 const maxCount = 2 ** 31 - 1;

@@ -1,9 +1,14 @@
 import { wasClaimed, type CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
-import { latestLists, waitingLists, type ContainerLists } from "./container-lists.ts";
+import { latestLists, waitingLists } from "./container-lists.ts";
+import type { ContainerLists } from "./container-status.ts";
 import { endByLoss } from "./lost-containers.ts";
 
-/** How the loss of its cell ends the pod; undefined if the pod gets another cell. */
+/**
+ * How the loss of its cell ends the pod, by {@link endByLoss}; undefined if the pod gets another cell, or the cell never had it.
+ *
+ * @param details.finishedAt for containers that ran, as `metav1.Time`
+ */
 export function lossEnd(
   state: CellState,
   details: { readonly message: string; readonly finishedAt: string },
@@ -13,7 +18,7 @@ export function lossEnd(
   return endByLoss(pod, latestLists(state, pod), details);
 }
 
-/** The pod's container statuses after the loss of its cell, by the status that was published last. */
+/** The pod's container statuses after the loss of its cell: they wait for the next one. Undefined while the pod is not known. */
 export function listsAfterLoss(state: CellState): ContainerLists | undefined {
   const { object } = state.pod;
   return object && waitingLists(state, object);

@@ -4,14 +4,10 @@ import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-t
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../dispatch/desired-pod.ts";
+import type { ContainerLists } from "./container-status.ts";
 
 /** Reason of a pod that has failed because its cell was lost. */
 export const cellLost = "CellLost";
-
-type ContainerLists = Pick<
-  PodStatus,
-  "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
->;
 
 /** The container facts that a pod takes from one cell to the next. */
 export interface CarriedContainers {
@@ -92,8 +88,8 @@ export function carriedContainers(
 }
 
 /**
- * The end of a pod that has lost its cell, if the loss is its end: all its containers had ended finally, or it may not be
- * started again (`restartPolicy: Never`).
+ * The end of a pod that has lost its cell; undefined if the pod goes on with another cell. The loss is the end if all containers
+ * had ended finally, or if the pod may not be started again (`restartPolicy: Never`).
  *
  * @param finishedAt for containers that ran, as `metav1.Time`
  */
@@ -121,7 +117,7 @@ export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: P
   );
 }
 
-/** Finds whether a container of a pod has ended and the pod's restart policy leaves it so. */
+/** A function that says whether a container has ended finally: it is terminated, and the pod's restart policy does not start it again. */
 export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
   const containers = byName([...(pod.spec.initContainers ?? []), ...pod.spec.containers]);
@@ -131,14 +127,14 @@ export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   };
 }
 
-/** A list by name; of equal names the last. */
+/** A list as a map by name; of equal names the last counts. */
 export function byName<T extends { readonly name: string }>(
   list: readonly T[],
 ): ReadonlyMap<string, T> {
   return new Map(list.map((each) => [each.name, each]));
 }
 
-/** The status of a container that ended on an earlier cell. */
+/** The status of a container that ended on an earlier cell and does not run again. */
 export function endedStatus(waiting: ContainerStatus, end: EndedContainer): ContainerStatus {
   return { ...waiting, ready: false, started: false, state: { terminated: end } };
 }

@@ -20,12 +20,8 @@ import { restartPolicy } from "../dispatch/desired-pod.ts";
 import { conditionsOutOfReach } from "./out-of-reach.ts";
 import { resizeVerdicts } from "./resize-conditions.ts";
 import { disruptionVerdict } from "./disruption.ts";
-import {
-  latestLists,
-  reportedLists,
-  waitingLists,
-  type ContainerLists,
-} from "./container-lists.ts";
+import { latestLists, reportedLists, waitingLists } from "./container-lists.ts";
+import type { ContainerLists } from "./container-status.ts";
 
 /** Condition that says what a pod waits for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
@@ -82,7 +78,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   });
 }
 
-/** The status that the pod has, not ready, of one whose cell has not answered this process of kip; undefined if it is none. */
+/** The pod's known status, but not ready, for a pod whose cell has not answered this process of kip; undefined for other pods. */
 function statusOutOfReach(state: CellState, pod: Pod, now: string): PodStatus | undefined {
   const { agent, cell, end, pod: wanted } = state;
   const status = state.status ?? pod.status;
@@ -154,7 +150,7 @@ function conditions(
   return conditionsOutOfReach(merged, cell.object.metadata.name, { known, now });
 }
 
-/** Those of the cell, once it has the pod: a write less for each start. Of the last one when it is gone. */
+/** The cell's own addresses, from when it has the pod: shown earlier, they would take one more write for each start. They stay when the cell is gone. */
 function cellAddresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
   const own = report ? hostAddresses(state).map((ip) => ({ ip })) : [];
   const { hostIP = "", hostIPs = [{ ip: hostIP }] } = state.status ?? pod.status ?? {};
