@@ -14,6 +14,7 @@ import type { Container, Pod, Volume } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { ExpansionBudget, type LateAddresses } from "@kip/virtual-kubelet/environment";
 import { qosClass } from "@kip/virtual-kubelet/status";
+import { restartPolicy } from "../state/restart-policy.ts";
 import { desiredContainer, pullPolicy } from "./desired-container.ts";
 import { diskBytes, podStorageLimit } from "./ephemeral-storage.ts";
 import { desiredHugePages } from "./huge-pages.ts";
@@ -164,12 +165,6 @@ export function pulledImages(pod: Pod): readonly string[] {
 function podIdentity({ metadata }: Pod) {
   const { uid, namespace, name, labels = {}, annotations = {} } = metadata;
   return { uid, namespace, name, labels, annotations };
-}
-
-/** The pod's restart policy; the API's default is Always. */
-export function restartPolicy(pod: Pod): DesiredPod["restartPolicy"] {
-  const policy = pod.spec.restartPolicy;
-  return policy === "Never" || policy === "OnFailure" ? policy : "Always";
 }
 
 function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {

@@ -10,7 +10,7 @@ import { waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState, ContainerHistory } from "../state/cell-state.ts";
 import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
-import { restartPolicy } from "../dispatch/desired-pod.ts";
+import { restartPolicy } from "../state/restart-policy.ts";
 import { containerStatus, type ContainerLists } from "./container-status.ts";
 import { shortState } from "./termination-messages.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";

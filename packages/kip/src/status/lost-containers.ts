@@ -3,7 +3,7 @@ import { defined } from "@kip/base";
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
-import { restartPolicy } from "../dispatch/desired-pod.ts";
+import { restartPolicy } from "../state/restart-policy.ts";
 import type { ContainerLists } from "./container-status.ts";
 
 /** Reason of a pod that has failed because its cell was lost. */

@@ -16,7 +16,7 @@ import {
   wasClaimed,
   type CellState,
 } from "../state/cell-state.ts";
-import { restartPolicy } from "../dispatch/desired-pod.ts";
+import { restartPolicy } from "../state/restart-policy.ts";
 import { conditionsOutOfReach } from "./out-of-reach.ts";
 import { resizeVerdicts } from "./resize-conditions.ts";
 import { disruptionVerdict } from "./disruption.ts";
