@@ -178,6 +178,30 @@ describe("AddressGroups", () => {
     assert.equal(looks, 0);
   });
 
+  it("compare fewer pods in a step if these have thousands of labels, or a selector has thousands of terms for namespaces", () => {
+    const stepsWith = (labelCount: number, terms: number): number => {
+      const groups = new AddressGroups();
+      groups.setNamespace("a", {});
+      const keys = (count: number) => Array.from({ length: count }, (_, i) => `k${i}`);
+      const matchExpressions = keys(terms).map((key) => ({ key, operator: "DoesNotExist" }));
+      const own = Object.fromEntries(keys(labelCount).map((key) => [`l${key}`, ""]));
+      const setPods = (address: string): void => {
+        const pod = { namespace: "a", name: "p", labels: own, addresses: [address], ports: [] };
+        for (let i = 0; i < 128; i++) groups.setPod(`p${i}`, { ...pod });
+      };
+      setPods("10.0.0.1");
+      groups.use(groups.name({ namespaceSelector: { matchExpressions }, podSelector: {} }), 1, "a");
+      const isNew = [...groups.fill()].length;
+      setPods("10.0.0.2");
+      const isLate = [...groups.fill()].length;
+      assert.ok(isLate >= isNew - 1, `${isLate} steps`);
+      return isNew;
+    };
+    assert.ok(stepsWith(10, 10) < 6);
+    assert.ok(stepsWith(4096, 10) >= 128);
+    assert.ok(stepsWith(10, 4096) >= 128);
+  });
+
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);

@@ -27,7 +27,10 @@ export interface NodeFacts {
   readonly addresses: readonly string[];
 }
 
-/** A step of {@link AddressGroups.fill} compares at most so many pods with one group. */
+/**
+ * A step of {@link AddressGroups.fill} compares at most so many pods with one group: fewer, where pods have very many labels, or the selector
+ * has very many terms for those of namespaces.
+ */
 const podsPerStep = 64;
 
 /**
@@ -278,8 +281,10 @@ export class AddressGroups {
   *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, undefined> {
     let count = 0;
     for (const number of scope.numbers) {
-      this.#placePod(name, group, number);
-      if (++count % podsPerStep === 0) yield;
+      count += this.#placePod(name, group, number);
+      if (count < podsPerStep) continue;
+      count = 0;
+      yield;
     }
     yield* this.#catchUp(name, group, scope);
     takeChange(group);
@@ -296,9 +301,8 @@ export class AddressGroups {
         yield;
         continue;
       }
-      count++;
       group.seen++;
-      this.#placePod(name, group, number);
+      count += this.#placePod(name, group, number);
     }
   }
 
@@ -322,17 +326,18 @@ export class AddressGroups {
     this.#pods.release(selector.namespace);
   }
 
-  #placePod(name: string, group: Group, number: number): void {
+  /** @returns for how many pods of a step it counts */
+  #placePod(name: string, group: Group, number: number): number {
     const state = this.#pods.state(number);
-    if (!state) return;
+    if (!state) return 1;
     const wasIn = group.members.has(number);
     // One without addresses gives no group anything.
     const mayBeIn = !state.isOver && state.pod.addresses.length > 0;
     const isIn = mayBeIn && this.#isMember(group.selector, state.pod);
-    if (wasIn === isIn) return;
-    const share = ofPod(group, state.pod);
+    const share = wasIn === isIn ? noShare : ofPod(group, state.pod);
     const [before, after] = wasIn ? [share, noShare] : [noShare, share];
     this.#change(name, group, { number, before, after });
+    return mayBeIn ? Math.min(podsPerStep, state.cost + group.cost) : 1;
   }
 
   #placeNode(name: string, group: Group, { number, before, after }: Placement<NodeFacts>): void {

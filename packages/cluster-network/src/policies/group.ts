@@ -2,6 +2,7 @@ import type { GroupSelector } from "./group-selector.ts";
 import { NumberSet } from "./number-set.ts";
 import { Owners } from "./owners.ts";
 import type { PodFacts } from "./pod-facts.ts";
+import { termsOf } from "./policy-cost.ts";
 import {
   areSameNumbers,
   areSameRanks,
@@ -37,6 +38,8 @@ export interface GroupSize {
 /** Pods, or nodes, that a selector chooses, and what they give the group. */
 export interface Group {
   readonly selector: GroupSelector;
+  /** What its terms for labels of namespaces add to what a comparison with a pod counts: one for each 64. */
+  readonly cost: number;
   /** Numbers of the pods, or nodes, that give it something. */
   readonly members: NumberSet;
   addresses: number;
@@ -78,6 +81,7 @@ export const noShare: Share = { values: [], weight: 1, addresses: 0, bytes: 0 };
 export function newGroup(selector: GroupSelector): Group {
   return {
     selector,
+    cost: Math.floor(termsOf(selector.namespaceSelector) / 64),
     members: new NumberSet(),
     addresses: 0,
     bytes: 0,

@@ -4,6 +4,8 @@ import { PodScope } from "./pod-scope.ts";
 /** One state of a pod. It never changes: what a group has of it is known whatever the pod is by now. */
 interface PodState {
   readonly pod: PodFacts;
+  /** How much a comparison with it counts: one for each 64 labels, and one more. */
+  readonly cost: number;
   /** The pod is gone, or in another state. */
   isOver: boolean;
   /** How many scopes may have groups that have it. */
@@ -105,7 +107,8 @@ export class KnownPods {
 
   #begin(pod: PodFacts): number {
     const number = this.#freeNumbers.pop() ?? this.#states.length;
-    const state = { pod, isOver: false, scopes: 2 };
+    const cost = 1 + Math.floor(Object.keys(pod.labels).length / 64);
+    const state = { pod, cost, isOver: false, scopes: 2 };
     this.#states[number] = state;
     for (const each of [pod.namespace, undefined]) this.scope(each).numbers.add(number);
     this.#note(number, state);

@@ -12,8 +12,8 @@ function blocksWithout(cidr: string, except: string) {
   const metadata = { namespace: "shop", name: "n", uid: "n", resourceVersion: "1" };
   const from = [{ ipBlock: { cidr, except: [except] } }];
   const policy = { metadata, spec: { podSelector: {}, ingress: [{ from }] } };
-  return podPolicy(pod, { policies: [policy], tiers: [], isRefused: () => false }, groups).view
-    .ingress?.[0]?.blocks;
+  const choice = { policies: [policy], tiers: [], isUncompared: false, isRefused: () => false };
+  return podPolicy(pod, choice, groups).view.ingress?.[0]?.blocks;
 }
 
 describe("podPolicy()", () => {

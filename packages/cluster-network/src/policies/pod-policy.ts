@@ -11,7 +11,7 @@ import {
 import { protocolOf } from "../services/service-view-of.ts";
 import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { PodFacts } from "./pod-facts.ts";
-import { isAffordable } from "./policy-cost.ts";
+import { hasLongSubject, isAffordable } from "./policy-cost.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";
 import type { PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
@@ -58,6 +58,7 @@ export interface PodPolicy {
  *
  * @param policies NetworkPolicies that select the pod
  * @param tiers policies of administrators that select the pod
+ * @param isUncompared whether policies with long selectors count as the pod's: their directions are closed
  * @param isRefused whether a NetworkPolicy has no rules, see {@link PolicyBudget}
  */
 export function podPolicy(
@@ -65,20 +66,24 @@ export function podPolicy(
   {
     policies,
     tiers,
+    isUncompared,
     isRefused,
   }: {
     readonly policies: readonly NetworkPolicy[];
     readonly tiers: readonly TierPolicy[];
+    readonly isUncompared: boolean;
     readonly isRefused: (policy: NetworkPolicy) => boolean;
   },
   groups: GroupNames,
 ): PodPolicy {
   const ingress = united(policies, "Ingress", {
+    isUncompared,
     isRefused,
     rulesOf: (policy) => ingressRules(policy, pod, groups),
     groups,
   });
   const egress = united(policies, "Egress", {
+    isUncompared,
     isRefused,
     rulesOf: (policy) => egressRules(policy, groups),
     groups,
@@ -132,10 +137,12 @@ function united(
   policies: readonly NetworkPolicy[],
   direction: "Ingress" | "Egress",
   {
+    isUncompared,
     isRefused,
     rulesOf,
     groups,
   }: {
+    readonly isUncompared: boolean;
     readonly isRefused: (policy: NetworkPolicy) => boolean;
     readonly rulesOf: (policy: NetworkPolicy) => readonly (PolicyRule | NamedRules<PolicyRule>)[];
     readonly groups: GroupNames;
@@ -145,7 +152,8 @@ function united(
   readonly origins: Omit<RuleOrigins, "admin" | "baseline">;
 } {
   const restricting = policies.filter((policy) => restricts(policy, direction));
-  const isOverLimits = !isAffordable(restricting, direction);
+  const isOverLimits =
+    (isUncompared && restricting.some(hasLongSubject)) || !isAffordable(restricting, direction);
   const refused = restricting.filter(isRefused);
   const computed = isOverLimits ? [] : restricting.filter((policy) => !refused.includes(policy));
   const drafts = computed.flatMap((policy) =>

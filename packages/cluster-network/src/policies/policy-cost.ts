@@ -1,3 +1,4 @@
+import type { Labels } from "@kip/k8s-client";
 import type {
   LabelSelector,
   NetworkPolicy,
@@ -20,20 +21,54 @@ const most = {
   namedPorts: 64,
 } as const;
 
+/** A policy whose own selector has more terms than these has a long one: when it changes, all pods of its namespace are looked at. */
+export const mostOfShortSubject = 64;
+
+/** A pod with more labels than a short selector has terms is compared with so many terms of long ones at most: about 4 ms. */
+const mostCompared = 65_536;
+
+/** Which pods a policy is for. */
+interface Subject {
+  readonly selector: LabelSelector;
+  readonly terms: number;
+}
+
 const everyPod: LabelSelector = {};
-const subjects = new WeakMap<NetworkPolicy, LabelSelector>();
+const subjects = new WeakMap<NetworkPolicy, Subject>();
 
 /**
  * Which pods of its namespace a policy is for. It is compared with each of them: one with more labels, expressions and values than the
  * selectors of a direction may have is for all, and not affordable.
  */
 export function subjectOf(policy: NetworkPolicy): LabelSelector {
+  return measuredSubjectOf(policy).selector;
+}
+
+function measuredSubjectOf(policy: NetworkPolicy): Subject {
   const known = subjects.get(policy);
   if (known) return known;
   const selector = policy.spec?.podSelector ?? everyPod;
-  const subject = termsOf(selector) > most.terms ? everyPod : selector;
+  const terms = termsOf(selector);
+  const subject = terms > most.terms ? { selector: everyPod, terms: 0 } : { selector, terms };
   subjects.set(policy, subject);
   return subject;
+}
+
+/** Whether the selector that says which pods a policy is for is a long one. */
+export function hasLongSubject(policy: NetworkPolicy): boolean {
+  return measuredSubjectOf(policy).terms > mostOfShortSubject;
+}
+
+/**
+ * Whether a pod can be compared with the long selectors of all policies of its namespace in one step; a pod that has few labels always can.
+ * The answer depends on its labels and on those policies alone.
+ */
+export function isComparable(labels: Labels, policies: readonly NetworkPolicy[]): boolean {
+  const long = policies.filter(hasLongSubject);
+  const count = long.length > 0 ? Object.keys(labels).length : 0;
+  if (count <= mostOfShortSubject) return true;
+  const terms = long.map((policy) => Math.min(count, measuredSubjectOf(policy).terms));
+  return terms.reduce((sum, each) => sum + each, 0) <= mostCompared;
 }
 
 type Direction = "Ingress" | "Egress";

@@ -6,7 +6,7 @@ import { NodeAddresses } from "./node-addresses.ts";
 import type { Cost } from "../budget/namespace-budget.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
-import { subjectOf } from "./policy-cost.ts";
+import { hasLongSubject, isComparable, subjectOf } from "./policy-cost.ts";
 import { podPolicy, type GroupNames, type PodPolicy } from "./pod-policy.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
@@ -17,6 +17,8 @@ export interface PolicyChoice {
   readonly pod: PodFacts;
   readonly policies: readonly NetworkPolicy[];
   readonly tiers: readonly TierPolicy[];
+  /** The pod has too many labels to be compared with long selectors: all policies that have such a one count as its own. */
+  readonly isUncompared: boolean;
   /** The same for pods whose rules are the same, while the groups of numbers of ports are. */
   readonly key: string;
 }
@@ -128,15 +130,18 @@ export class PolicyIndex {
     const isSelected = (tier: TierPolicy): boolean =>
       !selective.has(tier) || matchesLabels(tier.subject.podSelector, pod.labels);
     const tiers = selective.size > 0 ? ofNamespace.policies.filter(isSelected) : undefined;
-    const policies = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])].filter((policy) =>
-      matchesLabels(subjectOf(policy), pod.labels),
+    const neighbours = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])];
+    const isUncompared = !isComparable(pod.labels, neighbours);
+    const policies = neighbours.filter(
+      (policy) =>
+        (isUncompared && hasLongSubject(policy)) || matchesLabels(subjectOf(policy), pod.labels),
     );
     // Ports that rules for what reaches the pod name are the pod's own.
     const named = new Set([...ofNamespace.portNames, ...portsNamedBy(policies)]);
     const own = named.size > 0 ? pod.ports.filter(({ name }) => named.has(name)) : [];
     const tiersKey = tiers ? this.#keyOf(tiers) : ofNamespace.key;
-    const key = `${this.#keyOf(policies)} ${tiersKey} ${JSON.stringify(own)}`;
-    return { pod, policies, tiers: tiers ?? ofNamespace.policies, key };
+    const key = `${this.#keyOf(policies)} ${tiersKey} ${JSON.stringify(own)} ${isUncompared}`;
+    return { pod, policies, tiers: tiers ?? ofNamespace.policies, isUncompared, key };
   }
 
   /**

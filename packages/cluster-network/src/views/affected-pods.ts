@@ -1,6 +1,6 @@
 import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupSelector } from "../policies/group-selector.ts";
-import { termsOf } from "../policies/policy-cost.ts";
+import { mostOfShortSubject, termsOf } from "../policies/policy-cost.ts";
 import type { PolicyChange } from "../policies/policy-index.ts";
 import type { PodRules } from "./pod-rules.ts";
 
@@ -14,8 +14,11 @@ interface KnownPod {
 /** Each pod is compared with so many subjects of changed policies; where more have changed, each pod counts as affected. */
 const mostSubjects = 16;
 
-/** The same for labels, expressions and values of all these subjects: pods are compared with them in one block. */
-const mostTerms = 64;
+/**
+ * The same for labels, expressions and values of all these subjects: pods are compared with them in one block. A long subject may also
+ * decide for pods that it does not select, see {@link isComparable}.
+ */
+const mostTerms = mostOfShortSubject;
 
 /** Pods whose policies may be others than before. */
 export class AffectedPods {

@@ -236,4 +236,42 @@ describe("NetworkViews, with policies that choose very many addresses", () => {
     assert.deepEqual(bench.events, ["NetworkTooLarge NetworkPolicy many-selectors"]);
     bench.stop.abort();
   });
+
+  it("closes a pod with thousands of labels that would be compared with too many long selectors, and no other", async () => {
+    const bench = new Bench(2);
+    const labels = Object.fromEntries(Array.from({ length: 4096 }, (_, i) => [`l${i}`, ""]));
+    const metadata = { namespace: "default", name: "big", uid: "big", resourceVersion: "1" };
+    const status = { podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] };
+    const setBig = (own: Record<string, string>): void => {
+      bench.views.setPod(podWith({ metadata: { ...metadata, labels: own }, status }));
+    };
+    setBig(labels);
+    // None selects a pod; with what it would allow, a pod that counts as selected must not be open.
+    const required = (i: number) => [
+      ...Array.from({ length: 4095 }, (_, j) => ({ key: `l${j}`, operator: "Exists" as const })),
+      { key: `none-${i}`, operator: "Exists" as const },
+    ];
+    const spec = (i: number) => ({
+      podSelector: { matchExpressions: required(i) },
+      ingress: [{}],
+    });
+    for (let i = 0; i < 16; i++) bench.setPolicy(`p${i}`, 1, spec(i));
+    const [big, other] = [bench.follow("big"), bench.follow("p1")];
+    await bench.quiet();
+    assert.deepEqual([big.now(), other.now()], [{}, {}]);
+    const last = bench.setPolicy("p16", 2, spec(16));
+    await bench.quiet();
+    assert.deepEqual([big.now(), other.now()], [{ ingress: [] }, {}]);
+    assert.deepEqual(bench.events, ["NetworkTooLarge NetworkPolicy p16"]);
+    setBig({});
+    await bench.quiet();
+    assert.deepEqual(big.now(), {});
+    setBig(labels);
+    await bench.quiet();
+    assert.deepEqual(big.now(), { ingress: [] });
+    bench.views.setPolicy(last, true);
+    await bench.quiet();
+    assert.deepEqual([big.now(), other.now()], [{}, {}]);
+    bench.stop.abort();
+  });
 });

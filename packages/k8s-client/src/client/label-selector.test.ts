@@ -66,4 +66,25 @@ describe("matchesLabels()", () => {
     assert.deepEqual([is("Exists"), is("DoesNotExist")], [false, true]);
     assert.ok(looks.count < 100, String(looks.count));
   });
+
+  it("lists thousands of labels for no short selector, and once for all long ones", () => {
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`l${i}`, ""]));
+    let lists = 0;
+    const labels = new Proxy(many, {
+      ownKeys: (target) => {
+        lists++;
+        return Reflect.ownKeys(target);
+      },
+    });
+    const is = (operator: string, key: string, terms: number): boolean => {
+      const keys = Array.from({ length: terms }, (_, i) => `${key}${i}`);
+      return matchesLabels({ matchExpressions: keys.map((k) => ({ key: k, operator })) }, labels);
+    };
+    assert.deepEqual([is("Exists", "l", 9), is("DoesNotExist", "n", 9)], [true, true]);
+    assert.equal(lists, 0);
+    assert.deepEqual([is("Exists", "l", 999), is("Exists", "l", 1001)], [true, false]);
+    assert.deepEqual([is("DoesNotExist", "n", 999), is("DoesNotExist", "n", 1001)], [true, true]);
+    assert.deepEqual([is("DoesNotExist", "l", 999), is("DoesNotExist", "l", 1001)], [false, false]);
+    assert.equal(lists, 1);
+  });
 });

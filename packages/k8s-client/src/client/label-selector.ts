@@ -7,8 +7,8 @@ export type Labels = Readonly<Record<string, string>>;
  * Whether labels match a selector; an empty one matches everything. An operator that the API does not have matches nothing:
  * a policy that is not understood must not open anything.
  *
- * Users write selectors with thousands of terms, and each is compared with each pod of the cluster: it takes as long as there are
- * labels, or terms if those are fewer.
+ * Users write selectors with thousands of terms, and pods with thousands of labels, and each is compared with each: it takes as long as
+ * there are labels, or terms if those are fewer. What is found of a selector and of labels is kept as long as these are: neither may change.
  */
 export function matchesLabels(selector: LabelSelector, labels: Labels): boolean {
   let wanted = prepared.get(selector);
@@ -32,11 +32,14 @@ interface Wanted {
 
 const prepared = new WeakMap<LabelSelector, Wanted>();
 
-/** With more terms than these it is worth to look at labels first. */
-const fewTerms = 8;
+/** With more terms than these it is worth to know how many labels there are. */
+const fewTerms = 64;
 
+/** The keys of labels: to list thousands of them takes longer than to look for a few. */
+const listed = new WeakMap<Labels, readonly string[]>();
+
+/** Ends with the first term that labels do not meet, so it looks for one more than there are labels at most. */
 function hasRequired(required: Terms, labels: Labels): boolean {
-  if (required.size > fewTerms && required.size > Object.keys(labels).length) return false;
   for (const [key, values] of required) {
     const value = labelOf(labels, key);
     if (value === undefined || values?.has(value) === false) return false;
@@ -45,13 +48,20 @@ function hasRequired(required: Terms, labels: Labels): boolean {
 }
 
 function hasNoForbidden(forbidden: Terms, labels: Labels): boolean {
-  const keys = forbidden.size > fewTerms ? Object.keys(labels) : forbidden.keys();
+  const all = forbidden.size > fewTerms ? keysOf(labels) : undefined;
+  const keys = all && all.length < forbidden.size ? all : forbidden.keys();
   for (const key of keys) {
     const value = labelOf(labels, key);
     if (value === undefined || !forbidden.has(key)) continue;
     if (forbidden.get(key)?.has(value) !== false) return false;
   }
   return true;
+}
+
+function keysOf(labels: Labels): readonly string[] {
+  const keys = listed.get(labels) ?? Object.keys(labels);
+  listed.set(labels, keys);
+  return keys;
 }
 
 function readTerms({ matchLabels = {}, matchExpressions = [] }: LabelSelector): Wanted {
