@@ -202,10 +202,44 @@ describe("AddressGroups", () => {
     assert.ok(stepsWith(10, 4096) >= 128);
   });
 
+  it("look at a pod for one namespace after few steps while groups of others are behind by very many", () => {
+    const groups = new AddressGroups();
+    const setPods = (count: number, app: string): void => {
+      for (let i = 0; i < count; i++) {
+        const pod = { namespace: "a", name: "p", labels: { app }, addresses: ["10.0.0.1"] };
+        groups.setPod(`p${i}`, { ...pod, ports: [] });
+      }
+    };
+    const fillFor = (owner: string): number => {
+      let steps = 0;
+      for (const _ of groups.fill()) if (++steps > 0 && !groups.isLate(owner)) break;
+      return steps;
+    };
+    for (const [owner, count] of [
+      ["web", 90],
+      ["large", 200],
+      ["larger", 200],
+    ] as const)
+      for (let i = 0; i < count; i++)
+        groups.use(
+          groups.name({ namespaceSelector: {}, podSelector: is(`${owner}${i}`) }),
+          1,
+          owner,
+        );
+    setPods(200, "x");
+    groups.settle();
+    setPods(200, "y");
+    fillFor("web");
+    setPods(1, "z");
+    const steps = fillFor("web");
+    assert.ok(groups.isLate("large") && groups.isLate("larger"));
+    assert.ok(steps < 40, `${steps} steps`);
+  });
+
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);
-    const names = Array.from({ length: 30 }, (_, i) =>
+    const names = Array.from({ length: 40 }, (_, i) =>
       groups.name({ namespaceSelector: {}, podSelector: is(`x${i}`) }),
     );
     for (const owner of owners) for (const name of names) groups.use(name, 1, owner);

@@ -1,5 +1,5 @@
 import { matchesLabels, type Labels } from "@kip/k8s-client";
-import { FillQueue } from "./fill-queue.ts";
+import { FillQueue, podsPerStep } from "./fill-queue.ts";
 import {
   areSame,
   chosenOf,
@@ -26,12 +26,6 @@ export interface NodeFacts {
   readonly labels: Labels;
   readonly addresses: readonly string[];
 }
-
-/**
- * A step of {@link AddressGroups.fill} compares at most so many pods with one group: fewer, where pods have very many labels, or the selector
- * has very many terms for those of namespaces.
- */
-const podsPerStep = 64;
 
 /**
  * Pods by the selectors of policies. A group is computed once, however many pods' policies name it. No pod is compared with a group
@@ -268,7 +262,7 @@ export class AddressGroups {
     this.#unfilled.add(name, this.#fillWithPods(name, group, scope));
   }
 
-  *#fillWithNodes(name: string, group: Group): Generator<undefined, undefined> {
+  *#fillWithNodes(name: string, group: Group): Generator<undefined, number> {
     let count = 0;
     for (const [uid, node] of this.#nodes) {
       const number = this.#nodeNumbers.of(uid);
@@ -276,9 +270,10 @@ export class AddressGroups {
       if (++count % podsPerStep === 0) yield;
     }
     takeChange(group); // What it has at first is not a change of it.
+    return count % podsPerStep;
   }
 
-  *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, undefined> {
+  *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
     let count = 0;
     for (const number of scope.numbers) {
       count += this.#placePod(name, group, number);
@@ -286,12 +281,13 @@ export class AddressGroups {
       count = 0;
       yield;
     }
-    yield* this.#catchUp(name, group, scope);
+    count += yield* this.#catchUp(name, group, scope);
     takeChange(group);
+    return count;
   }
 
   /** Compares a group with pods that have changed. */
-  *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, undefined> {
+  *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
     let count = 0;
     for (let number = scope.at(group.seen); number !== undefined; number = scope.at(group.seen)) {
       // Between two steps, no pod is counted in two states.
@@ -304,6 +300,7 @@ export class AddressGroups {
       group.seen++;
       count += this.#placePod(name, group, number);
     }
+    return count;
   }
 
   /** Has groups compared with pods that have changed. */
@@ -326,7 +323,7 @@ export class AddressGroups {
     this.#pods.release(selector.namespace);
   }
 
-  /** @returns for how many pods of a step it counts */
+  /** @returns for how many pods of a step it counts: more, where it has very many labels, or the selector very many terms for its namespace's */
   #placePod(name: string, group: Group, number: number): number {
     const state = this.#pods.state(number);
     if (!state) return 1;

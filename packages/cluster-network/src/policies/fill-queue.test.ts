@@ -1,27 +1,31 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { FillQueue } from "./fill-queue.ts";
+import { FillQueue, podsPerStep } from "./fill-queue.ts";
 import { Owners } from "./owners.ts";
 
 /** A queue, and the groups of the steps that it has made. */
 function start() {
   const queue = new FillQueue();
   const log: string[] = [];
-  const add = (group: string, steps: number, ...namespaces: readonly string[]): void => {
-    const work = function* (): Generator<undefined, undefined> {
-      for (let left = steps; left > 0; left--) {
+  const begin = (group: string, pods: number, ...namespaces: readonly string[]): void => {
+    const work = function* (): Generator<undefined, number> {
+      let left = pods;
+      for (log.push(group); left > podsPerStep; left -= podsPerStep) {
+        yield;
         log.push(group);
-        if (left > 1) yield;
       }
+      return left;
     };
     queue.add(group, work());
     for (const namespace of namespaces) queue.want(group, namespace);
   };
+  const add = (group: string, steps: number, ...namespaces: readonly string[]): void =>
+    begin(group, steps * podsPerStep, ...namespaces);
   const run = (steps: number): readonly string[] => {
     for (let step = 0; step < steps && queue.size > 0; step++) queue.step();
     return log.splice(0);
   };
-  return { queue, add, run };
+  return { queue, begin, add, run };
 }
 
 describe("FillQueue", () => {
@@ -33,6 +37,19 @@ describe("FillQueue", () => {
     assert.equal(queue.has("a1"), false);
     assert.deepEqual(run(99), ["b1", "a2", "a2", "a3", "a3"]);
     assert.equal(queue.size, 0);
+  });
+
+  it("fills groups of one namespace that look at few pods in one step, as far as a step of others goes", () => {
+    const { begin, add, run } = start();
+    const names = Array.from({ length: 40 }, (_, i) => `a${i}`);
+    for (const name of names) begin(name, 1, "a");
+    add("b1", 2, "b");
+    assert.deepEqual(run(1), names.slice(0, 32));
+    assert.deepEqual(run(1), ["b1"]);
+    assert.deepEqual(run(1), names.slice(32));
+    begin("c1", 60, "c");
+    begin("c2", 70, "c");
+    assert.deepEqual(run(99), ["b1", "c1", "c2", "c2"]);
   });
 
   it("makes a step of a group that several namespaces want on the turn of each", () => {

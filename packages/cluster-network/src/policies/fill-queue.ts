@@ -7,16 +7,22 @@ interface Batch {
   readonly groups: Set<string>;
 }
 
+/** A step compares at most about so many pods. */
+export const podsPerStep = 64;
+
+/** Steps of the work on one group; what is returned at the end is with how many pods the last one has compared the group. */
+export type Steps = Iterator<undefined, number>;
+
 /** Work on one group, in steps. */
 interface Work {
-  readonly steps: Iterator<undefined>;
+  readonly steps: Steps;
   readonly batches: Set<Batch>;
 }
 
 /**
  * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
- * groups those of another one name. The groups of a namespace are filled one after the other; one that several want makes a step on the
- * turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
+ * groups those of another one name. The groups of a namespace are filled one after the other, and those that look at few pods in one step; one that
+ * several want makes a step on the turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
@@ -34,7 +40,7 @@ export class FillQueue {
   }
 
   /** Adds a group; it comes after all that a namespace wants until one wants it, too. */
-  add(group: string, steps: Iterator<undefined>): void {
+  add(group: string, steps: Steps): void {
     this.#groups.set(group, { steps, batches: new Set() });
   }
 
@@ -64,9 +70,14 @@ export class FillQueue {
 
   /** Makes one step of the work; a group is forgotten with its last one. */
   step(): void {
-    const group = this.#next();
-    if (group !== undefined && this.#groups.get(group)?.steps.next().done === true)
+    const turn = this.#nextTurn();
+    for (let pods = 0; pods < podsPerStep;) {
+      const group = this.#next(turn);
+      const result = group === undefined ? undefined : this.#groups.get(group)?.steps.next();
+      if (group === undefined || result?.done !== true) return;
       this.delete(group);
+      pods += 1 + result.value; // what it takes to begin and end counts, too
+    }
   }
 
   #join(group: string, key: string | bigint, namespaces: () => Iterable<string>): void {
@@ -94,13 +105,20 @@ export class FillQueue {
     }
   }
 
-  #next(): string | undefined {
+  /** The namespace whose turn it is; undefined if none waits. */
+  #nextTurn(): string | undefined {
     const [turn] = this.#turns;
-    if (!turn) return this.#groups.keys().next().value;
+    if (!turn) return undefined;
     const [namespace, batches] = turn;
     this.#turns.delete(namespace);
     this.#turns.set(namespace, batches);
-    const [batch] = batches;
+    return namespace;
+  }
+
+  /** The next group of a namespace; undefined for one that none waits for. */
+  #next(namespace: string | undefined): string | undefined {
+    if (namespace === undefined) return this.#groups.keys().next().value;
+    const [batch] = this.#turns.get(namespace) ?? [];
     return batch?.groups.values().next().value;
   }
 }
