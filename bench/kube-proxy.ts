@@ -1,9 +1,9 @@
 // Kip's Services beside kube-proxy's in nftables mode: the same objects of one API server, in one run.
 //   node bench/kube-proxy.ts [--services 100,1000] [--changes 30] [--cells 500] [--minutes 10] [--kube-proxy PATH] [--no-streams]
-// Time runs from the request that writes an EndpointSlice until nft's monitor reports the transaction: the kernel sends that when the rules are
-// in force. Both monitors are the same program, and both proxies see the same write.
-// Each side has so many minutes for its whole table. One that takes longer is reported as "not within 10 min" and ended, and the other one is
-// measured alone: beside 10,000 Services that is kube-proxy.
+// Time runs from the request that writes an EndpointSlice, with which the only endpoint of a Service moves to another address, until a connection
+// to the ClusterIP reaches it: in each namespace a program connects all the time, and both proxies see the same write.
+// Each side has so many minutes for its whole table, and for a change. One that takes longer is reported as "not within 10 min" and ended, and
+// the other one is measured alone.
 // Prints a line of JSON per figure. Needs root, nft, socat, unshare and nsenter; without --kube-proxy, Go.
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,12 @@ import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { StoredService } from "@kip/k8s-types/network";
 import { figure, residentMiB } from "./measure.ts";
-import { addEndpoint, measureStreams, streamEndpoint } from "./network/measure-streams.ts";
+import {
+  addEndpoint,
+  measureStreams,
+  streamEndpoint,
+  watchAnswers,
+} from "./network/measure-streams.ts";
 import { Namespace, untilDeath } from "./network/namespace.ts";
 import type { Usage } from "./network/usage.ts";
 
@@ -36,6 +41,9 @@ const { values } = parseArgs({
 /** kube-proxy makes at most one change a second. */
 const changeIntervalMs = 1200;
 const endpointsPerService = 10;
+const limitMs = Number(values.minutes) * 60_000;
+/** How often the endpoint that connections reach has moved. */
+let moves = 0;
 const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
 
 try {
@@ -97,7 +105,7 @@ async function measure(run: Run): Promise<void> {
   if (kubeProxy) sides.set("kube-proxy", kubeProxy);
   const kip = await fillKip(ours, run, print);
   if (kip) sides.set("kip", kip);
-  await measureChanges(run, await watchedSides(sides, services), print);
+  await measureChanges(run, await watchedSides(sides, run), print);
   const streams = [
     ["direct", ours, undefined],
     ["kip", ours, run.clusterIp],
@@ -120,7 +128,7 @@ async function isFilled(
   hasAll: (signal: AbortSignal) => Promise<boolean>,
 ): Promise<boolean> {
   const started = performance.now();
-  const isThere = await hasAll(AbortSignal.timeout(Number(values.minutes) * 60_000));
+  const isThere = await hasAll(AbortSignal.timeout(limitMs));
   const title = `${name}: from its start to the whole table`;
   if (isThere) figure(title, [performance.now() - started], "ms", { services });
   else
@@ -130,15 +138,15 @@ async function isFilled(
   return isThere;
 }
 
-/** Those whose nft monitor reports within the bound: it reads the whole table first. */
+/** Those where connections to the ClusterIP are answered within the bound. */
 async function watchedSides(
   sides: ReadonlyMap<string, Side>,
-  services: number,
+  { services, clusterIp }: Run,
 ): Promise<ReadonlyMap<string, Side>> {
   const watched = await Promise.all(
     [...sides].map(async (side) => {
-      const isWatched = await side[1].namespace.watch(Number(values.minutes) * 60_000);
-      const title = `${side[0]}: until nft monitor has read the table`;
+      const isWatched = await watchAnswers(side[1].namespace, clusterIp, limitMs);
+      const title = `${side[0]}: until the ClusterIP answers`;
       const value = `not within ${values.minutes} min`;
       if (!isWatched) console.log(JSON.stringify({ figure: title, value, services }));
       return isWatched ? side : undefined;
@@ -217,7 +225,7 @@ async function fillKip(
 }
 
 async function measureChanges(
-  { services, client }: Run,
+  { client }: Run,
   sides: ReadonlyMap<string, Side>,
   print: Print,
 ): Promise<void> {
@@ -225,13 +233,13 @@ async function measureChanges(
   const before = processes.map(([, { pid = 0 }, which]) => cpuMsOf(pid, which));
   const rounds = Number(values.changes);
   for (let round = 1; round <= rounds; round++) {
-    const i = (round * 7) % services;
-    const address = `10.250.${services % 251}.${round}`;
+    const { address: first, other } = streamEndpoint;
+    const address = ++moves % 2 === 0 ? first : other;
     const seen = [...sides.values()].map(
-      async ({ namespace, times }) => [times, await namespace.seen(address)] as const,
+      async ({ namespace, times }) => [times, await namespace.seen(address, limitMs)] as const,
     );
     const began = performance.now();
-    await client.replace(`${paths.endpointSlices("default")}/s${i}-1`, sliceOf(i, address));
+    await client.replace(`${paths.endpointSlices("default")}/stream-1`, streamSlice(address));
     for (const [times, at = Number.NaN] of await Promise.all(seen)) times.push(at - began);
     await sleep(changeIntervalMs); // so that kube-proxy does not wait for its own limit
   }
@@ -332,7 +340,8 @@ async function makeService(client: ApiClient, i: number): Promise<void> {
     metadata: { name: `s${i}` },
     spec: { ports: [{ port: 80, targetPort: 8080 }] },
   });
-  await client.create(paths.endpointSlices("default"), sliceOf(i));
+  const addresses = Array.from({ length: endpointsPerService }, (_, j) => addressOf(i, j));
+  await client.create(paths.endpointSlices("default"), slice(`s${i}`, 8080, addresses));
 }
 
 /** @returns its ClusterIP */
@@ -340,24 +349,20 @@ async function makeStreamService(client: ApiClient): Promise<string> {
   const metadata = { name: "stream" };
   const spec = { ports: [{ port: 80 }] };
   const service = await client.create<StoredService>(paths.services("default"), { metadata, spec });
-  const { address, port } = streamEndpoint;
-  await client.create(paths.endpointSlices("default"), {
-    metadata: { name: "stream-1", labels: { "kubernetes.io/service-name": "stream" } },
-    addressType: "IPv4",
-    ports: [{ name: "", port, protocol: "TCP" }],
-    endpoints: [{ addresses: [address] }],
-  });
+  await client.create(paths.endpointSlices("default"), streamSlice(streamEndpoint.address));
   return service.spec?.clusterIP ?? "";
 }
 
-/** @param other in place of the first address */
-function sliceOf(i: number, other = addressOf(i, 0)): object {
-  const others = Array.from({ length: endpointsPerService - 1 }, (_, j) => addressOf(i, j + 1));
+function streamSlice(address: string): object {
+  return slice("stream", streamEndpoint.port, [address]);
+}
+
+function slice(service: string, port: number, addresses: readonly string[]): object {
   return {
-    metadata: { name: `s${i}-1`, labels: { "kubernetes.io/service-name": `s${i}` } },
+    metadata: { name: `${service}-1`, labels: { "kubernetes.io/service-name": service } },
     addressType: "IPv4",
-    ports: [{ name: "", port: 8080, protocol: "TCP" }],
-    endpoints: [other, ...others].map((one) => ({ addresses: [one] })),
+    ports: [{ name: "", port, protocol: "TCP" }],
+    endpoints: addresses.map((one) => ({ addresses: [one] })),
   };
 }
 

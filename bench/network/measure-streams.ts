@@ -3,8 +3,8 @@ import { once } from "node:events";
 import path from "node:path";
 import { Namespace, untilDeath } from "./namespace.ts";
 
-/** The endpoint that {@link measureStreams} makes in a namespace beside the given one. */
-export const streamEndpoint = { address: "10.9.0.2", port: 9000 } as const;
+/** What {@link addEndpoint} makes in a namespace beside the given one: a server with two addresses. */
+export const streamEndpoint = { address: "10.9.0.2", other: "10.9.0.3", port: 9000 } as const;
 
 const program = path.join(import.meta.dirname, "stream.ts");
 
@@ -27,16 +27,29 @@ export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
     "route add default via 10.9.0.2",
   ];
   await namespace.run("ip", ["-batch", "-"], `${lines.join("\n")}\n`);
-  const { address, port } = streamEndpoint;
-  await other.run("ip", ["-batch", "-"], `addr add ${address}/24 dev eth0\nlink set eth0 up\n`);
+  const { address, other: second, port } = streamEndpoint;
+  const own = [
+    ...[address, second].map((one) => `addr add ${one}/24 dev eth0`),
+    "link set eth0 up",
+  ];
+  await other.run("ip", ["-batch", "-"], `${own.join("\n")}\n`);
   const [first, ...words] = [...prefix, "setpriv", ...untilDeath, process.execPath];
-  const serve = [program, "serve", address, String(port)];
+  const serve = [program, "serve", "0.0.0.0", String(port)];
   const server = spawn(first, [...words, ...serve], { stdio: ["ignore", "pipe", "inherit"] });
   await once(server.stdout, "data");
   // Otherwise this process does not end before the server does.
   server.stdout.destroy();
   server.unref();
   return other;
+}
+
+/** Has a namespace report which address of the endpoint answers at a ClusterIP, see {@link Namespace.watch}. */
+export async function watchAnswers(
+  namespace: Namespace,
+  clusterIp: string,
+  limitMs: number,
+): Promise<boolean> {
+  return await namespace.watch([process.execPath, program, "watch", clusterIp, "80"], limitMs);
 }
 
 /**

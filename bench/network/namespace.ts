@@ -7,7 +7,7 @@ import { runCommand } from "@kip/base";
 /** Arguments of setpriv for a program that ends with this process, however that ends. */
 export const untilDeath = ["--pdeathsig", "KILL"] as const;
 
-/** A network namespace, and what nft reports of its rules. */
+/** A network namespace, and what a program in it reports. */
 export class Namespace implements AsyncDisposable {
   readonly #holder: ChildProcess;
   readonly #watchers = new Set<(line: string) => void>();
@@ -40,30 +40,24 @@ export class Namespace implements AsyncDisposable {
   }
 
   /**
-   * Listens to what the kernel reports of each transaction, when it is in force. Resolves once nft does: it reads all rules before, and says
-   * nothing when it has.
+   * Runs a program whose lines {@link Namespace.seen} waits for, until the namespace is left.
    *
-   * @returns false if it does not within the limit
+   * @returns false if it has no line within the limit
    */
-  async watch(limitMs: number): Promise<boolean> {
-    const [first, ...words] = [...this.prefix, "setpriv", ...untilDeath, "nft", "monitor"];
-    this.#monitor = spawn(first, words, { stdio: ["ignore", "pipe", "ignore"] });
+  async watch(program: readonly string[], limitMs: number): Promise<boolean> {
+    const [first = "", ...words] = [...this.prefix, "setpriv", ...untilDeath, ...program];
+    this.#monitor = spawn(first, words, { stdio: ["ignore", "pipe", "inherit"] });
     const output = this.#monitor.stdout;
     if (!output) throw new TypeError("A child without output");
+    const firstLine = this.seen("", limitMs);
     createInterface({ input: output }).on("line", (line) => {
       for (const watcher of this.#watchers) watcher(line);
     });
-    const ready = new AbortController();
-    const seen = this.seen("bench_ready", limitMs).finally(() => ready.abort());
-    while (!ready.signal.aborted) {
-      await this.run("nft", ["add table ip bench_ready; delete table ip bench_ready"]);
-      await sleep(200);
-    }
-    return (await seen) !== undefined;
+    return (await firstLine) !== undefined;
   }
 
-  /** Resolves with the time (`performance.now()`) at which a text appears in what nft reports; undefined after a minute. */
-  async seen(text: string, limitMs = 60_000): Promise<number | undefined> {
+  /** Resolves with the time (`performance.now()`) at which a text is in a line of the program; undefined if it is not within the limit. */
+  async seen(text: string, limitMs: number): Promise<number | undefined> {
     const { promise, resolve } = Promise.withResolvers<number | undefined>();
     const watcher = (line: string): void => {
       if (line.includes(text)) resolve(performance.now());
@@ -87,7 +81,7 @@ export class Namespace implements AsyncDisposable {
       // There is nothing to list yet at first.
       const rules = await this.run("nft", ["list", ...what]).catch(() => "");
       if (rules.includes(text)) return true;
-      await sleep(500); // before the measurement; nft reports to nothing yet
+      await sleep(500); // before the measurement
     }
     return false;
   }

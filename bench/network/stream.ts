@@ -1,7 +1,9 @@
-// TCP in a network namespace: `serve HOST PORT`, or `compare HOST PORT HOST PORT`, which sends to both in turn and prints the ratio of the second to
-// the first: of bytes a second in one connection, and of the time of a connection with one request.
+// TCP in a network namespace: `serve HOST PORT`; or `watch HOST PORT`, which prints the address that new connections reach, each time that it is
+// another one; or `compare HOST PORT HOST PORT`, which sends to both in turn and prints the ratio of the second to the first: of bytes a second in
+// one connection, and of the time of a connection with one request.
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { median } from "../measure.ts";
 
 interface Target {
@@ -13,9 +15,14 @@ const [what, ...words] = process.argv.slice(2);
 const pieceMs = 250;
 const rounds = 40;
 const requests = 20;
+/** Between two connections of `watch`: on a machine of two cores, others need the time. */
+const watchIntervalMs = 5;
+/** What is on its way while rules change may be dropped, and TCP would send it again after a second. */
+const answerLimitMs = 200;
 
 const [first, second] = [targetOf(words), targetOf(words.slice(2))];
 if (what === "serve") serve(first);
+else if (what === "watch") await watch(first);
 else {
   // The process warms up.
   await inTurn(throughput, 2);
@@ -30,14 +37,25 @@ function targetOf([host = "", port = ""]: readonly string[]): Target {
   return { host, port: Number(port) };
 }
 
-/** Answers the first bytes of a connection, and reads the others. */
+/** Answers the first bytes of a connection with the address that it has reached, and reads the others. */
 function serve({ host, port }: Target): void {
   const server = createServer((socket) => {
     socket.on("error", () => {});
-    socket.once("data", () => socket.write("x"));
+    socket.once("data", () => socket.write(socket.localAddress ?? ""));
     socket.resume();
   });
   server.listen(port, host, () => console.log("listens"));
+}
+
+async function watch({ host, port }: Target): Promise<void> {
+  for (let before = ""; ; await sleep(watchIntervalMs)) {
+    const socket = connect({ host, port }, () => socket.write("x"));
+    const signal = AbortSignal.timeout(answerLimitMs);
+    const address = await once(socket, "data", { signal }).then(String, () => before);
+    socket.destroy();
+    if (address !== before) console.log(address);
+    before = address;
+  }
 }
 
 /** The median of the ratios of neighbours: other work on the machine meets both. */
