@@ -5,7 +5,10 @@ import type { CellStep, CellStepArgs } from "./cell-step.ts";
 import { mustEvict } from "./interruption.ts";
 import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
-/** What is to be done for a cell: a step, or nothing until something changes, or nothing more. */
+/**
+ * What is to be done for a cell: the next step of its life, nothing until something changes, or nothing more. The steps that are
+ * left out here run beside it: {@link planFor} adds them.
+ */
 export type CellDecision =
   | CellStep<
       Exclude<
@@ -64,13 +67,13 @@ function planFor(
   };
 }
 
-/** The steps that have a pod replaced whose instance the cloud takes back; they go on beside the others. */
+/** The steps for a pod whose instance the cloud takes back, and whose owner makes a replacement; they run beside the others. */
 function planReplacement(state: CellState, { isStopHeld }: CellObservation): readonly CellStep[] {
   if (isStopHeld) return [{ kind: "awaitReplacement" }];
   return mustEvict(state) ? [{ kind: "evict" }] : [];
 }
 
-/** The step that has the pod count as not ready, or as ready again; it goes on beside the others. */
+/** The step that marks the pod as not ready because its agent does not answer, or undoes that; it runs beside the others. */
 function planReach(
   { agent }: CellState,
   { reachIn }: ReturnType<typeof cellTimes>,

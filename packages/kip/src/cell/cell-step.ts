@@ -5,13 +5,19 @@ import type { CellState } from "../state/cell-state.ts";
 
 /** The kinds of steps of a cell, in the order of its life, with their arguments. */
 export interface CellStepArgs {
+  /** Choose a machine for the pod and write its Cell, or claim a standby cell. */
   readonly createCell: NoArguments;
-  /** The pod has waited for its cell for longer than it may be active. */
+  /** End the pod, because it has waited for its cell for longer than its `activeDeadlineSeconds`. */
   readonly expire: NoArguments;
+  /** Ask the cloud whether the Cell has an instance: after a start of kip, or when an answer was lost. */
   readonly observeInstance: NoArguments;
+  /** Ask the cloud to start the instance. */
   readonly launch: NoArguments;
+  /** Wait until the instance runs and has its addresses. */
   readonly awaitRunning: NoArguments;
+  /** Dial until the agent on the instance answers. */
   readonly connect: NoArguments;
+  /** Send the pod, or its newest version, to the agent. */
   readonly dispatch: NoArguments;
   /** Give the instance of a cell that stood by the tags of its pod. */
   readonly tagInstance: NoArguments;
@@ -19,19 +25,23 @@ export interface CellStepArgs {
   readonly lookForProfiles: NoArguments;
   /** Have the pod's owner make a replacement: the cloud takes the instance back. */
   readonly evict: NoArguments;
-  /** Wait until the evicted pod's replacement is ready, while the containers go on. */
+  /** Wait until the evicted pod's replacement is ready, while the containers keep running. */
   readonly awaitReplacement: NoArguments;
-  /** The agent has not answered for a while, or answers again: the pod is not ready meanwhile. */
+  /** Mark the pod as not ready because the agent has not answered for a while, or undo that because it answers again. */
   readonly noteReach: { readonly isOutOfReach: boolean };
+  /** Have the agent stop the pod's containers within this time. */
   readonly drain: { readonly graceSeconds: number };
-  /** The pod's last cell is gone, and the pod has ended with it. */
+  /** End the pod, because its cell is gone and it gets no other one. */
   readonly endPod: NoArguments;
   /** Write how the pod ended into its Cell. */
   readonly recordEnd: NoArguments;
+  /** Copy the logs of a finished pod from its cell. */
   readonly saveLogs: NoArguments;
+  /** Ask the cloud to end the instance, and wait for its end. */
   readonly terminate: NoArguments;
   /** Keep the Cell, whose instance is gone, until the API has the pod's end. */
   readonly awaitEndInApi: NoArguments;
+  /** Delete the Cell. If the pod has lost it, the pod gets another one. */
   readonly deleteCell: { readonly isLost: boolean };
 }
 
@@ -44,14 +54,14 @@ export type CellContext = Pick<
   "state" | "change" | "signal" | "onReplanned"
 >;
 
-/** What follows an agent sees of the state, and changes. */
+/** What the code that follows an agent may see of the state, and change. */
 export interface AgentFollower extends Pick<CellContext, "state" | "change"> {
   readonly onReport: (report: PodReport) => void;
   /** The connection has ended. */
   readonly onLost: () => void;
 }
 
-/** What keeps the identity of a standby cell sees of the state, and changes. */
+/** What the code that renews the identity of a standby cell may see of the state, and change. */
 export interface StandbyFollower extends Pick<CellContext, "state" | "change"> {
   /** Whether a pod has the cell: it is followed by that pod's worker. */
   readonly isReleased: () => boolean;
@@ -73,7 +83,7 @@ export interface CellSteps {
   readonly executors: Executors<CellStepArgs, CellState, CellChange>;
   /** Follows an agent's reports, and renews its identity, until the connection ends. Never throws. */
   followAgent(client: AgentClient, follower: AgentFollower): Promise<void>;
-  /** Takes over what the newest report of the agent says beside the pod's status. */
+  /** Learns from the agent's newest report what is not part of the pod's status: image digests, and the times of the start. */
   noteReport(context: Pick<CellContext, "state" | "change">): void;
   /** Has the Cell's status written within a second. */
   noteStatus(state: CellState): void;

@@ -69,7 +69,8 @@ export const shortestUsefulConnectionMs = 10_000;
 /**
  * How long an agent may be out of reach before its pod counts as not ready, milliseconds; up to half as much again by the pod,
  * so that the API server is not asked to write all pods at once when kip itself loses its network. A connection counts as
- * broken 10 to 15 seconds after the last answer: with these, the time is that of Kubernetes' `node-monitor-grace-period`.
+ * broken 10 to 15 seconds after the last answer: in all that is 30 to 45 seconds, where Kubernetes' `node-monitor-grace-period`
+ * is 50 (40 before Kubernetes 1.32).
  */
 const outOfReachMs = 20_000;
 /**
@@ -145,7 +146,7 @@ function profilesIn({ agent: { missingProfiles, report } }: CellState, nowMs: nu
   return all.some(({ waiting }) => waiting) ? missingProfiles.lookAt - nowMs : Infinity;
 }
 
-/** Until the time limit for stopping. */
+/** Milliseconds until the time limit for stopping the pod; these functions give what {@link cellTimes} has. */
 function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number): number {
   const { wanted, removeSince } = state.pod;
   const isRemoved = wanted.kind === "remove";
@@ -156,7 +157,7 @@ function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number)
   return since + graceSeconds * 1000 + drainLeewayMs - now;
 }
 
-/** Until the agent's cell is lost. */
+/** Until the cell counts as lost, because its agent is out of reach. */
 function unhealthyIn(
   { agent, machine, cell, pod }: CellState,
   { bootMs, unreachableLimitMs, isCloudAsked = false }: CellLimits,

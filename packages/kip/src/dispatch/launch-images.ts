@@ -9,8 +9,8 @@ import { mergeRegistries, referenceOf, registriesOf } from "./registries.ts";
 const maxNames = 1000;
 
 /**
- * The digests that cells recently reported for image names. Only a hint for clouds that prepare images: a pod's cell
- * decides which image it gets.
+ * The digests that cells recently reported for image names, from which kip says to the cloud which images a launched machine
+ * may have ready. Only a hint for clouds that prepare images: a pod's cell decides which image it gets.
  */
 export class KnownImages {
   /** Image name as pods have it → name with digest. */

@@ -3,7 +3,10 @@ import { outOfReach } from "../../status/out-of-reach.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, type CellTools } from "./step-context.ts";
 
-/** Has the pod of an agent that does not answer count as not ready, or as ready again, as far as it is. */
+/**
+ * Records whether the agent is out of reach: its pod then counts as not ready, and has an event. The status follows from the
+ * change.
+ */
 export async function noteReach(
   { onProblem }: Pick<CellTools, "onProblem">,
   context: CellContext,
