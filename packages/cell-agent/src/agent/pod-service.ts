@@ -11,7 +11,7 @@ import { StatusStream } from "../server/status-stream.ts";
 export type PodServiceOptions = Omit<AgentWorkerOptions, "onChange"> &
   Omit<HandlerOptions, "worker" | "status" | "runtime">;
 
-/** Runs the pod of the cell, and serves the requests about it. */
+/** Joins the pod's worker with the server: runs the pod of the cell, and answers the requests about it. */
 export class PodService implements AsyncDisposable {
   /** Resolves when running containers are taken over, or cannot be. */
   readonly ready: Promise<void>;
@@ -51,12 +51,12 @@ export class PodService implements AsyncDisposable {
       });
   }
 
-  /** The pod that is here, if one is. */
+  /** The pod of this cell; undefined if it has none yet. */
   get pod(): Pick<DesiredPod, "uid" | "generation"> | undefined {
     return this.#worker.pod;
   }
 
-  /** Tells the pod's reports what EC2 tells this machine, until the signal aborts. */
+  /** Puts EC2's notices for this machine into the pod's reports, until the signal aborts. */
   async watchNotices(read: Ec2NoticesOptions["read"], signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     const worker = this.#worker;

@@ -5,7 +5,7 @@ import { withTimeout, type Clock, isSystemError } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 
 const maxFileBytes = 4096;
-/** What is taken of the log in place of a message, as in the kubelet. */
+/** How much of the log's end replaces a message, as in the kubelet. */
 const maxLogBytes = 2048;
 const maxLogLines = 80;
 /**
@@ -18,7 +18,7 @@ const logLimitMs = 30_000;
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /**
- * The last words of a container: the end of its message file, or of its log if it failed without one
+ * A container's termination message: the end of its message file, or of its log if it failed without a message
  * and its policy says so.
  */
 export async function terminationMessage(options: {

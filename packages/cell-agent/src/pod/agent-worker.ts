@@ -7,7 +7,7 @@ import type { AgentDependencies } from "../dependencies/agent-dependencies.ts";
 import { DiskFigures } from "../figures/disk-figures.ts";
 import { CellNetwork } from "../network/cell-network.ts";
 import { isSame, podLimits } from "../state/amounts.ts";
-import { logOf, runningId, runningIds } from "../state/lookups.ts";
+import { logOf, runningId, runningIds } from "../state/find-container.ts";
 import { laneOf, planPod, type Step, type PodStepArgs } from "../state/plan.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import { PodEvents } from "../state/pod-events.ts";
@@ -21,7 +21,7 @@ import { PodStore } from "../storage/pod-store.ts";
 import { restoredState, savedState } from "./saved-state.ts";
 import { takeOver } from "./take-over.ts";
 
-/** Of steps that fail: the kubelet's, for volumes. Pulls and starts have back-offs of their own in the plan. */
+/** Before a failed step is repeated: the kubelet's back-off for volumes. Pulls and starts have back-offs of their own in the plan. */
 const backoff = { initialMs: 500, maxMs: 122_000, jitter: 0 };
 
 /** Options of {@link AgentWorker}. */
@@ -34,9 +34,9 @@ export interface AgentWorkerOptions {
 }
 
 /**
- * The worker of the pod on its cell: keeps it as it is wanted. Everything that happens (a newer pod, an end of a container, a verdict of a probe) is
- * a change of the state, see `reduce`; after each, `planPod` says which steps are to be taken. What has to survive the agent
- * is written down before the steps begin.
+ * Keeps the pod of the cell as it is wanted. Everything that happens (a newer pod, the end of a container, the result of a probe) is
+ * a change of the state, made by `reduce`. After each change, `planPod` says which steps to run. The part of the state that has to
+ * survive the agent is saved before the steps begin.
  */
 export class AgentWorker implements AsyncDisposable {
   /** Where changes of the cluster's network come in. */
@@ -49,7 +49,7 @@ export class AgentWorker implements AsyncDisposable {
   readonly #probeCounts = new ProbeCounts();
   readonly #reconciler: Reconciler<PodStepArgs, PodState, PodChange>;
   #tools: StepTools | undefined;
-  /** Not saved: each life of the agent hears it again. */
+  /** Not saved: the cloud's notice is read again after a restart of the agent. */
   #machineEndsAt: string | undefined;
 
   /** Knows at once what an earlier life of the agent knew; does nothing before {@link AgentWorker.begin}. */

@@ -21,29 +21,31 @@ interface OfRun {
 export interface PodStepArgs {
   /** Make namespaces, network and volumes. */
   readonly prepare: NoArguments;
-  /** Put the next change of the cluster's network in force; goes on as long as the pod is there. */
+  /** Put the next change of the cluster's network in force. Runs again and again as long as the pod exists. */
   readonly network: NoArguments;
-  /** See that the pod does not take too much of the disk; goes on as long as the pod runs. */
+  /** Watch that the pod does not take too much of the disk. Runs as long as the pod does. */
   readonly watchDisk: NoArguments;
   /** Bring files and volumes up to date with a newer pod. */
   readonly refresh: NoArguments;
-  /** Give the containers, and the pod as a whole, what they are to have of the cell. */
+  /** Change the CPU and memory of the running containers, and of the pod as a whole, to what was granted. */
   readonly resize: NoArguments;
-  /** Everything has ended for good: free what the pod had. */
+  /** Remove mounts, namespaces and volumes of the pod, because all of it has ended for good. */
   readonly release: NoArguments;
-  /** The pod has run too long. */
+  /** End the pod, because it has run for longer than its `activeDeadlineSeconds`. */
   readonly expire: NoArguments;
+  /** Get the image of a container, and those of the volumes that it mounts. */
   readonly pull: OfContainer & { readonly image: string };
-  /** Show that the next pull is held back. */
+  /** Report `ImagePullBackOff`: the next pull waits for its back-off. */
   readonly hold: OfContainer;
+  /** Create a container, start it, and run its `postStart` hook. */
   readonly start: OfContainer;
-  /** Without its turn: its hook is run, and its signal waits. */
+  /** Run the `preStop` hook, send the stop signal when the container `hasTurn`, and SIGKILL when its time is over. */
   readonly stop: OfContainer & StopReason & { readonly hasTurn: boolean };
   /** Probe as long as the run lasts. */
   readonly probe: OfContainer & OfRun & { readonly isStopping: boolean };
-  /** Take note of how a run ended. */
+  /** Record how a run ended, with its termination message. */
   readonly noteExit: OfContainer & OfRun;
-  /** Free what a run had. */
+  /** Remove everything of a run except its log. */
   readonly discard: OfRun;
 }
 
@@ -138,7 +140,7 @@ function dueSteps(view: PodView): readonly Due[] {
   if (ending) return [...going, ...planEnd(view)];
   const deadline: Due[] =
     deadlineMs === undefined ? [] : [{ step: { kind: "expire" }, atMs: deadlineMs }];
-  // Nothing new begins before the end has.
+  // The pod is about to end: nothing new is started.
   if (deadlineMs !== undefined && deadlineMs <= view.nowMs) return [...deadline, ...going];
   return [
     ...(preparation === "none" ? [now({ kind: "prepare" })] : []),
@@ -156,7 +158,7 @@ function dueSteps(view: PodView): readonly Due[] {
   ];
 }
 
-/** What has begun and is to go on. What is not here is called off. */
+/** The steps that are running and should continue: the reconciler aborts a running step that is not in the plan. */
 function goingOn(view: PodView, record: ContainerRecord): readonly Due[] {
   const { activity, exited, saved, image, desired } = record;
   const { run } = saved;
@@ -235,7 +237,7 @@ function planReplacement(view: PodView, record: ContainerRecord): readonly Due[]
   }
   const { kill } = record;
   if (kill === undefined) return [];
-  // Unlike with a probe, how it ends counts.
+  // Whether it restarts depends on its exit code, unlike after a failed probe.
   if (kill.kind === "postStart")
     return [now(stop(record, { message: "FailedPostStartHook", restarts: false }))];
   const restarts = runsAgainWhenKilled(record.desired, view.pod.restartPolicy);
@@ -249,7 +251,7 @@ function killing({ kind, desired }: ContainerRecord, what: string, restarts: boo
   return `Container ${desired.name} ${what}${restarts ? ", will be restarted" : ""}`;
 }
 
-/** Behind the end of containers that a resize restarts: what they had may be what others are to have. */
+/** Waits for containers that a resize restarts: what they have may be needed for others. */
 function planResize({
   containers,
   allocation,
@@ -263,7 +265,7 @@ function planResize({
   return [{ step: { kind: "resize" }, atMs: allocation.retryAtMs ?? 0 }];
 }
 
-/** Containers that may start now as far as the others are concerned. */
+/** Containers that need not wait for others to start or end before they start. */
 function startable(view: PodView): readonly ContainerRecord[] {
   const result = view.containers.filter((record) => record.kind === "ephemeral");
   const main = view.containers.filter((record) => record.kind === "main");

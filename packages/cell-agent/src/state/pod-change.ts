@@ -12,13 +12,14 @@ export type FoundContainer =
 
 /** Something that happened to the pod. `nowMs` is the time of day, `monotonicMs` that of the monotonic clock. */
 export type PodChange =
-  /** The pod came, or a newer state of it. */
+  /** Kip sent the pod, or a newer version of it. */
   | {
       readonly kind: "put";
       readonly pod: DesiredPod;
       readonly nowMs: number;
       readonly monotonicMs: number;
     }
+  /** The agent has started, and has looked at the containers that exist. */
   | { readonly kind: "takenOver"; readonly found: ReadonlyMap<string, FoundContainer> }
   /** The pod is to end. */
   | {
@@ -28,7 +29,7 @@ export type PodChange =
       readonly reason?: PodState["reason"];
     }
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
-  /** Made, or brought up to date. */
+  /** Namespaces, network and volumes were made, or brought up to date. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
   | { readonly kind: "devicesGiven"; readonly devices: GivenDevices }
   /** The cgroup of the whole pod was given this. */
@@ -38,7 +39,7 @@ export type PodChange =
   | { readonly kind: "networkApplied" }
   | { readonly kind: "released" }
   | { readonly kind: "discarded"; readonly runId: string }
-  /** The runtime tells of an end. */
+  /** The runtime reports that a container's process has ended; `noteExit` follows. */
   | { readonly kind: "exited"; readonly exit: ContainerExit }
   | ContainerEnded
   | ContainerChange;
@@ -66,11 +67,11 @@ export type ContainerChange = { readonly container: string } & (
       readonly message: string;
       readonly nowMs: number;
     }
-  /** The next pull is held back. */
+  /** `ImagePullBackOff` was reported. */
   | { readonly kind: "held"; readonly message: string }
-  /** A run is about to be made. */
+  /** A run of the container is about to be created; written down before it is. */
   | { readonly kind: "runBegun"; readonly run: ContainerRun }
-  /** It is made, and waits for its start. */
+  /** The run was created, and waits for its start. */
   | { readonly kind: "created"; readonly run: ContainerRun }
   /** Its process was started; it may have ended since. */
   | {
@@ -79,7 +80,7 @@ export type ContainerChange = { readonly container: string } & (
       readonly startedAtMs: number;
       readonly monotonicMs: number;
     }
-  /** A run was given this of the cell. */
+  /** The running container was given these resources. */
   | {
       readonly kind: "resized";
       readonly runId: string;
@@ -93,7 +94,7 @@ export type ContainerChange = { readonly container: string } & (
       readonly message: string;
       readonly nowMs: number;
     }
-  /** The start is over, however it went. */
+  /** The step `start` has ended, with or without success. */
   | { readonly kind: "startOver"; readonly isWatched: boolean }
   | ({ readonly kind: "stopBegun" } & StopReason)
   | { readonly kind: "stopOver" }
@@ -113,6 +114,6 @@ export interface ContainerEnded {
   readonly nowMs: number;
   /** Why the container waits, unless a back-off does not say it better. */
   readonly waiting?: { readonly reason: string; readonly message: string } | undefined;
-  /** Something of the run is still to be removed. */
+  /** Whether something of the run is still to be removed, by the step `discard`. */
   readonly isLeft: boolean;
 }

@@ -5,14 +5,14 @@ import type { ContainerRecord, ContainerRun } from "../state/container-record.ts
 import { shownId } from "../state/run-id.ts";
 import { present, recordOf, type Executor, type StepTools } from "./step-tools.ts";
 
-/** Takes note of how a run ended, and of its last words. */
+/** Records how a run ended, with its termination message. The step `discard` removes the run. */
 export const noteExit: Executor<"noteExit"> = async ({ container, runId }, { state }, tools) => {
   const record = recordOf(state(), container);
   const exit = present(record.exited);
   const run = present(record.saved.run);
-  const message = exit.lost ? undefined : await lastWords(record, run, exit.exitCode, tools);
+  const message = exit.lost ? undefined : await readMessage(record, run, exit.exitCode, tools);
   const { clock, logger } = tools;
-  // The start may have reported the beginning only now.
+  // The step `start` may have reported the start while the message was read.
   const { startedAtMs } = recordOf(state(), container).saved.run ?? run;
   const containerId = shownId(present(state().desired).uid, container, run.attempt);
   logger.info("Container ended", { container, exitCode: exit.exitCode });
@@ -27,7 +27,8 @@ export const noteExit: Executor<"noteExit"> = async ({ container, runId }, { sta
   };
 };
 
-async function lastWords(
+/** The termination message; undefined if there is none, or it cannot be read. */
+async function readMessage(
   { desired: container }: ContainerRecord,
   run: ContainerRun,
   exitCode: number,

@@ -2,7 +2,7 @@ import type { EndReason } from "../state/pod-state.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { StepTools } from "./step-tools.ts";
 
-/** Ends a pod that the cell does not have what it asks for, as a kubelet does that does not admit it: with its words, and for good. */
+/** Fails a pod for which the cell lacks something, for good and with the message of a kubelet that does not admit it. */
 export function rejectPod(
   { reason, message }: EndReason,
   { events, clock }: Pick<StepTools, "events" | "clock">,

@@ -16,7 +16,7 @@ import { allocateDevices, givenDevices } from "../devices/allocate-devices.ts";
 import type { CdiDevices } from "../devices/cdi-devices.ts";
 import { podLimits } from "../state/amounts.ts";
 import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
-import { runningId } from "../state/lookups.ts";
+import { runningId } from "../state/find-container.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { EndReason } from "../state/pod-state.ts";
 import { shownId } from "../state/run-id.ts";

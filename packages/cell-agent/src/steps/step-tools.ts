@@ -22,9 +22,9 @@ export interface StepTools {
   readonly events: PodEvents;
   readonly probeCounts: ProbeCounts;
   readonly diskFigures: DiskFigures;
-  /** Writes the state down now, before something is done that relies on it. */
+  /** Saves the state, before something is done that needs it after a restart of the agent. @throws if the disk fails */
   readonly save: () => void;
-  /** Writes the state down if that is possible. Never throws. */
+  /** Saves the state if that is possible. Never throws. */
   readonly trySave: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -32,7 +32,7 @@ export interface StepTools {
 
 type Kind = keyof PodStepArgs;
 
-/** What a step may see while it runs, and how it tells of progress. */
+/** What a step may see while it runs, and how it reports progress. */
 export type PodStepContext<K extends Kind = Kind> = StepContext<
   PodState,
   PodChange,
@@ -46,7 +46,7 @@ export type Executor<K extends Kind> = (
   tools: StepTools,
 ) => Promise<PodChange | undefined>;
 
-/** What the order of steps guarantees to be there. */
+/** A value that the plan guarantees to exist when the step runs. @throws Error if the plan has a bug */
 export function present<T>(value: T | undefined): T {
   if (value === undefined) throw new Error("A step ran before its time");
   return value;

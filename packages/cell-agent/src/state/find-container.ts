@@ -3,7 +3,7 @@ import { hasBegun, isRunning, type ContainerRecord } from "./container-record.ts
 import type { PodState } from "./pod-state.ts";
 import { runId } from "./run-id.ts";
 
-/** IDs of the running containers by name. */
+/** IDs of the running containers, by the container's name. */
 export function runningIds({ containers }: PodState): ReadonlyMap<string, string> {
   return new Map(
     [...containers.values()].flatMap((record) => {
@@ -28,8 +28,9 @@ export function runningId(state: PodState, name: string): string {
 }
 
 /**
- * Where a container's log is: of the present run, or of the last that has begun.
+ * The log of a container: that of its current run, or of the last one that has begun.
  *
+ * @param previous the log of the run before, as `kubectl logs --previous` asks for
  * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN`
  */
 export function logOf(
