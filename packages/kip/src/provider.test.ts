@@ -318,7 +318,7 @@ describe("KipProvider", () => {
     assert.equal(step()?.state().end.isPodFinished, true);
     const other = podWith({ metadata: { uid: "other" } });
     await provider.finish(other, signal);
-    assert.equal(provider.isAtWork("other"), false);
+    assert.equal(provider.hasWorker("other"), false);
     await provider.stop();
   });
 
@@ -364,13 +364,13 @@ describe("KipProvider", () => {
     };
     await provider.remove(pod, 0, signal);
     await provider.removeUnknown("p");
-    assert.equal(provider.isAtWork("p"), false);
+    assert.equal(provider.hasWorker("p"), false);
   });
 
   it("forgets a pod that was removed", async () => {
     const { provider } = await start();
     await Promise.all([provider.remove(pod, 30), provider.removeUnknown("p")]);
-    assert.equal(provider.isAtWork("p"), false);
+    assert.equal(provider.hasWorker("p"), false);
     assert.equal(await provider.presence("p"), "absent");
     assert.deepEqual(await provider.list(), []);
   });

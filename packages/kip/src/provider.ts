@@ -100,13 +100,13 @@ export class KipProvider implements PodProvider {
     await this.#options.cells.synced;
   }
 
-  /** A Cell was added or changed in the API. */
+  /** To be called when a Cell was added or changed in the API: its pod's worker learns of it. */
   cellChanged(cell: Cell): void {
     const worker = this.#workers.get(cell.spec.podRef.uid);
     if (worker) this.#cellSeen(worker, cell);
   }
 
-  /** A pod has one cell. */
+  /** Gives the worker one of its pod's Cells, with a notice that came before it. A second Cell, which a late write of a claim may make, is ended. */
   #cellSeen(worker: CellWorker, cell: Cell): void {
     worker.cellSeen(cell);
     const { uid } = cell.metadata;
@@ -118,15 +118,15 @@ export class KipProvider implements PodProvider {
     this.#options.standby?.endStray(cell);
   }
 
-  /** A Cell was deleted from the API. */
+  /** To be called when a Cell was deleted from the API. */
   cellGone(cell: Cell): void {
     this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
   }
 
   /**
-   * Asks the cloud whether the cells run whose agents are out of reach; not if there are none.
+   * Asks the cloud which cells run, for those whose agents are out of reach. Makes no call if there are none.
    *
-   * @throws {CloudError} nothing is concluded from that
+   * @throws {CloudError} the workers then learn nothing
    */
   async askCloud(): Promise<void> {
     const workers = [...this.#workers.values()].filter(({ unreachable }) => unreachable);
@@ -138,7 +138,7 @@ export class KipProvider implements PodProvider {
   }
 
   /** Whether this pod has a worker. */
-  isAtWork(podUid: string): boolean {
+  hasWorker(podUid: string): boolean {
     return this.#workers.has(podUid);
   }
 
@@ -182,6 +182,7 @@ export class KipProvider implements PodProvider {
     throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });
   }
 
+  /** The pods that take room on the node: those that have workers and have not ended, and those that were admitted and have none yet. */
   #admittedPods(): readonly Pod[] {
     const running = [...this.#workers.values()].flatMap(({ state }) =>
       state.pod.resolved && !state.end.isPodFinished ? [state.pod.resolved.pod] : [],
@@ -266,7 +267,7 @@ export class KipProvider implements PodProvider {
     return this.#nodeFacts;
   }
 
-  /** The virtual node has other labels or another capacity from now on. */
+  /** Replaces labels and capacity of the virtual node. */
   changeNode(facts: NodeFacts): void {
     this.#nodeFacts = facts;
     this.#callbacks?.nodeChanged();
@@ -351,7 +352,7 @@ export class KipProvider implements PodProvider {
     return await this.#options.nodeLog?.(path, signal);
   }
 
-  /** What is done for its pods now, for people. */
+  /** What kip does for each pod now: part of `kipctl dump`. */
   dump(): Pick<NodeDump, "admitted" | "pods"> {
     const admitted = [...this.#admitted.values()];
     return {
@@ -389,6 +390,7 @@ export class KipProvider implements PodProvider {
     return !state || state.agent.report !== undefined || wasClaimed(state.cell.status);
   }
 
+  /** The pods whose agents are connected, to ask them for figures. */
   #connected(): readonly MeasuredPod[] {
     return [...this.#workers.values()].flatMap(({ state }): MeasuredPod[] => {
       const { podRef, agent, pod } = state;
@@ -398,6 +400,7 @@ export class KipProvider implements PodProvider {
     });
   }
 
+  /** The client of the pod's agent. @throws {ProviderError} code `CELL_NOT_READY` */
   #agent(pod: Pod): AgentClient {
     const agent = this.#workers.get(pod.metadata.uid)?.state.agent.client;
     if (agent) return agent;
@@ -412,6 +415,7 @@ export class KipProvider implements PodProvider {
     );
   }
 
+  /** The pod's worker; made if there is none, with the Cells that the pod has already. */
   #worker(podRef: PodRef): CellWorker {
     const known = this.#workers.get(podRef.uid);
     if (known) return known;
@@ -450,7 +454,7 @@ export class KipProvider implements PodProvider {
   }
 }
 
-/** Whether the labels of the node matter to a pod. */
+/** Whether a pod selects nodes, so that the node's labels decide on its admission. */
 function selectsNode({ spec }: Pod): boolean {
   return spec.nodeSelector !== undefined || spec.affinity?.nodeAffinity !== undefined;
 }

@@ -15,7 +15,7 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   /** @default `controllerID` */
   readonly clusterID?: string | undefined;
   readonly orphans: OrphanInstances;
-  readonly provider: Pick<KipProvider, "askCloud" | "isAtWork" | "freeCell">;
+  readonly provider: Pick<KipProvider, "askCloud" | "hasWorker" | "freeCell">;
   /** The cells of this node that have a pod. */
   readonly cells: () => readonly Cell[];
   /** How often the cloud is asked for cells out of reach, milliseconds; undefined: it is not asked. */

@@ -32,7 +32,7 @@ describe("freeFinishedPods()", () => {
     await freeFinishedPods({
       client,
       cells,
-      provider: { isAtWork: (uid) => uid === "busy", freeCell: ({ uid }) => void freed.push(uid) },
+      provider: { hasWorker: (uid) => uid === "busy", freeCell: ({ uid }) => void freed.push(uid) },
     });
     assert.deepEqual(freed, ["done"]);
   });

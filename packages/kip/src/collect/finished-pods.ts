@@ -8,7 +8,7 @@ export interface FinishedPodsOptions {
   readonly client: ApiClient;
   readonly cells: readonly Cell[];
   readonly provider: {
-    isAtWork(podUid: string): boolean;
+    hasWorker(podUid: string): boolean;
     freeCell(podRef: PodRef): void;
   };
 }
@@ -19,11 +19,11 @@ export interface FinishedPodsOptions {
  */
 export async function freeFinishedPods(options: FinishedPodsOptions): Promise<void> {
   const { client, cells, provider } = options;
-  for (const { spec } of cells.filter((cell) => !provider.isAtWork(cell.spec.podRef.uid))) {
+  for (const { spec } of cells.filter((cell) => !provider.hasWorker(cell.spec.podRef.uid))) {
     const { podRef } = spec;
     const pod = await readPod(client, podRef);
     // A pod that is being deleted is removed soon, if it is not already.
     if (!hasEnded(pod?.status) || pod?.metadata.deletionTimestamp !== undefined) continue;
-    if (!provider.isAtWork(podRef.uid)) provider.freeCell(podRef);
+    if (!provider.hasWorker(podRef.uid)) provider.freeCell(podRef);
   }
 }
