@@ -8,7 +8,7 @@ import type { PeerCertificate, SecureContextOptions, TLSSocket } from "node:tls"
 import { AgentError, type CellIdentity } from "@kip/agent-api";
 import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
-import { mostStrangers, Strangers } from "./strangers.ts";
+import { mostUnidentified, UnidentifiedConnections } from "./unidentified-connections.ts";
 
 /** Serves one request; a failure becomes an error answer. */
 export type Handler = (stream: ServerHttp2Stream, request: AgentRequest) => Promise<void>;
@@ -40,7 +40,7 @@ export interface AgentServer extends AsyncDisposable {
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
 
-/** So many connections may kip have. */
+/** The most connections that kip needs: its own are not limited by address. */
 const mostOfKip = 64;
 
 /**
@@ -58,12 +58,12 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     maxSessionMemory: 32,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
   });
-  server.maxConnections = mostOfKip + mostStrangers;
-  const strangers = new Strangers();
-  server.on("connection", (socket) => strangers.add(socket));
+  server.maxConnections = mostOfKip + mostUnidentified;
+  const unidentified = new UnidentifiedConnections();
+  server.on("connection", (socket) => unidentified.add(socket));
   const sessions = new Set<Http2Session>();
   server.on("session", (session) => {
-    if (isOfKip(session)) strangers.release(session.socket);
+    if (isOfKip(session)) unidentified.release(session.socket);
     sessions.add(session);
     session.once("close", () => sessions.delete(session));
     session.on("error", (error) => options.logger.debug("Lost a connection", { err: error }));

@@ -1,16 +1,16 @@
 import type { Socket } from "node:net";
 
-/** So many connections that are not known to be kip's may one address have. */
+/** The most connections of one address that are not known to be kip's. */
 const mostOfAddress = 16;
 
-/** So many of them may there be in all. */
-export const mostStrangers = 256;
+/** The most of them in all. */
+export const mostUnidentified = 256;
 
 /**
  * Connections that are not known to be kip's: those that have not shown a certificate, and those of other cells. Anyone who reaches
  * the agent may open them. Where there are too many, the oldest one ends: to refuse the next one would keep kip out.
  */
-export class Strangers {
+export class UnidentifiedConnections {
   /** By remote address and port, the oldest first. */
   readonly #sockets = new Map<string, Socket>();
 
@@ -25,7 +25,7 @@ export class Strangers {
       ({ remoteAddress }) => remoteAddress === socket.remoteAddress,
     );
     if (ofAddress.length > mostOfAddress) ofAddress[0]?.destroy();
-    else if (this.#sockets.size > mostStrangers) this.#sockets.values().next().value?.destroy();
+    else if (this.#sockets.size > mostUnidentified) this.#sockets.values().next().value?.destroy();
   }
 
   /** Forgets a connection: it is kip's. */
