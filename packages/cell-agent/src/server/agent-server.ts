@@ -40,7 +40,7 @@ export interface AgentServer extends AsyncDisposable {
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
 
-/** The most connections that kip needs: its own are not limited by address. */
+/** The most connections of kip. */
 const mostOfKip = 64;
 
 /**
