@@ -12,7 +12,7 @@ import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
 import { restartPolicy } from "../state/restart-policy.ts";
 import { containerStatus, type ContainerLists } from "./container-status.ts";
-import { shortState } from "./termination-messages.ts";
+import { withShortMessage } from "./short-message.ts";
 import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers.ts";
 
 type Facts = Pick<CellState, "agent" | "containers" | "status">;
@@ -84,8 +84,8 @@ function shortStates(
   messageLength: number,
 ): Pick<ContainerStatus, "state" | "lastState"> {
   return defined({
-    state: state && shortState(state, messageLength),
-    lastState: lastState && shortState(lastState, messageLength),
+    state: state && withShortMessage(state, messageLength),
+    lastState: lastState && withShortMessage(lastState, messageLength),
   });
 }
 

@@ -4,7 +4,7 @@ import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
-import { shortState } from "./termination-messages.ts";
+import { withShortMessage } from "./short-message.ts";
 
 /** A Cell with a larger end than this, characters of JSON, may be more than the API server's store takes. */
 const maxEnd = 200 * 1024;
@@ -41,7 +41,7 @@ export function storedEnd(end: PodEnd): PodEnd {
 function shortened(status: ContainerStatus, messageLength: number): ContainerStatus {
   return defined({
     ...status,
-    state: status.state && shortState(status.state, messageLength),
-    lastState: status.lastState && shortState(status.lastState, 0),
+    state: status.state && withShortMessage(status.state, messageLength),
+    lastState: status.lastState && withShortMessage(status.lastState, 0),
   });
 }

@@ -1,7 +1,7 @@
 import type { ContainerState } from "@kip/k8s-types";
 
-/** A state with at most so many characters of its termination message. */
-export function shortState(state: ContainerState, messageLength: number): ContainerState {
+/** A container state whose termination message has at most so many characters. */
+export function withShortMessage(state: ContainerState, messageLength: number): ContainerState {
   const { terminated } = state;
   if (!terminated?.message) return state;
   const { message, ...rest } = terminated;
