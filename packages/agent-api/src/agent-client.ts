@@ -1,4 +1,9 @@
-import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
+import {
+  constants,
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type OutgoingHttpHeaders,
+} from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
 import {
@@ -191,7 +196,10 @@ export class AgentClient implements AsyncDisposable {
     if (!signal.aborted) throw this.#lost("the status stream ended");
   }
 
-  /** The log of a container, as plain text; with `follow` it ends with the container or the signal. */
+  /**
+   * The log of a container, as plain text; with `follow` it ends with the container or the signal. Reading it fails if the
+   * connection is lost before its end.
+   */
   async logs(container: string, options: AgentLogOptions, signal: AbortSignal): Promise<Readable> {
     const query = new URLSearchParams();
     for (const flag of ["follow", "previous", "timestamps"] as const)
@@ -334,7 +342,7 @@ export class AgentClient implements AsyncDisposable {
     });
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
-    this.#countContent(stream, options.onPiece);
+    this.#watchContent(stream, options.onPiece);
     if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
       this.#hasWideWindows = true;
       widenWindows(this.#session);
@@ -368,10 +376,17 @@ export class AgentClient implements AsyncDisposable {
     return unreachable(this.#peer, error);
   }
 
-  /** Every piece of the answer's body passes through `push`, however it is read. */
-  #countContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
+  /**
+   * Every piece of the answer's body passes through `push`, however it is read, and so does its end. Node ends an answer without
+   * an error, too, when the connection closes in the middle of it; only the code of the stream shows that.
+   */
+  #watchContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
     const push = stream.push.bind(stream);
     stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
+      if (piece === null && stream.rstCode !== constants.NGHTTP2_NO_ERROR) {
+        stream.destroy(this.#lost("the connection was closed before the end of the answer"));
+        return false;
+      }
       this.#flood.received(piece?.length ?? 0);
       onPiece?.(piece?.length ?? 0);
       return push(piece, encoding);

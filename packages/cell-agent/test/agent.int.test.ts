@@ -755,6 +755,20 @@ describe("logs", limit, () => {
     assert.equal((await reader.next()).done, true);
   });
 
+  it("fails in the middle, and does not end, when the connection is lost", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await cell.runtime.print("web", "one");
+    const stream = await client.logs("web", { follow: true }, never);
+    const reader = stream.iterator({ destroyOnReturn: false });
+    assert.equal(String((await reader.next()).value), "one\n");
+    const rest = reader.next();
+    await cell.agent[Symbol.asyncDispose]();
+    await assert.rejects(rest, { code: "ERR_STREAM_PREMATURE_CLOSE" });
+  });
+
   it("keeps the log of the run before", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

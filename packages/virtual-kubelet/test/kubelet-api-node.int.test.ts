@@ -1,5 +1,6 @@
 // What the kubelet API tells of the node as a whole.
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ProbeCounts, ProviderStats } from "../src/index.ts";
@@ -135,6 +136,19 @@ describe("kubelet API: the node", { timeout: 60_000 }, () => {
     assert.equal(refused.status, 400);
     assert.match(refused.text, /cannot tell the streams apart; only "All" works/);
     assert.equal((await bare.ask("/containerLogs/ns/p/c?stream=All")).status, 200);
+  });
+
+  it("containerLogs says in words that a log breaks off before its first byte", async () => {
+    const handlers = new ProcessProvider(provider.pod, "/tmp");
+    const log = new PassThrough();
+    await using broken = await KubeletApiFixture.start({
+      handlers: Object.assign(handlers, { logs: async () => await Promise.resolve(log) }),
+    });
+    const answer = broken.ask("/containerLogs/ns/p/c");
+    log.destroy();
+    const { status, text } = await answer;
+    assert.equal(status, 500);
+    assert.match(text, /Cannot read the log of container "c" in pod "p": Premature close/);
   });
 
   it("/healthz and its checks", async () => {

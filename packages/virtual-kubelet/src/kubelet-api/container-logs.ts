@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { type Clock, type Logger } from "@kip/base";
+import { errorText, type Clock, type Logger } from "@kip/base";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { findError } from "../errors.ts";
 import { HttpRefusal } from "./transport/answer.ts";
@@ -20,7 +21,9 @@ export interface LogRequest {
 
 /**
  * Sends a container's log as the provider gives it. A failure before the first byte is an answer in
- * words; a later one cuts the connection, since its text would pass for a line of the log.
+ * words; a later one cuts the connection, since its text would pass for a line of the log. The API server passes
+ * a log that is cut on as one that has ended. So the answer begins with the first byte, but to a client that follows the log
+ * of a container that prints nothing yet: it is connected, and must know it.
  */
 export async function sendContainerLogs(request: LogRequest): Promise<void> {
   const { pod, container, response, handlers, logger } = request;
@@ -37,14 +40,33 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
       ? new HttpRefusal(400, noLogReason(pod, container, options.previous))
       : error;
   });
+  const begun = options.follow
+    ? log
+    : await untilFirstBytes(log).catch((error: unknown) => {
+        const named = `container "${container}" in pod "${pod.metadata.name}"`;
+        throw new HttpRefusal(500, `Cannot read the log of ${named}: ${errorText(error)}`);
+      });
   response.writeHead(200, { "Content-Type": "text/plain; charset=utf-8" });
-  response.flushHeaders(); // a follower of a silent container is connected, and must know it
+  response.flushHeaders();
   try {
-    await pipeline(log, response);
+    await pipeline(begun, response);
   } catch (error) {
     if (!left.signal.aborted) logger.warn("Could not send a log", { err: error });
     response.destroy();
   }
+}
+
+/** Resolves with a log when its first bytes or its end have come. @throws what reading them does */
+async function untilFirstBytes(log: Readable): Promise<AsyncIterable<Buffer>> {
+  const pieces = log[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let piece = await pieces.next();
+  return (async function* () {
+    try {
+      for (; piece.done !== true; piece = await pieces.next()) yield piece.value;
+    } finally {
+      await pieces.return?.();
+    }
+  })();
 }
 
 /** Why a container has no log, in the kubelet's words. */
