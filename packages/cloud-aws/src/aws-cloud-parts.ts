@@ -1,5 +1,6 @@
 import type { InstanceTypeOffer } from "@kip/cloud";
 import type { Ec2 } from "./ec2/ec2-calls.ts";
+import type { Hosts } from "./host/hosts.ts";
 import type { Images } from "./image/images.ts";
 import type { Instances } from "./instance/instances.ts";
 import type { Launcher } from "./instance/launcher.ts";
@@ -24,6 +25,8 @@ export interface AwsCloudParts {
   readonly offers: readonly InstanceTypeOffer[];
   readonly images: Images;
   readonly instances: Instances;
+  /** @default dedicated instances have dedicated tenancy */
+  readonly hosts: Hosts | undefined;
   readonly launcher: Launcher;
   readonly terminator: Terminator;
   readonly tagger: Tagger;

@@ -1,6 +1,7 @@
 import {
   CloudError,
   type CloudDriver,
+  type DedicatedHosts,
   type Instance,
   type InstanceTypeOffer,
   type InterruptionNotice,
@@ -26,6 +27,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly zone: string;
   readonly zones: readonly string[] | undefined;
   readonly region: string;
+  readonly hosts: DedicatedHosts | undefined;
   readonly #parts: AwsCloudParts;
 
   constructor(parts: AwsCloudParts) {
@@ -34,6 +36,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     this.zone = zones[0] ?? "";
     this.zones = zones.length > 1 ? zones : undefined;
     this.region = parts.region;
+    this.hosts = parts.hosts;
     const routes = parts.podRoutes ? (["routes"] as const) : [];
     this.launchExtras = ["instanceProfile", "securityGroups", ...routes];
   }

@@ -5,6 +5,7 @@ import { AwsCloud } from "./aws-cloud.ts";
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
 import { credentialsOf, findRegion } from "./connection.ts";
 import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
+import { Hosts } from "./host/hosts.ts";
 import { Images } from "./image/images.ts";
 import { Instances } from "./instance/instances.ts";
 import { Launcher } from "./instance/launcher.ts";
@@ -51,6 +52,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly extraSecurityGroups?: readonly string[] | undefined;
   /** Whether a launch may have packets of ranges of addresses led to its instance. @default false */
   readonly podRoutes?: boolean | undefined;
+  /** Whether dedicated instances are on hosts that the driver allocates, instead of having dedicated tenancy. @default false */
+  readonly dedicatedHosts?: boolean | undefined;
   /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
   /** A file of types and prices besides the built-in list, which has not all regions. @default none */
@@ -110,6 +113,8 @@ export function assemble(
   const routes = new Routes({ ec2, instances, vpcId: place.vpcId, clock, logger, signal });
   const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
+  const hosts =
+    options.dedicatedHosts === true ? new Hosts({ ec2, owner, clock, logger, pollMs }) : undefined;
   const securityGroups = new SecurityGroups({
     ec2,
     owner,
@@ -142,6 +147,7 @@ export function assemble(
       images,
       instances,
       securityGroups,
+      hosts,
       clock,
       consistencyMs,
     }),
@@ -158,6 +164,7 @@ export function assemble(
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: subnets.zones[0] ?? "", store, instances, clock }),
     extraCIDRs: options.extraCIDRs ?? [],
+    hosts,
     routes,
     podRoutes: options.podRoutes ?? false,
     sourceDestCheck: options.sourceDestCheck ?? true,

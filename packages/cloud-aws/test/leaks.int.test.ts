@@ -13,6 +13,12 @@ import { itemsOf, parseXml, textOf } from "../src/emulator/xml.ts";
 const isWhole = process.env["KIP_E2E_ALL"] === "1";
 const lives = isWhole ? 500 : 24;
 const atOnce = 8;
+/** Those of each ten lives that are not on demand, by their place among them. */
+const launchTypes: Readonly<Record<number, LaunchRequest["launchType"]>> = {
+  2: "dedicated",
+  3: "dedicated",
+  7: "spot",
+};
 const seed = Number(process.env["KIP_FAULT_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const title = `EC2: leaves nothing after ${lives} launches and ends with faults (KIP_FAULT_SEED=${seed})`;
 
@@ -27,12 +33,13 @@ it(
     const random = seededRandom(seed); // which call gets which also depends on their order
     const { faults } = ec2.proxy;
     // As kip, which is killed now and then: what it left is found by its tag.
-    const drivers = [await ec2.open({ attempts: 2 }), await ec2.open({ attempts: 2 })] as const;
+    const open = async () => await ec2.open({ attempts: 2, dedicatedHosts: true });
+    const drivers = [await open(), await open()] as const;
     after(() => Promise.all(drivers.map((driver) => driver[Symbol.asyncDispose]())));
     faults.random = (action) => faultOf(action, random());
     const counts = { launched: 0, refused: 0, abandoned: 0 };
     await inParallel(Array(lives).keys(), atOnce, async (index) => {
-      const launchType = index % 10 === 7 ? "spot" : "on-demand";
+      const launchType = launchTypes[index % 10] ?? "on-demand";
       const request = launchRequest(ec2, `life-${index}`, { launchType });
       if (random() < 0.1) {
         // Killed right after it has asked: the next process never hears of the answer.
@@ -52,10 +59,13 @@ it(
     assert.ok(counts.launched > lives / 2, JSON.stringify(counts));
 
     // A kip that starts now ends what no Cell stands for. Only what was abandoned may be there.
-    await using next = await untilDone(() => ec2.open({ attempts: 2 }));
+    await using next = await untilDone(open);
     const orphans = await untilDone(() => next.list());
     assert.ok(orphans.length <= counts.abandoned, `${orphans.length} instances were left`);
     for (const { id } of orphans) await ended(next, id, false);
+    const { hosts } = next;
+    assert.ok(hosts && ec2.proxy.actions.includes("AllocateHosts"), "no instance was on a host");
+    await untilDone(() => hosts.releaseEmpty());
     faults.clear();
     assert.deepEqual(await remains(ec2), []);
   },
@@ -135,9 +145,13 @@ async function remains({ proxy }: TestEc2): Promise<readonly string[]> {
   );
   const volumes = itemsOf(await ask("DescribeVolumes"), "volumeSet");
   const interfaces = itemsOf(await ask("DescribeNetworkInterfaces"), "networkInterfaceSet");
+  const hosts = itemsOf(parseXml((await proxy.ask("DescribeHosts")).body), "hostSet");
   return [
     ...instances,
     ...volumes.map((each) => textOf(each, "volumeId")),
     ...interfaces.map((each) => textOf(each, "networkInterfaceId")),
+    ...hosts
+      .filter((each) => textOf(each, "state") === "available")
+      .map((each) => textOf(each, "hostId")),
   ];
 }

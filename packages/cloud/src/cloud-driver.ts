@@ -1,4 +1,5 @@
 import type { CustomFamily, OfferedInstanceType } from "@kip/instance-types";
+import type { DedicatedHosts } from "./dedicated-hosts.ts";
 
 /** What a cloud calls on-demand, spot or dedicated capacity. */
 export type LaunchType = "on-demand" | "spot" | "dedicated";
@@ -228,6 +229,8 @@ export interface CloudDriver extends AsyncDisposable {
   readonly region?: string | undefined;
   /** What a launch may ask for besides. @default nothing */
   readonly launchExtras?: readonly LaunchExtra[] | undefined;
+  /** Where dedicated instances are on whole machines that the driver allocates. @default it allocates none */
+  readonly hosts?: DedicatedHosts | undefined;
   /** The types on offer here, with what an instance really gives a pod. */
   instanceTypes(): Promise<readonly InstanceTypeOffer[]>;
   /** Types of any size between limits, where the cloud sells such. @default none */

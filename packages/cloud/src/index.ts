@@ -18,6 +18,7 @@ export type {
   VolumeRequest,
 } from "./cloud-driver.ts";
 export type { ChangeTerm } from "./change-term.ts";
+export type { DedicatedHost, DedicatedHosts, HostRelease } from "./dedicated-hosts.ts";
 export {
   CloudError,
   cloudErrorCode,

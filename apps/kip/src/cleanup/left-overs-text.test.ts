@@ -16,7 +16,7 @@ const instance = {
   cell: undefined,
   isOfThisCluster: true,
 } as const;
-const none: LeftOvers = { instances: [], volumes: [], cells: [] };
+const none: LeftOvers = { instances: [], volumes: [], hosts: [], cells: [] };
 
 describe("leftOversText()", () => {
   it("says that nothing costs money, and which Cells are left all the same", () => {
@@ -55,6 +55,25 @@ instance i-2  t3.small spot  running, since 2030-01-01T00:00:00Z  no Cell
 instance i-3  t3.small spot  running, since 2030-01-01T00:00:00Z  of another cluster with this testing.controllerID: it stays
 volume v-1  1Gi  "data", attached to none
 3 instances and 1 volume cost money.`,
+    );
+  });
+
+  it("counts a dedicated host as something that costs money, also without instances", () => {
+    const host = {
+      id: "h-1",
+      owner: "kip",
+      instanceType: "m5.large",
+      zone: "us-east-1a",
+      allocatedAt: "2030-01-01T00:00:00Z",
+      instanceIds: [],
+    };
+    const left = { ...none, hosts: [host, { ...host, id: "h-2", instanceIds: ["i-1", "i-2"] }] };
+    assert.equal(isCosting(left), true);
+    assert.equal(
+      leftOversText(left),
+      `dedicated host h-1  m5.large in us-east-1a  since 2030-01-01T00:00:00Z  no instance
+dedicated host h-2  m5.large in us-east-1a  since 2030-01-01T00:00:00Z  i-1, i-2
+0 instances, 2 dedicated hosts and 0 volumes cost money.`,
     );
   });
 });

@@ -2,13 +2,13 @@ import { formatBytes } from "@kip/base";
 import type { LeftOvers, OwnedInstance } from "@kip/kip";
 
 /** Whether an installation has something in its cloud that is paid for. */
-export function isCosting({ instances, volumes }: LeftOvers): boolean {
-  return instances.length > 0 || volumes.length > 0;
+export function isCosting({ instances, volumes, hosts }: LeftOvers): boolean {
+  return instances.length > 0 || volumes.length > 0 || hosts.length > 0;
 }
 
 /** What an installation has, one thing a line, and a sentence that sums it up. */
 export function leftOversText(left: LeftOvers): string {
-  const { instances, volumes, cells } = left;
+  const { instances, volumes, hosts, cells } = left;
   const lines = [
     ...instances.map((instance) => {
       const { id, instanceType, launchType, state, launchedAt } = instance;
@@ -17,6 +17,10 @@ export function leftOversText(left: LeftOvers): string {
     ...volumes.map(({ id, sizeBytes, name, attachedTo }) => {
       const place = attachedTo === undefined ? "attached to none" : `attached to ${attachedTo}`;
       return `volume ${id}  ${formatBytes(sizeBytes)}  "${name}", ${place}`;
+    }),
+    ...hosts.map(({ id, instanceType, zone, allocatedAt, instanceIds }) => {
+      const on = instanceIds.length === 0 ? "no instance" : instanceIds.join(", ");
+      return `dedicated host ${id}  ${instanceType} in ${zone}  since ${allocatedAt}  ${on}`;
     }),
   ];
   return [...lines, summary(left, cells.length)].join("\n");
@@ -30,8 +34,13 @@ function placeOf({ cell, isOfThisCluster }: OwnedInstance): string {
 }
 
 function summary(left: LeftOvers, cells: number): string {
-  if (isCosting(left))
-    return `${count(left.instances.length, "instance")} and ${count(left.volumes.length, "volume")} cost money.`;
+  if (isCosting(left)) {
+    const things = [
+      count(left.instances.length, "instance"),
+      ...(left.hosts.length > 0 ? [count(left.hosts.length, "dedicated host")] : []),
+    ];
+    return `${things.join(", ")} and ${count(left.volumes.length, "volume")} cost money.`;
+  }
   const rest = cells === 0 ? "" : ` ${count(cells, "Cell")} without an instance: kip deletes them.`;
   return `Nothing that costs money: no instances, no volumes.${rest}`;
 }

@@ -54,16 +54,16 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
   if (!config) throw configError(file, problems);
   if (config.cloud.name !== "aws")
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
-  const { region, subnetID, subnetIDs, interruptionQueueURL, podRoutes, sourceDestCheck } =
-    config.cloud.aws;
+  const { region, subnetID, subnetIDs, sourceDestCheck, ...aws } = config.cloud.aws;
   if (values.isSet("prices")) return printPolicy(priceRefreshPolicy());
   if (values.isSet("image-build")) return printPolicy(imageBuildPolicy({ region }));
   const policy = iamPolicy(
     defined({
       region,
       subnetIDs: subnetID === undefined ? subnetIDs : [subnetID],
-      interruptionQueueURL,
-      podRoutes,
+      interruptionQueueURL: aws.interruptionQueueURL,
+      podRoutes: aws.podRoutes,
+      dedicatedHosts: aws.dedicatedHosts,
       owner: values.text("owner") ?? config.controllerID,
       roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,

@@ -5,6 +5,7 @@ import type * as sdk from "@aws-sdk/client-ec2";
  * also what the account's policy has to allow: `policy/actions.ts` names each of them.
  */
 export interface Ec2Calls {
+  AllocateHosts: [sdk.AllocateHostsCommandInput, sdk.AllocateHostsCommandOutput];
   AttachVolume: [sdk.AttachVolumeCommandInput, sdk.AttachVolumeCommandOutput];
   AuthorizeSecurityGroupIngress: [
     sdk.AuthorizeSecurityGroupIngressCommandInput,
@@ -19,6 +20,7 @@ export interface Ec2Calls {
   DeleteTags: [sdk.DeleteTagsCommandInput, sdk.DeleteTagsCommandOutput];
   DeleteVolume: [sdk.DeleteVolumeCommandInput, sdk.DeleteVolumeCommandOutput];
   DescribeDhcpOptions: [sdk.DescribeDhcpOptionsCommandInput, sdk.DescribeDhcpOptionsCommandOutput];
+  DescribeHosts: [sdk.DescribeHostsCommandInput, sdk.DescribeHostsCommandOutput];
   DescribeImages: [sdk.DescribeImagesCommandInput, sdk.DescribeImagesCommandOutput];
   DescribeInstances: [sdk.DescribeInstancesCommandInput, sdk.DescribeInstancesCommandOutput];
   DescribeInstanceTypes: [
@@ -46,6 +48,7 @@ export interface Ec2Calls {
   ];
   ModifyVolume: [sdk.ModifyVolumeCommandInput, sdk.ModifyVolumeCommandOutput];
   RegisterImage: [sdk.RegisterImageCommandInput, sdk.RegisterImageCommandOutput];
+  ReleaseHosts: [sdk.ReleaseHostsCommandInput, sdk.ReleaseHostsCommandOutput];
   ReplaceRoute: [sdk.ReplaceRouteCommandInput, sdk.ReplaceRouteCommandOutput];
   RevokeSecurityGroupIngress: [
     sdk.RevokeSecurityGroupIngressCommandInput,

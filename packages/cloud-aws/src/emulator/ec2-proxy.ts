@@ -7,6 +7,7 @@ import { ClientTokens, errorAnswer, type Answer } from "./client-tokens.ts";
 import { DirectSnapshots } from "./direct-snapshots.ts";
 import { Ec2Faults } from "./ec2-faults.ts";
 import { Ec2States, setState, type Ec2Delays, type StateReason } from "./ec2-states.ts";
+import { HostStates } from "./host-states.ts";
 import { forwardTarget } from "./json-calls.ts";
 import {
   machineLaunchOf,
@@ -52,6 +53,7 @@ export class Ec2Proxy implements AsyncDisposable {
   readonly images = new RegisteredImages(async (action, parameters) =>
     this.ask(action, parameters),
   );
+  readonly hosts = new HostStates(async (action, parameters) => this.ask(action, parameters));
   /** Names of the actions that were called; those of the EBS direct API begin with `ebs:`. */
   readonly actions: string[] = [];
   readonly #moto: string;
@@ -153,6 +155,10 @@ export class Ec2Proxy implements AsyncDisposable {
         return await this.#changed(parameters, (tree) => this.snapshots.show(tree));
       case "DescribeImages":
         return await this.#changed(parameters, (tree) => this.images.show(tree));
+      case "DescribeHosts":
+        return await this.#changed(parameters, (tree) => this.hosts.show(tree));
+      case "ReleaseHosts":
+        return await this.#queue.run(() => this.hosts.release(valuesOf(parameters, "HostId")));
       case "RegisterImage":
         return await this.images.register(parameters);
       case "CreateTags":
@@ -166,7 +172,7 @@ export class Ec2Proxy implements AsyncDisposable {
 
   /** Starts the machine first: it knows its addresses, and moto's instance gets the same. */
   async #launch(parameters: URLSearchParams): Promise<Answer> {
-    if (!this.#machineSource) return await this.#run(parameters);
+    if (!this.#machineSource) return await this.#runOnHost(parameters);
     let id: string | undefined;
     let end: StateReason | undefined;
     const noteEnd = (): void => {
@@ -193,6 +199,16 @@ export class Ec2Proxy implements AsyncDisposable {
     return answer;
   }
 
+  /** One launch on a host at a time, as each takes room. */
+  async #runOnHost(parameters: URLSearchParams): Promise<Answer> {
+    const hostId = parameters.get("Placement.HostId");
+    if (hostId === null) return await this.#run(parameters);
+    return await this.#queue.run(async () => {
+      const type = parameters.get("InstanceType") ?? "";
+      return (await this.hosts.refusal(hostId, type)) ?? (await this.#run(parameters));
+    });
+  }
+
   /** Adds the second address and the interface's tags, and answers with what EC2 would show. */
   async #run(parameters: URLSearchParams, machine?: Machine): Promise<Answer> {
     const answer = await this.#forward(parameters);
@@ -202,6 +218,7 @@ export class Ec2Proxy implements AsyncDisposable {
     if (machine) this.#machines.set(id, machine);
     machine?.named(id);
     this.#states.launched(id, parameters.get("Placement.Tenancy") ?? "default");
+    this.hosts.launched(id, parameters.get("Placement.HostId") ?? "");
     const nic = textOf(itemsOf(item, "networkInterfaceSet")[0], "networkInterfaceId");
     this.#interfaces.set(id, nic);
     await this.ask("AssignPrivateIpAddresses", {
@@ -264,6 +281,7 @@ export class Ec2Proxy implements AsyncDisposable {
     const machine = this.#machines.get(id);
     this.#machines.delete(id);
     await machine?.end();
+    this.hosts.ended(id);
     await this.ask("TerminateInstances", { "InstanceId.1": id });
     const nic = this.#interfaces.get(id);
     this.#interfaces.delete(id);

@@ -2,6 +2,7 @@ import type { Clock } from "@kip/base";
 import { checkLaunchRequest, CloudError, type Instance, type LaunchRequest } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
+import type { Hosts } from "../host/hosts.ts";
 import type { Images } from "../image/images.ts";
 import type { CellSubnet } from "../network/place.ts";
 import type { Subnets } from "../network/subnets.ts";
@@ -18,8 +19,15 @@ export interface LauncherOptions {
   readonly images: Images;
   readonly instances: Instances;
   readonly securityGroups: SecurityGroups;
+  /** Where dedicated instances go. @default dedicated tenancy */
+  readonly hosts: Hosts | undefined;
   readonly clock: Clock;
   readonly consistencyMs: number;
+}
+
+interface LaunchAttempt {
+  readonly clientToken: string;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** More instances of one Cell than can have ended within the hour for which EC2 shows them. */
@@ -84,7 +92,7 @@ export class Launcher {
     const candidates = await this.#options.subnets.inZone(request.zone);
     for (const [index, subnet] of candidates.entries()) {
       try {
-        return await this.#runIn(subnet, request, { clientToken, signal });
+        return await this.#place(subnet, request, { clientToken, signal });
       } catch (error) {
         const isFull = awsCodeOf(error) === "InsufficientFreeAddressesInSubnet";
         if (!isFull || index === candidates.length - 1) throw error;
@@ -93,18 +101,36 @@ export class Launcher {
     throw new RangeError("A zone without subnets");
   }
 
+  /** On a host of our own, where dedicated instances have such. */
+  async #place(
+    subnet: CellSubnet,
+    request: LaunchRequest,
+    attempt: LaunchAttempt,
+  ): Promise<SeenInstance> {
+    const { hosts, instances } = this.#options;
+    if (!hosts || request.launchType !== "dedicated")
+      return await this.#runIn(subnet, request, attempt);
+    // A launch that is repeated must not allocate a host for an instance that has one.
+    const known = await instances.ofToken(request.token, attempt.signal);
+    const living = known.find(({ instance }) => isAlive(instance));
+    if (living) return living;
+    const { instanceType, tags } = request;
+    return await hosts.use(
+      { instanceType, zone: subnet.zone, nametag: tags["kip-nametag"] },
+      async (hostId) => await this.#runIn(subnet, request, { ...attempt, hostId }),
+      attempt.signal,
+    );
+  }
+
   async #runIn(
     subnet: CellSubnet,
     request: LaunchRequest,
-    {
-      clientToken,
-      signal,
-    }: { readonly clientToken: string; readonly signal?: AbortSignal | undefined },
+    { clientToken, signal, hostId }: LaunchAttempt & { readonly hostId?: string },
   ): Promise<SeenInstance> {
     const { ec2, owner, images, securityGroups, instances, clock } = this.#options;
     const image = await images.facts(request.image);
     const at = new Date(clock.now());
-    const runPlace = { owner, ...subnet, securityGroups: await securityGroups.get() };
+    const runPlace = { owner, ...subnet, securityGroups: await securityGroups.get(), hostId };
     const { instanceType, launchType } = request;
     const answer = await ec2.call(
       "RunInstances",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LaunchRequest } from "@kip/cloud";
-import { clientTokenOf, generationOf, runRequest } from "./run-request.ts";
+import { clientTokenOf, generationOf, runRequest, type RunPlace } from "./run-request.ts";
 
 const GiB = 2 ** 30;
 const uid = "0f6b2f1e-7f0e-4c37-9f5b-1f8a3c2d4e5f";
@@ -16,10 +16,15 @@ const request: LaunchRequest = {
   privateIpOnly: false,
   tags: { "kip-nametag": "blue" },
 };
-const place = { owner: "me", subnetId: "subnet-1", securityGroups: ["sg-1"], isPublic: true };
+const place: RunPlace = {
+  owner: "me",
+  subnetId: "subnet-1",
+  securityGroups: ["sg-1"],
+  isPublic: true,
+};
 const image = { rootDevice: "/dev/xvda", rootGiB: 2 };
 
-function asked(changes: Partial<LaunchRequest> = {}, places: Partial<typeof place> = {}) {
+function asked(changes: Partial<LaunchRequest> = {}, places: Partial<RunPlace> = {}) {
   const at = new Date("2026-01-02T03:04:05.678Z");
   const clientToken = clientTokenOf("me", uid, 0);
   return runRequest(
@@ -86,7 +91,15 @@ describe("runRequest()", () => {
       SpotOptions: { SpotInstanceType: "one-time", InstanceInterruptionBehavior: "terminate" },
     });
     assert.equal(asked().InstanceMarketOptions, undefined);
+  });
+
+  it("asks for dedicated tenancy, or for a host if it is given one", () => {
     assert.deepEqual(asked({ launchType: "dedicated" }).Placement, { Tenancy: "dedicated" });
+    assert.deepEqual(asked({ launchType: "dedicated" }, { hostId: "h-1" }).Placement, {
+      Tenancy: "host",
+      HostId: "h-1",
+    });
+    assert.equal(asked().Placement, undefined);
   });
 
   it("buys the full processor of burstable types", () => {

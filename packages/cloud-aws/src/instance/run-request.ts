@@ -14,6 +14,8 @@ export interface RunPlace {
   readonly securityGroups: readonly string[];
   /** The subnet has a route to the internet by public addresses. */
   readonly isPublic: boolean;
+  /** A dedicated host. @default dedicated instances have dedicated tenancy */
+  readonly hostId?: string | undefined;
 }
 
 /** What RunInstances is asked for. */
@@ -51,7 +53,7 @@ export function runRequest(
       HttpPutResponseHopLimit: request.instanceProfile === undefined ? 1 : 2,
     },
     IamInstanceProfile: profile(request),
-    ...market(request),
+    ...market(request, place),
     TagSpecifications: tagSpecifications(request, owner, at),
   });
 }
@@ -95,12 +97,17 @@ function profile({
   return instanceProfile.includes(":") ? { Arn: instanceProfile } : { Name: instanceProfile };
 }
 
-function market({ launchType, instanceType }: LaunchRequest) {
+function market({ launchType, instanceType }: LaunchRequest, { hostId }: RunPlace) {
   // The catalogue counts on a price for each hour of a core above the baseline; T2 alone would be slowed down instead.
   const isBurstable = /^t(2|3|3a|4g)\./.test(instanceType);
   return {
     ...(isBurstable && { CreditSpecification: { CpuCredits: "unlimited" } }),
-    ...(launchType === "dedicated" && { Placement: { Tenancy: "dedicated" as const } }),
+    ...(launchType === "dedicated" && {
+      Placement:
+        hostId === undefined
+          ? { Tenancy: "dedicated" as const }
+          : { Tenancy: "host" as const, HostId: hostId },
+    }),
     ...(launchType === "spot" && {
       InstanceMarketOptions: {
         MarketType: "spot" as const,

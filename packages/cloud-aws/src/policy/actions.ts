@@ -17,6 +17,10 @@ export type ActionScope =
   /** Reads prices for a file: a person does, kip does not. */
   | "refreshes prices"
   | "makes volumes"
+  /** Those of dedicated hosts, which few installations have. */
+  | "reads hosts"
+  | "makes hosts"
+  | "releases hosts"
   | "makes groups";
 
 /**
@@ -24,6 +28,7 @@ export type ActionScope =
  * `Ec2Calls`; a test compares what was called with the policy.
  */
 export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
+  AllocateHosts: "makes hosts",
   AttachVolume: "ours",
   AuthorizeSecurityGroupIngress: "ours",
   CreateRoute: "routes",
@@ -35,6 +40,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   DeleteTags: "tags",
   DeleteVolume: "ours",
   DescribeDhcpOptions: "reads",
+  DescribeHosts: "reads hosts",
   DescribeImages: "reads",
   DescribeInstances: "reads",
   DescribeInstanceTypes: "refreshes prices",
@@ -50,6 +56,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   ModifyInstanceAttribute: "ours",
   ModifyVolume: "ours",
   RegisterImage: "builds images",
+  ReleaseHosts: "releases hosts",
   ReplaceRoute: "routes",
   RevokeSecurityGroupIngress: "ours",
   RunInstances: "launch",

@@ -7,7 +7,7 @@ import { priceRefreshPolicy } from "./price-refresh-policy.ts";
 
 describe("iamPolicy()", () => {
   it("allows each action that the driver calls", () => {
-    const policy = iamPolicy({ podRoutes: true });
+    const policy = iamPolicy({ podRoutes: true, dedicatedHosts: true });
     const allowed = policy.Statement.flatMap(({ Action }) => Action);
     const ofPersons: Readonly<Record<string, Policy>> = {
       "builds images": imageBuildPolicy(),

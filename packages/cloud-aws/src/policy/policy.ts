@@ -41,6 +41,8 @@ export interface PolicyOptions {
   readonly interruptionQueueURL?: string | undefined;
   /** Whether pods may have packets of ranges of addresses led to them. @default false */
   readonly podRoutes?: boolean | undefined;
+  /** Whether kip allocates dedicated hosts. @default false */
+  readonly dedicatedHosts?: boolean | undefined;
   /** Whether kip switches the source/destination check of cells off. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
@@ -84,6 +86,7 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
       ...passStatements(options),
       ...registryStatements(options),
       ...queueStatements(options),
+      ...hostStatements(owner, arn, options),
       ...(podRoutes
         ? [
             {
@@ -193,6 +196,38 @@ function queueStatements(options: PolicyOptions): readonly PolicyStatement[] {
       Action: queueActions.map((each) => `sqs:${each}`),
       Resource: [queueArn(url, { partition: partitionFor(options), region })],
     },
+  ];
+}
+
+/** Hosts are made with the owner's tag, and only such are given back. */
+function hostStatements(
+  owner: string,
+  arn: (resource: string) => string,
+  { dedicatedHosts = false }: PolicyOptions,
+): readonly PolicyStatement[] {
+  if (!dedicatedHosts) return [];
+  const allow = (
+    Sid: string,
+    Action: readonly string[],
+    Condition: NonNullable<PolicyStatement["Condition"]>,
+  ): PolicyStatement => ({
+    Sid,
+    Effect: "Allow",
+    Action,
+    Resource: [arn("dedicated-host/*")],
+    Condition,
+  });
+  return [
+    { Sid: "ReadHosts", Effect: "Allow", Action: actionsOf("reads hosts"), Resource: ["*"] },
+    allow("AllocateTagged", actionsOf("makes hosts"), {
+      StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner },
+    }),
+    allow("ReleaseOurs", actionsOf("releases hosts"), {
+      StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner },
+    }),
+    allow("TagHosts", ["ec2:CreateTags"], {
+      StringEquals: { "ec2:CreateAction": ["AllocateHosts"] },
+    }),
   ];
 }
 

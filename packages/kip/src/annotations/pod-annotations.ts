@@ -27,7 +27,7 @@ export const podAnnotations = {
       text.length >= 2 && text.length <= maxGlobLength && !/\s|^t1\./.test(text) ? text : undefined,
     {
       meaning:
-        "a type, which is taken whatever the pod asks for, or a pattern such as `t3.*`: the cheapest that matches and fits. Types `mac…` of AWS need dedicated hosts, which this version does not allocate",
+        "a type, which is taken whatever the pod asks for, or a pattern such as `t3.*`: the cheapest that matches and fits. Types `mac…` of AWS are not on offer: they run macOS alone, and cells are Linux",
     },
   ),
   "launch-type": annotation(

@@ -25,7 +25,7 @@ const maxLooks = 6;
 
 /**
  * Removes a virtual node for good: the Node object, so that no pod is bound to it, then the instances of its Cells and those that
- * no Cell stands for, then its Cells. Cells and instances of other nodes and clusters, and all volumes, stay. Each step may be repeated: what
+ * no Cell stands for, then its Cells and the dedicated hosts without instances. Cells and instances of other nodes and clusters, and all volumes, stay. Each step may be repeated: what
  * was begun is finished by the next call. Call it in the node's own turn, as no kip may run the node meanwhile.
  *
  * @returns whether all instances of the node have ended
@@ -49,9 +49,32 @@ export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
     await Promise.all(instances.map(async (each) => await end(each, options)));
     signal.throwIfAborted();
     await removeCells(options);
-    if (instances.length === 0 && look > 0) return true;
+    const hostsAreGone = await releaseHosts(options);
+    if (instances.length === 0 && hostsAreGone && look > 0) return true;
   }
-  return false;
+  return (await instancesOf(options)).length === 0;
+}
+
+/**
+ * Gives back dedicated hosts without instances.
+ *
+ * @returns whether every host that is left has an instance that runs: clouds show one that has ended on its host for a while
+ */
+async function releaseHosts({ driver, onProgress }: CleanUpOptions): Promise<boolean> {
+  const { hosts } = driver;
+  if (!hosts) return true;
+  try {
+    for (const { host, refusal } of await hosts.releaseEmpty())
+      onProgress(
+        refusal === undefined
+          ? `Gave back dedicated host ${host.id}`
+          : `Could not give back dedicated host ${host.id}: ${refusal}`,
+      );
+  } catch (error) {
+    onProgress(`Could not give back dedicated hosts: ${errorText(error)}`);
+  }
+  const living = new Set((await driver.list()).map(({ id }) => id));
+  return (await hosts.list()).every(({ instanceIds }) => instanceIds.some((id) => living.has(id)));
 }
 
 /** Instances of the node's Cells, and those of the installation in this cluster that no Cell stands for. */

@@ -1,4 +1,4 @@
-import type { CloudDriver, Instance, Volume } from "@kip/cloud";
+import type { CloudDriver, DedicatedHost, Instance, Volume } from "@kip/cloud";
 import { ignoreNotFound, type ApiClient } from "@kip/k8s-client";
 import { isOfCluster } from "../collect/orphan-instances.ts";
 import type { Cell, StandbyCell } from "../state/cell.ts";
@@ -9,6 +9,8 @@ export interface LeftOvers {
   /** Instances that have not ended, with their Cell if they have one. */
   readonly instances: readonly OwnedInstance[];
   readonly volumes: readonly Volume[];
+  /** Dedicated hosts, of all its nodes, with instances or without. */
+  readonly hosts: readonly DedicatedHost[];
   /** Cells of this installation, of all its nodes. */
   readonly cells: readonly (Cell | StandbyCell)[];
 }
@@ -39,7 +41,11 @@ export interface Installation {
  */
 export async function findLeftOvers(installation: Installation): Promise<LeftOvers> {
   const { driver, client, controllerID, clusterID } = installation;
-  const [instances, volumes] = await Promise.all([driver.list(), driver.listVolumes()]);
+  const [instances, volumes, hosts = []] = await Promise.all([
+    driver.list(),
+    driver.listVolumes(),
+    driver.hosts?.list(),
+  ]);
   const all = (await ignoreNotFound(new CellStore(client).list())) ?? [];
   const byToken = new Map(all.map((cell) => [cell.metadata.uid, cell]));
   return {
@@ -49,6 +55,7 @@ export async function findLeftOvers(installation: Installation): Promise<LeftOve
       isOfThisCluster: isOfCluster(each, clusterID),
     })),
     volumes,
+    hosts,
     cells: all.filter(({ spec }) => spec.controllerID === controllerID),
   };
 }

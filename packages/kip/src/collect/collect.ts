@@ -1,6 +1,7 @@
 import { every, type EveryOptions } from "@kip/base";
 import type { KipProvider } from "../provider.ts";
 import type { Cell } from "../state/cell.ts";
+import { hostRelease } from "./empty-hosts.ts";
 import { freeFinishedPods } from "./finished-pods.ts";
 import { GoneNodes, type GoneNodesOptions } from "./gone-nodes.ts";
 import type { OrphanInstances } from "./orphan-instances.ts";
@@ -41,6 +42,7 @@ export async function collect(options: CollectOptions): Promise<void> {
       },
     ),
     collectOrphans(orphans, common),
+    releaseHosts(options, common),
     every({ ...common, what: "free the cells of finished pods" }, async () => {
       await freeFinishedPods({ client, cells: cells(), provider });
     }),
@@ -56,10 +58,15 @@ export async function collect(options: CollectOptions): Promise<void> {
   ]);
 }
 
-async function collectOrphans(
-  orphans: OrphanInstances,
-  options: Omit<EveryOptions, "what" | "isImmediate">,
-): Promise<void> {
+type Common = Omit<EveryOptions, "what" | "isImmediate">;
+
+async function releaseHosts({ driver, logger }: CollectOptions, common: Common): Promise<void> {
+  if (!driver.hosts) return;
+  const what = "give back dedicated hosts without instances";
+  await every({ ...common, what }, hostRelease(driver.hosts, logger));
+}
+
+async function collectOrphans(orphans: OrphanInstances, options: Common): Promise<void> {
   const what = "compare the instances with the Cells";
   await Promise.all([
     orphans.begin(options.signal),

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CloudError, type LaunchRequest, type PrepareImagesRequest } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { testHost, testHosts } from "../testing/test-hosts.ts";
 import { CurrentTerm } from "./current-term.ts";
 import { fencedDriver } from "./fenced-driver.ts";
 
@@ -26,10 +27,22 @@ describe("fencedDriver()", () => {
     assert.deepEqual(await driver.list(), []);
   });
 
+  it("gives back no dedicated hosts after the term, and lists them", async () => {
+    let isHeld = false;
+    const hosts = testHosts(testHost("h-1"));
+    await using cloud = createSimulatedCloud().open({ owner: "me" });
+    const fenced = fencedDriver(Object.assign(cloud, { hosts }), { isHeld: () => isHeld }).hosts;
+    await assert.rejects(async () => await fenced?.releaseEmpty(), { code: "CLOUD_UNAVAILABLE" });
+    assert.deepEqual([await fenced?.list(), hosts.releases], [[testHost("h-1")], 0]);
+    isHeld = true;
+    assert.equal((await fenced?.releaseEmpty())?.length, 1);
+  });
+
   it("has no operation that its driver lacks", async () => {
     await using cloud = createSimulatedCloud().open({ owner: "me" });
     const driver = fencedDriver(cloud, { isHeld: () => true });
     assert.equal(typeof driver.prepareImages, typeof cloud.prepareImages);
+    assert.equal(driver.hosts, undefined);
   });
 });
 

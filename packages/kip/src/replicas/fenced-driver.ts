@@ -4,6 +4,7 @@ import {
   type ChangeTerm,
   type CloudDriver,
   type CloudOperation,
+  type DedicatedHosts,
   type PrepareImagesRequest,
 } from "@kip/cloud";
 
@@ -27,13 +28,22 @@ const changes: readonly CloudOperation[] = [
  * Services; its signal ends it.
  */
 export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver {
-  const fenced = wrapOperations(driver, changes, async (operation, call, args) => {
-    if (term.isHeld()) return await call(...args);
+  const begin = async <T>(operation: string, call: () => Promise<T>): Promise<T> => {
+    if (term.isHeld()) return await call();
     const message = `Cannot ask the cloud (${operation}): another kip may run this node now`;
     throw new CloudError("CLOUD_UNAVAILABLE", message);
-  });
+  };
+  const fenced = wrapOperations(driver, changes, async (operation, call, args) =>
+    begin(operation, async () => await call(...args)),
+  );
+  const { hosts } = driver;
+  const fencedHosts: DedicatedHosts | undefined = hosts && {
+    list: async () => await hosts.list(),
+    releaseEmpty: async () => await begin("releaseEmpty", async () => await hosts.releaseEmpty()),
+  };
   return new Proxy(fenced, {
     get: (target, property) => {
+      if (property === "hosts") return fencedHosts;
       const value: unknown = Reflect.get(target, property);
       if (property !== "prepareImages" || value === undefined) return value;
       // Machines may be started for it in the background.

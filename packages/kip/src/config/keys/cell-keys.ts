@@ -131,7 +131,7 @@ export const cellKeys = section(
     }),
     useCloudParameterStore: value(flag, {
       replacedBy:
-        "user data holds the identity of its own cell alone; all other secrets are sent over the agent's connection",
+        'user data holds the identity of its own cell alone; all other secrets are sent over the agent\'s connection. Why there are no parameters is in docs/aws.md, "No parameter store"',
     }),
   },
   { reload: "live" },

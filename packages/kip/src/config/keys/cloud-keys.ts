@@ -102,6 +102,11 @@ const aws = section(
         "whether pods may have the VPC lead ranges of addresses to them by `pod.elotl.co/cloud-route` ([AWS](aws.md#routes-to-a-pod))",
       fallback: "`false`",
     }),
+    dedicatedHosts: value(flag, {
+      meaning:
+        "whether pods with `pod.elotl.co/launch-type: dedicated` get dedicated hosts, which kip allocates and gives back, instead of dedicated tenancy ([AWS](aws.md#dedicated-hosts))",
+      fallback: "`false`",
+    }),
     sourceDestCheck: value(flag, {
       meaning:
         "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",

@@ -1,0 +1,35 @@
+import type * as sdk from "@aws-sdk/client-ec2";
+import type { DedicatedHost } from "@kip/cloud";
+import { ownTags } from "../tags.ts";
+
+/** A dedicated host of EC2, with what the port's `DedicatedHost` leaves out. */
+export interface SeenHost {
+  readonly host: DedicatedHost;
+  /** `available`, `pending`, `under-assessment`, `permanent-failure`, `released` or `released-permanent-failure`. */
+  readonly state: string;
+  /** How many more instances of its type it takes. */
+  readonly room: number;
+}
+
+/** What an answer says of a host; undefined for one without an owner's tag, or for types of a whole family. */
+export function toHost(answer: sdk.Host): SeenHost | undefined {
+  const { HostId: id, HostProperties, AvailableCapacity, Instances = [], Tags = [] } = answer;
+  const owner = Tags.find(({ Key }) => Key === ownTags.owner)?.Value;
+  const instanceType = HostProperties?.InstanceType;
+  if (id === undefined || owner === undefined || instanceType === undefined) return undefined;
+  const capacity = AvailableCapacity?.AvailableInstanceCapacity?.find(
+    ({ InstanceType }) => InstanceType === instanceType,
+  );
+  return {
+    host: {
+      id,
+      owner,
+      instanceType,
+      zone: answer.AvailabilityZone ?? "",
+      allocatedAt: (answer.AllocationTime ?? new Date(0)).toISOString(),
+      instanceIds: Instances.flatMap(({ InstanceId }) => InstanceId ?? []),
+    },
+    state: answer.State ?? "",
+    room: capacity?.AvailableCapacity ?? 0,
+  };
+}

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock, type Clock } from "@kip/base";
+import type { DedicatedHost } from "@kip/cloud";
+import { createSimulatedCloud } from "@kip/cloud/simulated";
+import { ManualClock } from "@kip/testing";
+import { ApiServer } from "../testing/faults/api-server.ts";
+import { testHost, testHosts } from "../testing/test-hosts.ts";
+import { cleanUpNode } from "./clean-up-node.ts";
+
+/** Pauses take no time. */
+const clock: Clock = { ...systemClock, sleep: async () => await Promise.resolve() };
+
+describe("cleanUpNode()", () => {
+  it("gives back the hosts that the node's instances have left, and leaves those of other nodes", async () => {
+    await using world = openWorld();
+    const { driver, hosts, cleanUp, progress, launch } = world;
+    const own = await launch("without-a-cell", "here");
+    const theirs = await launch("theirs", "there");
+    const other = testHost("h-2", [theirs]);
+    hosts.hosts = [testHost("h-1", [own]), other];
+    // The cloud shows the instance on its host until a moment after its end.
+    hosts.list = async () => {
+      const living = new Set((await driver.list()).map(({ id }) => id));
+      if (hosts.releases > 1) hosts.hosts = hosts.hosts.map((each) => withoutEnded(each, living));
+      return hosts.hosts;
+    };
+    assert.equal(await cleanUp(), true);
+    assert.deepEqual(hosts.hosts, [other]);
+    assert.ok(progress.includes("Gave back dedicated host h-1"), progress.join("\n"));
+  });
+
+  it("says which host the cloud keeps, and that the instances have ended all the same", async () => {
+    await using world = openWorld();
+    const { hosts, cleanUp, progress } = world;
+    hosts.hosts = [testHost("h-1")];
+    hosts.kept.set("h-1", "it is less than 24 hours old");
+    assert.equal(await cleanUp(), true);
+    assert.ok(
+      progress.includes("Could not give back dedicated host h-1: it is less than 24 hours old"),
+      progress.join("\n"),
+    );
+  });
+});
+
+function openWorld() {
+  const cloud = createSimulatedCloud();
+  const hosts = testHosts();
+  const driver = Object.assign(cloud.open({ owner: "kip" }), { hosts });
+  const progress: string[] = [];
+  const { client } = new ApiServer(new ManualClock());
+  return {
+    driver,
+    hosts,
+    progress,
+    launch: async (token: string, cluster: string): Promise<string> => {
+      const { id } = await driver.launch({
+        token,
+        name: token,
+        instanceType: "sim.1",
+        launchType: "on-demand",
+        image: "cell",
+        rootDiskBytes: 0,
+        userData: new Uint8Array(),
+        privateIpOnly: true,
+        tags: { "kip-cluster": cluster },
+      });
+      return id;
+    },
+    cleanUp: async () =>
+      await cleanUpNode({
+        driver,
+        client,
+        controllerID: "kip",
+        clusterID: "here",
+        nodeName: "node",
+        endsPods: true,
+        clock,
+        signal: new AbortController().signal,
+        onProgress: (message) => void progress.push(message),
+      }),
+    [Symbol.asyncDispose]: async () => await driver[Symbol.asyncDispose](),
+  };
+}
+
+function withoutEnded(host: DedicatedHost, living: ReadonlySet<string>): DedicatedHost {
+  return { ...host, instanceIds: host.instanceIds.filter((id) => living.has(id)) };
+}
