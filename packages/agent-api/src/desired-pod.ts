@@ -300,8 +300,8 @@ export const decodeDesiredPod = object({
       podIp: optional(string),
       /** Address that the cell gives itself. */
       machineIp: string,
-      /** Next hop of all packets, a neighbour that needs no discovery. */
-      gateway: object({ address: string, mac: string }),
+      /** Next hop of all packets, a neighbour that needs no discovery. @default the router that the network advertises */
+      gateway: optional(object({ address: string, mac: string })),
     }),
   ),
   labels: map(string),

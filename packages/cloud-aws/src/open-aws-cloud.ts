@@ -54,6 +54,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly podRoutes?: boolean | undefined;
   /** Whether dedicated instances are on hosts that the driver allocates, instead of having dedicated tenancy. @default false */
   readonly dedicatedHosts?: boolean | undefined;
+  /** Whether instances get addresses of IPv6, besides, in subnets that have a range of it. @default false */
+  readonly ipv6?: boolean | undefined;
   /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
   /** A file of types and prices besides the built-in list, which has not all regions. @default none */
@@ -148,6 +150,7 @@ export function assemble(
       instances,
       securityGroups,
       hosts,
+      ipv6: options.ipv6 ?? false,
       clock,
       consistencyMs,
     }),

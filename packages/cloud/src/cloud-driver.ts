@@ -90,8 +90,12 @@ export interface InstanceIpv6 {
   readonly managementIp: string;
   /** Address of the pod. */
   readonly podIp: string;
-  /** Next hop of all packets. The agent gives the machine its address and this route, and asks no neighbours. */
-  readonly gateway: { readonly address: string; readonly mac: string };
+  /**
+   * Next hop of all packets. The agent gives the machine its address and this route, and asks no neighbours.
+   *
+   * @default the router that the network advertises
+   */
+  readonly gateway?: { readonly address: string; readonly mac: string } | undefined;
 }
 
 /** An instance as the cloud knows it. */

@@ -19,6 +19,7 @@ import {
 } from "./machines.ts";
 import { loseRoutes } from "./lost-routes.ts";
 import { RegisteredImages } from "./registered-images.ts";
+import { showRanges } from "./subnet-ranges.ts";
 import {
   childOf,
   element,
@@ -155,6 +156,8 @@ export class Ec2Proxy implements AsyncDisposable {
         return await this.#changed(parameters, (tree) => this.snapshots.show(tree));
       case "DescribeImages":
         return await this.#changed(parameters, (tree) => this.images.show(tree));
+      case "DescribeSubnets":
+        return await this.#changed(parameters, showRanges);
       case "DescribeHosts":
         return await this.#changed(parameters, (tree) => this.hosts.show(tree));
       case "ReleaseHosts":
@@ -227,6 +230,9 @@ export class Ec2Proxy implements AsyncDisposable {
         ? { "PrivateIpAddress.1": machine.podIp }
         : { SecondaryPrivateIpAddressCount: "1" }),
     });
+    const second = parameters.get("NetworkInterface.1.Ipv6AddressCount");
+    if (second !== null)
+      await this.ask("AssignIpv6Addresses", { NetworkInterfaceId: nic, Ipv6AddressCount: second });
     await this.#forward(tagsOfInterface(parameters, nic));
     const described = parseXml((await this.ask("DescribeInstances", { "InstanceId.1": id })).body);
     const reservation = itemsOf(described, "reservationSet")[0] ?? element("item");

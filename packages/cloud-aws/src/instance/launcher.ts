@@ -21,6 +21,8 @@ export interface LauncherOptions {
   readonly securityGroups: SecurityGroups;
   /** Where dedicated instances go. @default dedicated tenancy */
   readonly hosts: Hosts | undefined;
+  /** Whether instances get addresses of IPv6 where their subnet has them. */
+  readonly ipv6: boolean;
   readonly clock: Clock;
   readonly consistencyMs: number;
 }
@@ -130,7 +132,13 @@ export class Launcher {
     const { ec2, owner, images, securityGroups, instances, clock } = this.#options;
     const image = await images.facts(request.image);
     const at = new Date(clock.now());
-    const runPlace = { owner, ...subnet, securityGroups: await securityGroups.get(), hostId };
+    const runPlace = {
+      owner,
+      ...subnet,
+      hasIpv6: this.#options.ipv6 && subnet.hasIpv6,
+      securityGroups: await securityGroups.get(),
+      hostId,
+    };
     const { instanceType, launchType } = request;
     const answer = await ec2.call(
       "RunInstances",

@@ -38,6 +38,7 @@ describe("runRequest()", () => {
   it("asks for session tokens at the metadata service, which one hop alone reaches", () => {
     assert.deepEqual(asked().MetadataOptions, {
       HttpEndpoint: "enabled",
+      HttpProtocolIpv6: "disabled",
       HttpTokens: "required",
       HttpPutResponseHopLimit: 1,
     });
@@ -83,6 +84,12 @@ describe("runRequest()", () => {
     assert.equal(nic?.AssociatePublicIpAddress, true);
     for (const other of [asked({ privateIpOnly: true }), asked({}, { isPublic: false })])
       assert.equal(other.NetworkInterfaces?.[0]?.AssociatePublicIpAddress, false);
+  });
+
+  it("gives two addresses of IPv6 besides if it may", () => {
+    const [nic] = asked({}, { hasIpv6: true }).NetworkInterfaces ?? [];
+    assert.deepEqual([nic?.Ipv6AddressCount, nic?.SecondaryPrivateIpAddressCount], [2, 1]);
+    assert.equal(asked().NetworkInterfaces?.[0]?.Ipv6AddressCount, undefined);
   });
 
   it("asks for one-time spot instances that end when they are taken", () => {

@@ -14,6 +14,8 @@ export interface RunPlace {
   readonly securityGroups: readonly string[];
   /** The subnet has a route to the internet by public addresses. */
   readonly isPublic: boolean;
+  /** Whether the interface gets addresses of IPv6, besides. @default false */
+  readonly hasIpv6?: boolean | undefined;
   /** A dedicated host. @default dedicated instances have dedicated tenancy */
   readonly hostId?: string | undefined;
 }
@@ -24,7 +26,7 @@ export function runRequest(
   place: RunPlace,
   { image, clientToken, at }: { image: ImageFacts; clientToken: string; at: Date },
 ): RunInstancesCommandInput {
-  const { owner, subnetId, securityGroups, isPublic } = place;
+  const { owner, subnetId, securityGroups, isPublic, hasIpv6 = false } = place;
   return defined({
     ImageId: request.image,
     // The catalogue's names, of which the SDK's list is a part.
@@ -41,6 +43,7 @@ export function runRequest(
         SubnetId: subnetId,
         Groups: [...new Set([...securityGroups, ...(request.securityGroups ?? [])])],
         SecondaryPrivateIpAddressCount: 1,
+        ...(hasIpv6 && { Ipv6AddressCount: 2 }),
         AssociatePublicIpAddress: isPublic && !request.privateIpOnly,
         DeleteOnTermination: true,
       },
@@ -49,6 +52,8 @@ export function runRequest(
     // One hop: the pod, behind the machine's own network namespace, cannot ask for anything. A profile is there for the pod.
     MetadataOptions: {
       HttpEndpoint: "enabled" as const,
+      // Nothing asks there; it is one way less to the credentials of a profile.
+      HttpProtocolIpv6: "disabled" as const,
       HttpTokens: "required" as const,
       HttpPutResponseHopLimit: request.instanceProfile === undefined ? 1 : 2,
     },

@@ -107,16 +107,23 @@ function launchTypeOf({ InstanceLifecycle, Placement }: sdk.Instance): LaunchTyp
   return (Placement?.Tenancy ?? "default") === "default" ? "on-demand" : "dedicated";
 }
 
-/** The machine has the interface's primary address, the pod the other one. */
+/**
+ * The machine has the interface's primary address, the pod the other one. EC2 tells addresses of IPv6 apart by nothing and may list
+ * them in any order: the machine has the first one of the alphabet.
+ */
 function addressesOf({
   NetworkInterfaces = [],
   PublicIpAddress,
-}: sdk.Instance): Pick<Instance, "managementIp" | "podIp" | "publicIp"> {
+}: sdk.Instance): Pick<Instance, "managementIp" | "podIp" | "ipv6" | "publicIp"> {
   const first = NetworkInterfaces.find(({ Attachment }) => (Attachment?.DeviceIndex ?? 0) === 0);
   const all = first?.PrivateIpAddresses ?? [];
+  const [managementIp, podIp] = (first?.Ipv6Addresses ?? [])
+    .flatMap(({ Ipv6Address }) => Ipv6Address ?? [])
+    .toSorted();
   return {
     managementIp: all.find(({ Primary }) => Primary === true)?.PrivateIpAddress,
     podIp: all.find(({ Primary }) => Primary !== true)?.PrivateIpAddress,
+    ipv6: managementIp !== undefined && podIp !== undefined ? { managementIp, podIp } : undefined,
     publicIp: PublicIpAddress === "" ? undefined : PublicIpAddress,
   };
 }

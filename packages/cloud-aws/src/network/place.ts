@@ -9,6 +9,8 @@ export interface CellSubnet {
   readonly zone: string;
   /** The subnet has a route to an internet gateway, so cells may get public addresses. */
   readonly isPublic: boolean;
+  /** It has a range of IPv6. */
+  readonly hasIpv6: boolean;
   /** How many addresses it had left when it was looked at; a cell takes two. */
   readonly freeAddresses: number;
 }
@@ -181,7 +183,12 @@ function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet
   const isPublic = (tableOf(subnetId, tables)?.Routes ?? []).some(({ GatewayId = "" }) =>
     GatewayId.startsWith("igw-"),
   );
-  return { subnetId, zone, isPublic, freeAddresses: subnet.AvailableIpAddressCount ?? 0 };
+  const { AvailableIpAddressCount: freeAddresses = 0, Ipv6CidrBlockAssociationSet: ranges = [] } =
+    subnet;
+  const hasIpv6 = ranges.some(
+    ({ Ipv6CidrBlockState }) => Ipv6CidrBlockState?.State === "associated",
+  );
+  return { subnetId, zone, isPublic, hasIpv6, freeAddresses };
 }
 
 /** The subnet's own route table, or the VPC's main one, which the original overlooked. */

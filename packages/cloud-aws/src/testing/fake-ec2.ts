@@ -51,7 +51,14 @@ export class FakeEc2 implements Ec2 {
 
 /** A private subnet with room. */
 export function testSubnet(subnetId: string, changes: Partial<CellSubnet> = {}): CellSubnet {
-  return { subnetId, zone: "us-east-1a", isPublic: false, freeAddresses: 100, ...changes };
+  return {
+    subnetId,
+    zone: "us-east-1a",
+    isPublic: false,
+    hasIpv6: false,
+    freeAddresses: 100,
+    ...changes,
+  };
 }
 
 /** A driver of the owner "me" on an EC2 that answers so. */

@@ -6,8 +6,8 @@ import { runCommand } from "@kip/base";
 export interface CellIpv6 {
   /** Address that the cell gives itself. */
   readonly machineIp: string;
-  /** Next hop of all packets, with its hardware address: it is not asked for it. */
-  readonly gateway: { readonly address: string; readonly mac: string };
+  /** Next hop of all packets, with its hardware address: it is not asked for it. @default the router that the network advertises */
+  readonly gateway?: { readonly address: string; readonly mac: string } | undefined;
 }
 
 /** The same, with the pod's address. */
@@ -20,9 +20,9 @@ const podGateway = "fe80::1";
 
 /** Whether all parts are what they should be; `ip` is given them as words. */
 export function isIpv6Network({ podIp, machineIp, gateway }: PodIpv6): boolean {
-  const addresses = [podIp, machineIp, gateway.address];
+  const addresses = [podIp, machineIp, ...(gateway ? [gateway.address] : [])];
   const areAddresses = addresses.every((text) => isIPv6(text) && !text.includes("%"));
-  return areAddresses && /^[\da-f]{2}(:[\da-f]{2}){5}$/.test(gateway.mac);
+  return areAddresses && (!gateway || /^[\da-f]{2}(:[\da-f]{2}){5}$/.test(gateway.mac));
 }
 
 /**
@@ -51,8 +51,10 @@ export function outerIpv6Commands(
 }
 
 function cellIpv6Commands({ machineIp, gateway }: CellIpv6, device: string): readonly string[] {
+  const own = `address replace ${machineIp}/128 dev ${device} nodad`;
+  if (!gateway) return [own];
   return [
-    `address replace ${machineIp}/128 dev ${device} nodad`,
+    own,
     `neighbour replace ${gateway.address} lladdr ${gateway.mac} dev ${device} nud permanent`,
     `route replace ${gateway.address}/128 dev ${device}`,
     `route replace ::/0 via ${gateway.address} dev ${device}`,
@@ -60,7 +62,9 @@ function cellIpv6Commands({ machineIp, gateway }: CellIpv6, device: string): rea
 }
 
 /** Lets the cell pass on what comes for a pod. */
-export function allowIpv6Forwarding(): void {
+export function allowIpv6Forwarding({ gateway }: CellIpv6, device: string): void {
+  // A machine that begins to forward removes the router that was advertised to it, and takes no other, unless this says otherwise.
+  if (!gateway) writeFileSync(`/proc/sys/net/ipv6/conf/${device}/accept_ra`, "2");
   writeFileSync("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
 

@@ -87,7 +87,7 @@ export function allowForwarding({ hostInterface, ipv6 }: PodNetwork): void {
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
   // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
   writeFileSync(`/proc/sys/net/ipv4/neigh/${hostInterface}/proxy_delay`, "0");
-  if (ipv6) allowIpv6Forwarding();
+  if (ipv6) allowIpv6Forwarding(ipv6, hostInterface);
 }
 
 /** Takes a pod's cable away; parts that are gone already do not matter. */

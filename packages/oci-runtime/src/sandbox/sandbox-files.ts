@@ -18,7 +18,7 @@ const decodeRecord = object({
         object({
           podIp: string,
           machineIp: string,
-          gateway: object({ address: string, mac: string }),
+          gateway: optional(object({ address: string, mac: string })),
         }),
       ),
     }),

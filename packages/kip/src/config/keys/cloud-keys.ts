@@ -107,6 +107,11 @@ const aws = section(
         "whether pods with `pod.elotl.co/launch-type: dedicated` get dedicated hosts, which kip allocates and gives back, instead of dedicated tenancy ([AWS](aws.md#dedicated-hosts))",
       fallback: "`false`",
     }),
+    ipv6: value(flag, {
+      meaning:
+        "whether cells and pods have addresses of IPv6, besides, in subnets that have a range of it ([AWS](aws.md#ipv6))",
+      fallback: "`false`",
+    }),
     sourceDestCheck: value(flag, {
       meaning:
         "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",
