@@ -24,7 +24,7 @@ export type ImageErrorCode =
   | "IMAGE_USER_UNKNOWN"
   /** The registry limits how often it may be used. */
   | "REGISTRY_RATE_LIMITED"
-  /** The registry sent less than 1 KiB/s for a minute. */
+  /** The registry sent less than 1 KiB/s, or a rate that the caller wants, for a minute. */
   | "REGISTRY_TOO_SLOW"
   /** The registry refuses access, or credentials for it cannot be had. */
   | "REGISTRY_UNAUTHORIZED"

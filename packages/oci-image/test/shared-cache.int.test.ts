@@ -126,6 +126,36 @@ describe("a cache that machines share", () => {
     });
   });
 
+  it("takes what the registry means by a public name, not what a mirror has under it", async () => {
+    using work = temporaryFolder();
+    const layouts = ["public", "other"].map((content) => {
+      const layout = path.join(work.path, content);
+      return { layout, ...writeLayout(layout, { layers: [tar([{ name: "f", content }])] }) };
+    });
+    const [own, others] = [layouts[0]?.layout ?? "", layouts[1]?.layout ?? ""];
+    await using registry = await startLayoutRegistry(own);
+    await using mirror = await startLayoutRegistry(others, ({ headers }, response) => {
+      if (headers.authorization === basic) return false;
+      response.writeHead(401, { "www-authenticate": 'Basic realm="test"' }).end();
+      return true;
+    });
+    const registries = [
+      { host: registry.host, endpoint: registry.endpoint, mirrors: [mirror.endpoint] },
+      { host: mirror.host, endpoint: mirror.endpoint, ...login },
+    ];
+    const cache = path.join(work.path, "cache");
+    const reference = parseReference(`${registry.host}/app:1`);
+    for (const allowsPrivate of [false, true]) {
+      const { digest } = await prefetchImage(reference, cache, { registries, allowsPrivate });
+      assert.equal(digest, layouts[0]?.digest);
+      assert.ok(mirror.requests.length > 0, "the mirror was asked");
+      assert.deepEqual(
+        readdirSync(path.join(cache, "blobs/sha256")).sort(),
+        readdirSync(path.join(own, "blobs/sha256")).sort(),
+      );
+    }
+  });
+
   it(
     "knows private images of a real registry",
     { skip: missing({ programs: ["docker-registry", "htpasswd"] }) },

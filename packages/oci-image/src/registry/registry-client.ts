@@ -37,6 +37,8 @@ export interface ClientOptions {
   readonly proxy?: ProxyVariables | undefined;
   /** Measures how slow the registry is. @default that of `retry` */
   readonly clock?: Clock | undefined;
+  /** A registry that sends less for a minute is given up. @default 1024 */
+  readonly leastBytesPerSecond?: number | undefined;
 }
 
 /** Docker Hub's registry has another name than its images. */
@@ -58,16 +60,18 @@ export class RegistryClient implements AsyncDisposable {
   readonly #scope: string;
   readonly #retry: RetryOptions | undefined;
   readonly #clock: Clock;
+  readonly #leastBytesPerSecond: number | undefined;
   #authorization: string | undefined;
   readonly #unread = new Set<IncomingMessage>();
 
   constructor(
     reference: Reference,
     registries: readonly RegistryConfig[],
-    { actions, retry, proxy, clock }: ClientOptions,
+    { actions, retry, proxy, clock, leastBytesPerSecond }: ClientOptions,
   ) {
     this.#retry = retry;
     this.#clock = clock ?? retry?.clock ?? systemClock;
+    this.#leastBytesPerSecond = leastBytesPerSecond;
     this.#config = registries.find(({ host }) => host === reference.registry) ?? {
       host: reference.registry,
     };
@@ -171,7 +175,11 @@ export class RegistryClient implements AsyncDisposable {
   /** Its body, for as long as it is worth waiting for. */
   #paced(response: IncomingMessage): AsyncIterable<Uint8Array> {
     const body = bytesOf(response);
-    return withLeastThroughput(body, { clock: this.#clock, registry: this.#config.host });
+    return withLeastThroughput(body, {
+      clock: this.#clock,
+      registry: this.#config.host,
+      leastBytesPerSecond: this.#leastBytesPerSecond,
+    });
   }
 
   /**

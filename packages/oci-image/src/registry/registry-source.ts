@@ -19,6 +19,8 @@ const accept = [
 export interface RegistrySourceOptions {
   readonly retry: RetryOptions;
   readonly proxy?: ProxyVariables | undefined;
+  /** A registry that sends less for a minute is given up. @default 1024 */
+  readonly leastBytesPerSecond?: number | undefined;
 }
 
 /** An image in a registry or its mirrors. Dispose of it to close its connections. */
@@ -31,6 +33,7 @@ export function openRegistry(
     actions: "pull" as const,
     clock: options.retry.clock,
     proxy: options.proxy,
+    leastBytesPerSecond: options.leastBytesPerSecond,
   };
   const config = registries.find(({ host }) => host === reference.registry);
   // A mirror is asked once: the registry itself is there to turn to.
@@ -59,16 +62,12 @@ export function openRegistry(
   };
 }
 
-/** What a registry says of an image to those who do not log in. */
-export interface AnonymousAnswer {
-  /** Whether it gives the image to anybody. */
-  readonly isPublic: boolean;
-  /** What the name means, if the registry says it: not checked. */
-  readonly digest: string | undefined;
-}
+/** Whether a registry gives an image to those who do not log in, and then what the name means. */
+export type AnonymousAnswer =
+  { readonly isPublic: true; readonly digest: string } | { readonly isPublic: false };
 
 /**
- * Asks a registry for an image without credentials, for no more than its headers; no mirror is asked.
+ * Asks a registry for an image without credentials, for no more than its headers if they have the digest; no mirror is asked.
  *
  * @throws {ImageError} `REGISTRY_*` if it cannot be known whether the image is public
  */
@@ -101,12 +100,13 @@ export async function askAnonymously(
     });
     response.resume();
     const header = response.headers["docker-content-digest"];
-    const isKnown = typeof header === "string" && isDigest(header);
-    return { isPublic: true, digest: isKnown ? header : undefined };
+    if (typeof header === "string" && isDigest(header)) return { isPublic: true, digest: header };
+    const { digest } = await fetchManifest(client, { id, name: id, signal });
+    return { isPublic: true, digest };
   } catch (error) {
     // Many say that there is no such image to those who may not have it.
     if (ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND"))
-      return { isPublic: false, digest: undefined };
+      return { isPublic: false };
     throw error;
   }
 }

@@ -30,6 +30,8 @@ export async function fillCache(
     readonly clock: Clock;
     /** Whether what is there is checked, and replaced if it is wrong. */
     readonly verifies: boolean;
+    /** Called with what the name means, before blobs are fetched. */
+    readonly onDigest?: ((digest: string) => void) | undefined;
     readonly signal?: AbortSignal | undefined;
   },
 ): Promise<Prefetched> {
@@ -47,6 +49,7 @@ export async function fillCache(
   };
   let fetched = await source.root(options.signal);
   const root = fetched.digest;
+  options.onDigest?.(root);
   for (let level = 0; ; level++) {
     const parsed = parseManifest(fetched.bytes, fetched.mediaType);
     const { bytes, digest, mediaType = "" } = fetched;

@@ -1,4 +1,4 @@
-import { systemClock } from "@kip/base";
+import { systemClock, type Clock } from "@kip/base";
 import { failedTo, ImageError, writeFailure } from "../errors.ts";
 import { hostPlatform } from "../platform.ts";
 import { formatReference, type Reference } from "../reference.ts";
@@ -20,6 +20,12 @@ export interface PrefetchOptions extends Pick<
    * get nothing of it, but root on every machine that has the folder can read it. @default false
    */
   readonly allowsPrivate?: boolean | undefined;
+  /** A registry that sends less for a minute is given up. @default 1024 */
+  readonly leastBytesPerSecond?: number | undefined;
+  /** Called with the digest that the name means, once it is known that blobs are missing and before they are fetched. */
+  readonly onDigest?: ((digest: string) => void) | undefined;
+  /** @default the machine's */
+  readonly clock?: Clock | undefined;
 }
 
 /**
@@ -55,16 +61,13 @@ export async function prefetchImage(
   options: PrefetchOptions,
 ): Promise<Prefetched> {
   const { attempts, proxy, signal, verifies = false, allowsPrivate = false } = options;
-  const registry = {
-    retry: { clock: systemClock, attempts },
-    proxy,
-  };
+  const { leastBytesPerSecond, onDigest, clock = systemClock } = options;
+  const registry = { retry: { clock, attempts }, proxy, leastBytesPerSecond };
   try {
-    await using source = openRegistry(reference, options.registries, registry);
     using known = BlobCache.public(cache);
     using own = BlobCache.private(cache, reference);
     const platform = options.platform ?? hostPlatform();
-    const how = { platform, verifies, clock: systemClock, signal };
+    const how = { platform, verifies, clock, onDigest, signal };
     const isWhole = async (digest: string | undefined, parts: readonly BlobCache[]) =>
       digest !== undefined && !verifies && (await useCached(parts, digest, how)).isWhole;
     const there = (digest: string): Prefetched => ({ digest, writtenBytes: 0 });
@@ -76,17 +79,18 @@ export async function prefetchImage(
     }).catch((error: unknown) => {
       signal?.throwIfAborted();
       // The registry itself may be out of reach where there are mirrors.
-      if (allowsPrivate) return { isPublic: false, digest: undefined };
+      if (allowsPrivate) return { isPublic: false } as const;
       throw error;
     });
-    if (!answer.isPublic && !allowsPrivate) {
-      // With a log-in it may turn out that there is no such image.
-      await source.root(signal);
-      throw privateImage();
-    }
-    if (!answer.isPublic) return await fillCache(source, own, { ...how, known });
-    if (await isWhole(answer.digest, [known])) return there(answer.digest ?? "");
-    return await fillCache(source, known, how);
+    if (answer.isPublic && (await isWhole(answer.digest, [known]))) return there(answer.digest);
+    // What a mirror has under a public name need not be public: only what the registry means by it is asked for.
+    const wanted = answer.isPublic ? { ...reference, digest: answer.digest } : reference;
+    await using source = openRegistry(wanted, options.registries, registry);
+    if (answer.isPublic) return await fillCache(source, known, how);
+    if (allowsPrivate) return await fillCache(source, own, { ...how, known });
+    // With a log-in it may turn out that there is no such image.
+    await source.root(signal);
+    throw privateImage();
   } catch (error) {
     signal?.throwIfAborted();
     throw failedTo(`prefetch image "${formatReference(reference)}"`, writeFailure(error));
