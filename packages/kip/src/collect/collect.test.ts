@@ -34,7 +34,7 @@ describe("collect()", () => {
         clock,
         logger: silentLogger,
       }),
-      provider: { askCloud: async () => {}, isAtWork: () => false, freeCell: () => {} },
+      provider: { askCloud: async () => {}, hasWorker: () => false, freeCell: () => {} },
       cells: () => [],
       healthMs: () => undefined,
       signal: ending.signal,
