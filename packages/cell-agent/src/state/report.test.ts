@@ -27,6 +27,32 @@ describe("podReport()", () => {
     assert.deepEqual(reasons([]), ["ContainerCreating"]);
   });
 
+  // A client that reads a greater number takes the state beside it for that of the new run.
+  it("counts a restart when the new run has begun", () => {
+    const pod = desiredPod({ containers: [container("main")] });
+    const [main] = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));
+    assert.ok(main);
+    const report = (attempt: number, startedAtMs?: number) => {
+      const run = {
+        id: `run-${attempt}`,
+        attempt,
+        image: "image",
+        imageId: "id",
+        stopSignal: "SIGTERM",
+        logDirectory: "logs",
+        startedAtMs,
+      };
+      const records = [{ ...main, saved: { ...main.saved, run } }];
+      const [one] = podReport({ ...view, pod, containers: records }).containers;
+      return { count: one?.restartCount, id: one?.containerId };
+    };
+    const [first, second] = [report(0, 1000), report(1, 2000)];
+    assert.deepEqual([first.count, second.count], [0, 1]);
+    assert.notEqual(first.id, second.id);
+    assert.deepEqual(report(0), { count: 0, id: undefined });
+    assert.deepEqual(report(1), first);
+  });
+
   it("shares 12 KiB among the termination messages of all containers, as a kubelet does", () => {
     const names = Array.from({ length: 12 }, (_, n) => `c${n}`);
     const pod = desiredPod({ containers: names.map((name) => container(name)) });

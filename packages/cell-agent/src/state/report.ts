@@ -9,7 +9,12 @@ import {
 import { defined } from "@kip/base";
 import { actuated, type Allocation } from "./allocation.ts";
 import { shownId } from "./run-id.ts";
-import { isRunning, type ContainerRecord } from "./container-record.ts";
+import {
+  hasBegun,
+  isRunning,
+  type ContainerRecord,
+  type ContainerRun,
+} from "./container-record.ts";
 import { podPhase } from "./phase.ts";
 
 /** What a report is made from. */
@@ -82,22 +87,29 @@ function containerReport(record: ContainerRecord, context: ReportContext): Conta
   const { run } = saved;
   const running = isRunning(record);
   const allocated = run && context.allocation.containers[desired.name];
+  const attempt = lastAttempt(run);
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return defined({
     name: desired.name,
     ...containerState(record, context),
     ready: isComplete || (running && saved.ready),
     started: running && saved.started,
-    restartCount: run?.attempt ?? 0,
+    restartCount: attempt ?? 0,
     image: desired.image,
     imageId: run?.imageId,
-    containerId: run && shownId(context.podUid, desired.name, run.attempt),
+    containerId: attempt === undefined ? undefined : shownId(context.podUid, desired.name, attempt),
     allocated,
     // One that does not run is given what it is to have when it starts.
     actuated: running ? actuated(record, context.allocation) : allocated,
     user: run?.user,
     stopSignal: run?.stopSignal,
   });
+}
+
+/** The attempt that began last: as with a kubelet, a restart that is still being prepared is not counted. */
+function lastAttempt(run: ContainerRun | undefined): number | undefined {
+  if (!run || hasBegun(run)) return run?.attempt;
+  return run.attempt > 0 ? run.attempt - 1 : undefined;
 }
 
 type StateReport = Pick<ContainerReport, "waiting" | "running" | "terminated" | "lastTerminated">;

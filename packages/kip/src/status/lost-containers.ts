@@ -154,10 +154,12 @@ function endedContainer({
   });
 }
 
-/** A restart is counted when the next run begins, which is on another cell. */
-function nextCount({ restartCount, state }: ContainerStatus): number {
-  const hasRunHere =
-    state?.running ?? state?.terminated ?? state?.waiting?.reason === "CrashLoopBackOff";
+/**
+ * A restart is counted when the next run begins, which is on another cell. One that waits has run on this cell if it has an ID, and not
+ * if it waits since a loss before.
+ */
+function nextCount({ restartCount, state, containerID }: ContainerStatus): number {
+  const hasRunHere = state?.running ?? state?.terminated ?? containerID !== undefined;
   return restartCount + (hasRunHere ? 1 : 0);
 }
 

@@ -252,6 +252,17 @@ describe("podStatus()", () => {
     );
   });
 
+  it("between two cells: counts a restart that waits on the lost cell, and none that waited for it", () => {
+    const waits = (containerID?: string) => {
+      const [reason, started] = ["ContainerCreating", { terminated: { exitCode: 1 } }];
+      const state = { waiting: { reason } };
+      const main = { name: "main", restartCount: 3, state, lastState: started, containerID };
+      const all = ran("Always", { containerStatuses: [main] });
+      return states(podStatus(cellStateWith(), all, now)?.containerStatuses)?.[1]?.[2];
+    };
+    assert.deepEqual([waits("crun://id"), waits()], [4, 3]);
+  });
+
   it("between two cells: does not change when it is computed again", () => {
     const first = podStatus(cellStateWith(), ran("OnFailure"), now);
     assert.deepEqual(podStatus(cellStateWith({ status: first }), ran("OnFailure"), now), first);
