@@ -87,13 +87,17 @@ async function measure(): Promise<void> {
   goals.figure("  instances left", end.instances, "", 0);
   const writes = await writesByResource(client);
   // The bench itself has created and deleted each pod.
-  let all = -2 * count;
+  let objects = -2 * count;
+  let events = 0;
   for (const [resource, total] of writes) {
     const more = total - (writesBefore.get(resource) ?? 0);
     if (more >= count / 100) goals.figure(`  writes of ${resource}`, more / count, "a pod");
-    all += more;
+    if (resource.startsWith("events")) events += more;
+    else objects += more;
   }
-  goals.figure("API writes in a pod's life, without the user's", all / count, "", 4);
+  goals.figure("API writes in a pod's life, without the user's", (objects + events) / count, "", 4);
+  goals.figure("  of the pod and its Cell", objects / count, "");
+  goals.figure("  of events, without those of the agent", events / count, "");
   goals.figure("load after, 1 minute", loadavg()[0] ?? 0, "");
 }
 

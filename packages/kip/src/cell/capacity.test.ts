@@ -301,7 +301,7 @@ describe("a cloud without capacity", () => {
     await settle();
     assert.equal((await life.machines()).length, 5);
     await life.kill();
-    await world.clock.advance(1000); // statuses of Cells are written
+    await world.clock.advance(10_000); // statuses of Cells are written
     assert.equal(world.clock.sleepers, 0);
   });
 
@@ -323,7 +323,7 @@ describe("a cloud without capacity", () => {
     assert.deepEqual(await life.machines(), ["p sim.2"]);
     await life.kill();
     await world.clock.advance(0); // the machine has started
-    await world.clock.advance(1000); // statuses of Cells are written
+    await world.clock.advance(10_000); // statuses of Cells are written
     assert.equal(world.clock.sleepers, 0);
   });
 

@@ -5,7 +5,7 @@ const maxBytes = 2 ** 20;
 
 /** What {@link readCellConsole} needs to know of a Cell. */
 interface CellWithInstance {
-  readonly metadata: { readonly name: string };
+  readonly metadata: { readonly name: string; readonly uid: string };
   readonly status?: { readonly instanceID?: string } | undefined;
 }
 
@@ -23,11 +23,20 @@ export async function readCellConsole(
     driver,
   }: {
     readonly cells: readonly CellWithInstance[];
-    readonly driver: Pick<CloudDriver, "consoleOutput">;
+    readonly driver: Pick<CloudDriver, "consoleOutput" | "list">;
   },
 ): Promise<string | undefined> {
   const [folder, name, file, ...more] = path.split("/");
   if (folder !== "cells" || file !== "console" || more.length > 0) return undefined;
-  const instanceID = cells.find(({ metadata }) => metadata.name === name)?.status?.instanceID;
-  return instanceID === undefined ? undefined : await driver.consoleOutput(instanceID, maxBytes);
+  const cell = cells.find(({ metadata }) => metadata.name === name);
+  const id = cell && (cell.status?.instanceID ?? (await newInstance(cell, driver)));
+  return id === undefined ? undefined : await driver.consoleOutput(id, maxBytes);
+}
+
+/** The ID of an instance that was started a moment ago: the Cell's status does not have it yet. */
+async function newInstance(
+  { metadata: { uid } }: CellWithInstance,
+  driver: Pick<CloudDriver, "list">,
+): Promise<string | undefined> {
+  return (await driver.list()).find(({ token }) => token === uid)?.id;
 }

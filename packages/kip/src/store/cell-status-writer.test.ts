@@ -80,17 +80,37 @@ describe("CellStatusWriter", () => {
     assert.equal(written.length, 3);
   });
 
-  it("writes the end of a Cell instead of what was noted, after five seconds, and not if it is gone", async () => {
+  it("writes a phase that passes after ten seconds, and with what may wait for a second alone", async () => {
+    const written: CellPhase[] = [];
+    const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
+    writer.notePassing(cell, { phase: "Launching" });
+    await clock.advance(6000);
+    writer.notePassing(cell, { phase: "Booting" });
+    await clock.advance(3999);
+    assert.deepEqual(written, []);
+    await clock.advance(1);
+    assert.deepEqual(written, ["Booting"]);
+    writer.notePassing(cell, { phase: "Booting" });
+    await clock.advance(100);
+    writer.note(cell, { phase: "Booting" });
+    writer.notePassing(cell, { phase: "Ready" });
+    await clock.advance(1000);
+    assert.deepEqual(written, ["Booting", "Ready"]);
+    await clock.advance(60_000);
+    assert.equal(written.length, 2);
+  });
+
+  it("writes the end of a Cell instead of what was noted, after ten seconds, and not if it is gone", async () => {
     const written: CellPhase[] = [];
     const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
     writer.note(cell, { phase: "Draining" });
     writer.noteEnd(cell, { phase: "Terminating" });
-    await clock.advance(4999);
+    await clock.advance(9999);
     assert.deepEqual(written, []);
     await clock.advance(1);
     assert.deepEqual(written, ["Terminating"]);
     writer.noteEnd(cell, { phase: "Terminating" });
-    await clock.advance(4999);
+    await clock.advance(9999);
     writer.forget(cell);
     await clock.advance(9999);
     assert.equal(written.length, 1);

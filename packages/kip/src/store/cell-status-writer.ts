@@ -10,6 +10,8 @@ interface Pending {
 interface Note {
   cell: Cell | StandbyCell;
   status: CellStatus;
+  /** By the monotonic clock, milliseconds. */
+  readonly dueAt: number;
   /** Aborted when it need not be written: a newer status was, or the Cell is gone. */
   readonly settled: AbortController;
 }
@@ -21,11 +23,11 @@ export interface CellStatusWriterOptions {
   readonly logger: Logger;
 }
 
-/** How long a status that nothing waits for may wait for a newer one, milliseconds: a quick start is one write, not one for each phase. */
+/** How long a status that says what is wrong, or that is to stay, may wait for a newer one, milliseconds. */
 const noteMs = 1000;
 
-/** The same of the end of a Cell whose deletion shows that it ends. */
-const endMs = 5000;
+/** The same of a phase of a start or a stop that goes on: it is written if it lasts, and else with the phase after it. */
+const passingMs = 10_000;
 
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
 export class CellStatusWriter {
@@ -37,23 +39,34 @@ export class CellStatusWriter {
     this.#options = options;
   }
 
-  /** Has this status of a Cell that is being deleted written after five seconds, if there still is the Cell then. */
+  /** Has this status of a Cell that is being deleted written after ten seconds, if there still is the Cell then. */
   noteEnd(cell: Cell | StandbyCell, status: CellStatus): void {
     this.forget(cell);
-    this.note(cell, status, endMs);
+    this.notePassing(cell, status);
+  }
+
+  /** Has this status, or a newer one, written within ten seconds. A failure is logged. */
+  notePassing(cell: Cell | StandbyCell, status: CellStatus): void {
+    this.#note(cell, status, passingMs);
   }
 
   /** Has this status, or a newer one, written within a second. A failure is logged. */
-  note(cell: Cell | StandbyCell, status: CellStatus, withinMs = noteMs): void {
+  note(cell: Cell | StandbyCell, status: CellStatus): void {
+    this.#note(cell, status, noteMs);
+  }
+
+  #note(cell: Cell | StandbyCell, status: CellStatus, withinMs: number): void {
     const { uid } = cell.metadata;
     const known = this.#notes.get(uid);
-    if (known) {
+    const dueAt = this.#options.clock.monotonic() + withinMs;
+    if (known && known.dueAt <= dueAt) {
       // A pod may have taken a standby cell in between.
       known.cell = cell;
       known.status = status;
       return;
     }
-    const note: Note = { cell, status, settled: new AbortController() };
+    this.forget(cell);
+    const note: Note = { cell, status, dueAt, settled: new AbortController() };
     this.#notes.set(uid, note);
     void this.#writeLater(note, withinMs);
   }

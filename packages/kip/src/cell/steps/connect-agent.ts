@@ -1,10 +1,11 @@
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
 import type { CellChange } from "../../state/cell-change.ts";
 import { isInUse, type CellState } from "../../state/cell-state.ts";
+import { isStandby } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { firstReport } from "./follow-agent.ts";
 import { instanceFacts } from "./start-instance.ts";
-import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
 
 /** A connection to an agent, with the times of its start. */
 interface Dialed {
@@ -77,7 +78,9 @@ async function introduce(
   }
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
   const facts = instanceFacts(state().machine.instance);
-  setStatus(tools, context, { phase: "Ready", bootID, ...facts });
+  // A standby cell stays in this phase; another one gets its pod now, which is written.
+  const set = isStandby(cellOf(context)) ? setStatus : setPassingStatus;
+  set(tools, context, { phase: "Ready", bootID, ...facts });
   return { kind: "connected", client, generation, startMs };
 }
 

@@ -11,8 +11,8 @@ import { ProviderError } from "../../errors.ts";
 import { directRanges } from "../../network/direct-ranges.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { grantedResources } from "../../selection/granted-resources.ts";
-import { activeFor, hostAddresses, podAddresses } from "../../state/cell-state.ts";
-import { isStandby } from "../../state/cell.ts";
+import { activeFor, hostAddresses, podAddresses, type CellPart } from "../../state/cell-state.ts";
+import { isStandby, startPhases } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
@@ -140,7 +140,17 @@ async function claim(
     change({ kind: "cellStatus", status: { phase: status.phase } });
     throw error;
   }
-  onEvent(state().podRef.uid, "CellReady", `Cell "${cell.metadata.name}" answers at ${podIp}`);
+  const message = `Cell "${cell.metadata.name}" answers at ${podIp}${timesText(startMs)}`;
+  onEvent(state().podRef.uid, "CellReady", message);
+}
+
+/** How long the start took until the agent answered; the agent's own events tell the rest. */
+function timesText(startMs: CellPart["startMs"]): string {
+  const known = startPhases.flatMap((phase) => {
+    const ms = startMs[phase];
+    return ms === undefined ? [] : `${phase} ${(ms / 1000).toFixed(2)} s`;
+  });
+  return known.length === 0 ? "" : `; its start took: ${known.join(", ")}`;
 }
 
 /** The next attempt sends a newer one. */

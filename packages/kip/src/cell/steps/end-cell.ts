@@ -4,7 +4,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext } from "../cell-step.ts";
 import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
-import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
 
 /** A server that refuses a deletion may do so for good: the instance must not stay, and cost money, because of it. */
 const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
@@ -17,7 +17,9 @@ export async function drain(
 ): Promise<CellChange> {
   const { state, change, signal } = context;
   const client = required(state().agent.client, "the agent is not connected");
-  if (state().cell.status.phase !== "Draining") setStatus(tools, context, { phase: "Draining" });
+  // That a pod is to be removed is in the API already, for a kip that is started now.
+  const set = state().pod.wanted.kind === "remove" ? setPassingStatus : setStatus;
+  if (state().cell.status.phase !== "Draining") set(tools, context, { phase: "Draining" });
   change({ kind: "draining" });
   try {
     await client.deletePod(graceSeconds, signal);

@@ -11,7 +11,7 @@ import { ManualClock } from "@kip/testing";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { KnownImages } from "../../dispatch/launch-images.ts";
 import { KipMetrics } from "../../metrics/kip-metrics.ts";
-import type { Cell } from "../../state/cell.ts";
+import type { Cell, CellStatus } from "../../state/cell.ts";
 import { cellStateWith, StateUnderTest } from "../../testing/index.ts";
 import { followAgent, noteReport } from "./follow-agent.ts";
 import type { CellTools } from "./step-context.ts";
@@ -32,16 +32,15 @@ function start() {
     new ManualClock(),
   );
   const prepared: PrepareImagesRequest[] = [];
-  const events: string[] = [];
+  const noted: CellStatus["startMs"][] = [];
   const tools = {
     knownImages: new KnownImages(),
     settings: () => ({ registries: [] }),
     driver: { prepareImages: (request: PrepareImagesRequest) => prepared.push(request) },
-    statuses: { note: () => {} },
+    statuses: { note: (_cell: Cell, { startMs }: CellStatus) => noted.push(startMs) },
     metrics: new KipMetrics(),
     tracer: noTracer,
     clock: new ManualClock(),
-    onEvent: (_podUid: string, reason: string) => events.push(reason),
     logger: silentLogger,
   } as unknown as CellTools; // all that is used
   const report = (change: Partial<PodReport>): void => {
@@ -49,7 +48,7 @@ function start() {
     cell.apply({ kind: "reported", report: { ...document, ...change } as unknown as PodReport }); // all that is looked at
     noteReport(tools, { state: () => cell.state, change: (one) => cell.apply(one) });
   };
-  return { report, prepared, events };
+  return { report, prepared, noted };
 }
 
 function container(image: string, imageId?: string): ContainerReport {
@@ -62,19 +61,20 @@ function digestOf(image: string, digit: string): string {
 
 describe("noteReport()", () => {
   it("has the cloud prepare the pod's images once, when the pod has started and all are known", () => {
-    const { report, prepared, events } = start();
+    const { report, prepared, noted } = start();
+    const started = { boot: 1, pull: 0, unpack: 0, start: 5 };
     const app = container("app", digestOf("app", "a"));
     const helper = container("helper", digestOf("helper", "b"));
     report({ containers: [app, container("helper")] });
     report({ containers: [app, container("helper")], timingsMs: { start: 5 } });
-    assert.deepEqual([prepared, events], [[], ["CellStartTimes"]]);
+    assert.deepEqual([prepared.length, noted], [0, [started]]);
     report({ containers: [app, helper], timingsMs: { start: 5 } });
     report({ containers: [app, helper], timingsMs: { start: 5 } });
     assert.equal(prepared.length, 1);
     const { images, ...asked } = prepared[0] ?? {};
     assert.deepEqual(asked, machine);
     assert.deepEqual(images?.references, [app.imageId, helper.imageId]);
-    assert.deepEqual(events, ["CellStartTimes"]);
+    assert.deepEqual(noted, [started]);
   });
 
   it("leaves the processor to the start until the pod has started", () => {

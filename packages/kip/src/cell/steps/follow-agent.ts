@@ -2,7 +2,6 @@ import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { startPodSpan } from "@kip/virtual-kubelet/telemetry";
 import { keepIdentity } from "../../identity/keep-identity.ts";
 import type { CellPart, CellState } from "../../state/cell-state.ts";
-import { startPhases } from "../../state/cell.ts";
 import { containerNames } from "../../status/restrict-report.ts";
 import type { AgentFollower, CellContext, StandbyFollower } from "../cell-step.ts";
 import { followNetwork } from "./follow-network.ts";
@@ -130,10 +129,6 @@ function noteStart(
   setStatus(tools, context, { startMs });
   tools.metrics.started({ ...cell.status, startMs });
   traceStart(tools, podRef, startMs);
-  const phases = startPhases.map(
-    (phase) => `${phase} ${((startMs[phase] ?? 0) / 1000).toFixed(2)} s`,
-  );
-  tools.onEvent(podRef.uid, "CellStartTimes", `The pod's start took: ${phases.join(", ")}`);
 }
 
 /** Spans of what the agent did, which ended just now, one after the other. */

@@ -7,7 +7,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
-import { cellOf, required, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -52,7 +52,7 @@ export async function launch(
   const { instance, expires } = launched;
   shortages.accepted(placementOf(tools, context));
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
-  setStatus(tools, context, {
+  setPassingStatus(tools, context, {
     phase: "Launching",
     instanceID: instance.id,
     identityExpires: expires.toISOString(),
@@ -189,7 +189,7 @@ export async function awaitRunning(
     throw error;
   }
   change({ kind: "running", instance, cloudMs: clock.monotonic() - began });
-  setStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
+  setPassingStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
   return undefined;
 }
 

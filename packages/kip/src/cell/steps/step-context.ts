@@ -101,6 +101,17 @@ export function setStatus(
   noteStatus(tools, state());
 }
 
+/** Changes the Cell's status while its start or its stop goes on: it is written within ten seconds, or with what follows. */
+export function setPassingStatus(
+  { statuses }: Pick<CellTools, "statuses">,
+  { change, state }: Pick<CellContext, "change" | "state">,
+  status: Partial<CellStatus>,
+): void {
+  change({ kind: "cellStatus", status });
+  const { cell } = state();
+  if (cell.object) statuses.notePassing(cell.object, cell.status);
+}
+
 /** Has the Cell's status written within a second, unless a newer one is: kip can do without it after a restart. */
 export function noteStatus({ statuses }: Pick<CellTools, "statuses">, { cell }: CellState): void {
   if (cell.object) statuses.note(cell.object, cell.status);

@@ -66,6 +66,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
     logger: silentLogger,
     statuses: {
       note: (_cell: Cell, status: CellStatus) => void written.push(status),
+      notePassing: () => {},
       forget: () => {},
       write: async (_cell: Cell, status: CellStatus) => {
         if (failures-- > 0) throw new Error("the API does not answer");
