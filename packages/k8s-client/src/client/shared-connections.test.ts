@@ -233,6 +233,33 @@ describe("createApiClient() with sharesStreams", () => {
     plain.close();
   });
 
+  it("asks again for HTTP/2 five minutes after a server chose HTTP/1.1", async () => {
+    const clock = new ManualClock();
+    const plain = https.createServer(pair, (_request, response) => void response.end("done\n"));
+    plain.listen(0, "127.0.0.1");
+    await once(plain, "listening");
+    let behind = portOf(plain);
+    const relay = net.createServer((incoming) => {
+      const outgoing = net.connect(behind, "127.0.0.1");
+      incoming
+        .on("error", () => {})
+        .pipe(outgoing.on("error", () => {}))
+        .pipe(incoming);
+    });
+    relay.listen(0, "127.0.0.1");
+    await once(relay, "listening");
+    client = clientOf(portOf(relay), clock);
+    assert.equal(await text(await client.stream("/one")), "done\n");
+    await clock.advance(299_999);
+    assert.equal(await text(await client.stream("/two")), "done\n");
+    behind = portOf(server);
+    await clock.advance(1);
+    await open(3);
+    assert.equal(opened, 1);
+    relay.close();
+    plain.close();
+  });
+
   it("shows its certificate and headers, and takes new ones for further streams", async () => {
     server.close();
     await serve(100, { requestCert: true, ca: authority.certificate });

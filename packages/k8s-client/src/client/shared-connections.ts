@@ -24,6 +24,12 @@ const pingMs = 30_000;
 /** Longest for a handshake, milliseconds: all who wait would wait for this connection, however often they try again. */
 const handshakeMs = 20_000;
 
+/**
+ * How long a server counts as one without HTTP/2 after it chose HTTP/1.1, milliseconds: one of several behind a load balancer may
+ * answer so, or all of them until they are updated.
+ */
+const unsupportedMs = 300_000;
+
 /** A connection may end or fill up just before a request takes it. */
 const maxAttempts = 3;
 
@@ -38,7 +44,8 @@ export class SharedConnections {
   readonly #options: SharedConnectionsOptions;
   readonly #connections = new Set<Connection>();
   #limit = assumedStreams;
-  #isUnsupported = false;
+  /** Until when the server counts as one without HTTP/2, by the monotonic clock. */
+  #unsupportedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(options: SharedConnectionsOptions) {
     this.#options = options;
@@ -49,13 +56,13 @@ export class SharedConnections {
   }
 
   /**
-   * Resolves with the head of the answer; undefined if the server does not speak HTTP/2, as a load balancer may not. The signal counts
-   * until then: who reads the body ends it by destroying it.
+   * Resolves with the head of the answer; undefined if the server did not speak HTTP/2 when it was asked in the last five minutes, as
+   * a load balancer may not. The signal counts until then: who reads the body ends it by destroying it.
    *
    * @throws {Error} of the connection, or the signal's reason
    */
   async send(request: TransportRequest): Promise<Answer | undefined> {
-    for (let attempt = 1; attempt <= maxAttempts && !this.#isUnsupported; attempt++) {
+    for (let attempt = 1; attempt <= maxAttempts && this.#isSupported; attempt++) {
       const free = [...this.#connections].find(({ hasRoom }) => hasRoom);
       const stream = await this.#streamOn(free ?? this.#connect(), request);
       if (!stream) continue;
@@ -65,13 +72,17 @@ export class SharedConnections {
         if (stream.rstCode !== refusedStream || attempt === maxAttempts) throw error;
       }
     }
-    if (this.#isUnsupported) return undefined;
+    if (!this.#isSupported) return undefined;
     throw new Error("The server closed each connection before a request could be made");
   }
 
   /** Ends all connections, with what is under way. */
   destroy(): void {
     for (const connection of this.#connections) connection.end();
+  }
+
+  get #isSupported(): boolean {
+    return this.#options.clock.monotonic() >= this.#unsupportedUntil;
   }
 
   /** Makes the request on a connection; undefined if that has ended or filled up meanwhile. */
@@ -93,7 +104,7 @@ export class SharedConnections {
         stream.once("close", () => connection.release());
         return stream;
       }
-      if (!session) this.#isUnsupported = true;
+      if (!session) this.#unsupportedUntil = this.#options.clock.monotonic() + unsupportedMs;
     } catch (error) {
       connection.release();
       throw error;
