@@ -182,12 +182,13 @@ export class AgentClient implements AsyncDisposable {
       const budget = new EventLoopBudget(systemClock);
       const onPiece = (bytes: number): void => budget.charge(pieceCostMs + bytes * byteCostMs);
       const stream = await this.#open("GET", "status", { signal, onPiece });
-      for await (const chunk of bytesOf(stream)) {
-        const line = budget.spend(() => lines.push(chunk));
-        await budget.settle(signal);
-        if (line === undefined) continue;
-        budget.charge(reportCostMs);
-        yield budget.spend(() => decodeAnswer(line, decodePodReport));
+      const chunks = bytesOf(stream)[Symbol.asyncIterator]();
+      try {
+        const take = async () => await nextReport(chunks, { lines, budget, signal });
+        for (let next = await take(); next.done !== true; next = await take())
+          if (next.value) yield next.value;
+      } finally {
+        await chunks.return?.();
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -422,6 +423,31 @@ export class AgentClient implements AsyncDisposable {
     timer.unref();
     this.#session.once("close", () => clearInterval(timer));
   }
+}
+
+/**
+ * Reads what has come next, and the report that it ends, if it does. A function of its own: a loop over the stream would hold on
+ * to the bytes, and with them to the pool of 64 KiB that they are a part of, until the cell has something to say again.
+ */
+async function nextReport(
+  chunks: AsyncIterator<Buffer>,
+  {
+    lines,
+    budget,
+    signal,
+  }: {
+    readonly lines: LatestLine;
+    readonly budget: EventLoopBudget;
+    readonly signal: AbortSignal;
+  },
+): Promise<IteratorResult<PodReport | undefined, void>> {
+  const chunk = await chunks.next();
+  if (chunk.done === true) return { done: true, value: undefined };
+  const line = budget.spend(() => lines.push(chunk.value));
+  await budget.settle(signal);
+  if (line === undefined) return { value: undefined };
+  budget.charge(reportCostMs);
+  return { value: budget.spend(() => decodeAnswer(line, decodePodReport)) };
 }
 
 function streamQuery(streams: ProcessStreams): URLSearchParams {

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { duplexPair } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { bucketCount } from "@kip/network-view";
 import { sendNetwork } from "./network-stream.ts";
 
@@ -57,6 +60,35 @@ describe("sendNetwork()", () => {
     assert.ok(given > 0 && given < change.length / 50, `${given} bytes`);
     own.destroy();
     await assert.rejects(ended);
+  });
+
+  it("keeps nothing of what a cell has sent while it waits for a change", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const [own, agent] = duplexPair();
+    const isOpen = Promise.withResolvers<void>();
+    const send = (): WeakRef<ArrayBufferLike> => {
+      const line = Buffer.from(new Uint8Array(Buffer.from(hello)).buffer); // no part of a pool
+      agent.write(line);
+      return new WeakRef(line.buffer);
+    };
+    const sent = send();
+    const abort = new AbortController();
+    const next = async (signal: AbortSignal): Promise<never> => {
+      isOpen.resolve();
+      return await new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason as Error));
+      });
+    };
+    const ended = sendNetwork(own, () => ({ next }), abort.signal);
+    await isOpen.promise;
+    for (let round = 0; round < 20 && sent.deref(); round++) {
+      await turn();
+      collect();
+    }
+    assert.equal(sent.deref(), undefined);
+    abort.abort(new Error("the test is over"));
+    await assert.rejects(ended, /the test is over/);
   });
 
   it("ends when the agent ends, also while there is no change", async () => {

@@ -22,6 +22,7 @@ const maxAnswerBytes = 4096;
 const partBytes = 64 * 1024;
 
 const lineEnd = 0x0a;
+const noBytes = Buffer.alloc(0);
 
 /** The agent's first line. */
 export interface NetworkHello {
@@ -54,12 +55,12 @@ export async function sendNetwork(
   const closed = new AbortController();
   stream.once("close", () => closed.abort(invalid("it ended")));
   const open = AbortSignal.any([signal, closed.signal]);
-  const answers = answerLines(stream);
+  const answers = new AnswerLines(stream);
   try {
-    const changes = changesFor(decodeAnswer(await nextLine(answers), decodeHello));
+    const changes = changesFor(decodeAnswer(await answers.next(), decodeHello));
     for (let number = 1; ; number++) {
       for (const piece of await changes.next(open)) await writeInParts(stream, piece);
-      const { applied } = decodeAnswer(await nextLine(answers), decodeApplied);
+      const { applied } = decodeAnswer(await answers.next(), decodeApplied);
       if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
     }
   } finally {
@@ -73,23 +74,50 @@ async function writeInParts(stream: Duplex, piece: Buffer): Promise<void> {
     await writeTo(stream, piece.subarray(start, start + partBytes));
 }
 
-async function nextLine(lines: AsyncIterator<string>): Promise<string> {
-  const { value, done } = await lines.next();
-  if (done === true) throw invalid("it ended");
-  return value;
-}
+/**
+ * The lines of an agent. Between two lines it keeps none of what the stream gave: a chunk is a small part of a pool of 64 KiB, and
+ * a loop or a generator would hold on to it for as long as the cell has nothing to say.
+ */
+class AnswerLines {
+  readonly #chunks: AsyncIterator<Buffer>;
+  /** Asked for ahead: an iterator that is not asked for more keeps what it gave last. */
+  #next: Promise<IteratorResult<Buffer>>;
+  readonly #lines: string[] = [];
+  #rest: Buffer = noBytes;
 
-async function* answerLines(stream: AsyncIterable<Buffer>): AsyncGenerator<string, undefined> {
-  let rest: Buffer = Buffer.alloc(0);
-  for await (const chunk of stream) {
-    rest = Buffer.concat([rest, chunk]);
+  constructor(stream: AsyncIterable<Buffer>) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+    this.#next = this.#askNext();
+  }
+
+  /** @throws {AgentError} code `AGENT_ANSWER_INVALID` */
+  async next(): Promise<string> {
+    for (;;) {
+      const line = this.#lines.shift();
+      if (line !== undefined) return line;
+      await this.#read();
+    }
+  }
+
+  async #read(): Promise<void> {
+    if (this.#rest.length > maxAnswerBytes)
+      throw invalid(`a line has more than ${maxAnswerBytes} bytes`);
+    const next = await this.#next;
+    this.#next = this.#askNext();
+    if (next.done === true) throw invalid("it ended");
+    let rest = Buffer.concat([this.#rest, next.value]);
     for (let end = rest.indexOf(lineEnd); end >= 0; end = rest.indexOf(lineEnd)) {
-      yield rest.subarray(0, end).toString();
+      this.#lines.push(rest.subarray(0, end).toString());
       rest = rest.subarray(end + 1);
     }
-    if (rest.length > maxAnswerBytes) throw invalid(`a line has more than ${maxAnswerBytes} bytes`);
+    this.#rest = rest.length === 0 ? noBytes : rest;
   }
-  return undefined;
+
+  #askNext(): Promise<IteratorResult<Buffer>> {
+    const next = this.#chunks.next();
+    next.catch(() => {}); // seen by what awaits it, if anything does
+    return next;
+  }
 }
 
 function invalid(reason: string): AgentError {
