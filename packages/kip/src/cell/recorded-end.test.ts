@@ -6,7 +6,7 @@ import { CellStore } from "../store/cell-store.ts";
 import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 
 /** A world in which each end that is asked for is noted with whether the API says then that the Cell is being deleted. */
-function watchedWorld(stopMs?: number) {
+function watchedWorld(stopMs?: number, hooks: { onEnd?: () => Promise<void> } = {}) {
   const world = new KipWorld(new ManualClock(), stopMs);
   const ends: boolean[] = [];
   const { driver } = world;
@@ -16,7 +16,7 @@ function watchedWorld(stopMs?: number) {
       (each) => each.metadata.uid === instance?.token,
     );
     ends.push(cell?.metadata.deletionTimestamp !== undefined);
-    await driver.terminate(id);
+    await (hooks.onEnd?.() ?? driver.terminate(id));
   };
   const watched = new Proxy(driver, {
     get: (target, name) => {
@@ -63,6 +63,31 @@ describe("the end of a cell", { timeout: 60_000 }, () => {
       assert.equal(written.includes("Terminating"), stopMs > 10_000);
       assert.equal(world.api.cells.size, 0);
     });
+
+  it("of a cell out of reach goes on at once when kip is killed after it asked for the deletion", async () => {
+    const hooks: { onEnd?: () => Promise<void> } = {};
+    const { world, ends } = watchedWorld(undefined, hooks);
+    const { driver } = world;
+    const life = new KipLife(world);
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 15_000);
+    const [first] = await driver.list();
+    assert.ok(first);
+    world.agents.setReachable(first.name, false);
+    hooks.onEnd = async () => await life.kill();
+    await pass(world, 60_000);
+    assert.ok(life.isDead);
+    assert.equal((await driver.describe(first.id))?.state, "running");
+    delete hooks.onEnd;
+    const next = new KipLife(world);
+    await next.start();
+    await pass(world, 3000);
+    assert.notEqual((await driver.describe(first.id))?.state, "running");
+    assert.deepEqual(ends, [true, true]);
+    await next.kill();
+  });
 
   it("is asked for although the API server refuses the deletion", async (t) => {
     const { world, ends } = watchedWorld();

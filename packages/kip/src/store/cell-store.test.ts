@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
+import { FakeCellsApi } from "../testing/fake-cells-api.ts";
 import { CellStore } from "./cell-store.ts";
 import {
   cellFinalizer,
@@ -50,12 +52,12 @@ function start(...finalizers: string[]) {
       refused("patch");
       if ((patch.metadata.uid ?? "u") !== found().metadata.uid)
         throw new K8sError("K8S_CONFLICT", "another UID");
-      if (patch.status !== undefined) return void (status = patch.status);
-      const { resourceVersion } = found().metadata;
+      const { resourceVersion, finalizers: before } = found().metadata;
       if ((patch.metadata.resourceVersion ?? resourceVersion) !== resourceVersion)
         throw new K8sError("K8S_CONFLICT", "it has changed");
-      change(patch.metadata.finalizers ?? []);
-      return {};
+      if (patch.status !== undefined) status = patch.status;
+      change(patch.metadata.finalizers ?? before);
+      return cell ? found() : { metadata: {} };
     },
   } as unknown as ApiClient; // all that is called
   const remove = async (uid = "u"): Promise<void> =>
@@ -69,16 +71,47 @@ function start(...finalizers: string[]) {
 }
 
 describe("CellStore.writeStatus()", () => {
-  it("fails by a conflict, but for a Cell that is gone or another one", async () => {
-    const { write, refuse, remove, status } = start(cellFinalizer);
-    refuse("patch");
-    await assert.rejects(write(), { code: "K8S_CONFLICT" });
+  it("succeeds for a Cell that is gone or another one", async () => {
+    const { write, remove, status } = start(cellFinalizer);
     await write("of another one");
     assert.equal(status(), undefined);
-    await write();
-    assert.ok(status() !== undefined);
     await remove();
     await write();
+    assert.equal(status(), undefined);
+  });
+
+  it("replaces the version that it knows, and reads the Cell again after another client's write", async () => {
+    const { write, refuse, change, between, status } = start(cellFinalizer);
+    between.push(() => change([cellFinalizer, "example.com/backup"]));
+    await write();
+    assert.ok(status() !== undefined);
+    for (let conflicts = 0; conflicts < 11; conflicts++) refuse("patch");
+    await assert.rejects(write(), { code: "K8S_CONFLICT" });
+  });
+
+  it("does not take back what a kip wrote that came later", async () => {
+    const api = new FakeCellsApi();
+    const arrivals: (() => void)[] = [];
+    const late = async <T>(effect: () => T): Promise<T> =>
+      await new Promise((resolve, reject) => {
+        arrivals.push(() => void Promise.resolve().then(effect).then(resolve, reject));
+      });
+    const next = new CellStore(api.client(async (effect) => effect()));
+    const spec = { podRef: { uid: "p" }, attempt: 0 } as unknown as CellSpec; // all that is looked at
+    const cell = await next.create(spec);
+    const killed = new CellStore(api.client(late));
+    const never = killed.writeStatus(cell, { phase: "Booting" });
+    await next.writeStatus(cell, { phase: "Ready" });
+    await next.writeStatus(cell, { phase: "Claimed" });
+    arrivals[0]?.(); // of a process that is gone: it does nothing after it
+    await setImmediate();
+    assert.equal(api.cells.get(cell.metadata.name)?.status?.phase, "Claimed");
+    for (let turn = 1; turn < 3; turn++) {
+      arrivals[turn]?.();
+      await setImmediate();
+    }
+    await never; // one that goes on reads the Cell, and writes
+    assert.equal(api.cells.get(cell.metadata.name)?.status?.phase, "Booting");
   });
 });
 

@@ -29,6 +29,8 @@ const maxConflicts = 10;
 /** Reads and writes Cells. Every call may be repeated. */
 export class CellStore {
   readonly #client: ApiClient;
+  /** The newest known version of each Cell, by UID: that of this client's last write. */
+  readonly #versions = new Map<string, string>();
 
   constructor(client: ApiClient) {
     this.#client = client;
@@ -60,7 +62,9 @@ export class CellStore {
   async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
     try {
-      return await this.#client.create<Cell>(paths.cells(), newCell(name, spec, labels));
+      return this.#known(
+        await this.#client.create<Cell>(paths.cells(), newCell(name, spec, labels)),
+      );
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
@@ -70,7 +74,9 @@ export class CellStore {
   /** Writes a Cell that waits for its pod; undefined if a pod has the one of this name. */
   async createStandby(spec: StandbySpec, name: string): Promise<StandbyCell | undefined> {
     try {
-      return await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec, {}));
+      return this.#known(
+        await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec, {})),
+      );
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const cell = await this.#client.get<Cell | StandbyCell>(paths.cells(name));
@@ -103,11 +109,8 @@ export class CellStore {
       if (!isStandby(cell)) return cell.spec.podRef.uid === claim.podRef.uid ? cell : undefined;
       const { resourceVersion } = cell.metadata;
       try {
-        return await this.#client.patch<Cell>(
-          path,
-          { metadata: { uid, resourceVersion, labels, annotations }, spec: claim },
-          "merge",
-        );
+        const change = { metadata: { uid, resourceVersion, labels, annotations }, spec: claim };
+        return this.#known(await this.#client.patch<Cell>(path, change, "merge"));
       } catch (error) {
         if (K8sError.is(error, "K8S_NOT_FOUND", "K8S_INVALID")) return undefined;
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
@@ -116,15 +119,28 @@ export class CellStore {
     }
   }
 
-  /** Replaces the status; succeeds too if the Cell is gone. */
+  /**
+   * Replaces the status; succeeds too if the Cell is gone. It names the version that it replaces: a write that a killed kip had
+   * sent, and that arrives late, must not take back what the next one has written.
+   */
   async writeStatus(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
-    const path = paths.cells(cell.metadata.name, "status");
-    const { uid } = cell.metadata;
-    const body = { metadata: { uid }, status: { ...originalStatus(cell.spec), ...status } };
-    try {
-      await this.#client.patch(path, body, "merge");
-    } catch (error) {
-      await this.#expectGone({ path: paths.cells(cell.metadata.name), uid }, error);
+    const { name, uid } = cell.metadata;
+    const path = paths.cells(name);
+    const whole = { ...originalStatus(cell.spec), ...status };
+    let resourceVersion = this.#versions.get(uid) ?? cell.metadata.resourceVersion;
+    for (let conflicts = 0; ; conflicts++) {
+      const body = { metadata: { uid, resourceVersion }, status: whole };
+      try {
+        this.#known(await this.#client.patch<Cell>(paths.cells(name, "status"), body, "merge"));
+        return;
+      } catch (error) {
+        if (isNotFound(error)) return this.#forget(uid);
+        if (!isConflict(error) || conflicts === maxConflicts) throw error;
+        // Another client changed it in between, or an answer was lost on the way.
+        const seen = await this.#read(path);
+        if (seen?.metadata.uid !== uid) return this.#forget(uid);
+        ({ resourceVersion } = this.#known(seen).metadata);
+      }
     }
   }
 
@@ -152,9 +168,9 @@ export class CellStore {
       const change = { metadata: { uid, resourceVersion, finalizers: others } };
       try {
         await this.#client.patch(path, change, "merge");
-        return;
+        return this.#forget(uid);
       } catch (error) {
-        if (isNotFound(error)) return;
+        if (isNotFound(error)) return this.#forget(uid);
         // Another client changed it in between.
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
         left = await this.#read(path);
@@ -166,7 +182,7 @@ export class CellStore {
   async #delete(path: string, uid: string): Promise<Cell | StandbyCell | undefined> {
     try {
       const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
-      return answer.kind === "Cell" ? (answer as Cell) : undefined; // else a Status: it is deleted
+      return answer.kind === "Cell" ? this.#known(answer as Cell) : undefined; // else a Status: it is deleted
     } catch (error) {
       await this.#expectGone({ path, uid }, error);
       return undefined;
@@ -180,6 +196,16 @@ export class CellStore {
   ): Promise<void> {
     if (isNotFound(error)) return;
     if (!isConflict(error) || (await this.#read(path))?.metadata.uid === uid) throw error;
+  }
+
+  #known<C extends Cell | StandbyCell>(cell: C): C {
+    const { uid, resourceVersion } = cell.metadata;
+    if (resourceVersion !== undefined) this.#versions.set(uid, resourceVersion);
+    return cell;
+  }
+
+  #forget(uid: string): void {
+    this.#versions.delete(uid);
   }
 
   async #read(path: string): Promise<Cell | StandbyCell | undefined> {

@@ -1,6 +1,7 @@
 import { AgentError } from "@kip/agent-api";
 import { K8sError } from "@kip/k8s-client";
 import type { CellChange } from "../../state/cell-change.ts";
+import { wasClaimed } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
@@ -80,19 +81,22 @@ export async function terminate(
 /**
  * Has the API say that the cell ends before the cloud is asked for it: the cloud may end the instance long after this kip was
  * there, and another kip must neither give the cell to a pod nor go on with one on it. The deletion says so, and is due anyway; the
- * phase follows if the instance takes seconds.
+ * phase follows if the instance takes seconds. It comes first where the agent of a cell with a pod is out of reach: of a deletion
+ * alone another kip would ask that agent to stop the pod, and wait for it as long as this one has.
  */
 async function recordEnding(
   { store, statuses, logger }: CellTools,
   { state, change }: CellContext,
 ): Promise<void> {
   const { object, isDeleted, status } = state().cell;
+  const isLost = wasClaimed(status) && state().agent.client === undefined;
   if (status.phase !== "Terminating") {
     change({ kind: "cellStatus", status: { phase: "Terminating" } });
-    if (object) statuses.noteEnd(object, state().cell.status);
+    if (object && !isLost) statuses.noteEnd(object, state().cell.status);
   }
   if (!object || isDeleted) return;
   try {
+    if (isLost) await statuses.write(object, state().cell.status);
     await store.markDeleted(object);
     change({ kind: "cellGone", uid: object.metadata.uid });
   } catch (error) {
