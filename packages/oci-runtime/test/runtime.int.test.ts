@@ -363,6 +363,21 @@ describe("createRuntime()", { skip }, () => {
         assert.equal(exitCode, 4);
       });
 
+      it("is not held up by one that ignores the end of its terminal", limit, async () => {
+        const resizes = new AsyncQueue<TerminalSize>();
+        resizes.push({ rows: 25, columns: 90 });
+        const streams = { ...client(Readable.from(["typed\n"])), tty: true, resizes };
+        const script = `trap "" HUP; stty size; read line; sleep 1000 & echo "$line" $!; exit 4`;
+        const command = ["sh", "-c", script];
+        const { exitCode } = await runtime.exec("open", { command }, streams, never);
+        assert.equal(exitCode, 4);
+        const printed = await streams.out;
+        assert.match(printed, /25 90\r\n/);
+        const pid = /^typed (\d+)\r\n$/m.exec(printed)?.[1];
+        assert.match(readFileSync(`/proc/${pid}/cmdline`, "utf8"), /^sleep\0/);
+        process.kill(Number(pid), "SIGKILL");
+      });
+
       it("shows a signal, and fails for a missing command", limit, async () => {
         const killed = { command: ["sh", "-c", "kill -9 $$"] };
         assert.equal((await runtime.exec("open", killed, client(), never)).exitCode, 137);

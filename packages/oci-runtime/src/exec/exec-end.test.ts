@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -107,6 +107,37 @@ describe("execProcess()", () => {
     using failing = temporaryRuntime("exit 9");
     const failed = { ...failing.context, ...detached };
     await assert.rejects(execProcess("c", main, streams, signal, failed), { code: "EXEC_FAILED" });
+  });
+
+  it("passes a terminal on, and does not wait for what keeps it open, where nothing else takes orphans", async () => {
+    // As crun, detached with a socket for the terminal. What is left has the terminal open, and ignores its hang-up.
+    const script = `
+      for word; do case $word in --console-socket=*) socket=\${word#*=};; --pid-file=*) file=\${word#*=};; esac; done
+      exec /usr/bin/python3 -c '
+import os, pty, socket, sys
+pid, master = pty.fork()
+if pid == 0:
+    os.execv("/bin/sh", ["sh", "-c", "trap \\"\\" HUP; read line; stty size; sleep 1000 & echo \\"$line\\" $!; exit 5"])
+import fcntl, struct, termios
+fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+with socket.socket(socket.AF_UNIX) as one:
+    one.connect(sys.argv[1])
+    socket.send_fds(one, [b"/dev/pts/0"], [master])
+open(sys.argv[2], "w").write(str(pid))
+' "$socket" "$file"`;
+    using place = temporaryRuntime(script);
+    const stdout = new PassThrough();
+    const printed = text(stdout);
+    const stdin = new PassThrough();
+    stdin.write("typed\n");
+    const context = { ...place.context, leavesOrphans: true };
+    const { signal } = new AbortController();
+    const streams = { tty: true, stdin, stdout };
+    const { exitCode } = await execProcess("c", main, streams, signal, context);
+    assert.equal(exitCode, 5);
+    const [, left] = /^typed\r\n33 99\r\ntyped (\d+)\r\n$/.exec(await printed) ?? [];
+    process.kill(Number(left), "SIGKILL"); // it runs
+    assert.deepEqual(readdirSync(place.context.paths.execs), []);
   });
 
   it("closes the pipes that it has opened when it cannot have another one", async () => {

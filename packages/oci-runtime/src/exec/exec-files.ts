@@ -9,6 +9,8 @@ export class ExecFiles implements AsyncDisposable {
   readonly process: string;
   readonly pid: string;
   readonly log: string;
+  /** For a socket that crun sends a terminal to. */
+  readonly console: string;
   readonly #directory: string;
 
   private constructor(directory: string, name: string) {
@@ -16,6 +18,7 @@ export class ExecFiles implements AsyncDisposable {
     this.process = path.join(directory, `${name}.json`);
     this.pid = path.join(directory, `${name}.pid`);
     this.log = path.join(directory, `${name}.log`);
+    this.console = path.join(directory, `${name}.console`);
   }
 
   static async create(directory: string, name: string, process: OciProcess): Promise<ExecFiles> {
@@ -61,7 +64,8 @@ export class ExecFiles implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.process, this.pid, this.log].map((file) => rm(file, { force: true })));
+    const all = [this.process, this.pid, this.log, this.console];
+    await Promise.all(all.map((file) => rm(file, { force: true })));
   }
 }
 

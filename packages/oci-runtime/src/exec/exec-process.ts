@@ -93,20 +93,21 @@ function startCrun(
   },
 ): ChildProcess {
   const { files, pipes, context, process, isTerminal } = exec;
-  // The terminal is crun's, which has to stay for it; its hang-up ends what the process leaves running.
-  const isDetached = context.leavesOrphans && !isTerminal;
+  const isDetached = context.leavesOrphans;
+  const consoleSocket = isDetached && isTerminal ? files.console : undefined;
   const crun = [
     context.crun.path,
     ...runtimeArguments(context.paths),
     `--log=${files.log}`,
     "exec",
     ...(isDetached ? ["--detach"] : []),
+    ...(consoleSocket === undefined ? [] : [`--console-socket=${consoleSocket}`]),
     `--process=${files.process}`,
     `--pid-file=${files.pid}`,
     id,
   ];
-  const waiting = isDetached ? waitForProcess(files.pid, crun) : crun;
-  const command = isTerminal ? terminalCommand(crun) : waiting;
+  const foreground = isTerminal ? terminalCommand(crun) : crun;
+  const command = isDetached ? waitForProcess(files.pid, crun, consoleSocket) : foreground;
   const [file = "", ...args] = withOomScore(process.oomScoreAdj, command);
   const child = spawn(file, args, {
     env: { ...context.crun.env, SHELL: "/bin/sh" },

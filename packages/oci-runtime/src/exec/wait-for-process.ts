@@ -8,9 +8,15 @@ import { waitForProcessScript } from "../gen/scripts.gen.ts";
  * container in a PID namespace of its own has a first process that orphans go to instead.
  *
  * @param pidFile where the command leaves the process's ID
+ * @param consoleSocket made for the command, which sends the process's terminal there; absent: it has none
  */
-export function waitForProcess(pidFile: string, command: readonly string[]): readonly string[] {
-  return ["/usr/bin/perl", "-e", waitForProcessScript, process.arch, pidFile, ...command];
+export function waitForProcess(
+  pidFile: string,
+  command: readonly string[],
+  consoleSocket = "",
+): readonly string[] {
+  const perl = ["/usr/bin/perl", "-e", waitForProcessScript];
+  return [...perl, process.arch, pidFile, consoleSocket, ...command];
 }
 
 /** Whether a process is in the PID namespace of this program; false if it has ended, or there is none. */
