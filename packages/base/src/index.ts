@@ -83,6 +83,7 @@ export {
   type ProcessStatus,
 } from "./host/processes.ts";
 export { removeTree } from "./host/remove-tree.ts";
+export { begunStream } from "./host/begun-stream.ts";
 export { bytesOf, hasPipes, portOf } from "./host/node-objects.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
 export { mapOwners } from "./host/map-owners.ts";

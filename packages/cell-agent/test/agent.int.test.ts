@@ -769,6 +769,18 @@ describe("logs", limit, () => {
     await assert.rejects(rest, { code: "ERR_STREAM_PREMATURE_CLOSE" });
   });
 
+  it("says that there is no log where its files are gone", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.phase === "Running");
+    await fs.rm(path.join(cell.directory, "state", "logs"), { recursive: true });
+    await assert.rejects(client.logs("web", {}, never), {
+      code: "AGENT_FAILED",
+      message: /ENOENT/,
+    });
+  });
+
   it("keeps the log of the run before", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

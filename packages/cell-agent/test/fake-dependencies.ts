@@ -117,7 +117,7 @@ export class FakeRuntime implements ContainerRuntime {
       this.#exits.on("exit", (exit: ContainerExit) => exit.id === id && end());
       this.#exits.on(`log ${id}`, (text: string) => stream.write(text));
       signal.addEventListener("abort", end);
-    })();
+    })().catch((error: unknown) => stream.destroy(error as Error)); // a file's
     return stream;
   }
 

@@ -6,7 +6,7 @@ import {
   decodeDesiredPod,
   type CellIdentity,
 } from "@kip/agent-api";
-import { type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import { begunStream, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime, LogReadOptions } from "@kip/oci-runtime";
 import { agentStats } from "../figures/agent-stats.ts";
 import type { AgentWorker } from "../pod/agent-worker.ts";
@@ -96,9 +96,12 @@ async function logs(
   const runtime = await options.runtime();
   const gone = new AbortController();
   stream.once("close", () => gone.abort(new Error("The client has gone")));
-  const source = runtime.logs(log.id, log.path, readLogOptions(query), gone.signal);
+  const read = readLogOptions(query);
+  const source = runtime.logs(log.id, log.path, read, gone.signal);
+  // A container that could not be made has no log, which is an answer of its own.
+  const begun = read.follow === true ? source : await begunStream(source);
   stream.respond({ ":status": 200, "content-type": "text/plain" });
-  await pipeline(source, stream).catch((error: unknown) => {
+  await pipeline(begun, stream).catch((error: unknown) => {
     if (!gone.signal.aborted) throw error;
   });
 }

@@ -1,7 +1,6 @@
 import type { ServerResponse } from "node:http";
-import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { errorText, type Clock, type Logger } from "@kip/base";
+import { begunStream, errorText, type Clock, type Logger } from "@kip/base";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { findError } from "../errors.ts";
 import { HttpRefusal } from "./transport/answer.ts";
@@ -42,7 +41,7 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
   });
   const begun = options.follow
     ? log
-    : await untilFirstBytes(log).catch((error: unknown) => {
+    : await begunStream(log).catch((error: unknown) => {
         const named = `container "${container}" in pod "${pod.metadata.name}"`;
         throw new HttpRefusal(500, `Cannot read the log of ${named}: ${errorText(error)}`);
       });
@@ -54,19 +53,6 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
     if (!left.signal.aborted) logger.warn("Could not send a log", { err: error });
     response.destroy();
   }
-}
-
-/** Resolves with a log when its first bytes or its end have come. @throws what reading them does */
-async function untilFirstBytes(log: Readable): Promise<AsyncIterable<Buffer>> {
-  const pieces = log[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-  let piece = await pieces.next();
-  return (async function* () {
-    try {
-      for (; piece.done !== true; piece = await pieces.next()) yield piece.value;
-    } finally {
-      await pieces.return?.();
-    }
-  })();
 }
 
 /** Why a container has no log, in the kubelet's words. */
