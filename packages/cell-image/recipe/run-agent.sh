@@ -9,15 +9,15 @@ export NODE_COMPILE_CACHE=/usr/lib/kip/code-cache NODE_COMPILE_CACHE_PORTABLE=1
 export NODE_OPTIONS=--use-openssl-ca SSL_CERT_DIR=/etc/ssl/certs
 # One heap for all threads of the agent, and what it frees goes back to the machine: 2 MB less.
 export MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
-# Copies of a template find all code compiled, and run no machine code that V8 made: under emulation it would be
-# translated on top of the interpreter. The template has collected what is garbage; some seconds after its start a copy
-# would do so again, twice, by five threads on its one processor.
-for_templates='--no-memory-reducer --single-threaded-gc --no-lazy --no-opt --no-maglev --no-sparkplug --no-regexp-tier-up'
+# Copies of a template find the code compiled that its rehearsal has run (all code would be 5 MB more in each), and run no
+# machine code that V8 made: under emulation it would be translated on top of the interpreter. The template has collected what
+# is garbage; some seconds after its start a copy would do so again, twice, by five threads on its one processor.
+for_templates='--no-memory-reducer --single-threaded-gc --no-opt --no-maglev --no-sparkplug --no-regexp-tier-up'
 while :; do
   options=
   if [ -e /run/kip/template ] && [ ! -e /run/kip/template-offered ]; then
     options=$for_templates
-    # Compiling all code at once takes 8 MB for a moment, in blocks of 32 KiB. Mapped on their own they go back to the machine.
+    # What is needed for a moment, by the compiler for one, goes back to the machine if it is mapped on its own.
     export MALLOC_MMAP_THRESHOLD_=32768
   fi
   read -r before _ </proc/uptime
