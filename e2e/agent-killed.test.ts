@@ -13,12 +13,13 @@ const image = "kip.local/demo:latest";
 
 /**
  * Kills the agent so often. Of four lives three end at a random moment within 4 s after the agent has begun to listen, and one within
- * 2 s after its start. A life that begins more than 30 s after the last long one is long: it ends 12 to 16 s after kip has connected,
- * however long that takes on a slow machine: a connection has to last 10 s for kip to rely on it. Busybox' random numbers end at 32767;
- * 1915 is the agent's port, 0A a socket that listens, 01 a connection.
+ * 2 s after its start. A life that begins more than 30 s after the last long one is long: it ends when kip has been connected for 12 s, as
+ * it relies on a connection that has lasted 10 s, and a third command has begun since, one after the other, so that one of this life is
+ * done; however long that takes on a slow machine. Busybox' random numbers end at 32767; 1915 is the agent's port, 0A a socket that
+ * listens, 01 a connection.
  */
 const killer = `
-n=0; last=; long=0
+n=0; last=; long=0; touch /data/commands
 while [ $n -lt ${kills} ]; do
   pid=
   for each in /proc/[0-9]*; do
@@ -30,7 +31,10 @@ while [ $n -lt ${kills} ]; do
   if [ -z "$isLong" ] && [ $((n % 4)) = 2 ]; then usleep $((RANDOM * 61)); else
     state=0A; [ -n "$isLong" ] && state=01
     until grep -q ":1915 .* $state " /proc/$pid/net/tcp /proc/$pid/net/tcp6 || [ ! -e /proc/$pid ]; do usleep 100000; done
-    [ -n "$isLong" ] && sleep 12
+    if [ -n "$isLong" ]; then
+      begun=$(wc -l </data/commands); sleep 12
+      until [ $(wc -l </data/commands) -ge $((begun + 3)) ] || [ ! -e /proc/$pid ]; do usleep 100000; done
+    fi
     usleep $((RANDOM * 122))
   fi
   kill -KILL $pid && n=$((n + 1)) && last=$pid && echo killed $n \${isLong:+long}
@@ -206,7 +210,16 @@ async function ask(
 ): Promise<void> {
   while (!isOver()) {
     const mark = `mark-${counts.done + counts.failed}`;
-    const exec = ["exec", "busy", "-c", "probed", "--", "sh", "-c", `echo ${mark}; exit 7`];
+    const exec = [
+      "exec",
+      "busy",
+      "-c",
+      "probed",
+      "--",
+      "sh",
+      "-c",
+      `echo >>/data/commands; echo ${mark}; exit 7`,
+    ];
     const { status, stdout } = await kube.kubectl(...exec);
     if (status === 7) {
       assert.equal(stdout, `${mark}\n`);
