@@ -12,6 +12,8 @@ export type ProviderErrorCode =
   | "CELL_POD_IGNORED"
   /** `provider.yaml` or an option has no valid value. */
   | "CONFIG_INVALID"
+  /** An image was not wholly in the shared cache within the time limit. */
+  | "IMAGE_FILL_TIMEOUT"
   /** Kip may not write the Secret of the certificate authority, or make its namespace. */
   | "IDENTITY_SECRET_FORBIDDEN"
   /** The Secret of the certificate authority has no key pair. */

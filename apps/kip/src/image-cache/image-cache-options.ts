@@ -43,6 +43,18 @@ export const imageCacheOptions: readonly Option[] = [
     fallback: "1h",
     help: "time between two looks for what is unused",
   },
+  {
+    flag: "fill-timeout",
+    type: "string",
+    fallback: "30m",
+    help: "longest that one image may take at once; blobs that are whole by then stay, and the rest is asked for after --refresh",
+  },
+  {
+    flag: "min-rate",
+    type: "string",
+    fallback: "32",
+    help: "KiB/s; a registry that sends less for a minute is given up",
+  },
   { flag: "parallel", type: "string", fallback: "2", help: "images that are fetched at once" },
   {
     flag: "private",

@@ -46,6 +46,8 @@ export async function imageCache(args: readonly string[]): Promise<void> {
     allowsPrivate: options.isSet("private"),
     usesPullSecrets: options.isSet("pull-secrets"),
     parallel: options.integer("parallel", { min: 1, max: 32 }),
+    fillTimeoutMs: intervalOf(options, "fill-timeout"),
+    leastBytesPerSecond: options.integer("min-rate", { min: 1, max: maxRate }) * 1024,
     refreshMs: intervalOf(options, "refresh"),
     collectMs: intervalOf(options, "collect"),
     unusedForMs: unusedForOf(options),
@@ -77,6 +79,9 @@ export async function imageCache(args: readonly string[]): Promise<void> {
   await pause(Number.POSITIVE_INFINITY, systemClock, signal);
   logger.info("Began to stop", { reason: String(signal.reason) });
 }
+
+/** Largest that `--min-rate` may be, KiB/s. */
+const maxRate = 1024 * 1024;
 
 /** A folder that is there: one that is made because its volume is missing would be a cache that cells do not have. */
 function folderOf(options: OptionValues): string {

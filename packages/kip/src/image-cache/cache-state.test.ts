@@ -109,4 +109,15 @@ describe("knowsAll()", () => {
     const known = after(start, [1, filled("a", 1)], [2, failed("a", "REGISTRY_UNREACHABLE", 1)]);
     assert.equal(knowsAll(known), true);
   });
+
+  it("is true once a registry has said what each name means, though blobs are missing", () => {
+    const digest = `sha256:${"b".repeat(64)}`;
+    const resolved: CacheChange = { kind: "resolved", name: "a", digest };
+    const state = after([0, wanted({ a: [] })], [1, resolved]);
+    assert.equal(knowsAll(state), true);
+    const image = state.images.get("a");
+    assert.deepEqual([image?.dueAtMs, image?.isFilled], [0, false], "it goes on");
+    const moved = after([0, wanted({ a: [] })], [1, filled("a", 1)], [2, resolved]);
+    assert.equal(moved.images.get("a")?.isFilled, false);
+  });
 });

@@ -7,6 +7,8 @@ export interface ImageState extends WantedImage {
   readonly dueAtMs: number;
   /** What its name means, once that is known. */
   readonly digest?: string | undefined;
+  /** Whether the cache has had all of `digest`. */
+  readonly isFilled?: boolean | undefined;
   /** Code of the last failure; undefined after a success. */
   readonly problem?: string | undefined;
 }
@@ -21,6 +23,8 @@ export type CacheChange =
   | { readonly kind: "wanted"; readonly images: ReadonlyMap<string, WantedImage> }
   /** Registries are asked in another way: what could not be had may be there. */
   | { readonly kind: "settingsChanged" }
+  /** The registry has said what a name means, and the cache lacks some of it. */
+  | { readonly kind: "resolved"; readonly name: string; readonly digest: string }
   /** The cache has all of an image. */
   | {
       readonly kind: "filled";
@@ -47,12 +51,22 @@ export function reduceCache(state: CacheState, change: CacheChange, now: Moment)
   if (change.kind === "settingsChanged") return withFailedDue(state, now.monotonicMs);
   const image = state.images.get(change.name);
   if (!image) return state;
-  const dueAtMs = now.monotonicMs + change.nextMs;
-  const next: ImageState =
-    change.kind === "filled"
-      ? { ...image, dueAtMs, digest: change.digest, problem: undefined }
-      : { ...image, dueAtMs, problem: change.problem };
-  return { images: new Map(state.images).set(change.name, next) };
+  return { images: new Map(state.images).set(change.name, changed(image, change, now)) };
+}
+
+function changed(
+  image: ImageState,
+  change: Extract<CacheChange, { readonly name: string }>,
+  { monotonicMs }: Moment,
+): ImageState {
+  if (change.kind === "resolved") {
+    const isFilled = image.isFilled === true && image.digest === change.digest;
+    return { ...image, digest: change.digest, isFilled };
+  }
+  const dueAtMs = monotonicMs + change.nextMs;
+  return change.kind === "filled"
+    ? { ...image, dueAtMs, digest: change.digest, isFilled: true, problem: undefined }
+    : { ...image, dueAtMs, problem: change.problem };
 }
 
 function withWanted(

@@ -1,5 +1,5 @@
 import type { DesiredImageSettings } from "@kip/agent-api";
-import type { Logger } from "@kip/base";
+import type { Clock, Logger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import {
   ImageError,
@@ -23,8 +23,13 @@ export interface FillOptions {
   /** What cells run on. */
   readonly platforms: readonly Platform[];
   readonly allowsPrivate: boolean;
+  /** A registry that sends less for a minute is given up. */
+  readonly leastBytesPerSecond: number;
+  /** Called with the digest that the name means, once it is known that blobs are missing and before they are fetched. */
+  readonly onDigest: (digest: string) => void;
   /** Reads pull secrets; without one they are left out. */
   readonly client: ApiClient | undefined;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -35,9 +40,11 @@ export interface FillOptions {
  * @throws {ImageError} as `prefetchImage`; if it is made for none of the platforms `IMAGE_NOT_FOUND`
  */
 export async function fillImage(image: WantedImage, options: FillOptions): Promise<Prefetched> {
-  const { cache, settings, platforms, allowsPrivate, signal } = options;
+  const { cache, settings, platforms, signal } = options;
+  const { allowsPrivate, leastBytesPerSecond, onDigest, clock } = options;
   const [first = [], ...others] = await imageLogIns(image, settings, options);
-  const common = { proxy: settings.proxy, allowsPrivate, signal };
+  const { proxy } = settings;
+  const common = { proxy, allowsPrivate, leastBytesPerSecond, onDigest, clock, signal };
   let filled: Prefetched | undefined;
   let missing: unknown;
   for (const platform of platforms) {

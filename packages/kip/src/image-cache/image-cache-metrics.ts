@@ -33,16 +33,16 @@ export class ImageCacheMetrics {
 
   families({ images }: CacheState): readonly MetricFamily[] {
     const states = { current: 0, waiting: 0, failing: 0 };
-    for (const { problem, digest } of images.values()) {
+    for (const { problem, isFilled } of images.values()) {
       if (problem !== undefined) states.failing++;
-      else if (digest === undefined) states.waiting++;
-      else states.current++;
+      else if (isFilled === true) states.current++;
+      else states.waiting++;
     }
     return [
       {
         name: "kip_image_cache_images",
         type: "gauge",
-        help: "Images that pods and the list name: current are in the cache, waiting were not asked for yet, failing could not be had.",
+        help: "Images that pods and the list name: current are in the cache, waiting are not all there yet, failing could not be had.",
         samples: Object.entries(states).map(([state, value]) => ({ labels: { state }, value })),
       },
       {

@@ -1,9 +1,16 @@
-import { every, isCodedError, type Clock, type Logger } from "@kip/base";
+import { every, isCodedError, withTimeout, type Clock, type Logger } from "@kip/base";
 import { createInformer, paths, type ApiClient, type Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import { collectCache, markCachedImage, type Platform, type Reference } from "@kip/oci-image";
+import {
+  collectCache,
+  markCachedImage,
+  type Platform,
+  type Prefetched,
+  type Reference,
+} from "@kip/oci-image";
 import { Reconciler, type StepFailure, type StepOf } from "@kip/reconcile";
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
+import { ProviderError } from "../errors.ts";
 import {
   knowsAll,
   planCache,
@@ -14,7 +21,7 @@ import {
 } from "./cache-state.ts";
 import { fillImage, type FillSettings } from "./fill-image.ts";
 import { ImageCacheMetrics } from "./image-cache-metrics.ts";
-import { slimPod, usesImages, wantedImages } from "./wanted-images.ts";
+import { slimPod, usesImages, wantedImages, type WantedImage } from "./wanted-images.ts";
 
 /** What may change while the cache is looked after. */
 export interface ImageCacheSettings extends FillSettings {
@@ -39,6 +46,10 @@ export interface ImageCacheOptions {
   readonly usesPullSecrets: boolean;
   /** Images that are fetched at once. */
   readonly parallel: number;
+  /** Longest that one image may take at once, milliseconds. Blobs that are whole by then stay. */
+  readonly fillTimeoutMs: number;
+  /** A registry that sends less for a minute is given up. */
+  readonly leastBytesPerSecond: number;
   /** Time between two questions what a tag means, milliseconds. */
   readonly refreshMs: number;
   /** Time between two looks for what is unused, milliseconds. */
@@ -64,6 +75,8 @@ export interface RunningImageCache {
 const settleMs = 100;
 /** First pause after an image could not be had, milliseconds. */
 const firstRetryMs = 10_000;
+/** Codes of failures that asking again soon would not change, or that have held up other images for long. */
+const notRepeatedSoon: ReadonlySet<string> = new Set(["IMAGE_FILL_TIMEOUT", "IMAGE_PRIVATE"]);
 /** A look for what is unused that was too early is repeated after this, milliseconds. */
 const earlyMs = 60_000;
 
@@ -178,19 +191,14 @@ class CacheKeeper implements RunningImageCache {
   }
 
   async #fill(name: string, signal: AbortSignal): Promise<CacheChange | undefined> {
-    const { client, usesPullSecrets, clock, logger, refreshMs } = this.#options;
+    const { clock, logger, refreshMs } = this.#options;
     const image = this.#reconciler.state.images.get(name);
     if (!image) return undefined;
     const startedAtMs = clock.monotonic();
     const count = (result: "filled" | "current" | "failed", writtenBytes: number): void =>
       this.#metrics.filled(result, writtenBytes, clock.monotonic() - startedAtMs);
     try {
-      const { digest, writtenBytes } = await fillImage(image, {
-        ...this.#options,
-        settings: this.#settings,
-        client: usesPullSecrets ? client : undefined,
-        signal,
-      });
+      const { digest, writtenBytes } = await this.#fillWithin(name, image, signal);
       count(writtenBytes > 0 ? "filled" : "current", writtenBytes);
       if (writtenBytes > 0)
         logger.info("Put an image into the cache", { image: name, digest, writtenBytes });
@@ -198,6 +206,32 @@ class CacheKeeper implements RunningImageCache {
     } catch (error) {
       if (!signal.aborted) count("failed", 0);
       throw error;
+    }
+  }
+
+  /** Fills within the time limit, and ends once it no longer writes. */
+  async #fillWithin(name: string, image: WantedImage, signal: AbortSignal): Promise<Prefetched> {
+    const { client, usesPullSecrets, clock, fillTimeoutMs: limitMs } = this.#options;
+    let filling: Promise<unknown> | undefined;
+    const fill = async (signal: AbortSignal): Promise<Prefetched> =>
+      await fillImage(image, {
+        ...this.#options,
+        settings: this.#settings,
+        client: usesPullSecrets ? client : undefined,
+        onDigest: (digest) => this.#reconciler.apply({ kind: "resolved", name, digest }),
+        signal,
+      });
+    try {
+      return await withTimeout(
+        async (signal) => {
+          const filled = fill(signal);
+          filling = filled.catch(() => {});
+          return await filled;
+        },
+        { limitMs, clock, signal, error: () => fillTimeout(name, limitMs) },
+      );
+    } finally {
+      await filling;
     }
   }
 
@@ -210,8 +244,7 @@ class CacheKeeper implements RunningImageCache {
         image: name,
         err: error,
       });
-    // To ask again soon would change nothing.
-    const nextMs = problem === "IMAGE_PRIVATE" ? this.#options.refreshMs : delayMs;
+    const nextMs = notRepeatedSoon.has(problem) ? this.#options.refreshMs : delayMs;
     return { kind: "failed", name, problem, nextMs };
   }
 
@@ -256,4 +289,15 @@ class CacheKeeper implements RunningImageCache {
       found.push(...(await markCachedImage(reference, cache, { platform, clock })).digests);
     return found;
   }
+}
+
+function fillTimeout(name: string, limitMs: number): Error {
+  return new ProviderError(
+    "IMAGE_FILL_TIMEOUT",
+    `Cannot put image "${name}" into the cache: it took longer than ${limitMs / 1000} s`,
+    {
+      facts: { seconds: limitMs / 1000 },
+      remedy: "Look at the network to its registry, or raise --fill-timeout of kip image-cache",
+    },
+  );
 }
