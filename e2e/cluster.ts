@@ -67,7 +67,8 @@ const groups = ["v1beta1/clustertrustbundles", "v1alpha1/podcertificaterequests"
 const auditFile = auditLog(own.name);
 export const upFlags = [
   ...clusterFlags,
-  ...(auditFile === undefined ? [] : [`--audit-log=${auditFile}`]),
+  // With the rights of the manifests, and no more: they are what is compared.
+  ...(auditFile === undefined ? [] : [`--audit-log=${auditFile}`, "--act-as-node"]),
   `--port=${own.apiPort}`,
   `--registry-port=${own.registryPort}`,
   `--network-range=${own.networkRange}`,
@@ -80,7 +81,7 @@ export const upFlags = [
   `--runtime-config=${groups.map((group) => `certificates.k8s.io/${group}=true`).join(",")}`,
 ];
 
-/** With KIP_AUDIT_LOG, a folder: kip's requests to the API server are recorded there, for tools/audit-rights.ts. */
+/** With KIP_AUDIT_LOG, a folder: kip has the rights of the manifests, and its requests to the API server are recorded there, for tools/audit-rights.ts. */
 export function auditLog(name: string): string | undefined {
   const folder = process.env["KIP_AUDIT_LOG"] ?? "";
   return folder === "" ? undefined : path.resolve(folder, `${name}.log`);

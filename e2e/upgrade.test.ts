@@ -27,7 +27,9 @@ const reason =
 const skip = commit === undefined && reason;
 
 /** Options that the older version has, too. */
-const flags = upFlags.filter((flag) => !/^--(audit-log|settings|host-port)=/.test(flag));
+const flags = upFlags.filter(
+  (flag) => !/^--(audit-log|settings|host-port)=|^--act-as-node$/.test(flag),
+);
 
 interface PodFacts {
   readonly metadata: { readonly uid: string };

@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import type { PolicyRule } from "@kip/control-plane";
 import { parseAllDocuments } from "yaml";
 import { compareRights, rightText, type RoleRules } from "./rights/compare-rights.ts";
-import { whyRefused } from "./rights/exceptions.ts";
+import { whyMissing, whyUnused } from "./rights/exceptions.ts";
 import { readAuditLog } from "./rights/read-audit-log.ts";
 
 const { values, positionals } = parseArgs({
@@ -25,12 +25,18 @@ const { used, unused, redundant, missing } = compareRights(
   manifestRoles(),
   files.flatMap((file) => readAuditLog(readFileSync(file, "utf8"))),
 );
-const wrong = missing.filter((use) => whyRefused(use) === undefined);
+const wrong = missing.filter((use) => whyMissing(use) === undefined);
+const needless = unused.filter((right) => whyUnused(right) === undefined);
+const reasoned = unused.filter((right) => whyUnused(right) !== undefined);
 print("used", used.map(rightText));
-print("not used", unused.map(rightText));
+print("not used", needless.map(rightText));
+print(
+  "used by what no test does",
+  reasoned.map((right) => `${rightText(right)}: ${whyUnused(right)}`),
+);
 print("also given by the cluster role", redundant.map(rightText));
 print("asked for without a right", wrong.map(rightText));
-const isLeast = values.partial || unused.length === 0;
+const isLeast = values.partial || needless.length === 0;
 if (wrong.length > 0 || redundant.length > 0 || !isLeast) {
   console.error("The rules in packages/control-plane/src/start/rbac.ts are not what kip uses");
   process.exitCode = 1;

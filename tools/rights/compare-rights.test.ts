@@ -30,6 +30,14 @@ describe("readAuditLog()", () => {
     );
   });
 
+  it("counts a request as the virtual node as the right to impersonate it", () => {
+    const text = line("get", pods, { impersonatedUser: { username: "system:node:kip" } });
+    assert.deepEqual(readAuditLog(text).map(rightText), [
+      "impersonate users",
+      "impersonate groups",
+    ]);
+  });
+
   it("sees what was refused", () => {
     const annotations = { "authorization.k8s.io/decision": "forbid" };
     assert.deepEqual(

@@ -24,11 +24,13 @@ const decodeEvent = object({
     }),
   ),
   responseStatus: optional(object({ code: optional(integer) })),
+  impersonatedUser: optional(object({ username: optional(string) })),
   annotations: optional(object({ "authorization.k8s.io/decision": optional(string) })),
 });
 
 /**
- * The requests of a log, each once. Paths outside of resources are left out: every client may read the version and the
+ * The requests of a log, each once. A request as another user stands for the right to impersonate that user and its groups: what
+ * that user may do is for the API server's Node authorizer to say. Paths outside of resources are left out: every client may read the version and the
  * list of resources. A line that has not been written to its end is left out, too.
  *
  * @param text one event a line
@@ -41,9 +43,19 @@ export function readAuditLog(text: string): readonly Use[] {
   return [...uses.values()];
 }
 
+/** What a request as `system:node:<name>`, in the group `system:nodes`, needs of a role. */
+const impersonation: readonly Use[] = ["users", "groups"].map((resource) => ({
+  verb: "impersonate",
+  group: "",
+  resource,
+  namespace: undefined,
+  isAllowed: true,
+}));
+
 function usesOf(event: decode.Decoded<typeof decodeEvent>): readonly Use[] {
   const { verb, objectRef: of, responseStatus, annotations } = event;
   if (of?.resource === undefined) return [];
+  if (event.impersonatedUser !== undefined) return impersonation;
   const use = {
     verb,
     group: of.apiGroup ?? "",

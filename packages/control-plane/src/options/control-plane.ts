@@ -36,6 +36,12 @@ export interface ControlPlaneOptions {
    * @default none
    */
   readonly auditLog?: string | undefined;
+  /**
+   * The virtual node that kip acts as (`--act-as-node`): kip has the rights of the manifests in `deploy/`, and may impersonate this
+   * node instead of reading what pods refer to itself.
+   * @default none
+   */
+  readonly actsAsNode?: string | undefined;
   /** Environment of the programs, besides PATH. @default empty */
   readonly environment?: Readonly<NodeJS.ProcessEnv> | undefined;
   /** Called for each program that ended unasked; it is started again. */

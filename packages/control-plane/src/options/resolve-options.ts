@@ -6,10 +6,11 @@ type Resolved<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
 /** {@link ControlPlaneOptions} with every default filled in, and the paths that follow from them. */
 export interface ResolvedOptions extends Resolved<
-  Omit<ControlPlaneOptions, "signal" | "auditLog">
+  Omit<ControlPlaneOptions, "signal" | "auditLog" | "actsAsNode">
 > {
   readonly signal: AbortSignal | undefined;
   readonly auditLog: string | undefined;
+  readonly actsAsNode: string | undefined;
   /** Where etcd keeps its data and sockets: working directory of etcd and the API server. */
   readonly etcdDir: string;
   readonly pkiDir: string;
@@ -38,6 +39,7 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
     logger: (options.logger ?? silentLogger).with({ component: "control-plane" }),
     signal: options.signal,
     auditLog: options.auditLog === undefined ? undefined : resolve(options.auditLog),
+    actsAsNode: options.actsAsNode,
     etcdDir: join(dataDir, "etcd"),
     pkiDir: join(dataDir, "pki"),
     runDir: join(dataDir, "run"),

@@ -69,11 +69,16 @@ export function nodeUserRules(nodeName: string): readonly PolicyRule[] {
 /** What kip does in its own namespace: it keeps the authority of its cells there. */
 export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], ["get", "create"])];
 
-/** The objects that a new control plane needs before kip can log in, as one `List`. */
-export function startingObjects(): string {
+/**
+ * The objects that a new control plane needs before kip can log in, as one `List`.
+ *
+ * @param actsAsNode the virtual node as which kip reads what pods refer to; undefined: with its own rights
+ */
+export function startingObjects(actsAsNode: string | undefined): string {
+  const forPods = actsAsNode === undefined ? referenceRules : nodeUserRules(actsAsNode);
   const items = [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: kipNamespace } },
-    role("ClusterRole", { name: kipUser }, [...kipRules, ...referenceRules]),
+    role("ClusterRole", { name: kipUser }, [...kipRules, ...forPods]),
     binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
     role("Role", { name: kipUser, namespace: kipNamespace }, kipNamespaceRules),
     binding(

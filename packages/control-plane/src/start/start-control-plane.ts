@@ -161,7 +161,10 @@ async function applyStartingObjects(resolved: ResolvedOptions, signal: AbortSign
       { env: { HOME: resolved.dataDir }, signal, input },
     );
   await Promise.all([
-    kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], startingObjects()),
+    kubectl(
+      ["apply", "--server-side", "--force-conflicts", "-f", "-"],
+      startingObjects(resolved.actsAsNode),
+    ),
     kubectl(["wait", "--for=create", "--timeout=60s", "serviceaccount/default"]),
   ]);
 }

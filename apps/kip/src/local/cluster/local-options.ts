@@ -114,6 +114,12 @@ export const upOptions: readonly Option[] = [
     help: "file to which the API server appends what kip asks of it, without bodies",
   },
   {
+    flag: "act-as-node",
+    type: "boolean",
+    fallback: "false",
+    help: "kip has the rights of the manifests in deploy/ alone: what pods refer to it reads as its virtual node",
+  },
+  {
     flag: "templates",
     type: "boolean",
     fallback: "true",

@@ -89,6 +89,7 @@ async function startKubernetes(
     featureGates: switches(options, "feature-gates"),
     runtimeConfig: switches(options, "runtime-config"),
     auditLog: options.text("audit-log"),
+    actsAsNode: options.isSet("act-as-node") ? options.required("node-name") : undefined,
     environment: markerEnvironment(),
     signal,
     clock: systemClock,

@@ -45,6 +45,7 @@ export async function startProvider(
       "--disable-taint",
       // There is one, and the next is started when it has ended.
       "--leader-elect=false",
+      ...(options.isSet("act-as-node") ? ["--act-as-node"] : []),
     ],
     env: otherCloud ? { ...withoutAws(process.env), ...otherCloud.environment } : process.env,
     logFile: layout.providerLog,

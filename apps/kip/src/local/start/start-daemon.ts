@@ -20,6 +20,7 @@ const passedOn = [
   "service-range",
   "namespace-name",
   "node-name",
+  "act-as-node",
   "templates",
 ] as const;
 
