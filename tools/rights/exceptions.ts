@@ -8,6 +8,8 @@ const installTest = "packages/kip/test/install.int.test.ts";
 const refused: Readonly<Record<string, string>> = {
   "get secrets in elsewhere": `${installTest}: kip says what to apply where it may not keep its authority`,
   "create secrets in elsewhere": `${installTest}: as above`,
+  "create namespaces":
+    "packages/virtual-kubelet/test/node.int.test.ts: sees how the client reports a refusal",
   "list secrets": `${installTest}: sees that the account is refused`,
   "get secrets in default": `${installTest}: as above`,
   "create serviceaccounts/token in kube-system": `${installTest}: as above`,

@@ -15,6 +15,8 @@ export const browserProgram = programs.find((each) => existsSync(each));
 export interface BrowserPage extends AsyncDisposable {
   /** The value of an expression in the page; a promise is waited for. */
   evaluate(expression: string): Promise<unknown>;
+  /** A picture of all of the page, in a window of a width in pixels: PNG. */
+  screenshot(width: number): Promise<Buffer>;
   /** What the page has written to its console, and errors in it. */
   readonly problems: readonly string[];
 }
@@ -26,6 +28,7 @@ interface Answer {
   readonly result?: {
     readonly result?: { readonly value?: unknown };
     readonly exceptionDetails?: object;
+    readonly data?: string;
   };
 }
 
@@ -69,13 +72,27 @@ export async function openPage(program: string, url: string): Promise<BrowserPag
       });
     for (const domain of ["Runtime", "Log", "Page"]) await call(`${domain}.enable`);
     await call("Page.navigate", { url });
+    const evaluate = async (expression: string): Promise<unknown> => {
+      const options = { expression, awaitPromise: true, returnByValue: true };
+      const { result } = await call("Runtime.evaluate", options);
+      if (result?.exceptionDetails) throw new Error(JSON.stringify(result.exceptionDetails));
+      return result?.result?.value;
+    };
+    const resize = async (width: number, height: number): Promise<unknown> =>
+      await call("Emulation.setDeviceMetricsOverride", {
+        width,
+        height,
+        deviceScaleFactor: 1,
+        mobile: false,
+      });
     return {
       problems,
-      evaluate: async (expression) => {
-        const options = { expression, awaitPromise: true, returnByValue: true };
-        const { result } = await call("Runtime.evaluate", options);
-        if (result?.exceptionDetails) throw new Error(JSON.stringify(result.exceptionDetails));
-        return result?.result?.value;
+      evaluate,
+      screenshot: async (width) => {
+        await resize(width, 1);
+        await resize(width, Number(await evaluate("document.documentElement.scrollHeight")));
+        const { result } = await call("Page.captureScreenshot", { format: "png" });
+        return Buffer.from(result?.data ?? "", "base64");
       },
       [Symbol.asyncDispose]: async () => {
         socket.close();

@@ -42,6 +42,7 @@ dd { margin: 0; font-weight: bold; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
 td.start { width: 40%; }
+#cells td:last-child { white-space: nowrap; }
 svg { display: block; width: 100%; height: 14px; }
 .api { fill: #7a869a; } .cloud { fill: #2f7ed8; } .boot { fill: #8bbc21; } .dial { fill: #1aadce; }
 .pull { fill: #f28f43; } .unpack { fill: #c42525; } .start-phase { fill: #77629c; }
