@@ -55,7 +55,10 @@ export const networkPrograms: readonly ImageProgram[] = [
 const agnhost: Omit<SpecImage, "repository"> = {
   hasNetworkPrograms: true,
   hasCertificate: true,
-  programs: [{ path: "agnhost", from: { built: "agnhost" } }],
+  programs: [
+    { path: "agnhost", from: { built: "agnhost" } },
+    { path: "bin/bash", from: { debian: "bin/bash" } },
+  ],
   links: { "agnhost-2": "agnhost" },
   folders: ["uploads"],
   // One spec compares the groups that the image gives its user.
