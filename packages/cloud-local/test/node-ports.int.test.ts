@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { connect, createServer, Server, type AddressInfo } from "node:net";
+import { connect, createServer, Server, type AddressInfo, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { runCommand, silentLogger, systemClock, type Logger } from "@kip/base";
@@ -256,6 +256,28 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     assert.equal(new Set(heard).size, 3);
     for (const socket of [...clients, answering]) socket.close();
     other.close();
+  });
+
+  it("count connections that stay when the last endpoint goes together with those of the next one", async () => {
+    const { server: echoing, port: echoed } = await echo("hello, ");
+    const clients = new RelayClients(10, 2);
+    const common = { target, clock: systemClock, logger: silentLogger };
+    await using ports = new NodePorts({ ...common, addresses: [here], clients });
+    const { ports: made, ...view } = service(["TCP", echoed]);
+    const idle = { ...view, ports: made.map((each) => ({ ...each, endpoints: [] })) };
+    const open: Socket[] = [];
+    for (let turn = 0; turn < 2; turn++) {
+      await ports.apply(change({ ...view, ports: made }));
+      const socket = connect({ host: here, port: echoed, allowHalfOpen: true });
+      await once(socket, "data");
+      open.push(socket);
+      await ports.apply(change(idle));
+    }
+    await ports.apply(change({ ...view, ports: made }));
+    assert.equal(await say(echoed), "ECONNRESET");
+    for (const socket of open) assert.equal(await text(socket.end("x")), "heard x");
+    assert.equal(await say(echoed), "hello, heard hello");
+    echoing.close();
   });
 
   it("answer packets from the address that was asked, where all of the computer are wanted", async () => {

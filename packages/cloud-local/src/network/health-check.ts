@@ -25,7 +25,7 @@ export async function openHealthCheck(
     readonly health: () => ServiceHealth | undefined;
   },
 ): Promise<Relay> {
-  const { address, port, clients, health } = options;
+  const { address, port, health } = options;
   const limits = { headersTimeout: requestMs, requestTimeout: requestMs, maxHeaderSize: 8192 };
   const server = createServer({ ...limits, connectionsCheckingInterval: 1000 }, (_, response) => {
     const { key, endpoints } = health() ?? { key: "/", endpoints: 0 };
@@ -39,7 +39,7 @@ export async function openHealthCheck(
     const service = { namespace, name };
     response.end(JSON.stringify({ service, localEndpoints: endpoints, serviceProxyHealthy: true }));
   });
-  limitClients(server, clients);
+  limitClients(server, options);
   return await listenAt(server, {
     address,
     port,
@@ -47,10 +47,12 @@ export async function openHealthCheck(
   });
 }
 
-/** @param clients those of all ports */
-function limitClients(server: Server, clients: RelayOptions["clients"]): void {
+function limitClients(
+  server: Server,
+  { address, port, clients }: Pick<RelayOptions, "address" | "port" | "clients">,
+): void {
   server.on("connection", (socket) => {
-    const connection = clients.enter(server, () => socket.destroy());
+    const connection = clients.enter(`${address} ${port}`, () => socket.destroy());
     if (connection) socket.once("close", () => connection.leave());
     else socket.resetAndDestroy();
   });

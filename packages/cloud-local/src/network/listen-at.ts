@@ -2,9 +2,6 @@ import { once } from "node:events";
 import type { Server } from "node:net";
 import { portOf } from "@kip/base";
 
-/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
-export const mostClients = 512;
-
 /** A port at which this process listens. */
 export interface Relay extends AsyncDisposable {
   readonly port: number;
@@ -31,7 +28,6 @@ export async function listenAt(
   },
 ): Promise<ConnectionRelay> {
   const { address: host, port, endConnections } = options;
-  server.maxConnections = mostClients;
   server.listen({ host, port });
   await once(server, "listening");
   server.on("error", () => {}); // a connection that could not be accepted

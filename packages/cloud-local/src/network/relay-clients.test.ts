@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import { RelayClients } from "./relay-clients.ts";
 
 describe("RelayClients", () => {
-  const [first, second] = [{}, {}];
+  const [first, second] = ["127.0.0.1 30000", "127.0.0.1 30001"];
   /** Names of connections that had to make room, and what adds one more. */
   const evictions = (clients: RelayClients) => {
     const evicted: string[] = [];
-    const enter = (port: object, name: string) =>
+    const enter = (port: string, name: string) =>
       clients.enter(port, () => void evicted.push(name));
     return { evicted, enter };
   };
@@ -24,6 +24,17 @@ describe("RelayClients", () => {
     assert.deepEqual(evicted, []);
   });
 
+  it("has room for so many of one port", () => {
+    const { enter } = evictions(new RelayClients(5, 2));
+    const [one, two] = [enter(first, "one"), enter(first, "two")];
+    assert.ok(one && two);
+    assert.equal(enter(first, "three"), undefined);
+    assert.ok(enter(second, "four"));
+    two.leave();
+    assert.ok(enter(first, "five"));
+    assert.equal(enter(first, "six"), undefined);
+  });
+
   it("has the port with the most connections make room for another one, half closed ones and old ones first", () => {
     const { evicted, enter } = evictions(new RelayClients(5));
     const connections = ["a", "b", "c", "d", "e"].map((name) => enter(first, name));
@@ -35,7 +46,7 @@ describe("RelayClients", () => {
     assert.equal(enter(second, "z"), undefined);
     assert.equal(enter(first, "f"), undefined);
     connections[3]?.leave();
-    assert.ok(enter({}, "p"));
+    assert.ok(enter("127.0.0.1 30002", "p"));
     assert.deepEqual(evicted, ["d", "c", "a"]);
   });
 

@@ -1,3 +1,6 @@
+/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
+export const mostClients = 512;
+
 /** Clients at one time, of all relays together: each TCP connection takes two descriptors of this process, each UDP client one. */
 const mostOfAll = 4096;
 
@@ -21,30 +24,37 @@ interface Evictable {
 
 /**
  * Counts the clients of all relays. There may be a relay for each NodePort, and a network that reaches one decides how many clients it has.
- * Above the limit, a TCP connection to a port that would still have fewer of them than another one makes the port with the most end one
+ * A port takes so many TCP connections, whichever of its relays has them: one that is closed may have some left, while the next one listens.
+ * Above the limit of all ports, a TCP connection to a port that would still have fewer of them than another one makes the port with the most end one
  * of its own; others are refused. Of UDP clients the one that was silent for longest is forgotten.
  */
 export class RelayClients {
   readonly #most: number;
+  readonly #mostOfPort: number;
   /** By port; only those with connections. */
-  readonly #ports = new Map<object, PortConnections>();
+  readonly #ports = new Map<string, PortConnections>();
   #connections = 0;
   /** What forgets each UDP client, the one that was silent for longest first. */
   readonly #flows = new Map<object, () => void>();
 
-  /** @param most TCP connections, and UDP clients */
-  constructor(most: number = mostOfAll) {
+  /**
+   * @param most TCP connections, and UDP clients
+   * @param mostOfPort TCP connections of one port
+   */
+  constructor(most: number = mostOfAll, mostOfPort: number = mostClients) {
     this.#most = most;
+    this.#mostOfPort = mostOfPort;
   }
 
   /**
    * Has room for one more TCP connection, or gives undefined.
    *
-   * @param port stands for the port that it came to
+   * @param port address and port that it came to
    * @param evict ends the connection if it has to make room: of its port, those that are half closed come first, and then the oldest
    */
-  enter(port: object, evict: () => void): RelayConnection | undefined {
+  enter(port: string, evict: () => void): RelayConnection | undefined {
     const connections = this.#ports.get(port) ?? { open: new Set(), halfClosed: new Set() };
+    if (sizeOf(connections) >= this.#mostOfPort) return undefined;
     if (this.#connections >= this.#most && !this.#makeRoom(sizeOf(connections) + 1))
       return undefined;
     const { open, halfClosed } = connections;

@@ -2,8 +2,8 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dg
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
-import { listenAt, mostClients, type ConnectionRelay, type Relay } from "./listen-at.ts";
-import type { RelayClients } from "./relay-clients.ts";
+import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
+import { mostClients, type RelayClients } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
 export interface RelayOptions {
@@ -35,7 +35,7 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
     const end = (): void => {
       for (const socket of [client, upstream]) reset(socket);
     };
-    const connection = clients.enter(server, end);
+    const connection = clients.enter(`${address} ${port}`, end);
     if (!connection) {
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
