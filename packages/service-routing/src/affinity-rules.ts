@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Family } from "./family.ts";
-import type { RuleSetBuilder } from "./rule-set.ts";
+import type { RuleSet, RuleSetBuilder } from "./rule-set.ts";
 
 /** The endpoints that clients of one port keep, for so long: those of each of its lists on their own, as lists may have no endpoint in common. */
 export interface AffinityOptions {
@@ -16,6 +16,13 @@ export interface AffinityOptions {
   readonly places?: ReadonlySet<number> | undefined;
   /** The address and port of an endpoint, as a value of a map. */
   readonly dataOf: (endpoint: string) => string;
+}
+
+/** A map in which the kernel notes which endpoint each client of a list of endpoints has; the same in both tables. */
+export interface ClientMap {
+  readonly ip: Family["ip"];
+  readonly name: string;
+  readonly namespace: string;
 }
 
 /** Numbers of endpoints that clients keep, as marks of packets. No place in a list is so large. */
@@ -59,6 +66,13 @@ export function addAffinity(options: AffinityOptions): void {
     rules.element(picks, String(place), String(number));
     rules.element(targets, String(number), dataOf(endpoint));
   }
+}
+
+/** The maps of clients in the rules of a Service. @param key its namespace and name */
+export function clientMapsOf({ sets }: RuleSet, { ip }: Family, key: string): readonly ClientMap[] {
+  const [namespace = ""] = key.split("/");
+  const names = [...sets.keys()].filter((name) => name.startsWith("clients/"));
+  return names.map((name) => ({ ip, name, namespace }));
 }
 
 /** Whether several of these endpoints would have the same number, so that those of some depend on which others there are. */

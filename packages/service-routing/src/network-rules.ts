@@ -9,6 +9,7 @@ import {
 import { backoffDelay, pause, SerialQueue, systemClock, type Clock, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
 import { inBlocks } from "./in-blocks.ts";
+import { keepClients } from "./kept-clients.ts";
 import {
   closedPolicyTable,
   otherPolicyTable,
@@ -184,10 +185,23 @@ export class NetworkRules {
     const inForce = this.#inForce === "none" ? undefined : this.#inForce;
     // A command that failed may have been the last one, and have done its work.
     this.#inForce = undefined;
-    const batches = this.#services.rebuild(inForce, first);
-    for (let batch = await nextText(batches); batch !== undefined; batch = await nextText(batches))
-      await this.#options.runNft(batch);
-    this.#inForce = this.#services.table;
+    const { runNft, logger } = this.#options;
+    const services = this.#services;
+    const batches = services.fill(inForce, first);
+    let last = "";
+    for (let text = await nextText(batches); text !== undefined; text = await nextText(batches)) {
+      if (last !== "") await runNft(last);
+      last = text;
+    }
+    const [hooks, removal] = services.putInForce();
+    if (inForce !== undefined && services.clientMaps.length > 0) {
+      if (last !== "") await runNft(last);
+      last = "";
+      await keepClients(services.clientMaps, { from: inForce, to: services.table, runNft, logger });
+    }
+    await runNft(last + hooks);
+    await runNft(removal);
+    this.#inForce = services.table;
   }
 
   /**

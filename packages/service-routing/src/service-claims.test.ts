@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { ServiceView } from "@kip/network-view";
 import { ServiceClaims } from "./service-claims.ts";
 import { Services, type ServiceChanges } from "./services.ts";
-import { resultOf, textsOf } from "./testing/steps.ts";
+import { rebuilt, resultOf } from "./testing/steps.ts";
 
 const place = {
   podAddresses: ["10.1.0.2"],
@@ -59,7 +59,7 @@ describe("ServiceClaims", () => {
         [...wanted.values()].map(({ ports: [port] }) => `tcp . ${port?.nodePort}`),
       );
       assert.deepEqual(new Set(known.keys()), ports);
-      assert.deepEqual(nodePorts(textsOf(services.rebuild(services.table))), known);
+      assert.deepEqual(nodePorts(rebuilt(services, services.table)), known);
     }
   });
 });

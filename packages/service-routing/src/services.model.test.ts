@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import type { ServiceView } from "@kip/network-view";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
-import { resultOf, textsOf } from "./testing/steps.ts";
+import { rebuilt, resultOf } from "./testing/steps.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.1"],
@@ -198,7 +198,7 @@ function check(batches: readonly Batch[], partCharacters?: number): void {
     kernel.checkShared();
   }
   const fresh = new Kernel();
-  for (const text of textsOf(services.rebuild(undefined))) fresh.apply(text);
+  for (const text of rebuilt(services)) fresh.apply(text);
   assert.deepEqual(kernel.summary(), fresh.summary());
 }
 

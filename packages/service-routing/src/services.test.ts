@@ -5,7 +5,7 @@ import { arrange } from "./arrange.ts";
 import { blockWork } from "./in-blocks.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { Services } from "./services.ts";
-import { resultOf, textsOf } from "./testing/steps.ts";
+import { rebuilt, resultOf } from "./testing/steps.ts";
 
 const place: RoutingPlace = {
   podAddresses: ["10.1.0.2"],
@@ -33,7 +33,7 @@ describe("Services", () => {
 
   it("has rules of the families that the pod has addresses of, and of both without a pod", () => {
     const textOf = (podAddresses: readonly string[]): string =>
-      textsOf(new Services({ ...place, podAddresses }).rebuild(undefined)).join("");
+      rebuilt(new Services({ ...place, podAddresses })).join("");
     assert.doesNotMatch(textOf(["10.1.0.2"]), /table ip6/);
     for (const both of [["10.1.0.2", "fd00::2"], []]) assert.match(textOf(both), /table ip6/);
   });
@@ -297,7 +297,7 @@ describe("Services", () => {
   });
 
   it("fills a new table in parts, puts it in force, and then removes the old one", () => {
-    const texts = textsOf(many(10_000).rebuild("kip_services_a"));
+    const texts = rebuilt(many(10_000), "kip_services_a");
     assert.ok(Math.max(...texts.map((text) => text.length)) < 400_000);
     assert.ok(texts.slice(0, -2).every((text) => !text.includes("hook")));
     assert.match(texts.at(-2) ?? "", /hook prerouting/);
@@ -327,7 +327,7 @@ describe("Services", () => {
       ["kip_services_b", "kip_services_a"],
     ] as const) {
       const services = many(10_000);
-      const texts = textsOf(services.rebuild(inForce));
+      const texts = rebuilt(services, inForce);
       assert.ok(texts.slice(0, -1).every((text) => !text.includes(inForce)));
       assert.equal(services.table, other);
     }
@@ -378,7 +378,7 @@ describe("Services", () => {
       (address, i) => [`ns/s${i}`, { clusterIps: [address], ports }] as const,
     );
     resultOf(services.change(new Map(all)));
-    const texts = textsOf(services.rebuild("kip_services_a"));
+    const texts = rebuilt(services, "kip_services_a");
     assert.ok(texts.length > 3);
     const chains = new Set<string>();
     const found = new Set<string>();

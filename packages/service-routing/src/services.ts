@@ -5,10 +5,11 @@ import {
   TableDigest,
   type ServiceView,
 } from "@kip/network-view";
+import { clientMapsOf, type ClientMap } from "./affinity-rules.ts";
 import { arranged, withSortedEndpoints } from "./arrange.ts";
 import { familiesOf, type Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
-import { emptyRuleSet, TableChange } from "./rule-set.ts";
+import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
 import { changedRules, workOf } from "./service-change.ts";
 import { claimsOf, ServiceClaims } from "./service-claims.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
@@ -61,6 +62,7 @@ export class Services {
   readonly #lost = new Map<string, ReadonlySet<string>>();
   #shared: ReadonlyMap<Family, SharedChains>;
   #table: ServiceTable = serviceTables[0];
+  #clientMaps: ClientMap[] = [];
 
   readonly #partCharacters: number;
   readonly #unusedChains: number | undefined;
@@ -93,9 +95,14 @@ export class Services {
     return this.#buckets[bucket] ?? none;
   }
 
-  /** The table that changes go to: that of the last {@link Services.rebuild}. */
+  /** The table that changes go to: that of the last {@link Services.fill}. */
   get table(): ServiceTable {
     return this.#table;
+  }
+
+  /** Those of the last {@link Services.fill}. */
+  get clientMaps(): readonly ClientMap[] {
+    return this.#clientMaps;
   }
 
   /**
@@ -123,7 +130,8 @@ export class Services {
       for (const flows of staleFlows(before, after, isPending)) stale.push(flows);
       yield work;
       for (const [index, family] of this.#families.entries())
-        yield* this.#addChange(() => batch[index], { family, key, before, after });
+        for (const step of this.#addChange(() => batch[index], { family, key, before, after }))
+          yield step.work;
       this.#store(key, before.view, after);
       yield work;
       if (batch.reduce((sum, { size }) => sum + size, 0) < this.#partCharacters) continue;
@@ -136,19 +144,15 @@ export class Services {
   }
 
   /**
-   * Makes the whole table again beside the one that is in use. Each text is a transaction; the last but one puts the new
-   * table in force, the last one removes the old one.
-   *
-   * For a moment both have hooks. The kernel asks chains of one priority one after the other, the newest first: were both
-   * changed at once, a packet could pass the new chain before the change and the old one after it, and be translated by
-   * neither.
+   * Makes the whole table again beside the one that is in use. Each text is a transaction, and none puts it in force.
    *
    * @param inForce the table that is in use, if there is one: it is left as it is until then
    * @param first commands for the first transaction
    * @returns texts, and numbers as those of {@link Services.change}
    */
-  *rebuild(inForce: ServiceTable | undefined, first = ""): Generator<string | number> {
+  *fill(inForce: ServiceTable | undefined, first = ""): Generator<string | number> {
     this.#table = otherTable(inForce ?? serviceTables[0]);
+    this.#clientMaps = [];
     let batch = first;
     for (const text of this.#tables()) {
       if (typeof text === "number") {
@@ -160,8 +164,18 @@ export class Services {
       yield batch;
       batch = "";
     }
-    yield batch + this.#hooks();
-    yield this.#removalOfOld();
+    yield batch;
+  }
+
+  /**
+   * Two transactions, behind those of {@link Services.fill}: the first one puts the table in force, the other one removes the old one.
+   *
+   * For a moment both have hooks. The kernel asks chains of one priority one after the other, the newest first: were both
+   * changed at once, a packet could pass the new chain before the change and the old one after it, and be translated by
+   * neither.
+   */
+  putInForce(): readonly [hooks: string, removal: string] {
+    return [this.#hooks(), this.#removalOfOld()];
   }
 
   /**
@@ -233,7 +247,7 @@ export class Services {
     this.#shared = this.#sharedChains([]);
     for (const family of this.#families)
       yield emptyTable(`${family.ip} ${this.#table}`, family, this.#place);
-    for (const family of this.#families) yield* this.#fill(family);
+    for (const family of this.#families) yield* this.#fillFamily(family);
   }
 
   #hooks(): string {
@@ -250,12 +264,14 @@ export class Services {
       .join("");
   }
 
-  *#fill(family: Family): Generator<string | number> {
+  *#fillFamily(family: Family): Generator<string | number> {
     let batch = new TableChange(`${family.ip} ${this.#table}`);
     for (const key of this.#views.keys()) {
       const after = this.#known(key);
       yield workOf(after.view);
-      for (const work of this.#addChange(() => batch, { family, key, before: nothing, after })) {
+      const change = { family, key, before: nothing, after };
+      for (const { rules, work } of this.#addChange(() => batch, change)) {
+        this.#clientMaps.push(...clientMapsOf(rules, family, key));
         yield work;
         if (batch.size < this.#partCharacters) continue;
         yield batch.text();
@@ -274,12 +290,12 @@ export class Services {
       readonly before: ClaimedService;
       readonly after: ClaimedService;
     },
-  ): Generator<number> {
+  ): Generator<{ readonly rules: RuleSet; readonly work: number }> {
     for (const { before, after, work } of changedRules({ ...change, place: this.#place })) {
       const missing = this.#shared.get(change.family)?.replace(before, after);
       table()?.add(emptyRuleSet, missing ?? emptyRuleSet);
       table()?.add(before, after);
-      yield work;
+      yield { rules: after, work };
     }
   }
 

@@ -456,6 +456,48 @@ describe("NetworkRules", () => {
     assert.deepEqual(await answers(5), new Set(["10.0.0.13"]));
   });
 
+  it("keeps endpoints of clients when everything is written again", async () => {
+    const endpoints = [...backends.map((host) => `${host}:8080`), "[fd00::11]:8080"];
+    const web = ["default/web", service(endpoints, { affinitySeconds: 10_800 })] as const;
+    await apply({ services: new Map([web]) });
+    const clientsOf = async (ip: string): Promise<readonly (string | undefined)[]> => {
+      const command = `list map ${ip} ${await tableInForce()} clients/all/default/web/tcp-80\n`;
+      const listed = (await network.nft(command)).matchAll(
+        /(\S+) (?:timeout \S+ )?expires (\d+h).* : (\w+)/g,
+      );
+      return [...listed].flatMap(([, ...client]) => client);
+    };
+    const chosen = await answers(1);
+    await network.pod.tcp("fd00:96::a", 80);
+    const clients = [await clientsOf("ip"), await clientsOf("ip6")];
+    assert.deepEqual(
+      clients.map((list) => list.slice(0, 2)),
+      [
+        ["10.1.0.2", "2h"],
+        ["fd00:1::2", "2h"],
+      ],
+    );
+    const whole = { buckets: Array.from({ length: bucketCount }, (_, bucket) => bucket) };
+    const events = [
+      async () => {
+        rules = newRules(true);
+        await apply({ ...whole, policy: {}, services: new Map([web]) });
+      },
+      async () => {
+        await assert.rejects(applyService({ ...web[1], clusterIps: ["not an address"] }));
+        await apply({ services: new Map([web]) });
+      },
+    ];
+    for (const event of events) {
+      const table = await tableInForce();
+      await event();
+      assert.notEqual(await tableInForce(), table);
+      assert.deepEqual([await clientsOf("ip"), await clientsOf("ip6")], clients);
+      assert.deepEqual(await answers(5), chosen);
+    }
+    await applyService({ ...web[1], affinitySeconds: undefined });
+  });
+
   it("removes what belongs to a Service that is gone", async () => {
     await applyService(undefined);
     assert.equal(await network.pod.tcp(vip, 80, 300), "error: timeout");

@@ -1,3 +1,5 @@
+import type { Services, ServiceTable } from "../services.ts";
+
 /** Does all steps at once, and gives what the last one returns. */
 export function resultOf<Result>(steps: Generator<unknown, Result>): Result {
   for (;;) {
@@ -6,7 +8,9 @@ export function resultOf<Result>(steps: Generator<unknown, Result>): Result {
   }
 }
 
-/** The texts among what steps give. */
-export function textsOf(steps: Iterable<string | number>): readonly string[] {
-  return [...steps].filter((each) => typeof each === "string");
+/** All transactions that make a table of Services and put it in force. */
+export function rebuilt(services: Services, inForce?: ServiceTable): readonly string[] {
+  const texts = [...services.fill(inForce)].filter((each) => typeof each === "string");
+  const [hooks, removal] = services.putInForce();
+  return [...texts.slice(0, -1), `${texts.at(-1)}${hooks}`, removal];
 }

@@ -1,0 +1,76 @@
+import { CommandError, type Logger } from "@kip/base";
+import type { ClientMap } from "./affinity-rules.ts";
+import type { ServiceTable } from "./services.ts";
+
+/** Most maps that are read: each is a run of nft. */
+const mostMaps = 32;
+
+/** Most clients of one map that are kept. Almost always they are the machine itself and its pod. */
+const mostClients = 1024;
+
+/** When so much has been read, no other map is. Anyone who reaches the machine may have filled some, of 4 MB each. */
+const mostCharacters = 8 * 1024 * 1024;
+
+/** About how much goes to nft at once: it takes 50 times as much memory. */
+const batchCharacters = 256 * 1024;
+
+/** A client, for how long it keeps its endpoint, and the number of that. */
+const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f]{7})\b/g;
+
+/**
+ * Adds clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If that fails,
+ * some clients get another endpoint, as if their time was over. Never throws.
+ *
+ * Namespaces take turns, so that none has the others' clients forgotten by many Services.
+ */
+export async function keepClients(
+  maps: readonly ClientMap[],
+  options: {
+    readonly from: ServiceTable;
+    readonly to: ServiceTable;
+    readonly runNft: (text: string) => Promise<string>;
+    readonly logger: Logger;
+  },
+): Promise<void> {
+  const { from, to, runNft, logger } = options;
+  try {
+    let text = "";
+    let characters = 0;
+    for (const { ip, name } of inTurns(maps).slice(0, mostMaps)) {
+      if (characters >= mostCharacters) break;
+      const printed = await listed(`list map ${ip} ${from} ${name}\n`, runNft);
+      characters += printed.length;
+      const clients = [...printed.matchAll(element).take(mostClients)].map(
+        ([, client, time, endpoint]) => `${client} timeout ${time} : ${endpoint}`,
+      );
+      if (clients.length > 0) text += `add element ${ip} ${to} ${name} { ${clients.join(", ")} }\n`;
+      if (text.length < batchCharacters) continue;
+      await runNft(text);
+      text = "";
+    }
+    if (text !== "") await runNft(text);
+  } catch (err) {
+    logger.warn("Could not keep endpoints of clients of Services with session affinity", { err });
+  }
+}
+
+/** Nothing for a map that is not there, of a Service that is new. */
+async function listed(command: string, runNft: (text: string) => Promise<string>): Promise<string> {
+  try {
+    return await runNft(command);
+  } catch (error) {
+    if (error instanceof CommandError && error.stderr.includes("No such file")) return "";
+    throw error;
+  }
+}
+
+/** The first one of each namespace, then the second ones, and so on. */
+function inTurns(maps: readonly ClientMap[]): readonly ClientMap[] {
+  const counts = new Map<string, number>();
+  const turns = maps.map((map) => {
+    const turn = counts.get(map.namespace) ?? 0;
+    counts.set(map.namespace, turn + 1);
+    return { map, turn };
+  });
+  return turns.sort((a, b) => a.turn - b.turn).map(({ map }) => map);
+}
