@@ -81,14 +81,54 @@ describe("FillQueue", () => {
     assert.equal(queue.size, 0);
   });
 
+  it("notes owners of groups in steps, and has all namespaces wait meanwhile", () => {
+    const { queue, begin, run } = start();
+    const names = Array.from({ length: 5000 }, (_, i) => `n${i}`);
+    let read = 0;
+    const reading = (key: number) => ({ key: BigInt(key), names: () => (read++, names) });
+    const groups = ["g0", "g1", "g2"];
+    for (const [i, group] of groups.entries()) {
+      begin(group, 1);
+      queue.wantForOwners(group, reading(i));
+    }
+    begin("same", 1);
+    queue.wantForOwners("same", reading(0));
+    for (const step of groups.keys()) {
+      assert.equal(read, step);
+      assert.ok(queue.isWantedBy("other"));
+      assert.deepEqual(run(1), []);
+    }
+    // All that "g0" shares with "same" stays until both are filled.
+    assert.deepEqual(run(1), ["g0", "same"]);
+    assert.ok(!queue.isWantedBy("other"));
+    assert.ok(queue.isWantedBy("n4999"));
+    assert.deepEqual([run(1), run(1)], [["g1"], ["g2"]]);
+    assert.equal(queue.isWantedBy("n4999"), false);
+    assert.equal(read, 3);
+  });
+
+  it("notes no owners of a group that was forgotten", () => {
+    const { queue, begin, run } = start();
+    const owners = new Owners();
+    owners.note("a", 1);
+    begin("g", 1);
+    queue.wantForOwners("g", owners);
+    queue.delete("g");
+    queue.wantForOwners("g", owners);
+    assert.equal(queue.isWantedBy("a"), false);
+    assert.deepEqual(run(9), []);
+  });
+
   it("makes a step of groups with the same owners on the turn of each, as of others", () => {
     const { queue, add, run } = start();
     const owners = new Owners();
     for (const name of ["a", "b"]) owners.note(name, 1);
+    add("z1", 1, "z");
     for (const name of ["shared1", "shared2"]) {
       add(name, 2);
       queue.wantForOwners(name, owners);
     }
+    assert.deepEqual(run(1), ["z1"]); // it notes the owners, too
     add("a1", 1, "a");
     add("c1", 3, "c");
     assert.deepEqual(run(3), ["shared1", "shared1", "c1"]);

@@ -7,8 +7,22 @@ interface Batch {
   readonly groups: Set<string>;
 }
 
+/** What a namespace waits for. Thousands of namespaces may wait for hundreds of batches: a list takes less memory than a set, and grows faster. */
+interface Turn {
+  /** Those that have no groups any longer stay until they are in the way. */
+  batches: Batch[];
+  /** How many of them have groups. */
+  waiting: number;
+}
+
+/** Batches without groups that a namespace may have in any case. */
+const mostIdle = 16;
+
 /** A step compares at most about so many pods. */
 export const podsPerStep = 64;
+
+/** To note, or forget, that one namespace waits takes a small part of the time of a comparison. */
+const workOfNamespace = 1 / 16;
 
 /** Steps of the work on one group; what is returned at the end is with how many pods the last one has compared the group. */
 export type Steps = Iterator<undefined, number>;
@@ -23,13 +37,16 @@ interface Work {
  * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
  * groups those of another one name. The groups of a namespace are filled one after the other, and those that look at few pods in one step; one that
  * several want makes a step on the turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
+ * Where owners differ, to note them is a part of the steps.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
   /** By the key of the owners, or the name of one namespace. */
   readonly #batches = new Map<string | bigint, Batch>();
+  /** Groups that all owners wait for, which are noted by the next steps: each may have thousands. */
+  readonly #unnoted = new Map<string, Pick<Owners, "key" | "names">>();
   /** The next turn is that of the first one. */
-  readonly #turns = new Map<string, Set<Batch>>();
+  readonly #turns = new Map<string, Turn>();
 
   get size(): number {
     return this.#groups.size;
@@ -46,44 +63,66 @@ export class FillQueue {
 
   /** Notes that pods of a namespace wait for a group. */
   want(group: string, namespace: string): void {
-    this.#join(group, namespace, () => [namespace]);
+    this.#join(group, namespace, [namespace]);
   }
 
   /** Notes that pods of all owners of a group wait for it. */
   wantForOwners(group: string, owners: Pick<Owners, "key" | "names">): void {
-    this.#join(group, owners.key, () => owners.names());
+    if (this.#groups.has(group)) this.#unnoted.set(group, owners);
   }
 
-  /** Whether pods of a namespace wait for any group. */
+  /** Whether pods of a namespace wait for any group, or may do so: while owners are to be noted, that is so for all. */
   isWantedBy(namespace: string): boolean {
-    return this.#turns.has(namespace);
+    return this.#unnoted.size > 0 || this.#turns.has(namespace);
   }
 
-  /** Forgets a group, if it is there. */
-  delete(group: string): void {
+  /** Forgets a group, if it is there. @returns how many namespaces were noted for it alone */
+  delete(group: string): number {
+    let namespaces = 0;
     for (const batch of this.#groups.get(group)?.batches ?? []) {
       batch.groups.delete(group);
-      if (batch.groups.size === 0) this.#end(batch);
+      if (batch.groups.size > 0) continue;
+      this.#end(batch);
+      namespaces += batch.namespaces.length;
     }
     this.#groups.delete(group);
+    this.#unnoted.delete(group);
+    return namespaces;
   }
 
   /** Makes one step of the work; a group is forgotten with its last one. */
   step(): void {
+    let work = this.#noteOwners();
+    if (work >= podsPerStep) return;
     const turn = this.#nextTurn();
-    for (let pods = 0; pods < podsPerStep;) {
+    while (work < podsPerStep) {
       const group = this.#next(turn);
       const result = group === undefined ? undefined : this.#groups.get(group)?.steps.next();
       if (group === undefined || result?.done !== true) return;
-      this.delete(group);
-      pods += 1 + result.value; // what it takes to begin and end counts, too
+      // What it takes to begin and end counts, too.
+      work += 1 + result.value + this.delete(group) * workOfNamespace;
     }
   }
 
-  #join(group: string, key: string | bigint, namespaces: () => Iterable<string>): void {
+  /** Notes owners of one group after the other. @returns how many comparisons would have taken as long, about those of a step at most */
+  #noteOwners(): number {
+    let work = 0;
+    for (const [group, owners] of this.#unnoted) {
+      this.#unnoted.delete(group);
+      const isKnown = this.#batches.has(owners.key);
+      const names = isKnown ? [] : [...owners.names()];
+      this.#join(group, owners.key, names);
+      work += (1 + names.length) * workOfNamespace;
+      if (work >= podsPerStep) break;
+    }
+    return work;
+  }
+
+  /** @param namespaces are read if no group of the same ones is there */
+  #join(group: string, key: string | bigint, namespaces: readonly string[]): void {
     const work = this.#groups.get(group);
     if (!work) return;
-    const batch = this.#batches.get(key) ?? this.#begin(key, [...namespaces()]);
+    const batch = this.#batches.get(key) ?? this.#begin(key, namespaces);
     batch.groups.add(group);
     work.batches.add(batch);
   }
@@ -91,34 +130,46 @@ export class FillQueue {
   #begin(key: string | bigint, namespaces: readonly string[]): Batch {
     const batch: Batch = { key, namespaces, groups: new Set() };
     this.#batches.set(key, batch);
-    for (const namespace of namespaces)
-      this.#turns.set(namespace, (this.#turns.get(namespace) ?? new Set()).add(batch));
+    for (const namespace of namespaces) {
+      const turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0 };
+      this.#turns.set(namespace, turn);
+      // One in front may have groups without end.
+      if (turn.batches.length > 2 * (turn.waiting + mostIdle))
+        turn.batches = turn.batches.filter(isWaiting);
+      turn.batches.push(batch);
+      turn.waiting++;
+    }
     return batch;
   }
 
   #end(batch: Batch): void {
     this.#batches.delete(batch.key);
     for (const namespace of batch.namespaces) {
-      const batches = this.#turns.get(namespace);
-      batches?.delete(batch);
-      if (batches?.size === 0) this.#turns.delete(namespace);
+      const turn = this.#turns.get(namespace);
+      if (turn && --turn.waiting === 0) this.#turns.delete(namespace);
     }
   }
 
   /** The namespace whose turn it is; undefined if none waits. */
   #nextTurn(): string | undefined {
-    const [turn] = this.#turns;
-    if (!turn) return undefined;
-    const [namespace, batches] = turn;
+    const [next] = this.#turns;
+    if (!next) return undefined;
+    const [namespace, turn] = next;
     this.#turns.delete(namespace);
-    this.#turns.set(namespace, batches);
+    this.#turns.set(namespace, turn);
     return namespace;
   }
 
   /** The next group of a namespace; undefined for one that none waits for. */
   #next(namespace: string | undefined): string | undefined {
     if (namespace === undefined) return this.#groups.keys().next().value;
-    const [batch] = this.#turns.get(namespace) ?? [];
-    return batch?.groups.values().next().value;
+    const turn = this.#turns.get(namespace);
+    const first = turn?.batches.findIndex(isWaiting) ?? 0;
+    if (turn && first > 0) turn.batches = turn.batches.slice(first);
+    return turn?.batches[0]?.groups.values().next().value;
   }
+}
+
+function isWaiting({ groups }: Batch): boolean {
+  return groups.size > 0;
 }
