@@ -84,7 +84,7 @@ describe("containerSpec()", () => {
       imageUser: { uid: 5, gid: 6, additionalGids: [7] },
     };
     const { user } = spec({ supplementalGroups: [8, 2000] }, input);
-    assert.deepEqual(user, { uid: 5, gid: 6, additionalGids: [7, 8, 2000] });
+    assert.deepEqual(user, { uid: 5, gid: 6, additionalGids: [6, 7, 8, 2000] });
     const wantedUser = { uid: 9, gid: 10, additionalGids: [] };
     assert.equal(spec({ user: 9 }, { wantedUser }).user.gid, 10);
     assert.equal(spec({ user: 9, group: 11 }, { wantedUser }).user.gid, 11);
@@ -93,9 +93,18 @@ describe("containerSpec()", () => {
   it("leaves the groups of the image out where the pod wants that", () => {
     const input = { imageUser: { uid: 5, gid: 6, additionalGids: [7] } };
     const strict = { supplementalGroups: [8], supplementalGroupsPolicy: "Strict" } as const;
-    assert.deepEqual(spec(strict, input).user.additionalGids, [8]);
+    assert.deepEqual(spec(strict, input).user.additionalGids, [6, 8]);
     const merge = { ...strict, supplementalGroupsPolicy: "Merge" } as const;
-    assert.deepEqual(spec(merge, input).user.additionalGids, [7, 8]);
+    assert.deepEqual(spec(merge, input).user.additionalGids, [6, 7, 8]);
+  });
+
+  it("CVE-2022-2989: has a process's first group among its others, however it was chosen", () => {
+    const input = { imageUser: { uid: 5, gid: 6, additionalGids: [7] } };
+    assert.deepEqual(spec({}, input).user.additionalGids, [6, 7]);
+    assert.deepEqual(spec({ group: 11 }, input).user.additionalGids, [11, 7]);
+    assert.deepEqual(spec({ group: 7 }, input).user.additionalGids, [7]);
+    const strict = { group: 11, supplementalGroupsPolicy: "Strict" } as const;
+    assert.deepEqual(spec(strict, input).user.additionalGids, [11]);
   });
 
   it("refuses root where the pod forbids it, in the kubelet's words", () => {

@@ -107,12 +107,16 @@ function containerUser(input: SpecInput): ContainerUser {
   const base = container.user === undefined ? imageUser : wantedUser;
   const uid = container.user ?? imageUser.uid;
   checkNonRoot(input, uid, image.user);
-  const extra = [
+  const gid = container.group ?? base?.gid ?? 0;
+  // The first group is among the others, too: without it (CVE-2022-2989) a process that changes its own group is freed of
+  // what a file denies to the first one.
+  const groups = [
+    gid,
     ...(container.supplementalGroupsPolicy === "Strict" ? [] : (base?.additionalGids ?? [])),
     ...(container.supplementalGroups ?? []),
     ...(pod.fsGroup === undefined ? [] : [pod.fsGroup]),
   ];
-  return { uid, gid: container.group ?? base?.gid ?? 0, additionalGids: [...new Set(extra)] };
+  return { uid, gid, additionalGids: [...new Set(groups)] };
 }
 
 function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: string): void {

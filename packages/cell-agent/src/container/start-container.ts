@@ -135,9 +135,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
   const edited = await withDevices(spec, input.devices ?? [], dependencies.describeDevice);
   await dependencies.runtime.create(edited);
   const { uid, gid, additionalGids } = edited.user;
-  // As containerd tells it: the first group is among the others.
-  const groups = [...new Set([gid, ...additionalGids])].slice(0, maxGroups);
-  return { ...run, user: { uid, gid, groups } };
+  return { ...run, user: { uid, gid, groups: additionalGids.slice(0, maxGroups) } };
 }
 
 /** Who the image's user is, and the one that the container names. */
