@@ -1,3 +1,4 @@
+import { textBefore } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { readInRoot } from "./read-in-root.ts";
 
@@ -31,9 +32,9 @@ const maxFileBytes = 4 * 1024 * 1024;
 const maxId = 0x7fff_ffff;
 
 /**
- * Looks up `user`, `uid`, `user:group` or any mix of names and numbers in the image's `/etc/passwd`
- * and `/etc/group`, as the OCI image specification words `config.User`. A number need not be listed;
- * its group is then 0. Empty is root.
+ * Looks up an image's `config.User` in its `/etc/passwd` and `/etc/group`, as a kubelet with containerd does: of `user:group`
+ * only the user counts (kubernetes#61967), whose group is that of `/etc/passwd`. Digits are a number even where a user has
+ * them for a name. A number need not be listed; its group is then 0. Empty is root.
  *
  * @throws {ImageError} code `IMAGE_USER_UNKNOWN`
  *
@@ -50,22 +51,14 @@ const maxId = 0x7fff_ffff;
  * ```
  */
 export async function resolveUser(rootfs: string, user: string): Promise<ResolvedUser> {
-  const [userPart = "", groupPart = "", ...more] = user.split(":");
-  if (more.length > 0) throw unknown(user, "it has more than one colon");
+  const wanted = textBefore(user, ":") || "0";
+  const id = parseId(wanted);
   const passwd = parsePasswd(read(rootfs, "etc/passwd"));
   const groups = parseGroup(read(rootfs, "etc/group"));
-  const wanted = userPart === "" ? "0" : userPart;
-  // A name of digits is a name first, as with Docker and containerd.
-  const entry =
-    passwd.find(({ name }) => name === wanted) ?? passwd.find(({ uid }) => `${uid}` === wanted);
-  const uid = entry?.uid ?? parseId(wanted);
+  const entry = passwd.find(({ name, uid }) => (id === undefined ? name === wanted : uid === id));
+  const uid = entry?.uid ?? id;
   if (uid === undefined) throw unknown(user, `its /etc/passwd has no user "${wanted}"`);
   const known = entry && { name: entry.name, home: entry.home };
-  if (groupPart !== "") {
-    const group = groups.find(({ name }) => name === groupPart)?.gid ?? parseId(groupPart);
-    if (group === undefined) throw unknown(user, `its /etc/group has no group "${groupPart}"`);
-    return { uid, gid: group, additionalGids: [], ...known };
-  }
   const gid = entry?.gid ?? 0;
   const memberships = groups.filter(({ members }) => entry && members.includes(entry.name));
   const additionalGids = [...new Set(memberships.map((group) => group.gid))].filter(
