@@ -46,6 +46,17 @@ describe("containerSpec()", () => {
     assert.throws(() => spec({}, empty), { message: "no command specified" });
   });
 
+  it("takes an entrypoint of one empty text for none, as containerd does", () => {
+    const none = { image: { ...image, entrypoint: [""] } };
+    assert.deepEqual(spec({}, none).args, ["serve"]);
+    assert.deepEqual(spec({ args: ["x"] }, none).args, ["x"]);
+    assert.deepEqual(spec({ command: ["/c"] }, none).args, ["/c"]);
+    const nothing = { image: { ...image, entrypoint: [""], cmd: [] } };
+    assert.throws(() => spec({}, nothing), { message: "no command specified" });
+    const two = { image: { ...image, entrypoint: ["", "/entry"] } };
+    assert.deepEqual(spec({}, two).args, ["", "/entry", "serve"]);
+  });
+
   it("has the profile of system calls that the pod brings, and is not made without it", () => {
     const pod = desiredPod({
       seccompProfiles: [

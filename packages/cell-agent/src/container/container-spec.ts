@@ -78,14 +78,18 @@ function seccomp({ container, pod }: SpecInput): ContainerSpec["seccomp"] {
   });
 }
 
-/** `command` replaces the image's entrypoint and its command; `args` alone only the command. */
+/**
+ * `command` replaces the image's entrypoint and its command; `args` alone only the command. An entrypoint of one empty text
+ * is none, as with containerd: it is how a Dockerfile takes that of its base away.
+ */
 function commandLine(container: DesiredContainer, image: ImageConfig): readonly string[] {
   const command = container.command ?? [];
   const args = container.args ?? [];
+  const isNone = image.entrypoint.length === 1 && image.entrypoint[0] === "";
   const line =
     command.length > 0
       ? [...command, ...args]
-      : [...image.entrypoint, ...(args.length > 0 ? args : image.cmd)];
+      : [...(isNone ? [] : image.entrypoint), ...(args.length > 0 ? args : image.cmd)];
   if (line.length > 0) return line;
   throw new AgentError("AGENT_CONTAINER_CONFIG", "no command specified", {
     remedy: "Give the container a command; its image has none",
