@@ -4,8 +4,10 @@ import http from "node:http";
 import http2 from "node:http2";
 import net, { type AddressInfo, type Server } from "node:net";
 import { describe, it } from "node:test";
+import { eventList } from "../../test/event-list.ts";
 import { runCheck, runHook, type CheckTarget } from "./handlers.ts";
 
+const { events } = eventList();
 const never = new AbortController().signal;
 const target: CheckTarget = {
   containerId: "1",
@@ -254,7 +256,7 @@ describe("runCheck(), by HTTP as Go does it", () => {
       const cut = { httpGet: { path: "/cut", port } };
       const { isError, status } = await runCheck(cut, target, never);
       assert.deepEqual([isError, status], [true, 200]);
-      assert.equal((await runHook(cut, target, never)).isSuccess, true);
+      assert.equal((await runHook(cut, target, never, events)).isSuccess, true);
     } finally {
       server.closeAllConnections();
       server.close();
@@ -264,8 +266,63 @@ describe("runCheck(), by HTTP as Go does it", () => {
 
 describe("runHook(), of a hook by tcpSocket", () => {
   it("fails, as on a kubelet: hooks cannot do it", async () => {
-    const result = await runHook({}, target, never);
+    const result = await runHook({}, target, never, events);
     assert.deepEqual(result, { isSuccess: false, output: "invalid handler", isError: true });
+  });
+});
+
+describe("runHook(), by HTTPS", () => {
+  const headers = [
+    { name: "authorization", value: "Basic YTpi" },
+    { name: "x-one", value: "1" },
+  ];
+
+  it("is repeated by HTTP where the server speaks that, without its password, and says so", async () => {
+    const seen: http.IncomingHttpHeaders[] = [];
+    const server = http.createServer((request, response) => {
+      seen.push(request.headers);
+      response.statusCode = 500;
+      response.end();
+    });
+    const port = await listen(server);
+    try {
+      const told = eventList();
+      const hook = { httpGet: { path: "/", port, scheme: "HTTPS", headers } } as const;
+      assert.equal((await runHook(hook, target, never, told.events)).isSuccess, true);
+      assert.equal(seen.length, 1);
+      const [{ authorization, "x-one": one, "user-agent": agent } = {}] = seen;
+      assert.deepEqual([authorization, one, agent], [undefined, "1", "kube-lifecycle/1.34"]);
+      assert.deepEqual(
+        told.list.map(({ type, reason, message }) => `${type} ${reason}: ${message}`),
+        [
+          `Warning LifecycleHTTPFallback: request to HTTPS lifecycle hook 127.0.0.1:${port} got HTTP response, retry with HTTP succeeded`,
+        ],
+      );
+      assert.equal((await runCheck(hook, target, never)).isSuccess, false, "a probe is not");
+      const plain = { httpGet: { path: "/", port, headers } };
+      await runHook(plain, target, never, told.events);
+      assert.equal(seen.at(-1)?.authorization, "Basic YTpi");
+      assert.equal(told.list.length, 1);
+    } finally {
+      server.close();
+    }
+  });
+
+  it("fails where the server speaks neither", async () => {
+    const server = net.createServer((socket) =>
+      socket.on("error", () => undefined).end("220 mail\n"),
+    );
+    const port = await listen(server);
+    try {
+      const told = eventList();
+      const hook = { httpGet: { path: "/", port, scheme: "HTTPS" } } as const;
+      const { isSuccess, output } = await runHook(hook, target, never, told.events);
+      assert.equal(isSuccess, false);
+      assert.match(output, /^Get "https:/);
+      assert.deepEqual(told.list, []);
+    } finally {
+      server.close();
+    }
   });
 });
 
@@ -277,9 +334,9 @@ describe("runHook(), of an answer 500", () => {
     });
     const httpGet = { path: "/", port: await listen(server) };
     assert.equal((await runCheck({ httpGet }, target, never)).isSuccess, false);
-    assert.equal((await runHook({ httpGet }, target, never)).isSuccess, true);
+    assert.equal((await runHook({ httpGet }, target, never, events)).isSuccess, true);
     server.close();
-    assert.equal((await runHook({ httpGet }, target, never)).isSuccess, false);
+    assert.equal((await runHook({ httpGet }, target, never, events)).isSuccess, false);
   });
 });
 
@@ -287,7 +344,7 @@ describe("runHook(), of a hook that sleeps", () => {
   const month = 31 * 86_400;
 
   it("does not begin when the container has ended", { timeout: 20_000 }, async () => {
-    const result = await runHook({ sleepSeconds: 3600 }, target, AbortSignal.abort());
+    const result = await runHook({ sleepSeconds: 3600 }, target, AbortSignal.abort(), events);
     assert.equal(result.isSuccess, true);
   });
 
@@ -296,7 +353,7 @@ describe("runHook(), of a hook that sleeps", () => {
     { timeout: 20_000 },
     async () => {
       const ended = new AbortController();
-      const hook = runHook({ sleepSeconds: month }, target, ended.signal);
+      const hook = runHook({ sleepSeconds: month }, target, ended.signal, events);
       const first = await Promise.race([
         hook,
         new Promise((resolve) => setTimeout(resolve, 50, "asleep")),

@@ -5,7 +5,8 @@ import type { DesiredHook, DesiredPod, DesiredProbe } from "@kip/agent-api";
 import { errorText, pause, systemClock, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 import { askGrpcHealth } from "./grpc-check.ts";
-import { askHttp } from "./http-check.ts";
+import { askHttp, hostAndPort } from "./http-check.ts";
+import type { PodEvents } from "../state/pod-events.ts";
 import { networkText } from "./network-text.ts";
 
 /** How a probe or hook went. */
@@ -17,6 +18,8 @@ export interface CheckResult {
   readonly status?: number;
   /** It could not be made, which says nothing about the container. */
   readonly isError?: boolean;
+  /** The other end of an HTTPS request does not speak TLS. */
+  readonly isNoTls?: boolean;
   /** A success that is worth a look. */
   readonly isWarning?: boolean;
 }
@@ -40,11 +43,12 @@ export async function runCheck(
   check: Check,
   target: CheckTarget,
   signal: AbortSignal,
+  purpose: "probe" | "lifecycle" = "probe",
 ): Promise<CheckResult> {
   try {
     if (check.exec) return await runExec(check.exec.command, target, signal);
     checkPort(check.httpGet ?? check.tcpSocket);
-    if (check.httpGet) return await askHttp(check.httpGet, target.address, signal);
+    if (check.httpGet) return await askHttp(check.httpGet, target.address, signal, purpose);
     if (check.tcpSocket) {
       const { host, port } = check.tcpSocket;
       return await runTcp(host ?? target.address, port, signal);
@@ -57,14 +61,28 @@ export async function runCheck(
   }
 }
 
-/** Runs a hook. To the kubelet one by HTTP has done its work when it was answered, whatever the status. */
+/**
+ * Runs a hook. To the kubelet one by HTTP has done its work when it was answered, whatever the status. One by HTTPS whose
+ * server speaks plain HTTP is repeated by HTTP, without the header `Authorization`, and an event says so if that was answered.
+ */
 export async function runHook(
   hook: DesiredHook,
   target: CheckTarget,
   signal: AbortSignal,
+  events: Pick<PodEvents, "warning">,
 ): Promise<CheckResult> {
-  const result = await runCheck(hook, target, signal);
-  return result.status === undefined ? result : { ...result, isSuccess: true };
+  const result = await runCheck(hook, target, signal, "lifecycle");
+  if (result.status !== undefined) return { ...result, isSuccess: true };
+  const { httpGet } = hook;
+  if (httpGet?.scheme !== "HTTPS" || !result.isNoTls) return result;
+  const headers = httpGet.headers?.filter(({ name }) => name.toLowerCase() !== "authorization");
+  const plain = { httpGet: { ...httpGet, scheme: "HTTP" as const, headers } };
+  const second = await runCheck(plain, target, signal, "lifecycle");
+  if (second.status === undefined) return result;
+  const where = hostAndPort(httpGet.host ?? target.address, httpGet.port);
+  const what = `request to HTTPS lifecycle hook ${where} got HTTP response`;
+  events.warning("LifecycleHTTPFallback", `${what}, retry with HTTP succeeded`);
+  return { ...second, isSuccess: true };
 }
 
 /** In the words of the kubelet, which takes a name that no port has for a number. HTTP would take 0 for the port of its scheme. */

@@ -1,7 +1,7 @@
 import http from "node:http";
 import https from "node:https";
 import type { DesiredProbe } from "@kip/agent-api";
-import { textBefore } from "@kip/base";
+import { errorText, textBefore } from "@kip/base";
 import type { CheckResult } from "./handlers.ts";
 import { networkText } from "./network-text.ts";
 
@@ -29,20 +29,23 @@ const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
  * warning, as in the kubelet.
  *
  * @param address of the pod
+ * @param purpose what it is for, part of the user agent that servers see
  */
 export async function askHttp(
   get: HttpGet,
   address: string,
   signal: AbortSignal,
+  purpose: "probe" | "lifecycle" = "probe",
 ): Promise<CheckResult> {
   const scheme = (get.scheme ?? "HTTP").toLowerCase();
   const host = get.host ?? address;
   const path = requestPath(get.path);
-  const first = `${scheme}://${host.includes(":") ? `[${host}]` : host}:${get.port}${path}`;
+  const first = `${scheme}://${hostAndPort(host, get.port)}${path}`;
+  const headers = requestHeaders(get.headers, purpose);
   let url = first;
   try {
     for (let count = 1; ; count++) {
-      const answer = await ask(url, get.headers, { signal, path: count === 1 ? path : undefined });
+      const answer = await ask(url, headers, { signal, path: count === 1 ? path : undefined });
       const next = redirects.has(answer.status) ? redirected(answer, url) : undefined;
       if (next === undefined || new URL(next).hostname !== new URL(first).hostname)
         return verdict(answer, signal);
@@ -52,8 +55,19 @@ export async function askHttp(
     }
   } catch (error) {
     if (error instanceof LocationError) return { isSuccess: false, output: error.message };
-    return { isSuccess: false, output: `Get "${url}": ${networkText(error, signal)}` };
+    const output = `Get "${url}": ${networkText(error, signal)}`;
+    return { isSuccess: false, output, ...(isNoTls(error) && { isNoTls: true }) };
   }
+}
+
+/** As in a URL. */
+export function hostAndPort(host: string, port: number): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** Whether the first bytes of the other end were not of TLS, as those of an HTTP server that got the request for a TLS connection. */
+function isNoTls(error: unknown): boolean {
+  return /wrong version number/i.test(errorText(error));
 }
 
 class LocationError extends Error {}
@@ -104,14 +118,14 @@ function verdict({ status, body, bodyError }: Answer, signal: AbortSignal): Chec
 
 async function ask(
   url: string,
-  headers: HttpGet["headers"],
+  headers: http.OutgoingHttpHeaders,
   { signal, path }: { readonly signal: AbortSignal; readonly path: string | undefined },
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   // A probe asks whether the program answers, not who it is: its certificate is not looked at.
   const own = path === undefined ? {} : { path };
   const options = {
-    headers: requestHeaders(headers),
+    headers,
     signal,
     agent: false as const,
     maxHeaderSize,
@@ -156,14 +170,14 @@ async function answerOf(response: http.IncomingMessage): Promise<Answer> {
 }
 
 /** A name that is there several times is sent as often. An own value, even none, replaces the kubelet's. */
-function requestHeaders(own: HttpGet["headers"] = []): http.OutgoingHttpHeaders {
+function requestHeaders(own: HttpGet["headers"] = [], purpose: string): http.OutgoingHttpHeaders {
   const headers = new Map<string, string | string[]>([["connection", "close"]]);
   const values = Map.groupBy(own, ({ name }) => name.toLowerCase());
   for (const [name, list] of values) {
     const texts = list.map(({ value }) => value);
     headers.set(name, name === "host" ? (texts[0] ?? "") : texts);
   }
-  const defaults = { "user-agent": "kube-probe/1.34", accept: "*/*" };
+  const defaults = { "user-agent": `kube-${purpose}/1.34`, accept: "*/*" };
   for (const [name, value] of Object.entries(defaults)) {
     if (!headers.has(name)) headers.set(name, value);
     else if (values.get(name)?.[0]?.value === "") headers.delete(name);

@@ -32,7 +32,7 @@ export async function stopContainer(
   if (container.preStop && grace.remainingMs() > 0) {
     using limit = grace.limit();
     const signal = AbortSignal.any([ended, limit.signal]);
-    const result = await runHook(container.preStop, options.target, signal);
+    const result = await runHook(container.preStop, options.target, signal, options.events);
     if (!result.isSuccess && !ended.aborted)
       options.events.warning("FailedPreStopHook", "PreStopHook failed", container.name);
   }

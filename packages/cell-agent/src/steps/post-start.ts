@@ -13,7 +13,7 @@ export async function postStart(
   const { postStart: hook } = recordOf(state(), container).desired;
   if (!hook) return true;
   const pod = present(state().desired);
-  const result = await runHook(hook, targetOf(run.id, pod, tools), signal);
+  const result = await runHook(hook, targetOf(run.id, pod, tools), signal, tools.events);
   // The pod is to end, or the container has.
   if (result.isSuccess || signal.aborted) return true;
   tools.events.warning("FailedPostStartHook", "PostStartHook failed", container);
