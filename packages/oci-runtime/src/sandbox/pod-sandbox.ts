@@ -1,6 +1,6 @@
-import { chmodSync, chownSync, mkdirSync, statfsSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
-import { errorText, isSystemError, removeTree, runCommand, type Logger } from "@kip/base";
+import { errorText, isSystemError, runCommand, type Logger } from "@kip/base";
 import type { IdRange, PodSandbox } from "../contract/pod-sandbox.ts";
 import { RuntimeError } from "../errors.ts";
 import { makeMonitorCgroup } from "../spawn/monitor-cgroup.ts";
@@ -23,6 +23,7 @@ import {
   type SandboxFiles,
   type SandboxRecord,
 } from "./sandbox-files.ts";
+import { makeSharedMemory, removeSharedMemory, sharedMemoryDir } from "./shared-memory.ts";
 import { setSysctls, type Sysctl } from "./sysctls.ts";
 import { makeUserNamespace } from "./user-namespace.ts";
 
@@ -49,9 +50,6 @@ export interface PodSandboxOptions {
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
 }
-
-/** File system type of tmpfs (`TMPFS_MAGIC`, linux/magic.h). */
-const tmpfsType = 0x01_02_19_94;
 
 /**
  * Makes the namespaces, the network and the cgroup that a pod's containers share. Idempotent: called
@@ -125,7 +123,7 @@ export async function removePodSandbox(
   if (record?.network) await disconnectCable(record.network);
   else await removeCable(cableName(name)); // of a build that was not finished
   await removeNamespaces([files.ipc, files.uts, files.pid, files.net, files.user]);
-  await removeTree(record?.sharedMemoryDir ?? sharedMemoryDir(name));
+  await removeSharedMemory(record?.sharedMemoryDir ?? sharedMemoryDir(name));
   await rm(files.directory, { recursive: true, force: true });
   await rmdir(`/sys/fs/cgroup${cgroupParent(name)}`).catch((error: unknown) => {
     if (!isSystemError(error, "ENOENT"))
@@ -172,7 +170,7 @@ async function build(
     network,
     isProcessNamespaceShared: options.shareProcessNamespace ?? false,
     ownUsers,
-    sharedMemoryDir: makeSharedMemory(name, ownUsers?.firstId ?? 0),
+    sharedMemoryDir: await makeSharedMemory(name, ownUsers?.firstId ?? 0),
   };
   writeSandbox(files, record);
   return record;
@@ -203,27 +201,6 @@ async function setUpIpv6({ ipv6, hostInterface }: PodSandboxOptions): Promise<vo
       "Cannot set up IPv6: its addresses are not addresses",
     );
   await setUpCellIpv6(ipv6, hostInterface ?? mainInterface());
-}
-
-/**
- * A directory on the machine's own tmpfs: needs no mount, and the pod is alone on the machine. Where
- * there is none each container gets a /dev/shm of its own.
- */
-function makeSharedMemory(name: string, owner: number): string | undefined {
-  try {
-    if (statfsSync("/dev/shm").type !== tmpfsType) return undefined;
-  } catch {
-    return undefined;
-  }
-  const directory = sharedMemoryDir(name);
-  mkdirSync(directory, { recursive: true });
-  chownSync(directory, owner, owner);
-  chmodSync(directory, 0o1777); // the mode given to mkdir is subject to the umask
-  return directory;
-}
-
-function sharedMemoryDir(name: string): string {
-  return `/dev/shm/kip-${name}`;
 }
 
 function cgroupParent(name: string): string {

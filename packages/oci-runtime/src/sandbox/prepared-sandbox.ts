@@ -12,6 +12,7 @@ import {
   type PodNetwork,
 } from "./pod-network.ts";
 import type { SandboxFiles } from "./sandbox-files.ts";
+import { makeSharedMemory } from "./shared-memory.ts";
 import { withUsualSysctls } from "./sysctls.ts";
 import { WaitingIp } from "./waiting-ip.ts";
 
@@ -43,6 +44,8 @@ export class PreparedSandbox {
     const start = withUsualSysctls(enter, { hasOwnUsers: users !== undefined });
     const inner = await WaitingIp.begin(start, innerPreparation(cable, process.pid));
     try {
+      // Here, since it is then no part of the time that a pod waits for.
+      await makeSharedMemory(name, users?.firstId ?? 0);
       return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));
     } catch (error) {
       await inner.finish([]).catch(() => {});
