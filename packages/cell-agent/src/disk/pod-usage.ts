@@ -16,7 +16,7 @@ export interface PodFolders {
 
 /** The folders of a pod. */
 export function podFolders(
-  { desired, containers }: Pick<PodState, "desired" | "containers">,
+  { desired, containers, leftovers }: Pick<PodState, "desired" | "containers" | "leftovers">,
   directories: AgentDirectories,
 ): PodFolders {
   const all = desired?.volumes ?? [];
@@ -33,7 +33,7 @@ export function podFolders(
         ],
       ]),
     ),
-    others: [directories.podFiles],
+    others: [directories.podFiles, ...leftovers.map((id) => `${directories.containers}/${id}`)],
     inMemory: new Map(files.map(({ name }) => [name, `${directories.secretVolumes}/${name}`])),
   };
 }

@@ -1,6 +1,8 @@
+import fs from "node:fs/promises";
+import { isSystemError } from "@kip/base";
 import { hasFiles } from "../container/start-container.ts";
 import type { ContainerState } from "@kip/oci-runtime";
-import type { ContainerRun } from "../state/container-record.ts";
+import type { ContainerRun, SavedContainer } from "../state/container-record.ts";
 import type { FoundContainer, PodChange } from "../state/pod-change.ts";
 import type { PodState } from "../state/pod-state.ts";
 import { discard, type StepTools } from "../steps/step-tools.ts";
@@ -10,14 +12,45 @@ export async function takeOver(state: PodState, tools: StepTools): Promise<PodCh
   const { runtime } = tools.dependencies;
   const states = new Map((await runtime.list()).map((one) => [one.id, one]));
   const found = new Map<string, FoundContainer>();
+  const runs = new Set<string>();
   for (const [name, { saved }] of state.containers) {
+    await removeOldLogs(saved, tools);
     if (!saved.run) continue;
+    runs.add(saved.run.id);
     const one = await look(saved.run, states.get(saved.run.id), tools);
     if (one) found.set(name, one);
     states.delete(saved.run.id);
   }
   for (const id of states.keys()) await removeStray(id, tools);
-  return { kind: "takenOver", found };
+  const { containers, subPaths } = tools.directories;
+  const left = [...states.keys(), ...(await names(containers)), ...(await names(subPaths))];
+  return { kind: "takenOver", found, leftovers: left.filter((id) => !runs.has(id)) };
+}
+
+async function names(directory: string): Promise<readonly string[]> {
+  try {
+    return await fs.readdir(directory);
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return [];
+    throw error;
+  }
+}
+
+/** Removes logs besides those of the present run and the one before, which the agent may have been about to do. */
+async function removeOldLogs(
+  { name, run, previousLogDirectory }: SavedContainer,
+  { directories, logger }: StepTools,
+): Promise<void> {
+  const kept = new Set([run?.logDirectory, previousLogDirectory]);
+  const directory = `${directories.logs}/${name}`;
+  const old = (await names(directory)).map((each) => `${directory}/${each}`);
+  for (const log of old.filter((each) => !kept.has(each))) {
+    try {
+      await fs.rm(log, { recursive: true, force: true });
+    } catch (error) {
+      logger.warn("Could not remove a log", { log, err: error });
+    }
+  }
 }
 
 async function look(

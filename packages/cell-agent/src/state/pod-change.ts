@@ -20,7 +20,12 @@ export type PodChange =
       readonly monotonicMs: number;
     }
   /** The agent has started, and has looked at the containers that exist. */
-  | { readonly kind: "takenOver"; readonly found: ReadonlyMap<string, FoundContainer> }
+  | {
+      readonly kind: "takenOver";
+      readonly found: ReadonlyMap<string, FoundContainer>;
+      /** Runs besides the present ones of which there is something: an earlier life of the agent was to remove it. @default none */
+      readonly leftovers?: readonly string[];
+    }
   /** The pod is to end. */
   | {
       readonly kind: "end";

@@ -12,7 +12,7 @@ import { goDuration } from "./go-duration.ts";
 import { isFinished } from "./plan.ts";
 import { earlierEnd, endIn } from "./pod-end.ts";
 import { withEvent } from "./pod-events.ts";
-import type { ContainerEnded, FoundContainer, PodChange } from "./pod-change.ts";
+import type { ContainerEnded, PodChange } from "./pod-change.ts";
 import type { PodState } from "./pod-state.ts";
 import { reduceContainer, withDesired } from "./reduce-container.ts";
 import { withImageReady, withStart } from "./start-timings.ts";
@@ -45,7 +45,7 @@ function applied(state: PodState, change: PodChange): PodState {
     case "put":
       return putPod(state, change);
     case "takenOver":
-      return takenOver(state, change.found);
+      return takenOver(state, change);
     case "end": {
       const graceMs = Math.max(change.graceMs, minGraceMs);
       const end = earlierEnd(state.end, endIn(graceMs, change.nowMs));
@@ -119,7 +119,10 @@ function putPod(
   return { ...next, startTimeMs, timings: { values: {}, receivedAtMs: monotonicMs } };
 }
 
-function takenOver(state: PodState, found: ReadonlyMap<string, FoundContainer>): PodState {
+function takenOver(
+  state: PodState,
+  { found, leftovers: more = [] }: Extract<PodChange, { kind: "takenOver" }>,
+): PodState {
   const containers = new Map(state.containers);
   for (const [name, one] of found) {
     const record = containers.get(name);
@@ -134,7 +137,8 @@ function takenOver(state: PodState, found: ReadonlyMap<string, FoundContainer>):
       containers.set(name, { ...record, saved, isWatched: true });
     }
   }
-  return { ...state, containers, isTakenOver: true };
+  const leftovers = [...new Set([...state.leftovers, ...more])];
+  return { ...state, containers, leftovers, isTakenOver: true };
 }
 
 /** A container that is to run again is held back if it ended too often; of one that is not nothing is waited for. */

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
+import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
+import { desiredPod } from "../../test/desired-pod.ts";
+import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
+import { agentDirectories, type AgentDirectories } from "../storage/agent-directories.ts";
+import { AgentWorker } from "./agent-worker.ts";
+
+function agent(directories: AgentDirectories, clock: ManualClock): AgentWorker {
+  return new AgentWorker({ directories, clock, logger: silentLogger, onChange: () => {} });
+}
+
+describe("takeOver(), after an agent that was killed", () => {
+  it("frees what is left of runs besides the present ones, and of logs besides the last two", async () => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    const { containers, subPaths, logs } = directories;
+    const runtime = new FakeRuntime();
+    const clock = new ManualClock(Date.now()); // as the runtime tells ends
+    const first = agent(directories, clock);
+    await first.begin(fakeDependencies({ runtime }));
+    first.put(desiredPod());
+    await eventually(() => first.report()?.containers[0]?.running !== undefined);
+    runtime.exit("web", 1);
+    await eventually(async () => {
+      await clock.advance(1000);
+      const [web] = first.report()?.containers ?? [];
+      return web?.restartCount === 1 && web.running !== undefined;
+    });
+    await first[Symbol.asyncDispose]();
+    const present = readdirSync(containers);
+    assert.equal(present.length, 1);
+    // Of a run whose container is gone, and which the agent was about to free.
+    mkdirSync(`${containers}/earlier/image-volumes/models`, { recursive: true });
+    mkdirSync(`${subPaths}/earlier/0`, { recursive: true });
+    mkdirSync(`${logs}/web/earlier`);
+
+    const unmounted: string[] = [];
+    const parts = fakeDependencies({ runtime });
+    const note = async (directory: string): Promise<void> => void unmounted.push(directory);
+    const second = agent(directories, clock);
+    await second.begin({
+      ...parts,
+      images: { ...parts.images, unmountRootfs: note },
+      mounter: { ...parts.mounter, unmount: note },
+    });
+    await eventually(() => !existsSync(`${containers}/earlier`));
+    assert.deepEqual(unmounted, [
+      `${containers}/earlier`,
+      `${containers}/earlier/image-volumes/models`,
+      `${subPaths}/earlier/0`,
+    ]);
+    assert.deepEqual(readdirSync(containers), present);
+    assert.deepEqual(readdirSync(subPaths), []);
+    assert.deepEqual(readdirSync(`${logs}/web`).toSorted(), ["0", "1"]);
+    assert.ok(second.report()?.containers[0]?.running, "the present run goes on");
+    await second[Symbol.asyncDispose]();
+  });
+});
