@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -43,6 +45,32 @@ describe("writePodFiles()", () => {
     // A container with a path to it has made it large.
     fs.truncateSync(own, 2 ** 40);
     assert.match(hosts(true), /^# header\n127.0.0.1\tlocalhost\n::1\tlocalhost\n\n# aliases/);
+  });
+
+  it("does not wait for a container that has a lease on its /etc/hosts", async () => {
+    using folder = temporaryFolder();
+    const hosts = writePodFiles(folder.path, pod).get("/etc/hosts") ?? "";
+    fs.chmodSync(hosts, 0o600);
+    // F_SETLEASE with F_WRLCK, and again after each break.
+    const script = `$SIG{IO} = "IGNORE"; $| = 1; open(my $f, "+<", $ARGV[0]) or die $!;
+      fcntl($f, 1024, 1) or die $!; print "held\\n"; sleep 60;`;
+    const holder = spawn("perl", ["-e", script, hosts], { stdio: ["ignore", "pipe", "inherit"] });
+    try {
+      await once(holder.stdout, "data");
+      const begin = performance.now();
+      writePodFiles(folder.path, pod); // nothing changed, which cannot be known
+      writePodFiles(folder.path, { ...pod, etcHosts: "127.0.0.1 other\n" });
+      assert.ok(performance.now() - begin < 10_000);
+      assert.equal(fs.readFileSync(hosts, "utf8"), "127.0.0.1 other\n");
+      assert.equal(fs.statSync(hosts).mode & 0o777, 0o600);
+      assert.deepEqual(fs.readdirSync(folder.path).toSorted(), [
+        "hostname",
+        "hosts",
+        "resolv.conf",
+      ]);
+    } finally {
+      holder.kill("SIGKILL");
+    }
   });
 
   it("writes nothing where nothing changed", () => {

@@ -1,8 +1,9 @@
 import fs from "node:fs";
 import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
-import { makeFolderSync } from "@kip/base";
+import { isSystemError, makeFolderSync } from "@kip/base";
 
+const { O_CREAT, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = fs.constants;
 const maxHostsBytes = 1024 * 1024;
 
 /** Files the pod gets from the node, by their path in each container. */
@@ -43,26 +44,57 @@ function withOwnHosts(etcHosts: string, cellHosts: string): string {
 function readOwnHosts(file: string): string {
   const stat = fs.statSync(file, { throwIfNoEntry: false });
   // A pod with a path to it by a hostPath may have written to it.
-  if (!stat?.isFile() || stat.size > maxHostsBytes) return "127.0.0.1\tlocalhost\n::1\tlocalhost\n";
-  const text = fs.readFileSync(file, "utf8");
+  const isUsable = stat?.isFile() === true && stat.size <= maxHostsBytes;
+  const fd = isUsable ? openAtOnce(file, O_RDONLY) : undefined;
+  if (fd === undefined) return "127.0.0.1\tlocalhost\n::1\tlocalhost\n";
+  const text = useFile(fd, () => fs.readFileSync(fd, "utf8"));
   return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }
 
-/** What is there keeps its mode, which a container may have changed. */
+/**
+ * What is there keeps its mode, which a container may have changed. Where one keeps the file from being opened, another takes
+ * its place: running containers then keep the old one, which is their own doing, and those that start later get the new one.
+ */
 function write(file: string, content: string): void {
-  const isNew = !fs.existsSync(file);
-  fs.writeFileSync(file, content);
-  if (isNew) fs.chmodSync(file, 0o644); // whatever the umask: processes of all users read it
+  const mode = fs.statSync(file, { throwIfNoEntry: false })?.mode ?? 0o644;
+  const fd = openAtOnce(file, O_WRONLY | O_CREAT | O_TRUNC);
+  const next = `${file}.new`;
+  if (fd === undefined) fs.writeFileSync(next, content);
+  else useFile(fd, () => fs.writeFileSync(fd, content));
+  // Whatever the umask: processes of all users read it.
+  fs.chmodSync(fd === undefined ? next : file, mode & 0o7777);
+  if (fd === undefined) fs.renameSync(next, file);
 }
 
 /** A container may have written to the file, and may do so now: no more of it is read than it should hold. */
 function isSame(file: string, content: string): boolean {
   const wanted = Buffer.from(content);
   if (fs.statSync(file, { throwIfNoEntry: false })?.size !== wanted.length) return false;
-  const fd = fs.openSync(file, "r");
-  try {
+  const fd = openAtOnce(file, O_RDONLY);
+  if (fd === undefined) return false;
+  return useFile(fd, () => {
     const found = Buffer.alloc(wanted.length);
     return fs.readSync(fd, found, 0, found.length, 0) === found.length && found.equals(wanted);
+  });
+}
+
+/**
+ * A container that has a lease on the file (`F_SETLEASE`) would have the agent wait for 45 s in which it does nothing else.
+ *
+ * @returns undefined then
+ */
+function openAtOnce(file: string, flags: number): number | undefined {
+  try {
+    return fs.openSync(file, flags | O_NONBLOCK);
+  } catch (error) {
+    if (isSystemError(error, "EAGAIN")) return undefined;
+    throw error;
+  }
+}
+
+function useFile<T>(fd: number, use: () => T): T {
+  try {
+    return use();
   } finally {
     fs.closeSync(fd);
   }
