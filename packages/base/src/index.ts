@@ -90,6 +90,7 @@ export { mapOwners } from "./host/map-owners.ts";
 export { waitingMount } from "./host/waiting-mount.ts";
 export { watchOrPoll, type WatchOptions } from "./host/watch-or-poll.ts";
 export { httpModule } from "./http-module.ts";
+export { ownValue } from "./own-value.ts";
 export type { ProcessStreams, TerminalSize } from "./process-streams.ts";
 
 // Command lines

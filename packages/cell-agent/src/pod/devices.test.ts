@@ -41,8 +41,12 @@ describe("AgentWorker, with a pod that has devices", () => {
     let worker = await begin();
     const extendedResources = [{ resource, count: 1 }];
     const containers = ["a", "b"].map((name) => container(name, { extendedResources }));
-    worker.put(desiredPod({ containers }));
-    await eventually(() => runtime.calls.includes("start b"));
+    // Each object has a property of this name.
+    const plain = container("constructor");
+    worker.put(desiredPod({ containers: [...containers, plain] }));
+    await eventually(
+      () => runtime.calls.includes("start b") && runtime.calls.includes("start constructor"),
+    );
     assert.deepEqual([cardsOf("a"), cardsOf("b")], [["CARD=0"], ["CARD=1"]]);
     await worker[Symbol.asyncDispose]();
     worker = await begin();
@@ -50,6 +54,10 @@ describe("AgentWorker, with a pod that has devices", () => {
     runtime.exit("b", 1);
     await eventually(() => cardsOf("b").length === 2);
     assert.deepEqual(cardsOf("b"), ["CARD=1", "CARD=1"]);
+    runtime.exit("constructor", 1);
+    await eventually(
+      () => runtime.calls.filter((call) => call === "start constructor").length === 2,
+    );
     runtime.exit("a", 1);
     const waiting = () => worker.report()?.containers.find(({ name }) => name === "a")?.waiting;
     await eventually(() => waiting()?.reason === "CreateContainerError");

@@ -1,5 +1,5 @@
 import type { DesiredPod, ResizeReport, ResourceAmounts } from "@kip/agent-api";
-import { defined } from "@kip/base";
+import { defined, ownValue } from "@kip/base";
 import {
   amountsOf,
   asRequirements,
@@ -43,7 +43,7 @@ export function allocate(pod: DesiredPod, before: Allocation | undefined): Alloc
   );
   if (!before) return firstAllocation(pod, wanted);
   const isDone = Object.entries(wanted).every(([name, amounts]) =>
-    isSame(amounts, before.containers[name] ?? {}),
+    isSame(amounts, ownValue(before.containers, name) ?? {}),
   );
   if (isDone) return before.pending ? { ...before, pending: undefined } : before;
   const message = infeasible(pod, wanted);
@@ -81,7 +81,7 @@ function infeasible(pod: DesiredPod, wanted: AmountsByName): string | undefined 
 
 /** What a container's run was given; that of an agent without resizes is not known, and taken for right. */
 export function actuated(record: ContainerRecord, { containers }: Allocation): ResourceAmounts {
-  return record.saved.run?.resources ?? containers[record.desired.name] ?? {};
+  return record.saved.run?.resources ?? ownValue(containers, record.desired.name) ?? {};
 }
 
 /** How a container gets from what it has to what it is to have; undefined if it has that. */
@@ -91,7 +91,7 @@ export function resizeOf(
 ): "inPlace" | "restart" | undefined {
   if (!isRunning(record) || !isResizable(record)) return undefined;
   const has = actuated(record, allocation);
-  const wanted = allocation.containers[record.desired.name] ?? {};
+  const wanted = ownValue(allocation.containers, record.desired.name) ?? {};
   if (isSame(has, wanted)) return undefined;
   const { resizeRestarts = [] } = record.desired;
   const isCpuChanged = !isSame(cpuOf(has), cpuOf(wanted));
@@ -140,7 +140,7 @@ export function settled(
       ? undefined
       : containers.map(({ name }) => ({
           name,
-          resources: asRequirements(allocation.containers[name] ?? {}),
+          resources: asRequirements(ownValue(allocation.containers, name) ?? {}),
         }));
   const parts = defined({
     initContainers: summary(pod.initContainers),

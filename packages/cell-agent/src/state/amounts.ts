@@ -1,5 +1,5 @@
 import type { DesiredContainer, DesiredPod, ResourceAmounts } from "@kip/agent-api";
-import { defined, formatBytes, formatMilliCpu } from "@kip/base";
+import { defined, formatBytes, formatMilliCpu, ownValue } from "@kip/base";
 
 /** What each container has or is to have, by name. */
 export type AmountsByName = Readonly<Record<string, ResourceAmounts>>;
@@ -66,7 +66,7 @@ export function podRequest(
   containers: AmountsByName,
 ): { readonly cpuMilli: number; readonly memoryBytes: number } {
   const sum = (name: Amount): number =>
-    pod.resources?.[name] ?? total(pod, (one) => containers[one.name]?.[name] ?? 0);
+    pod.resources?.[name] ?? total(pod, (one) => ownValue(containers, one.name)?.[name] ?? 0);
   const { cpuMilli = 0, memoryBytes = 0 } = pod.overhead ?? {};
   return {
     cpuMilli: sum("cpuMilliRequest") + cpuMilli,
@@ -81,7 +81,7 @@ export function podRequest(
 export function podLimits(pod: DesiredPod, containers: AmountsByName): ResourceAmounts {
   if (pod.qosClass === "BestEffort") return { cpuMilliRequest: 0 };
   const limit = (name: Amount, overhead: number | undefined): number | undefined => {
-    const of = (one: DesiredContainer): number => containers[one.name]?.[name] ?? 0;
+    const of = (one: DesiredContainer): number => ownValue(containers, one.name)?.[name] ?? 0;
     const own = pod.resources?.[name] ?? 0;
     const isLimited = pod.qosClass === "Guaranteed" || own > 0 || isDeclared(pod, of);
     const sum = own > 0 ? own : total(pod, of);

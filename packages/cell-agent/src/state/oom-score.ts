@@ -1,4 +1,5 @@
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
+import { ownValue } from "@kip/base";
 import { countedContainers, podRequest, type AmountsByName } from "./amounts.ts";
 
 const guaranteed = -997;
@@ -17,7 +18,8 @@ export function oomScoreAdj(
 ): number {
   if (pod.isNodeCritical === true || pod.qosClass === "Guaranteed") return guaranteed;
   if (pod.qosClass === "BestEffort") return bestEffort;
-  const request = ({ name }: DesiredContainer): number => containers[name]?.memoryBytesRequest ?? 0;
+  const request = ({ name }: DesiredContainer): number =>
+    ownValue(containers, name)?.memoryBytesRequest ?? 0;
   const share = sharedRequest(pod, containers);
   const score = (bytes: number): number =>
     1000 - Math.trunc((1000 * (bytes + share)) / memoryBytes);

@@ -1,3 +1,4 @@
+import { ownValue } from "@kip/base";
 import { allocate, settled, withFailure } from "./allocation.ts";
 import { isSame } from "./amounts.ts";
 import {
@@ -99,7 +100,10 @@ function putPod(
 ): PodState {
   const allocation = allocate(pod, state.desired && state.allocation);
   const isResized = (name: string): boolean =>
-    !isSame(state.allocation.containers[name] ?? {}, allocation.containers[name] ?? {});
+    !isSame(
+      ownValue(state.allocation.containers, name) ?? {},
+      ownValue(allocation.containers, name) ?? {},
+    );
   const records = containersOf(pod).map(({ desired, kind }) => {
     const { name } = desired;
     const record = state.containers.get(name);

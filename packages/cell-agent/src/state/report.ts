@@ -6,7 +6,7 @@ import {
   type PodReport,
   type TerminatedReport,
 } from "@kip/agent-api";
-import { defined } from "@kip/base";
+import { defined, ownValue } from "@kip/base";
 import { actuated, type Allocation } from "./allocation.ts";
 import { shownId } from "./run-id.ts";
 import {
@@ -86,7 +86,7 @@ function containerReport(record: ContainerRecord, context: ReportContext): Conta
   const { saved, desired, kind } = record;
   const { run } = saved;
   const running = isRunning(record);
-  const allocated = run && context.allocation.containers[desired.name];
+  const allocated = run && ownValue(context.allocation.containers, desired.name);
   const attempt = lastAttempt(run);
   const isComplete = kind === "init" && run?.exit?.exitCode === 0;
   return defined({

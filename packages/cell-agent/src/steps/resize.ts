@@ -1,5 +1,5 @@
 import type { ResourceAmounts } from "@kip/agent-api";
-import { errorText } from "@kip/base";
+import { errorText, ownValue } from "@kip/base";
 import { withinMachine } from "../admission/pod-memory.ts";
 import { actuated, resizeOf } from "../state/allocation.ts";
 import { containerLimits, podLimits } from "../state/amounts.ts";
@@ -51,7 +51,7 @@ function resizesOf({ allocation, containers }: PodState): readonly Resize[] {
     const { name } = record.desired;
     const { run } = record.saved;
     if (!run || resizeOf(record, allocation) !== "inPlace") return [];
-    const to = allocation.containers[name] ?? {};
+    const to = ownValue(allocation.containers, name) ?? {};
     return [{ container: name, runId: run.id, from: actuated(record, allocation), to }];
   });
 }

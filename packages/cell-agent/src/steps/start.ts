@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import { AgentError } from "@kip/agent-api";
-import { defined, errorText } from "@kip/base";
+import { defined, errorText, ownValue } from "@kip/base";
 import { ImageError } from "@kip/oci-image";
 import { RuntimeError } from "@kip/oci-runtime";
 import { withinMachine } from "../admission/pod-memory.ts";
@@ -47,7 +47,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
     void removeOldestLog(record, tools);
     // Not always: it costs the start of a program, which a first start can do without.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
-    const devices = givenDevices(context.state().devices?.[container], found.all);
+    const devices = givenDevices(ownValue(context.state().devices ?? {}, container), found.all);
     await makeAndStart(run, { ...input, devices }, context, tools);
     // Nothing takes the container for started or ready before.
     isWatched = await postStart(run, context, tools, container);
@@ -85,7 +85,10 @@ function inputOf(
   if (record.image.kind !== "ready") return undefined;
   return {
     pod: present(state().desired),
-    container: { ...record.desired, ...state().allocation.containers[record.desired.name] },
+    container: {
+      ...record.desired,
+      ...ownValue(state().allocation.containers, record.desired.name),
+    },
     amounts: state().allocation.containers,
     image: record.image.image,
     volumeImages: record.image.volumes,

@@ -1,4 +1,4 @@
-import { defined } from "@kip/base";
+import { defined, ownValue } from "@kip/base";
 import {
   maxMessageLength,
   runsAgain,
@@ -137,9 +137,9 @@ function continued(
   report: ContainerReport | undefined,
   { waiting, known, containers, isFinal }: ContainerFacts,
 ): ContainerStatus {
-  const ended = containers.ended[waiting.name];
+  const ended = ownValue(containers.ended, waiting.name);
   if (ended && !report) return known?.state?.terminated ? known : endedStatus(waiting, ended);
-  const earlier = containers.restartCounts[waiting.name] ?? 0;
+  const earlier = ownValue(containers.restartCounts, waiting.name) ?? 0;
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
   if (!known) return now;
   // The API does not let a container leave its final state, although an init container runs again on another cell.
@@ -167,6 +167,8 @@ function ephemeralStatuses(
 ): ContainerStatus[] {
   const reported = report.ephemeralContainers.map((each) => containerStatus(each, 0));
   const names = byName(reported);
-  const earlier = known.filter(({ name }) => ended[name] !== undefined && !names.has(name));
+  const earlier = known.filter(
+    ({ name }) => ownValue(ended, name) !== undefined && !names.has(name),
+  );
   return [...earlier, ...reported];
 }

@@ -1,5 +1,5 @@
 import { runsAgain } from "@kip/agent-api";
-import { defined } from "@kip/base";
+import { defined, ownValue } from "@kip/base";
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
@@ -36,10 +36,13 @@ export function afterLoss(
     const knownByName = byName(known);
     return fresh.map((each) => {
       const before = knownByName.get(each.name);
-      const end = ended[each.name];
+      const end = ownValue(ended, each.name);
       if (before && isFinal(before)) return before;
       if (end) return endedStatus(each, end);
-      const restartCount = Math.max(restartCounts[each.name] ?? 0, before ? nextCount(before) : 0);
+      const restartCount = Math.max(
+        ownValue(restartCounts, each.name) ?? 0,
+        before ? nextCount(before) : 0,
+      );
       const { allocatedResources, resources } = before ?? {};
       const had = defined({ allocatedResources, resources });
       return { ...each, restartCount, lastState: lastState(before), ...had };

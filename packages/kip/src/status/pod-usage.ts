@@ -1,4 +1,4 @@
-import { defined } from "@kip/base";
+import { defined, ownValue } from "@kip/base";
 import type { AgentStats, DiskStats, ReportedPod } from "@kip/agent-api";
 import type { PodUsage, ProbeCounts } from "@kip/virtual-kubelet";
 import type { Pod } from "@kip/k8s-types";
@@ -86,7 +86,7 @@ export function podUsage(
     uid,
     containers: Object.entries(stats.containers).map(([name, figures]) => {
       const startTimeMs = starts.get(name) ?? Number.NaN;
-      const written = disk?.walk?.containers[name];
+      const written = disk?.walk && ownValue(disk.walk.containers, name);
       return defined({
         name,
         ...usage(timeMs, figures),

@@ -1,4 +1,5 @@
 import { waitForAgent, type AgentClient } from "@kip/agent-api";
+import { ownValue } from "@kip/base";
 import type { CellChange } from "../../state/cell-change.ts";
 import { isInUse, type CellState } from "../../state/cell-state.ts";
 import { isStandby } from "../../state/cell.ts";
@@ -93,6 +94,7 @@ export function hasRunHere({ pod, status, agent, containers }: CellState): boole
   const { initContainerStatuses = [], containerStatuses = [] } = status ?? pod.object?.status ?? {};
   return [...initContainerStatuses, ...containerStatuses].some(
     ({ name, state, restartCount }) =>
-      state?.running !== undefined || restartCount > (containers.restartCounts[name] ?? 0),
+      state?.running !== undefined ||
+      restartCount > (ownValue(containers.restartCounts, name) ?? 0),
   );
 }

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ReportedPod } from "@kip/agent-api";
+import type { Pod } from "@kip/k8s-types";
+import { reportedLists, waitingLists } from "./container-lists.ts";
+
+const name = "constructor"; // a valid name, and one of a property that each object has
+const pod = {
+  metadata: { name: "p", namespace: "default", uid: "1" },
+  spec: { containers: [{ name, image: "a" }] },
+} as unknown as Pod; // all that is looked at
+const running = { startedAt: "2026-11-27T03:00:00Z" };
+const state = {
+  agent: {},
+  containers: { restartCounts: {}, ended: {} },
+  status: undefined,
+} as unknown as Parameters<typeof reportedLists>[1]; // all that is looked at
+
+describe("statuses of a container with the name of a property", () => {
+  it("counts its restarts", () => {
+    const report = {
+      phase: "Running",
+      initContainers: [],
+      ephemeralContainers: [],
+      containers: [{ name, ready: true, started: true, restartCount: 2, image: "a", running }],
+    } as unknown as ReportedPod; // all that is looked at
+    const [status] = reportedLists(report, state, pod).containerStatuses ?? [];
+    assert.equal(status?.restartCount, 2);
+    assert.deepEqual(status?.state, { running });
+  });
+
+  it("waits before the first report, and where a report lacks it", () => {
+    const report = { initContainers: [], ephemeralContainers: [], containers: [] };
+    const none = report as unknown as ReportedPod; // all that is looked at
+    for (const lists of [waitingLists(state, pod), reportedLists(none, state, pod)]) {
+      const [status] = lists.containerStatuses ?? [];
+      assert.equal(status?.state?.waiting?.reason, "ContainerCreating");
+    }
+  });
+});
