@@ -35,8 +35,13 @@ export interface ConfigDocument {
   readonly platform: Platform;
 }
 
-const texts = decode.optional(decode.list(decode.string));
-const keys = decode.optional(decode.map(decode.unknownValue));
+/**
+ * Far more than any image needs. The configuration's size alone would allow half a million, with which each start of a container
+ * is seconds of work in the event loop, for a process that the kernel does not start: its arguments and variables are too long.
+ */
+const count = { max: 10_000 };
+const texts = decode.optional(decode.list(decode.string, count));
+const keys = decode.optional(decode.map(decode.unknownValue, count));
 const maxVolumes = 1000;
 const optionalText = decode.optional(decode.string);
 
@@ -61,7 +66,7 @@ const document = decode.object({
       StopSignal: optionalText,
       Volumes: keys,
       ExposedPorts: keys,
-      Labels: decode.optional(decode.map(decode.string)),
+      Labels: decode.optional(decode.map(decode.string, count)),
     }),
   ),
 });

@@ -113,6 +113,26 @@ describe("parseConfig()", () => {
     assert.deepEqual(parseConfig(bytes(document)).config.volumes, ["/data"]);
   });
 
+  it("takes 10,000 variables, words, ports and labels of an image, and refuses one with more", () => {
+    const of = (config: object) => parseConfig(bytes({ rootfs: {}, config })).config;
+    const list = (length: number) => Array.from({ length }, (_, index) => `V${index}=`);
+    const map = (length: number, value: unknown) =>
+      Object.fromEntries(list(length).map((name) => [name, value]));
+    assert.equal(of({ Env: list(10_000) }).env.length, 10_000);
+    const configs = [
+      { Env: list(10_001) },
+      { Cmd: list(10_001) },
+      { Entrypoint: list(10_001) },
+      { ExposedPorts: map(10_001, {}) },
+      { Labels: map(10_001, "") },
+    ];
+    for (const config of configs)
+      assert.throws(
+        () => of(config),
+        ({ code, cause }) => code === "IMAGE_INVALID" && /at most 10000 entries/.test(`${cause}`),
+      );
+  });
+
   it("takes 1,000 volumes of an image, and refuses one with more", () => {
     const parse = (count: number): readonly string[] => {
       const names = Array.from({ length: count }, (_, index) => [`/v/${index}`, {}] as const);
