@@ -21,6 +21,7 @@ import { decodeAnswer, readError, readText } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { EventLoopBudget } from "./event-loop-budget.ts";
 import { FloodGuard } from "./flood-guard.ts";
+import { keepAlive } from "./keep-alive.ts";
 import { limitSeconds } from "./longest-seconds.ts";
 import { LatestLine, longestReport } from "./latest-line.ts";
 import {
@@ -68,9 +69,6 @@ export interface AgentLogOptions {
 const maxPathBytes = 32 * 1024;
 
 const connectTimeoutMs = 10_000;
-/** A peer that is gone is noticed after one interval and one time limit at most: 15 s. */
-const pingIntervalMs = 5000;
-const pingTimeoutMs = 10_000;
 const answerTimeoutMs = 30_000;
 /** How often a connection is checked for frames that were not asked for, milliseconds. */
 const floodCheckMs = 1000;
@@ -113,7 +111,7 @@ export class AgentClient implements AsyncDisposable {
     const { socket } = options;
     this.#flood = new FloodGuard(() => socket.bytesRead, systemClock.monotonic());
     this.#watchFlood();
-    this.#keepAlive();
+    keepAlive(session);
   }
 
   /**
@@ -402,24 +400,6 @@ export class AgentClient implements AsyncDisposable {
         new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
       );
     }, floodCheckMs);
-    timer.unref();
-    this.#session.once("close", () => clearInterval(timer));
-  }
-
-  /** Asks the peer for a sign of life; a machine that vanished sends no packet that would tell. */
-  #keepAlive(): void {
-    let answered = systemClock.monotonic();
-    const timer = setInterval(() => {
-      // A session that is destroyed may take a while to close, and throws when it is used.
-      if (this.#session.destroyed) return;
-      if (systemClock.monotonic() - answered > pingTimeoutMs) {
-        this.#session.destroy(new Error(`no answer to pings for ${pingTimeoutMs} ms`));
-        return;
-      }
-      this.#session.ping((error) => {
-        if (!error) answered = systemClock.monotonic();
-      });
-    }, pingIntervalMs);
     timer.unref();
     this.#session.once("close", () => clearInterval(timer));
   }
