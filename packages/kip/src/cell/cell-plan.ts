@@ -2,6 +2,7 @@ import type { Plan } from "@kip/reconcile";
 import type { CellState } from "../state/cell-state.ts";
 import { isStandby, standbyTag } from "../state/cell.ts";
 import type { CellStep, CellStepArgs } from "./cell-step.ts";
+import { dispatchPauseMs } from "./dispatch-pause.ts";
 import { mustEvict } from "./interruption.ts";
 import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
@@ -90,9 +91,10 @@ function planTags({ cell, machine, pod, end }: CellState): readonly CellStep[] {
   return isMarked ? [{ kind: "tagInstance" }] : [];
 }
 
-/** Pause before a step that follows from a cell that was lost, or a connection that soon ended, milliseconds. */
+/** Pause before a step that follows from a cell that was lost, a connection that soon ended, or many documents; milliseconds. */
 function pauseBefore({ kind }: CellDecision, { history, agent }: CellState, nowMs: number): number {
   if (kind === "createCell") return (history.createAt ?? nowMs) - nowMs;
+  if (kind === "dispatch") return dispatchPauseMs(agent, nowMs);
   return kind === "connect" ? (agent.dialAt ?? nowMs) - nowMs : 0;
 }
 

@@ -5,6 +5,7 @@ import { CodedError, createLogger } from "@kip/base";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { K8sError } from "@kip/k8s-client";
 import type { Instance } from "@kip/cloud";
+import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -120,7 +121,23 @@ function launched(state: "running" | "terminated"): CellChange {
 
 function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
   assert.ok(pod.resolved);
-  return { kind: "dispatched", resolved: pod.resolved, renewInMs, missingProfiles: [] };
+  const { resolved } = pod;
+  return { kind: "dispatched", resolved, generation: 1, renewInMs, missingProfiles: [] };
+}
+
+/** Sends a document of so many bytes. */
+function sends(bytes: number): Fake {
+  return ({ change, state }) => {
+    change({ kind: "cellStatus", status: { phase: "Claimed" } });
+    change({ kind: "documentMade", bytes });
+    return dispatched(state());
+  };
+}
+
+/** A version of the pod. */
+function version(number: number, spec: Partial<Pod["spec"]> = {}): ResolvedPod {
+  const pod = podWith({ metadata: { annotations: { version: String(number) } }, spec });
+  return { pod } as unknown as ResolvedPod; // handed through
 }
 
 function ended(phase: "Succeeded" | "Failed"): PodReport {
@@ -539,5 +556,91 @@ describe("CellWorker", () => {
     await worker.stop();
     await settle();
     assert.equal(clock.sleepers, 0);
+  });
+
+  for (const [length, bytes, atOnce, laterMs] of [
+    ["small", 5000, 5, 10_000],
+    ["large", 8 * 2 ** 20, 1, 90_000],
+  ] as const)
+    it(`sends ${length} documents of a pod that changes without pause now and then, the newest at last`, async () => {
+      const { worker, clock, count, run } = start({ dispatch: sends(bytes) });
+      await run();
+      for (let number = 1; number <= 50; number++) {
+        worker.apply(version(number));
+        await settle();
+      }
+      assert.equal(count("dispatch"), atOnce);
+      await clock.advance(laterMs);
+      assert.equal(count("dispatch"), atOnce + 1);
+      assert.equal(worker.state.agent.isDispatched, true);
+      await clock.advance(600_000);
+      assert.equal(count("dispatch"), atOnce + 1);
+      worker.apply(version(51));
+      await settle();
+      assert.equal(count("dispatch"), atOnce + 2);
+      await worker.stop();
+    });
+
+  it("stops a pod at once, and in a shorter time, while its newest version waits", async () => {
+    const { worker, count, run } = start({
+      dispatch: sends(8 * 2 ** 20),
+      drain: (_context, step) => {
+        assert.ok(step.kind === "drain");
+        return { kind: "drained", graceSeconds: step.graceSeconds, isEmpty: false };
+      },
+    });
+    await run();
+    worker.apply(version(1));
+    await settle();
+    assert.deepEqual([count("dispatch"), count("drain")], [1, 0]);
+    worker.remove(30);
+    await settle();
+    worker.remove(5);
+    await settle();
+    assert.deepEqual([count("dispatch"), count("drain")], [1, 2]);
+    await worker.stop();
+  });
+
+  it("sends a shorter deadline within a second", async () => {
+    const { worker, clock, count, run } = start({ dispatch: sends(8 * 2 ** 20) });
+    await run();
+    for (let seconds = 100; seconds > 90; seconds--) {
+      worker.apply(version(1, { activeDeadlineSeconds: seconds }));
+      await settle();
+    }
+    assert.equal(count("dispatch"), 1);
+    await clock.advance(1000);
+    assert.equal(count("dispatch"), 2);
+    await worker.stop();
+  });
+
+  it("does not send the pod again to an agent that has its newest version", async () => {
+    let held: number | undefined = undefined;
+    const { worker, clock, count, run } = start({
+      connect: () => ({
+        kind: "connected",
+        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient,
+        generation: held,
+      }),
+    });
+    await run();
+    const reconnect = async (): Promise<void> => {
+      await clock.advance(20_000);
+      worker.agentLost();
+      await settle();
+    };
+    held = 1;
+    await reconnect();
+    assert.deepEqual([count("connect"), count("dispatch")], [2, 1]);
+    held = 0;
+    await reconnect();
+    assert.deepEqual([count("connect"), count("dispatch")], [3, 2]);
+    held = 1;
+    await clock.advance(20_000);
+    worker.agentLost();
+    worker.apply(version(2));
+    await settle();
+    assert.deepEqual([count("connect"), count("dispatch")], [4, 3]);
+    await worker.stop();
   });
 });

@@ -168,7 +168,7 @@ class World {
         this.#expect(this.stop === undefined, "a pod that was stopped is not sent again");
         const { resolved } = state().pod;
         assert.ok(resolved);
-        return { kind: "dispatched", resolved, missingProfiles: [] };
+        return { kind: "dispatched", resolved, generation: 1, missingProfiles: [] };
       },
       evict: (_step, context) => evict(tools, context),
       awaitReplacement: (_step, context) => awaitReplacement(tools, context),

@@ -31,8 +31,11 @@ export function connected(
   nowMs: number,
 ): CellState {
   const { agent, cell } = state;
+  // It need not be sent again: connections of all cells may break at once.
+  const hasNewest = generation !== undefined && generation === agent.sentGeneration;
   const next = {
     ...state,
+    ...(hasNewest && { wait: {} }),
     cell: startMs ? { ...cell, startMs: { ...cell.startMs, ...startMs } } : cell,
     agent: {
       ...withGeneration(agent, generation),
@@ -42,6 +45,7 @@ export function connected(
       unreachableSince: agent.shortConnections === 0 ? undefined : agent.unreachableSince,
       isOutOfReach: agent.isOutOfReach && agent.shortConnections > 0,
       isPodLost: isPodLost ?? agent.isPodLost,
+      isDispatched: hasNewest,
     },
   };
   return report?.podUid === state.podRef.uid ? reported(next, { kind: "reported", report }) : next;

@@ -7,6 +7,7 @@ import type { CellChange, CellChanges } from "../state/cell-change.ts";
 import { wasClaimed, withoutCell, type CellState, type Interruption } from "../state/cell-state.ts";
 import { isStandby, type Cell, type CellClaim, type StandbyCell } from "../state/cell.ts";
 import { cellConditions, withoutFigures } from "./cell-conditions.ts";
+import { withDeadline, withDocument } from "./dispatch-pause.ts";
 import { agentLost, connected, repeatPauseMs, reported, withGeneration } from "./reduce-agent.ts";
 
 type Reducers = {
@@ -24,12 +25,14 @@ const profileIntervalMs = 30_000;
 
 /** What each kind of change does. */
 const reducers: Reducers = {
-  applied: (state, { resolved }) => {
-    const report = state.agent.report && restrictReportToPod(state.agent.report, resolved.pod);
+  applied: (state, { resolved }, nowMs) => {
+    const before = state.pod.resolved?.pod;
+    const agent = withDeadline(state.agent, { before, next: resolved.pod }, nowMs);
+    const report = agent.report && restrictReportToPod(agent.report, resolved.pod);
     return retried({
       ...state,
       pod: { ...state.pod, resolved, object: resolved.pod },
-      agent: { ...state.agent, report, isDispatched: false },
+      agent: { ...agent, report, isDispatched: false, sentGeneration: undefined },
     });
   },
   removed: (state, { graceSeconds, pod }, nowMs) => {
@@ -110,6 +113,10 @@ const reducers: Reducers = {
     return { ...state, agent: { ...state.agent, unreachableSince: nowMs } };
   },
   connected,
+  documentMade: ({ agent, ...state }, { bytes }, nowMs) => ({
+    ...state,
+    agent: withDocument(agent, bytes, nowMs),
+  }),
   podSent: ({ containers, ...state }, { ephemeral, machine }) => ({
     ...state,
     agent: { ...state.agent, machine: machine ?? state.agent.machine },
@@ -122,13 +129,14 @@ const reducers: Reducers = {
     ...state,
     agent: withGeneration(state.agent, generation),
   }),
-  dispatched: (state, { resolved, renewInMs, missingProfiles }, nowMs) => ({
+  dispatched: (state, { resolved, generation, renewInMs, missingProfiles }, nowMs) => ({
     ...state,
     cell: { ...state.cell, dispatchedAt: state.cell.dispatchedAt ?? nowMs },
     agent: {
       ...state.agent,
       // A change during the request is sent with the next dispatch.
       isDispatched: state.pod.resolved === resolved,
+      sentGeneration: state.pod.resolved === resolved ? generation : undefined,
       renewAt: renewInMs === undefined ? undefined : nowMs + renewInMs,
       missingProfiles:
         missingProfiles.length === 0
@@ -142,7 +150,8 @@ const reducers: Reducers = {
     const isSame = JSON.stringify(missing) === JSON.stringify(profiles);
     const missingProfiles = { profiles: missing, lookAt: nowMs + profileIntervalMs };
     const isDispatched = agent.isDispatched && isSame;
-    return { ...state, agent: { ...agent, missingProfiles, isDispatched } };
+    const sentGeneration = isSame ? agent.sentGeneration : undefined;
+    return { ...state, agent: { ...agent, missingProfiles, isDispatched, sentGeneration } };
   },
   evicted: (state) => withInterruption(state, { isEvicted: true }),
   replaced: (state) => withInterruption(state, { isReplaced: true }),

@@ -17,6 +17,9 @@ const noContext = {
   generation: 0,
 };
 
+/** What a document most likely has at most besides a pod and its content: settings, addresses and log-ins; bytes. */
+const otherBytes = 8 * 1024;
+
 /** Options of the checks. */
 interface SizeOptions {
   /** Whether the cell has an earlier document, with which it goes on. */
@@ -44,14 +47,14 @@ const fileBytes = 30;
 
 /**
  * Checks the least that the volumes and variables of a pod take in its document, before there is one: to make one of all that a
- * pod may name would hold up all others for seconds, and take more memory than kip has.
+ * pod may name would hold up all others for seconds, and take more memory than kip has. Returns what they take, bytes.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
 export function checkContentSize(
   { files, env }: Pick<ResolvedPod, "files" | "env">,
   options: SizeOptions,
-): void {
+): number {
   let bytes = 0;
   for (const { path, data } of [...files.values()].flat())
     bytes += fileBytes + path.length + Math.ceil(data.length / 3) * 4;
@@ -60,14 +63,21 @@ export function checkContentSize(
     for (const { name, value } of variables) bytes += variableBytes + name.length + value.length;
     checkSize(bytes, options);
   }
+  return bytes;
+}
+
+/** What the document of a pod most likely has at most, bytes, before there is one. @throws as {@link checkContentSize} */
+export function expectedBytes(resolved: ResolvedPod, options: SizeOptions): number {
+  return checkContentSize(resolved, options) + jsonBytes(resolved.pod) + otherBytes;
 }
 
 /**
- * Checks that the agent will take the document. Part by part: containers share parts such as groups in memory, but not as JSON.
+ * Checks that the agent will take the document, and returns its length, bytes. Part by part: containers share parts such as groups in
+ * memory, but not as JSON.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
-export function checkDocumentSize(document: DesiredPod, options: SizeOptions): void {
+export function checkDocumentSize(document: DesiredPod, options: SizeOptions): number {
   const lists = partLists.flatMap((key) => (document[key] ? [document[key]] : []));
   const empty = Object.fromEntries(partLists.map((key) => [key, document[key] && []]));
   let bytes = jsonBytes({ ...document, ...empty });
@@ -79,6 +89,7 @@ export function checkDocumentSize(document: DesiredPod, options: SizeOptions): v
     }
   }
   checkSize(bytes, options);
+  return bytes;
 }
 
 const partLists = ["initContainers", "containers", "ephemeralContainers", "volumes"] as const;

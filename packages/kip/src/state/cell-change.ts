@@ -60,6 +60,8 @@ export interface CellChanges {
     /** Times of the start; undefined if it was over before. */
     readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;
   };
+  /** A document was made for the agent, whether it was sent or not. */
+  readonly documentMade: { readonly bytes: number };
   readonly podSent: {
     readonly ephemeral: readonly string[];
     /** What the cell has for the pod. */
@@ -69,6 +71,8 @@ export interface CellChanges {
   readonly podHeld: { readonly generation: number };
   readonly dispatched: {
     readonly resolved: ResolvedPod;
+    /** Of the document that was sent. */
+    readonly generation: number;
     /** In how many milliseconds the agent needs fresh credentials. */
     readonly renewInMs?: number | undefined;
     /** Profiles of system calls that were sent as missing or wrong. */

@@ -94,6 +94,10 @@ export interface AgentPart {
   readonly machine?: DesiredPod["machine"];
   /** Whether it has the newest version of the pod. */
   readonly isDispatched: boolean;
+  /** The generation of the newest version of the pod, if it was sent. */
+  readonly sentGeneration?: number | undefined;
+  /** Until when the documents that were made for it are paid for, see `dispatchPauseMs()`. */
+  readonly documentsPaidAt?: number | undefined;
   /** When it needs fresh credentials. */
   readonly renewAt?: number | undefined;
   /** The profiles of system calls that it was sent as missing or wrong, and when to look for them again. */

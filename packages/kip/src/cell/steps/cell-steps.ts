@@ -3,6 +3,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext, CellStep, CellSteps, StandbySteps } from "../cell-step.ts";
 import { LaunchPace } from "../../selection/launch-pace.ts";
 import { Shortages } from "../../selection/shortages.ts";
+import { DocumentPlaces } from "../../dispatch/document-places.ts";
 import { KnownImages } from "../../dispatch/launch-images.ts";
 import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import { connect } from "./connect-agent.ts";
@@ -19,7 +20,7 @@ import { InstanceList } from "./instance-list.ts";
 import { noteStatus, type CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
-type OwnTools = "statuses" | "knownImages" | "shortages" | "pace" | "instances";
+type OwnTools = "statuses" | "knownImages" | "documents" | "shortages" | "pace" | "instances";
 
 /** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
 export function createCellSteps(
@@ -28,7 +29,8 @@ export function createCellSteps(
   const statuses = new CellStatusWriter(options);
   const instances = new InstanceList(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
-  const tools = { ...options, ...shared, statuses, instances, knownImages: new KnownImages() };
+  const own = { statuses, instances, knownImages: new KnownImages() };
+  const tools = { ...options, ...shared, ...own, documents: new DocumentPlaces() };
   return {
     executors: traced(tools.tracer, cellExecutors(tools)),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),

@@ -1,12 +1,14 @@
 import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
-import { checkContentSize, checkDocumentSize } from "../../dispatch/document-size.ts";
+import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
+import { checkDocumentSize, expectedBytes } from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
-import { resolvConf } from "../../dispatch/resolv-conf.ts";
+import { resolvConf, type DnsSettings } from "../../dispatch/resolv-conf.ts";
 import { ProviderError } from "../../errors.ts";
 import { directRanges } from "../../network/direct-ranges.ts";
 import type { CellChange } from "../../state/cell-change.ts";
@@ -16,51 +18,108 @@ import { isStandby, startPhases } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
-/** Sends the pod, or its newest version, to the agent. */
+/** What the document is made of besides the pod's state. */
+interface Sources {
+  readonly resolved: ResolvedPod;
+  readonly dns: DnsSettings;
+  readonly logIns: Awaited<ReturnType<CloudLogIns["find"]>> | undefined;
+  readonly seccompProfiles: readonly DesiredSeccompProfile[];
+  readonly network: DesiredPod["network"];
+  readonly directRanges: DesiredPod["directRanges"];
+  readonly machine: DesiredPod["machine"];
+}
+
+/** Sends the pod, or its newest version, to the agent, when there is a place for its document. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { clock, logIns, network, networkFacts } = tools;
-  const { registries, images, logs, seccompProfileRoot } = tools.settings();
   const { state, change, signal } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
-  const client = required(state().agent.client, "the agent is not connected");
+  const cellUid = cellOf(context).metadata.uid;
   const isOnCell = state().cell.status.phase === "Claimed";
-  checkContentSize(resolved, { isOnCell });
-  const podIPs = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
-  const hostIPs = hostAddresses(state());
-  const found = await logIns?.find(registriesOf(pulledImages(resolved.pod)), signal);
-  const seccompProfiles = await readSeccompProfiles(resolved.pod, seccompProfileRoot);
-  const generation = nextGeneration(tools, context);
-  const dns = await tools.dns();
-  const networkSettings = await network?.settings();
-  const document = desiredPod(resolved, {
-    nodeIp: state().nodeIp,
-    addresses: { podIPs, hostIPs: hostIPs.length > 0 ? hostIPs : [state().nodeIp] },
-    ipv6: state().machine.instance?.ipv6,
-    dns,
-    network: networkSettings,
-    directRanges: directRanges(
-      state().machine.instance,
-      (await networkFacts?.get()) ?? {},
-      networkSettings,
-    ),
+  const expected = expectedBytes(resolved, { isOnCell });
+  const sources = await sourcesOf(tools, context, resolved);
+  if (!isOnCell) await growDisk(tools, context);
+  let madeBytes = 0;
+  const make = () => {
+    madeBytes = expected;
+    const document = documentOf(tools, context, sources);
+    madeBytes = checkDocumentSize(document, { isOnCell });
+    return { document, bytes: madeBytes };
+  };
+  const use = async (document: DesiredPod) => await send(tools, context, { document, sources });
+  try {
+    const size = { namespace: state().podRef.namespace, bytes: expected };
+    return await tools.documents.send(size, { make, use }, signal);
+  } finally {
+    // Not before the end: the plan would no longer have this step, which would abort it.
+    if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
+      change({ kind: "documentMade", bytes: madeBytes });
+  }
+}
+
+async function sourcesOf(
+  tools: CellTools,
+  context: CellContext,
+  resolved: ResolvedPod,
+): Promise<Sources> {
+  const { logIns, network, networkFacts } = tools;
+  const { state, signal } = context;
+  const { pod } = resolved;
+  const found = await logIns?.find(registriesOf(pulledImages(pod)), signal);
+  const seccompProfiles = await readSeccompProfiles(pod, tools.settings().seccompProfileRoot);
+  const settings = await network?.settings();
+  const facts = (await networkFacts?.get()) ?? {};
+  return {
+    resolved,
+    dns: await tools.dns(),
+    logIns: found,
+    seccompProfiles,
+    network: settings,
+    directRanges: directRanges(state().machine.instance, facts, settings),
+    machine: await machineOf(tools, context, pod),
+  };
+}
+
+function documentOf(tools: CellTools, context: CellContext, sources: Sources): DesiredPod {
+  const { registries, images, logs } = tools.settings();
+  const { resolved, logIns, ...others } = sources;
+  const { pod } = resolved;
+  const state = context.state();
+  const hostIPs = hostAddresses(state);
+  const addresses = {
+    podIPs: podAddresses(state.machine, pod.spec.hostNetwork === true),
+    hostIPs: hostIPs.length > 0 ? hostIPs : [state.nodeIp],
+  };
+  return desiredPod(resolved, {
+    ...others,
+    nodeIp: state.nodeIp,
+    addresses,
+    ipv6: state.machine.instance?.ipv6,
     registries,
     images,
     logs,
-    seccompProfiles,
-    logIns: found?.logIns,
-    generation,
+    logIns: logIns?.logIns,
+    generation: nextGeneration(tools, context),
     extendedResources: extendedResourceList(
       tools.chooser.extendedResourcesOf(cellOf(context).spec.instanceType),
     ),
-    machine: await machineOf(tools, context, resolved.pod),
-    granted: grantedResources(state().status ?? resolved.pod.status),
-    activeForMs: activeFor(state(), clock.now()),
-    ended: new Set(Object.keys(state().containers.ended)),
+    granted: grantedResources(state.status ?? pod.status),
+    activeForMs: activeFor(state, tools.clock.now()),
+    ended: new Set(Object.keys(state.containers.ended)),
   });
-  checkDocumentSize(document, { isOnCell });
-  if (!isOnCell) {
-    await growDisk(tools, context);
-    await claim(tools, context, podIPs[0] ?? "");
+}
+
+async function send(
+  tools: CellTools,
+  context: CellContext,
+  { document, sources }: { readonly document: DesiredPod; readonly sources: Sources },
+): Promise<CellChange> {
+  const { state, change, signal } = context;
+  const { resolved, dns, seccompProfiles, logIns } = sources;
+  const { generation } = document;
+  const client = required(state().agent.client, "the agent is not connected");
+  if (state().cell.status.phase !== "Claimed") {
+    const [podIp = ""] = podAddresses(state().machine, resolved.pod.spec.hostNetwork === true);
+    await claim(tools, context, podIp);
     for (const { reason, message } of resolvConf(resolved.pod, dns).problems)
       tools.onProblem(resolved.pod.metadata.uid, reason, message);
   }
@@ -70,7 +129,8 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   if (held !== undefined) change({ kind: "podHeld", generation: held });
   if (held !== undefined && held > generation) throw ignored(context, { generation, held });
   const missingProfiles = missingOf(seccompProfiles);
-  return { kind: "dispatched", resolved, renewInMs: found?.renewInMs, missingProfiles };
+  const renewInMs = logIns?.renewInMs;
+  return { kind: "dispatched", resolved, generation, renewInMs, missingProfiles };
 }
 
 /** Reads the profiles of the pod, which is sent again if another one is missing than was sent as missing. */

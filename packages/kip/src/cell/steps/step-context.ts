@@ -6,6 +6,7 @@ import type { Tracer } from "@kip/virtual-kubelet/telemetry";
 import type { OrphanInstances } from "../../collect/orphan-instances.ts";
 import type { ProviderConfig } from "../../config/provider-config.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
+import type { DocumentPlaces } from "../../dispatch/document-places.ts";
 import type { KnownImages } from "../../dispatch/launch-images.ts";
 import type { DnsSettings } from "../../dispatch/resolv-conf.ts";
 import type { CellIdentities } from "../../identity/cell-identity.ts";
@@ -73,6 +74,7 @@ export interface CellTools {
   /** The configuration in force; it changes while kip runs. */
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
+  readonly documents: DocumentPlaces;
   /** @default there are none */
   readonly standby?: StandbyClaims | undefined;
   /** Log-ins of the cloud's own registries, if it has some. */

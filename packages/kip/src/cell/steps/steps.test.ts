@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { maxBodyBytes, type AgentClient, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { temporaryFolder } from "@kip/testing";
+import { DocumentPlaces } from "../../dispatch/document-places.ts";
 import { ProviderError } from "../../errors.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
@@ -64,6 +66,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
     onProblem: (podUid: string, reason: string) => problems.push(`${podUid} ${reason}`),
     store: { remove: async () => {} },
     logger: silentLogger,
+    documents: new DocumentPlaces(),
     statuses: {
       note: (_cell: Cell, status: CellStatus) => void written.push(status),
       notePassing: () => {},
@@ -112,6 +115,32 @@ describe("dispatch()", () => {
       written.map(({ phase }) => phase),
       ["Claimed"],
     );
+  });
+
+  it("sends the pod when there is a place for its document, which is then accounted for", async () => {
+    const { tools, cell, sent, send } = start();
+    const documents = new DocumentPlaces({ small: 1, large: 1 });
+    Object.assign(tools, { documents });
+    const { promise: read, resolve: free } = Promise.withResolvers<void>();
+    const other = { make: () => ({ document: "", bytes: 1 }), use: async () => await read };
+    const { signal } = new AbortController();
+    const before = documents.send({ namespace: "other", bytes: 1 }, other, signal);
+    const sending = send();
+    await setImmediate();
+    await setImmediate();
+    assert.deepEqual([sent.length, cell.state.agent.documentsPaidAt], [0, undefined]);
+    free();
+    await Promise.all([before, sending]);
+    assert.equal(sent.length, 1);
+    assert.equal(cell.state.agent.sentGeneration, sent[0]?.generation);
+    assert.ok((cell.state.agent.documentsPaidAt ?? 0) > 0);
+  });
+
+  it("accounts for a document that its agent does not take", async () => {
+    const { cell, agent, send } = start();
+    agent.putPod = async () => await Promise.reject(new Error("no answer in time"));
+    await assert.rejects(send(), /no answer in time/);
+    assert.ok((cell.state.agent.documentsPaidAt ?? 0) > 0);
   });
 
   it("says once what is wrong with the pod's DNS", async () => {

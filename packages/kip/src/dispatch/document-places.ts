@@ -1,0 +1,171 @@
+/** Documents up to this length, bytes, never wait behind larger ones: those of most pods are a tenth of it. */
+const smallBytes = 64 * 1024;
+/**
+ * What documents may have on the way to their agents at a time, over all cells, bytes. In memory a document takes up to four times
+ * its length until the agent has read it.
+ */
+const smallCapacity = 16 * 1024 * 1024;
+const largeCapacity = 32 * 1024 * 1024;
+
+/** Whose document it is, and how long, bytes. */
+export interface DocumentSize {
+  readonly namespace: string;
+  readonly bytes: number;
+}
+
+/** A document, and how long it is, bytes. */
+export interface MadeDocument<T> {
+  readonly document: T;
+  readonly bytes: number;
+}
+
+type Attempt<R> =
+  | { readonly isSent: true; readonly result: R }
+  /** The real length of the document. */
+  | { readonly isSent: false; readonly bytes: number };
+
+interface Waiting {
+  readonly bytes: number;
+  readonly start: () => void;
+}
+
+/**
+ * The places for documents on their way to agents: they bound the memory and the time that pods with much content cost. A
+ * document is made when it has a place, and between two documents the event loop has a turn. Namespaces take turns, and one has at
+ * most half of the places: the cells of a tenant that do not read what they are sent hold up no others.
+ */
+export class DocumentPlaces {
+  readonly #small: Places;
+  readonly #large: Places;
+
+  /** @param capacity of small and of large documents, bytes. @default 16 MiB and 32 MiB */
+  constructor(capacity = { small: smallCapacity, large: largeCapacity }) {
+    this.#small = new Places(capacity.small);
+    this.#large = new Places(capacity.large);
+  }
+
+  /**
+   * Makes a document when there is a place for it, and uses it; the place is free again when the use has ended. A document that is
+   * longer than was thought is made again, when there is a place for its real length.
+   *
+   * @param expected the length may be less than the real one
+   * @throws what `make` and `use` throw; the signal's reason if it aborts while there is no place
+   */
+  async send<T, R>(
+    expected: DocumentSize,
+    { make, use }: { make: () => MadeDocument<T>; use: (document: T) => Promise<R> },
+    signal: AbortSignal,
+  ): Promise<R> {
+    for (let size = expected; ;) {
+      const outcome = await this.#attempt(size, { make, use }, signal);
+      if (outcome.isSent) return outcome.result;
+      size = { ...size, bytes: outcome.bytes };
+    }
+  }
+
+  /** A function of its own: a document that was too long must not stay in memory while there is no place for it. */
+  async #attempt<T, R>(
+    size: DocumentSize,
+    { make, use }: { make: () => MadeDocument<T>; use: (document: T) => Promise<R> },
+    signal: AbortSignal,
+  ): Promise<Attempt<R>> {
+    const places = size.bytes <= smallBytes ? this.#small : this.#large;
+    const free = await places.take(size, signal);
+    try {
+      const { document, bytes } = make();
+      if (bytes > size.bytes) return { isSent: false, bytes };
+      return { isSent: true, result: await use(document) };
+    } finally {
+      free();
+    }
+  }
+}
+
+/** Places for so many bytes. */
+class Places {
+  readonly #capacity: number;
+  /** What waits, by namespace, in the order of their turns. */
+  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #taken = new Map<string, number>();
+  #used = 0;
+  #isScheduled = false;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  /** Waits for a place. The returned function gives it back. @throws the signal's reason */
+  async take({ namespace, bytes }: DocumentSize, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const one: Waiting = { bytes: Math.min(bytes, this.#capacity), start: resolve };
+    const waiting = this.#waiting.get(namespace) ?? [];
+    this.#waiting.set(namespace, waiting);
+    waiting.push(one);
+    const onAbort = (): void => {
+      this.#remove(namespace, one);
+      this.#schedule();
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#schedule();
+    try {
+      await promise;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+    return () => {
+      this.#count(namespace, -one.bytes);
+      this.#schedule();
+    };
+  }
+
+  /** One in a turn of the event loop. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#startNext() && this.#waiting.size > 0) this.#schedule();
+    });
+  }
+
+  /** A document that finds no place holds up those behind it: smaller ones could otherwise hold it up without end. */
+  #startNext(): boolean {
+    for (const [namespace, [next]] of this.#waiting) {
+      if (!next || !this.#isInShare(namespace, next.bytes)) continue;
+      if (this.#used + next.bytes > this.#capacity) return false;
+      this.#remove(namespace, next);
+      this.#putLast(namespace);
+      this.#count(namespace, next.bytes);
+      next.start();
+      return true;
+    }
+    return false;
+  }
+
+  #isInShare(namespace: string, bytes: number): boolean {
+    const taken = this.#taken.get(namespace) ?? 0;
+    return taken === 0 || taken + bytes <= this.#capacity / 2;
+  }
+
+  #remove(namespace: string, one: Waiting): void {
+    const left = (this.#waiting.get(namespace) ?? []).filter((each) => each !== one);
+    if (left.length > 0) this.#waiting.set(namespace, left);
+    else this.#waiting.delete(namespace);
+  }
+
+  #putLast(namespace: string): void {
+    const left = this.#waiting.get(namespace);
+    if (!left) return;
+    this.#waiting.delete(namespace);
+    this.#waiting.set(namespace, left);
+  }
+
+  #count(namespace: string, bytes: number): void {
+    this.#used += bytes;
+    const taken = (this.#taken.get(namespace) ?? 0) + bytes;
+    if (taken > 0) this.#taken.set(namespace, taken);
+    else this.#taken.delete(namespace);
+  }
+}
