@@ -3,7 +3,13 @@
 //   node tools/generate-pod-compatibility.ts --check    fails if it differs from what is committed
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { podFields, type FieldDecision, type FieldDecisions } from "@kip/kip/pod-fields";
+import {
+  podFields,
+  tooMany,
+  unsupported,
+  type FieldDecision,
+  type FieldDecisions,
+} from "@kip/kip/pod-fields";
 
 const page = "docs/pod-compatibility.md";
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
@@ -57,10 +63,14 @@ function section(type: string, fields: FieldDecisions): readonly string[] {
   return ["", `## ${type}`, "", "| field | on a cell |", "| --- | --- |", ...rows];
 }
 
+function limit(most: number | undefined): string {
+  return most === undefined ? "" : `; more are **refused**, \`${unsupported}\`: ${tooMany(most)}`;
+}
+
 function verdict(decision: FieldDecision): string {
   switch (decision.kind) {
     case "works":
-      return `works: ${decision.test.replace(/^([^:]+): (.*)$/s, "[$2](../$1)")}`;
+      return `works: ${decision.test.replace(/^([^:]+): (.*)$/s, "[$2](../$1)")}${limit(decision.most)}`;
     case "differs":
       return `**differs**: ${decision.what}`;
     case "refused":

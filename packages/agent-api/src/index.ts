@@ -49,6 +49,7 @@ export { maxMessageLength } from "./message-length.ts";
 export type { NetworkChanges, NetworkHello } from "./network-stream.ts";
 export { plainText } from "./plain-text.ts";
 export {
+  maxContainers,
   decodePodReport,
   maxEvents,
   type ContainerReport,

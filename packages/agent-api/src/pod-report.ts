@@ -4,7 +4,7 @@ import { plain, rfc3339 } from "./plain-text.ts";
 const { between, boolean, int32, integer, list, number, object, oneOf, optional, string } = decode;
 
 /** The most containers of each kind that a report may have; a pod with more cannot be reported on. */
-const maxContainers = 1000;
+export const maxContainers = 1000;
 /** Groups of a container's first process that are reported. */
 const maxGroups = 1000;
 /** Events that a report may have, of which the newest are decoded. */

@@ -26,6 +26,21 @@ describe("rejectUnsupported()", () => {
     );
   });
 
+  it("refuses more containers than kip can read reports of", () => {
+    const messageOf = (field: string, count: number): string | undefined => {
+      const containers = Array.from({ length: count }, (_, at) => ({ name: `c${at}`, image: "a" }));
+      return rejectUnsupported({
+        spec: { containers: [], [field]: containers },
+      } as unknown as Pod) // all that is looked at
+      ?.message;
+    };
+    for (const field of ["initContainers", "containers", "ephemeralContainers"]) {
+      const words = "Forbidden: cells have at most 1000; spread them over several pods";
+      assert.equal(messageOf(field, 1001), `spec.${field}: ${words}`);
+      assert.equal(messageOf(field, 1000), undefined);
+    }
+  });
+
   it("refuses claims as not supported yet, and every kind that the table does not have as one that works", () => {
     const claims = `Forbidden: PersistentVolumeClaims are not supported yet; ${instead}`;
     const others = `Forbidden: cells do not have volumes of this kind; ${instead}`;

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import { podFields } from "../pod-fields/pod-fields.ts";
-import { unsupported, type FieldDecision } from "../pod-fields/field-decision.ts";
+import { tooMany, unsupported, type FieldDecision } from "../pod-fields/field-decision.ts";
 import { otherVolume } from "../pod-fields/volume-fields.ts";
 import type { Rejection } from "./rejection.ts";
 
@@ -33,7 +33,10 @@ function firstProblem(value: unknown, { type, path, pod }: Place): string | unde
     if (isUnset(own)) continue;
     if (decision.kind === "refused" && decision.isRefused?.(own, pod) === true)
       return `${place}: Forbidden: ${decision.words}`;
-    if (decision.kind !== "works" || decision.of === undefined) continue;
+    if (decision.kind !== "works") continue;
+    if (decision.most !== undefined && Array.isArray(own) && own.length > decision.most)
+      return `${place}: Forbidden: ${tooMany(decision.most)}`;
+    if (decision.of === undefined) continue;
     const problem = firstProblem(own, { type: decision.of, path: place, pod });
     if (problem !== undefined) return problem;
   }

@@ -9,6 +9,8 @@ export type FieldDecision =
       readonly test: string;
       /** The type of the field, or of its elements, whose own fields have decisions. */
       readonly of?: string | undefined;
+      /** The most elements that it may have: a pod with more is refused. */
+      readonly most?: number | undefined;
     }
   /** Something else than on other nodes, with all that is below it. */
   | { readonly kind: "differs"; readonly what: string }
@@ -31,8 +33,13 @@ export type FieldDecisions = Readonly<Record<string, FieldDecision>>;
 /** A kubelet's reason for a pod with something that its node does not have. */
 export const unsupported = "PodFeatureUnsupported";
 
-export function works(test: string, of?: string): FieldDecision {
-  return { kind: "works", test, of };
+export function works(test: string, of?: string, most?: number): FieldDecision {
+  return { kind: "works", test, of, most };
+}
+
+/** Why a list is refused that has more elements than cells can have; what to do instead. */
+export function tooMany(most: number): string {
+  return `cells have at most ${most}; spread them over several pods`;
 }
 
 export function differs(what: string): FieldDecision {

@@ -1,2 +1,2 @@
-export type { FieldDecision, FieldDecisions } from "./field-decision.ts";
+export { tooMany, unsupported, type FieldDecision, type FieldDecisions } from "./field-decision.ts";
 export { podFields } from "./pod-fields.ts";

@@ -1,3 +1,4 @@
+import { maxContainers } from "@kip/agent-api";
 import {
   differs,
   elsewhere,
@@ -28,7 +29,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     activeDeadlineSeconds: works(deadline),
     affinity: elsewhere(`${scheduler}; what is required of nodes, for the node's admission too`),
     automountServiceAccountToken: elsewhere(apiServer),
-    containers: works(podMapping, "Container"),
+    containers: works(podMapping, "Container", maxContainers),
     dnsConfig: works(inside, "PodDNSConfig"),
     dnsPolicy: works(
       "e2e/dns-policies.ts: are those of its machine for a pod with the policy Default",
@@ -37,6 +38,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     ephemeralContainers: works(
       "packages/cell-agent/src/state/plan.test.ts: adds a debugging container to a running pod",
       "EphemeralContainer",
+      maxContainers,
     ),
     hostAliases: works(inside, "HostAlias"),
     hostIPC: works(namespacesAndMounts),
@@ -56,6 +58,7 @@ export const podSpecFields: Readonly<Record<string, FieldDecisions>> = {
     initContainers: works(
       "packages/cell-agent/src/state/plan.test.ts: starts init containers in order, then the others together",
       "Container",
+      maxContainers,
     ),
     nodeName: elsewhere(scheduler),
     nodeSelector: works(
