@@ -47,6 +47,19 @@ describe("explainText()", () => {
     assert.match(text, /\n {2}total +1\.25 s\n/);
   });
 
+  it("leaves out what a terminal takes for a command, which a registry may have sent", () => {
+    const message = "registry r.example has no image: \u001b]0;title\u0007\u001b[2Jno such\nimage";
+    const waiting = { reason: "ErrImagePull\u001b[31m", message };
+    const containerStatuses = [
+      { name: "main", image: "", imageID: "", ready: false, restartCount: 0, state: { waiting } },
+    ];
+    const text = explained({ status: { phase: "Pending", containerStatuses } });
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+    assert.match(text, /^Pod default\/web: ErrImagePull\[31m, made 60m ago\n/);
+    assert.match(text, /\n {2}Waits for +container "main": ErrImagePull.*no such image\n/);
+  });
+
   it("names the first condition of the cell that is not true", () => {
     const conditions = [
       { type: "Launched", status: "True", reason: "InstanceStarted", ...transition },

@@ -7,7 +7,7 @@ import { typeText } from "../get/cell-columns.ts";
 import { podStatusText } from "../get/pod-columns.ts";
 import { ageText } from "../output/age.ts";
 import { cents, dollars } from "../output/money.ts";
-import { tableText, type Column } from "../output/table.ts";
+import { printable, tableText, type Column } from "../output/table.ts";
 import { startTimeLines } from "./start-times.ts";
 import { waitsFor } from "./waits-for.ts";
 import { machineReasons } from "./why-machine.ts";
@@ -33,7 +33,7 @@ export function explainText(facts: PodFacts, now: number): string {
   const waits = waitsFor(pod, cell, isOnKip) ?? "nothing";
   const startMs = cell?.status?.startMs;
   const sections = [
-    `Pod ${namespace}/${name}: ${podStatusText(pod)}, made ${age} ago\n`,
+    `Pod ${namespace}/${name}: ${printable(podStatusText(pod))}, made ${age} ago\n`,
     rowsText([
       ["Node", pod.spec.nodeName ?? "none yet"],
       ["Machine", cell ? machineText(cell) : "none"],
@@ -109,9 +109,7 @@ function eventColumns(now: number): readonly Column<StoredEvent>[] {
 }
 
 function rowsText(rows: readonly (readonly [label: string, text: string])[]): string {
-  return indented(
-    rows.map(([label, text]) => `${label.padEnd(10)} ${text.replaceAll(/\s*\n\s*/g, " ")}`),
-  );
+  return indented(rows.map(([label, text]) => `${label.padEnd(10)} ${printable(text)}`));
 }
 
 function indented(lines: readonly string[]): string {

@@ -33,9 +33,12 @@ export function tableText<T>(
   return `${lines.join("\n")}\n`;
 }
 
-/** On one line, and without what a terminal would take for a command: much of it comes from pods. */
 function cellText(text: string | undefined): string {
-  if (text === undefined || text === "") return "<none>";
+  return text === undefined || text === "" ? "<none>" : printable(text);
+}
+
+/** On one line, and without what a terminal would take for a command: much of it comes from pods, and from registries. */
+export function printable(text: string): string {
   // oxlint-disable-next-line no-control-regex -- control characters are what is taken out
   return text.replaceAll(/\s*[\r\n]+\s*/g, " ").replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, "");
 }
