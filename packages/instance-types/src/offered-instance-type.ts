@@ -23,6 +23,8 @@ export interface Burst {
    * EC2's t2 to t4g. @default it cannot be bought: the type has the baseline and not more
    */
   readonly pricePerCpuHour?: number | undefined;
+  /** Launch types in which it cannot be bought all the same, as EC2's T3 as dedicated instances. @default none */
+  readonly cappedFor?: readonly string[] | undefined;
 }
 
 /** An instance type as the selector sees it; a cloud's offer has this shape. */

@@ -5,12 +5,12 @@ import { cloudErrorOf, stateReasonError } from "./cloud-error-of.ts";
 
 const place = { instanceType: "m5.large", zone: "us-east-1a", launchType: "on-demand" };
 
-function translated(name: string, status = 400) {
+function translated(name: string, status = 400, launchType = place.launchType) {
   const error = Object.assign(new Error(`${name} happened`), {
     name,
     $metadata: { httpStatusCode: status },
   });
-  return cloudErrorOf(error, { purpose: "start an instance", action: "RunInstances", place });
+  return cloudErrorOf(error, { purpose: "start an instance", action: "RunInstances", place: { ...place, launchType } });
 }
 
 describe("cloudErrorOf()", () => {
@@ -20,6 +20,11 @@ describe("cloudErrorOf()", () => {
     ["Unsupported", "CLOUD_NO_CAPACITY", { instanceType: "m5.large", zone: "us-east-1a" }],
     ["InsufficientFreeAddressesInSubnet", "CLOUD_NO_CAPACITY", { zone: "us-east-1a" }],
     ["InsufficientHostCapacity", "CLOUD_NO_CAPACITY", { ...place, launchType: "dedicated" }],
+    [
+      "InvalidHostConfiguration",
+      "CLOUD_NO_CAPACITY",
+      { instanceType: "m5.large", launchType: "dedicated" },
+    ],
     ["VcpuLimitExceeded", "CLOUD_QUOTA"],
     ["MaxSpotInstanceCountExceeded", "CLOUD_QUOTA"],
     ["AnotherLimitExceeded", "CLOUD_QUOTA"],
@@ -42,6 +47,13 @@ describe("cloudErrorOf()", () => {
       assert.deepEqual(error.scope, scope);
       assert.match(error.message, /^Cannot start an instance: /);
     });
+
+  it("takes a type that is not sold as dedicated instances from those alone", () => {
+    assert.deepEqual(translated("Unsupported", 400, "dedicated").scope, {
+      ...place,
+      launchType: "dedicated",
+    });
+  });
 
   it("has an answer for each code of the closed set", () => {
     const codes = new Set(samples.map(([, code]) => code));

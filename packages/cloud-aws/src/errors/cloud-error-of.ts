@@ -83,11 +83,14 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
     case "type, zone and market":
       return { instanceType, zone, launchType };
     case "type and zone":
-      return { instanceType, zone };
+      // A type that is not sold as dedicated instances may be on demand.
+      return launchType === "dedicated" ? { instanceType, zone, launchType } : { instanceType, zone };
     case "zone":
       return { zone };
     case "dedicated hosts":
       return { instanceType, zone, launchType: "dedicated" };
+    case "dedicated type":
+      return { instanceType, launchType: "dedicated" };
     default:
       return {};
   }

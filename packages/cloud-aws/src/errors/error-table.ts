@@ -1,7 +1,7 @@
 import type { CloudErrorCode } from "@kip/cloud";
 
 /** What a shortage is of; each part that is named is one that another choice could avoid. */
-export type Shortage = "type, zone and market" | "type and zone" | "zone" | "dedicated hosts";
+export type Shortage = "type, zone and market" | "type and zone" | "zone" | "dedicated hosts" | "dedicated type";
 
 /** What an answer of EC2 means. */
 export interface ErrorMeaning {
@@ -27,7 +27,10 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   InsufficientVolumeCapacity: short("zone"),
   VolumeTypeNotAvailableInZone: short("zone"),
   Unsupported: short("type and zone"),
-  UnsupportedHostConfiguration: short("dedicated hosts"),
+  // No host takes such an instance, wherever it is.
+  InvalidHostConfiguration: short("dedicated type"),
+  UnsupportedHostConfiguration: short("dedicated type"),
+  UnsupportedInstanceTypeOnHost: short("dedicated type"),
 
   // Limits of the account
   InstanceLimitExceeded: { code: "CLOUD_QUOTA" },

@@ -112,6 +112,11 @@ describe("runRequest()", () => {
   it("buys the full processor of burstable types", () => {
     assert.deepEqual(asked().CreditSpecification, { CpuCredits: "unlimited" });
     assert.equal(asked({ instanceType: "m5.large" }).CreditSpecification, undefined);
+    // EC2 refuses that of a T3 on hardware of its own, with a host or without.
+    for (const hostId of [undefined, "h-1"]) {
+      const { CreditSpecification } = asked({ launchType: "dedicated" }, { hostId });
+      assert.deepEqual(CreditSpecification, { CpuCredits: "standard" });
+    }
   });
 
   it("leaves no instance that powers itself off", () => {

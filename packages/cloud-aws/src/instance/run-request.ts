@@ -105,8 +105,10 @@ function profile({
 function market({ launchType, instanceType }: LaunchRequest, { hostId }: RunPlace) {
   // The catalogue counts on a price for each hour of a core above the baseline; T2 alone would be slowed down instead.
   const isBurstable = /^t(2|3|3a|4g)\./.test(instanceType);
+  // EC2 refuses unlimited mode on hardware of one's own.
+  const CpuCredits = launchType === "dedicated" ? "standard" : "unlimited";
   return {
-    ...(isBurstable && { CreditSpecification: { CpuCredits: "unlimited" } }),
+    ...(isBurstable && { CreditSpecification: { CpuCredits } }),
     ...(launchType === "dedicated" && {
       Placement:
         hostId === undefined

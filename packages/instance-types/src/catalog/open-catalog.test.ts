@@ -38,7 +38,11 @@ describe("openCatalog()", () => {
       spot: 0.001092,
       dedicated: 0.0052,
     });
-    assert.deepEqual(nano.burst, { baselineCpuMilli: 100, pricePerCpuHour: 0.05 });
+    assert.deepEqual(nano.burst, {
+      baselineCpuMilli: 100,
+      pricePerCpuHour: 0.05,
+      cappedFor: ["dedicated"],
+    });
     assert.equal(type("aws", "us-east-1", "t4g.nano").architecture, "arm64");
     const { gpus, gpuModel } = type("aws", "us-east-1", "g4dn.xlarge");
     assert.deepEqual([gpus, gpuModel?.name, gpuModel?.memoryBytes], [1, "t4", 16 * GiB]);
@@ -103,11 +107,26 @@ describe("openCatalog() with selectInstanceType()", () => {
 
   it("takes dedicated tenancy of AWS at the on-demand price, but not of types that are not sold so", () => {
     const dedicated = chosen("aws", "us-east-1", { launchTypes: ["dedicated"] });
-    assert.deepEqual([dedicated.type.name, dedicated.pricePerHour], ["t3a.small", 0.0238]);
-    assert.equal(type("aws", "us-east-1", "t2.small").pricePerHour["dedicated"], undefined);
+    assert.deepEqual([dedicated.type.name, dedicated.pricePerHour], ["c7a.medium", 0.05132]);
+    for (const name of ["t2.small", "t3a.small", "t4g.small"])
+      assert.equal(type("aws", "us-east-1", name).pricePerHour["dedicated"], undefined, name);
     assert.throws(() => chosen("gce", "us-central1", { launchTypes: ["dedicated"] }), {
       code: "NO_INSTANCE_TYPE_FITS",
     });
+  });
+
+  it("takes T3 as dedicated instances up to its baseline, as EC2 has it so in standard mode alone", () => {
+    const small = { memoryBytes: GiB / 4, cpuMilli: 2000, launchTypes: ["dedicated"] };
+    const idle = chosen("aws", "us-east-1", { ...small, sustainedCpuMilli: 100 });
+    assert.deepEqual([idle.type.name, idle.pricePerHour], ["t3.nano", 0.0052]);
+    const busy = chosen("aws", "us-east-1", { ...small, sustainedCpuMilli: 101 });
+    assert.deepEqual([busy.type.name, busy.pricePerHour], ["t3.micro", 0.0104]);
+    const named = chosen("aws", "us-east-1", { ...small, typeGlob: "t3.nano" });
+    assert.equal(named.pricePerHour, 0.0052);
+    // Both launch types at once: what is above the baseline is bought on demand.
+    const both = { ...small, sustainedCpuMilli: 110, launchTypes: ["dedicated", "on-demand"] };
+    const { launchType, type: taken } = chosen("aws", "us-east-1", { ...both, typeGlob: "t3.n*" });
+    assert.deepEqual([launchType, taken.name], ["on-demand", "t3.nano"]);
   });
 
   it("takes spot prices where there are some", () => {

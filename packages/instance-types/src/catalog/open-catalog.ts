@@ -107,7 +107,7 @@ export function builtInTypes(cloud: string): readonly OfferedInstanceType[] {
 
 /**
  * EC2's types with a price for dedicated tenancy. The list has none: it is the on-demand price, unless a price file has another
- * one, where 0 takes it from the offer. T1 and T2 cannot be had so.
+ * one, where 0 takes it from the offer. Of the burstable types T3 alone can be had so.
  */
 function withDedicated(
   cloud: string,
@@ -116,7 +116,7 @@ function withDedicated(
   if (cloud !== "aws") return types;
   return types.map((type) => {
     const { dedicated = type.pricePerHour["on-demand"] ?? 0, ...others } = type.pricePerHour;
-    const isSold = dedicated > 0 && !/^t[12]\./.test(type.name);
+    const isSold = dedicated > 0 && !/^t(1|2|3a|4g)\./.test(type.name);
     return { ...type, pricePerHour: { ...others, ...(isSold && { dedicated }) } };
   });
 }
@@ -213,6 +213,8 @@ function offered(row: TypeRow, pricePerHour: Prices, cloud: string): OfferedInst
         : {
             baselineCpuMilli: Math.round(baselineCpus * 1000),
             pricePerCpuHour: cloud === "aws" ? burstPrices[family] : undefined,
+            // EC2 takes T3 in unlimited mode neither as dedicated instances nor on hosts.
+            ...(cloud === "aws" && family === "t3" && { cappedFor: ["dedicated"] }),
           },
     localDiskBytes: row.localDiskBytes,
     onlyIfNamed: row.onlyIfNamed,

@@ -1,5 +1,5 @@
 import { globMatches } from "@kip/base";
-import type { OfferedInstanceType } from "../offered-instance-type.ts";
+import type { Burst, OfferedInstanceType } from "../offered-instance-type.ts";
 import { isGpuKind } from "./gpu-kind.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
@@ -69,20 +69,40 @@ function judgeGpus(
 }
 
 function judgeCpu(
-  { name, cpuMilli, burst }: OfferedInstanceType,
+  type: OfferedInstanceType,
   request: InstanceTypeRequest,
 ): "cpu" | "burst" | undefined {
-  if (cpuMilli < request.cpuMilli) return "cpu";
-  if (request.typeGlob === name) return undefined;
-  const isCapped = burst !== undefined && burst.pricePerCpuHour === undefined;
-  return isCapped && burst.baselineCpuMilli < sustained(request) ? "burst" : undefined;
+  if (type.cpuMilli < request.cpuMilli) return "cpu";
+  return request.launchTypes.every((launchType) => isTooSlow(type, launchType, request))
+    ? "burst"
+    : undefined;
+}
+
+/** Whether a type has too few cores all the time, and more cannot be bought in this launch type. A pod that names it gets it. */
+export function isTooSlow(
+  { name, burst }: OfferedInstanceType,
+  launchType: string,
+  request: InstanceTypeRequest,
+): boolean {
+  if (burst === undefined || request.typeGlob === name) return false;
+  return burstRate(burst, launchType) === undefined && burst.baselineCpuMilli < sustained(request);
+}
+
+/** US dollars for an hour of a core above the baseline; undefined: it cannot be bought in this launch type. */
+function burstRate({ pricePerCpuHour, cappedFor = [] }: Burst, launchType: string) {
+  return cappedFor.includes(launchType) ? undefined : pricePerCpuHour;
 }
 
 /** US dollars per hour for what a request needs all the time above the baseline of a type that fits; 0 for most. */
-export function burstPrice({ burst }: OfferedInstanceType, request: InstanceTypeRequest): number {
-  if (burst?.pricePerCpuHour === undefined) return 0;
+export function burstPrice(
+  { burst }: OfferedInstanceType,
+  launchType: string,
+  request: InstanceTypeRequest,
+): number {
+  const rate = burst && burstRate(burst, launchType);
+  if (burst === undefined || rate === undefined) return 0;
   const above = Math.max(0, sustained(request) - burst.baselineCpuMilli);
-  return (above / 1000) * burst.pricePerCpuHour;
+  return (above / 1000) * rate;
 }
 
 function sustained({ sustainedCpuMilli, cpuMilli }: InstanceTypeRequest): number {

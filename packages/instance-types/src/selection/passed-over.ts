@@ -1,5 +1,5 @@
 import type { InstanceTypeOffers, OfferedInstanceType } from "../offered-instance-type.ts";
-import { burstPrice, judgeType, zonesLeft, type Rejection } from "./judge.ts";
+import { burstPrice, isTooSlow, judgeType, zonesLeft, type Rejection } from "./judge.ts";
 import { offeredTypes, type Candidate } from "./rank-instance-types.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
@@ -37,13 +37,16 @@ export function explainChoice(
   for (const type of offeredTypes(offers, request)) {
     const sold = request.launchTypes.filter((each) => type.pricePerHour[each] !== undefined);
     const reason = judgeType(type, request);
-    const left = sold.filter((each) => zonesLeft(type, each, request)?.length !== 0);
+    const left = sold.filter(
+      (each) => !isTooSlow(type, each, request) && zonesLeft(type, each, request)?.length !== 0,
+    );
     if (sold.length > 0) offered += 1;
     if (reason === undefined && left.length > 0) fitting += 1;
     const passed = reason === undefined ? sold.filter((each) => !left.includes(each)) : sold;
     for (const launchType of passed) {
-      const pricePerHour = (type.pricePerHour[launchType] ?? 0) + burstPrice(type, request);
-      const each = { type, launchType, pricePerHour, reason: reason ?? ("unavailable" as const) };
+      const pricePerHour = (type.pricePerHour[launchType] ?? 0) + burstPrice(type, launchType, request);
+      const other = isTooSlow(type, launchType, request) ? "burst" : "unavailable";
+      const each: PassedOver = { type, launchType, pricePerHour, reason: reason ?? other };
       if (pricePerHour < choice.pricePerHour && isWorthSaying(each, request, noted))
         noted.set(each.reason, each);
     }

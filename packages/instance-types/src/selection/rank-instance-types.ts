@@ -1,6 +1,6 @@
 import type { InstanceTypeOffers, OfferedInstanceType } from "../offered-instance-type.ts";
 import { customType } from "./custom-type.ts";
-import { burstPrice, judgeType, zonesLeft } from "./judge.ts";
+import { burstPrice, isTooSlow, judgeType, zonesLeft } from "./judge.ts";
 import { takeInOrder } from "./lazy-heap.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
@@ -38,10 +38,10 @@ export function* rankInstanceTypes(
     if (judgeType(type, request) !== undefined) continue;
     for (const launchType of request.launchTypes) {
       const price = type.pricePerHour[launchType];
-      if (price === undefined) continue;
+      if (price === undefined || isTooSlow(type, launchType, request)) continue;
       const zones = zonesLeft(type, launchType, request);
       if (zones?.length === 0) continue;
-      const burstPricePerHour = burstPrice(type, request);
+      const burstPricePerHour = burstPrice(type, launchType, request);
       const pricePerHour = price + burstPricePerHour;
       fitting.push({ type, launchType, pricePerHour, burstPricePerHour, zones });
     }
