@@ -35,6 +35,8 @@ export interface AwsTimes {
   readonly batchMs: number;
   /** Longest that answers may lack what was just launched. @default 60000 */
   readonly consistencyMs: number;
+  /** How old a dedicated host without instances is when it is given back. @default 120000 */
+  readonly hostAgeMs: number;
 }
 
 /** Options of {@link openAwsCloud}. */
@@ -76,6 +78,7 @@ const defaultTimes: AwsTimes = {
   endsMs: 15_000,
   batchMs: 20,
   consistencyMs: 60_000,
+  hostAgeMs: 120_000,
 };
 
 /**
@@ -106,7 +109,13 @@ export function assemble(
   { ec2, region, place, offers }: Pick<AwsCloudParts, "ec2" | "region" | "place" | "offers">,
 ): AwsCloudParts {
   const { owner, clock = systemClock, logger = silentLogger } = options;
-  const { pollMs, endsMs, batchMs, consistencyMs } = { ...defaultTimes, ...options.times };
+  const {
+    pollMs,
+    endsMs,
+    batchMs,
+    consistencyMs,
+    hostAgeMs: minAgeMs,
+  } = { ...defaultTimes, ...options.times };
   const closed = new AbortController();
   const { signal } = closed;
   const subnets = new Subnets({ ec2, subnets: place.subnets, clock, logger });
@@ -115,8 +124,12 @@ export function assemble(
   const routes = new Routes({ ec2, instances, vpcId: place.vpcId, clock, logger, signal });
   const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
+  const { dedicatedHosts = false, launches = true } = options;
+  // What launches nothing cleans up: it also sees hosts of a time when the option was set.
   const hosts =
-    options.dedicatedHosts === true ? new Hosts({ ec2, owner, clock, logger, pollMs }) : undefined;
+    dedicatedHosts || !launches
+      ? new Hosts({ ec2, owner, clock, logger, pollMs, consistencyMs, minAgeMs })
+      : undefined;
   const securityGroups = new SecurityGroups({
     ec2,
     owner,
@@ -149,7 +162,7 @@ export function assemble(
       images,
       instances,
       securityGroups,
-      hosts,
+      hosts: dedicatedHosts ? hosts : undefined,
       ipv6: options.ipv6 ?? false,
       clock,
       consistencyMs,

@@ -10,7 +10,11 @@ function translated(name: string, status = 400, launchType = place.launchType) {
     name,
     $metadata: { httpStatusCode: status },
   });
-  return cloudErrorOf(error, { purpose: "start an instance", action: "RunInstances", place: { ...place, launchType } });
+  return cloudErrorOf(error, {
+    purpose: "start an instance",
+    action: "RunInstances",
+    place: { ...place, launchType },
+  });
 }
 
 describe("cloudErrorOf()", () => {

@@ -84,7 +84,9 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
       return { instanceType, zone, launchType };
     case "type and zone":
       // A type that is not sold as dedicated instances may be on demand.
-      return launchType === "dedicated" ? { instanceType, zone, launchType } : { instanceType, zone };
+      return launchType === "dedicated"
+        ? { instanceType, zone, launchType }
+        : { instanceType, zone };
     case "zone":
       return { zone };
     case "dedicated hosts":

@@ -1,7 +1,8 @@
 import type { CloudErrorCode } from "@kip/cloud";
 
 /** What a shortage is of; each part that is named is one that another choice could avoid. */
-export type Shortage = "type, zone and market" | "type and zone" | "zone" | "dedicated hosts" | "dedicated type";
+export type Shortage =
+  "type, zone and market" | "type and zone" | "zone" | "dedicated hosts" | "dedicated type";
 
 /** What an answer of EC2 means. */
 export interface ErrorMeaning {

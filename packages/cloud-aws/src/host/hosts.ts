@@ -1,10 +1,10 @@
-import { randomUUID } from "node:crypto";
-import type { Filter } from "@aws-sdk/client-ec2";
 import { SerialQueue, untilAborted, type Clock, type Logger } from "@kip/base";
+import type { Filter } from "@aws-sdk/client-ec2";
 import { CloudError, type DedicatedHost, type DedicatedHosts, type HostRelease } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { ownTags } from "../tags.ts";
+import { allocateRequest, type HostPlace } from "./allocate-request.ts";
 import { toHost, type SeenHost } from "./to-host.ts";
 
 /** What {@link Hosts} works with. */
@@ -14,25 +14,35 @@ export interface HostsOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly pollMs: number;
-}
-
-/** What a launch needs of a host. */
-export interface HostPlace {
-  readonly instanceType: string;
-  readonly zone: string;
-  /** For people. @default the owner */
-  readonly nametag?: string | undefined;
+  /** Longest that answers may lack a new host. */
+  readonly consistencyMs: number;
+  /** How old an empty host is when it is given back: a launch of any process may be on its way to a younger one. */
+  readonly minAgeMs: number;
 }
 
 /** How many hosts one launch tries: others may fill one, or give it back, meanwhile. */
 const mostAttempts = 3;
-/** Longest that a new host may take until it can have instances, milliseconds. */
-const readyLimitMs = 30_000;
+/** Longest that a launch waits until a new host can have instances, milliseconds; its repetition waits for the same host. */
+const readyLimitMs = 120_000;
+/** More hosts of one Cell, type and zone than may have been given back while EC2 knows their client tokens. */
+const mostGenerations = 50;
+
+/** What one launch has tried. */
+interface Trial {
+  /** Hosts that did not take it. */
+  readonly failed: Set<string>;
+  /** Why the last one did not. */
+  error?: unknown;
+  hasAllocated: boolean;
+}
 
 /**
  * Dedicated hosts of one owner. They take targeted launches alone (no auto-placement), and what a host may do is read from EC2 each
- * time, so all processes know the same. Choices and releases wait for each other: launches at one moment share a new host, and
- * none goes to a host that is given back.
+ * time, so all processes know the same. Launches of one type and zone choose one after the other: those at one moment share a new host.
+ *
+ * Invariants:
+ * - A launch allocates one host at most, and its repetition gets the same one while that can be used.
+ * - None goes to a host that this process gives back. Hosts that are younger than `minAgeMs` are not given back.
  */
 export class Hosts implements DedicatedHosts {
   readonly #options: HostsOptions;
@@ -41,37 +51,46 @@ export class Hosts implements DedicatedHosts {
   readonly #coming = new Map<string, number>();
   /** Resolves when one of them has an answer. */
   #landed = Promise.withResolvers<void>();
+  /** When this process allocated a host, monotonic milliseconds. */
+  readonly #allocatedAt = new Map<string, number>();
+  /** Hosts that are being given back. */
+  readonly #leaving = new Set<string>();
+  /** Hosts that no launch can use any more. */
+  readonly #spent = new Set<string>();
 
   constructor(options: HostsOptions) {
     this.#options = options;
   }
 
   async list(): Promise<readonly DedicatedHost[]> {
-    return (await this.#describe([])).map(({ host }) => host);
+    return (await this.#describe([])).filter(isKept).map(({ host }) => host);
   }
 
   /**
    * Launches on a host that has room for one more instance of a type. The fullest one is taken, so that others empty.
    *
-   * @throws {CloudError} `CLOUD_NO_CAPACITY` or `CLOUD_QUOTA` if none can be allocated; what the launch throws
+   * @throws {CloudError} `CLOUD_NO_CAPACITY` or `CLOUD_QUOTA` if none can be allocated; `CLOUD_UNAVAILABLE` if the host is gone
+   * meanwhile, or not ready in two minutes; what the launch throws
    */
   async use<T>(
     place: HostPlace,
     launch: (hostId: string) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    const failed = new Set<string>();
+    const trial: Trial = { failed: new Set(), hasAllocated: false };
     for (let attempt = 1; ; attempt++) {
       const id = await this.#queue.run(
-        async () => await this.#choose(place, failed, signal),
-        "",
+        async () => await this.#choose(place, trial, signal),
+        `${place.instanceType} ${place.zone}`,
         signal,
       );
       try {
-        return await launch(id);
+        return await this.#launchOn(id, launch, signal);
       } catch (error) {
-        if (attempt === mostAttempts || !isOfHost(error)) throw error;
-        failed.add(id);
+        if (!isFull(error) && !isLost(error)) throw error;
+        trial.error = isLost(error) ? gone(id, error) : error;
+        if (attempt === mostAttempts) throw trial.error;
+        trial.failed.add(id);
       } finally {
         this.#count(id, -1);
       }
@@ -79,12 +98,60 @@ export class Hosts implements DedicatedHosts {
   }
 
   async releaseEmpty(): Promise<readonly HostRelease[]> {
-    return await this.#queue.run(async () => {
-      const empty = (await this.list()).filter(
-        ({ id, instanceIds }) => instanceIds.length === 0 && (this.#coming.get(id) ?? 0) === 0,
-      );
-      return empty.length === 0 ? [] : await this.#release(empty);
-    });
+    const seen = (await this.#describe([])).filter(isKept);
+    const empty = seen.filter((each) => this.#isFree(each)).map(({ host }) => host);
+    if (empty.length === 0) return [];
+    for (const { id } of empty) this.#leaving.add(id);
+    try {
+      const releases = await this.#release(empty);
+      for (const { host, refusal } of releases) {
+        if (refusal !== undefined) continue;
+        this.#spent.add(host.id);
+        this.#allocatedAt.delete(host.id);
+      }
+      return releases;
+    } finally {
+      for (const { id } of empty) this.#leaving.delete(id);
+    }
+  }
+
+  /** Whether nobody has a use for a host. A launch may wait longer for one that is pending, and be repeated meanwhile. */
+  #isFree({ host, state }: SeenHost): boolean {
+    const { minAgeMs } = this.#options;
+    const isEmpty = host.instanceIds.length === 0 && (this.#coming.get(host.id) ?? 0) === 0;
+    return (
+      isEmpty &&
+      !this.#leaving.has(host.id) &&
+      this.#ageMs(host) >= (state === "pending" ? 5 * minAgeMs : minAgeMs)
+    );
+  }
+
+  /** Of this process' own hosts it is not judged by two clocks alone. */
+  #ageMs({ id, allocatedAt }: DedicatedHost): number {
+    const { clock } = this.#options;
+    const told = clock.now() - Date.parse(allocatedAt);
+    const own = this.#allocatedAt.get(id);
+    return own === undefined ? told : Math.min(told, clock.monotonic() - own);
+  }
+
+  /** On a host that is new, again and again until all of EC2 knows it. */
+  async #launchOn<T>(
+    id: string,
+    launch: (hostId: string) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const { clock, pollMs, consistencyMs } = this.#options;
+    for (;;) {
+      try {
+        return await launch(id);
+      } catch (error) {
+        if (!isLost(error)) throw error;
+        const seen = (await this.#describe([], signal)).find(({ host }) => host.id === id);
+        const isNew = seen !== undefined && isKept(seen) && this.#ageMs(seen.host) < consistencyMs;
+        if (!isNew) throw error;
+        await clock.sleep(pollMs, signal);
+      }
+    }
   }
 
   /** EC2 keeps a host that has an instance, whatever the answer before said. */
@@ -104,11 +171,7 @@ export class Hosts implements DedicatedHosts {
   }
 
   /** A host with room, on which one more launch is counted from now on. */
-  async #choose(
-    place: HostPlace,
-    failed: ReadonlySet<string>,
-    signal?: AbortSignal,
-  ): Promise<string> {
+  async #choose(place: HostPlace, trial: Trial, signal?: AbortSignal): Promise<string> {
     signal?.throwIfAborted();
     const { instanceType, zone } = place;
     const filters = [
@@ -117,18 +180,31 @@ export class Hosts implements DedicatedHosts {
     ];
     for (;;) {
       const landed = this.#landed.promise;
-      const seen = (await this.#describe(filters, signal))
-        .filter((each) => isOpen(each, place) && !failed.has(each.host.id))
+      const all = await this.#describe(filters, signal);
+      const usable = all.filter((each) => this.#isUsable(each, trial));
+      const open = usable
+        .filter((each) => isOpen(each, place))
         .sort((one, other) => one.room - other.room);
-      const host = seen.find((each) => each.room > (this.#coming.get(each.host.id) ?? 0))?.host;
-      if (host || seen.length === 0) {
-        const id = host?.id ?? (await this.#allocate(place, signal));
-        this.#count(id, 1);
+      const host = open.find((each) => each.room > (this.#coming.get(each.host.id) ?? 0))?.host;
+      if (host) {
+        this.#count(host.id, 1);
+        return host.id;
+      }
+      const pending = usable.find((each) => each.state === "pending" && isFor(each, place))?.host;
+      if (pending || open.length === 0) {
+        const id = pending?.id ?? (await this.#allocate(place, trial, { all, signal }));
+        const isWaitedFor = pending !== undefined || !usable.some(({ host }) => host.id === id);
+        if (isWaitedFor) await this.#await(id, place, signal);
+        else this.#count(id, 1);
         return id;
       }
       // EC2 may count a launch that is on its way already, and no host is paid for on a guess: it will be known in a moment.
       await untilAborted(landed, signal);
     }
+  }
+
+  #isUsable({ host: { id } }: SeenHost, { failed }: Trial): boolean {
+    return !failed.has(id) && !this.#spent.has(id) && !this.#leaving.has(id);
   }
 
   /** Counts launches that are on their way to a host. */
@@ -141,52 +217,77 @@ export class Hosts implements DedicatedHosts {
     this.#landed = Promise.withResolvers();
   }
 
-  /** Allocates a host and waits until it can have instances. One that a failure leaves is found by its tag later. */
-  async #allocate(place: HostPlace, signal?: AbortSignal): Promise<string> {
-    const { ec2, owner, logger } = this.#options;
-    const { instanceType, zone, nametag = owner } = place;
-    const { HostIds: [id] = [] } = await ec2.call(
-      "AllocateHosts",
-      {
-        AvailabilityZone: zone,
-        InstanceType: instanceType,
-        Quantity: 1,
-        AutoPlacement: "off",
-        ClientToken: randomUUID(),
-        TagSpecifications: [
-          {
-            ResourceType: "dedicated-host",
-            Tags: [
-              { Key: ownTags.name, Value: `Kip Host ${nametag}`.slice(0, 255) },
-              { Key: ownTags.owner, Value: owner },
-              { Key: ownTags.nametag, Value: nametag },
-            ],
-          },
-        ],
-      },
-      {
-        purpose: "allocate a dedicated host",
-        place: { instanceType, zone, launchType: "dedicated" },
-        signal,
-      },
-    );
-    if (id === undefined)
-      throw new CloudError(
-        "CLOUD_UNKNOWN",
-        "Cannot allocate a dedicated host: the answer has none",
+  /**
+   * Allocates a host. EC2 answers a repetition with the host of the first call, whose answer may be lost. That host is
+   * taken even if it is full: the launch may be on it already. One that cannot be used any more has a successor.
+   */
+  async #allocate(
+    place: HostPlace,
+    trial: Trial,
+    {
+      all,
+      signal,
+    }: { readonly all: readonly SeenHost[]; readonly signal?: AbortSignal | undefined },
+  ): Promise<string> {
+    if (trial.hasAllocated) throw trial.error;
+    const { ec2, owner, clock, logger } = this.#options;
+    const { instanceType, zone } = place;
+    const usable = all.filter((each) => this.#isUsable(each, trial) && isFor(each, place));
+    const known = new Set([...all.map(({ host }) => host.id), ...trial.failed, ...this.#spent]);
+    for (let generation = 0; generation < mostGenerations; generation++) {
+      const { HostIds: [id] = [] } = await ec2.call(
+        "AllocateHosts",
+        allocateRequest(owner, place, generation),
+        {
+          purpose: "allocate a dedicated host",
+          place: { instanceType, zone, launchType: "dedicated" },
+          signal,
+        },
       );
-    logger.info("Allocated a dedicated host", { host: id, instanceType, zone });
-    await this.#untilReady(id, place, signal);
-    return id;
+      if (id === undefined)
+        throw new CloudError(
+          "CLOUD_UNKNOWN",
+          "Cannot allocate a dedicated host: the answer has none",
+        );
+      if (usable.some(({ host, state }) => host.id === id && state === "available")) return id;
+      if (known.has(id)) continue;
+      trial.hasAllocated = true;
+      if (!this.#allocatedAt.has(id)) this.#allocatedAt.set(id, clock.monotonic());
+      logger.info("Allocated a dedicated host", { host: id, instanceType, zone });
+      return id;
+    }
+    throw new CloudError(
+      "CLOUD_UNAVAILABLE",
+      `Cannot allocate a dedicated host: ${mostGenerations} hosts of one cell are gone`,
+    );
   }
 
+  /** Waits until a new host can have instances; the launch is counted on it from now on. */
+  async #await(id: string, place: HostPlace, signal?: AbortSignal): Promise<void> {
+    this.#count(id, 1);
+    try {
+      await this.#untilReady(id, place, signal);
+    } catch (error) {
+      this.#count(id, -1);
+      throw error;
+    }
+  }
+
+  /** EC2 shows a new host after a moment; one that it does not show after `consistencyMs`, or no longer, is gone. */
   async #untilReady(id: string, place: HostPlace, signal?: AbortSignal): Promise<void> {
-    const { clock, pollMs } = this.#options;
+    const { clock, pollMs, consistencyMs } = this.#options;
     const began = clock.monotonic();
-    for (;;) {
+    for (let wasSeen = false; ;) {
       const seen = (await this.#describe([], signal)).find(({ host }) => host.id === id);
       if (seen && isOpen(seen, place)) return;
-      if (clock.monotonic() - began > readyLimitMs)
+      const waitedMs = clock.monotonic() - began;
+      const isHopeful = seen && isFor(seen, place) && ["pending", "available"].includes(seen.state);
+      if (seen ? !isHopeful : wasSeen || waitedMs > consistencyMs) {
+        this.#spent.add(id);
+        throw gone(id);
+      }
+      wasSeen ||= seen !== undefined;
+      if (waitedMs > readyLimitMs)
         throw new CloudError(
           "CLOUD_UNAVAILABLE",
           `Cannot start an instance: dedicated host "${id}" is new and takes no instance of ${place.instanceType} yet`,
@@ -195,7 +296,7 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** EC2 filters hosts by the keys of their tags alone; the value is compared here. */
+  /** Also those that were given back, for as long as EC2 shows them. It filters hosts by the keys of their tags alone; the value is compared here. */
   async #describe(filters: readonly Filter[], signal?: AbortSignal): Promise<readonly SeenHost[]> {
     const { ec2, owner } = this.#options;
     const found: SeenHost[] = [];
@@ -213,18 +314,39 @@ export class Hosts implements DedicatedHosts {
       found.push(...(answer.Hosts ?? []).flatMap((each) => toHost(each) ?? []));
       NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
     } while (NextToken !== undefined);
-    return found.filter(({ host, state }) => host.owner === owner && !state.startsWith("released"));
+    return found.filter(({ host }) => host.owner === owner);
   }
 }
 
-/** Whether a host takes an instance of this type now. */
-function isOpen({ host, state, room }: SeenHost, { instanceType, zone }: HostPlace): boolean {
-  const fits = host.instanceType === instanceType && host.zone === zone;
-  return fits && state === "available" && room > 0;
+/** Whether a host has not been given back. */
+function isKept({ state }: SeenHost): boolean {
+  return !state.startsWith("released");
 }
 
-/** Whether another host may do: this one is full, or it is no longer there. */
-function isOfHost(error: unknown): boolean {
-  const code = awsCodeOf(error);
-  return code === "InsufficientCapacityOnHost" || /^InvalidHost/i.test(code);
+/** Whether a host is for instances of this type, now or when it is ready. */
+function isFor({ host }: SeenHost, { instanceType, zone }: HostPlace): boolean {
+  return host.instanceType === instanceType && host.zone === zone;
+}
+
+/** Whether a host takes an instance of this type now. */
+function isOpen(seen: SeenHost, place: HostPlace): boolean {
+  return isFor(seen, place) && seen.state === "available" && seen.room > 0;
+}
+
+function isFull(error: unknown): boolean {
+  return awsCodeOf(error) === "InsufficientCapacityOnHost";
+}
+
+/** Whether a host is not there, not yet or no longer. `InvalidHostConfiguration` is no such answer: no other host would do. */
+function isLost(error: unknown): boolean {
+  return /^InvalidHost(ID|State)/i.test(awsCodeOf(error));
+}
+
+/** A failure that a repetition mends, unlike EC2's `NotFound`. */
+function gone(id: string, cause?: unknown): CloudError {
+  return new CloudError(
+    "CLOUD_UNAVAILABLE",
+    `Cannot start an instance: dedicated host "${id}" is gone, or takes no instances`,
+    { cause },
+  );
 }

@@ -11,11 +11,13 @@ export interface SeenHost {
   readonly room: number;
 }
 
-/** What an answer says of a host; undefined for one without an owner's tag, or for types of a whole family. */
+/** What an answer says of a host; undefined for one without an owner's tag. Somebody may have changed it to take a whole family: `m5.*`. */
 export function toHost(answer: sdk.Host): SeenHost | undefined {
   const { HostId: id, HostProperties, AvailableCapacity, Instances = [], Tags = [] } = answer;
   const owner = Tags.find(({ Key }) => Key === ownTags.owner)?.Value;
-  const instanceType = HostProperties?.InstanceType;
+  const { InstanceFamily } = HostProperties ?? {};
+  const ofFamily = InstanceFamily === undefined ? undefined : `${InstanceFamily}.*`;
+  const instanceType = HostProperties?.InstanceType ?? ofFamily;
   if (id === undefined || owner === undefined || instanceType === undefined) return undefined;
   const capacity = AvailableCapacity?.AvailableInstanceCapacity?.find(
     ({ InstanceType }) => InstanceType === instanceType,

@@ -116,9 +116,9 @@ export class Launcher {
     const known = await instances.ofToken(request.token, attempt.signal);
     const living = known.find(({ instance }) => isAlive(instance));
     if (living) return living;
-    const { instanceType, tags } = request;
+    const { instanceType, token, tags } = request;
     return await hosts.use(
-      { instanceType, zone: subnet.zone, nametag: tags["kip-nametag"] },
+      { instanceType, zone: subnet.zone, token, nametag: tags["kip-nametag"] },
       async (hostId) => await this.#runIn(subnet, request, { ...attempt, hostId }),
       attempt.signal,
     );

@@ -70,7 +70,13 @@ export function fakeCloud(
   const ec2 = new FakeEc2(answers);
   const subnets = options.subnets ?? [testSubnet("subnet-1")];
   const place = { vpcId: "vpc-1", subnets };
-  const times = { pollMs: 2000, endsMs: 15_000, batchMs: 20, consistencyMs: 60_000 };
+  const times = {
+    pollMs: 2000,
+    endsMs: 15_000,
+    batchMs: 20,
+    consistencyMs: 60_000,
+    hostAgeMs: 120_000,
+  };
   const parts = assemble(
     { owner: "me", clock, times, ...options },
     { ec2, region: "us-east-1", place, offers: [] },

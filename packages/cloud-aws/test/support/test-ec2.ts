@@ -70,7 +70,7 @@ export async function openTestEc2(
         credentials,
         endpointURL,
         subnetID: subnetId,
-        times: { pollMs: 50, endsMs: 200, batchMs: 2, consistencyMs: 5000 },
+        times: { pollMs: 50, endsMs: 200, batchMs: 2, consistencyMs: 5000, hostAgeMs: 0 },
         ...changes,
       }),
     [Symbol.asyncDispose]: async () => await stack.disposeAsync(),

@@ -44,7 +44,8 @@ export function explainChoice(
     if (reason === undefined && left.length > 0) fitting += 1;
     const passed = reason === undefined ? sold.filter((each) => !left.includes(each)) : sold;
     for (const launchType of passed) {
-      const pricePerHour = (type.pricePerHour[launchType] ?? 0) + burstPrice(type, launchType, request);
+      const pricePerHour =
+        (type.pricePerHour[launchType] ?? 0) + burstPrice(type, launchType, request);
       const other = isTooSlow(type, launchType, request) ? "burst" : "unavailable";
       const each: PassedOver = { type, launchType, pricePerHour, reason: reason ?? other };
       if (pricePerHour < choice.pricePerHour && isWorthSaying(each, request, noted))
