@@ -26,6 +26,9 @@ export interface HostRelease {
 export interface DedicatedHosts {
   /** Every host of this owner that has not been given back. */
   list(): Promise<readonly DedicatedHost[]>;
-  /** Gives back the hosts that have no instance, and to which no launch of this process is on its way. */
+  /**
+   * Gives back the hosts that have no instance, and to which no launch is on its way: none of this process, and none of others as far
+   * as a driver can tell. That of AWS keeps a host until it is two minutes old.
+   */
   releaseEmpty(): Promise<readonly HostRelease[]>;
 }

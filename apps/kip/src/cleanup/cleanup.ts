@@ -11,8 +11,9 @@ import {
 
 const usage = `Usage: kip cleanup --provider-config=FILE [options]
 
-Lists what this installation of kip has in its cloud: instances and volumes. With --yes it removes the node for good: the Node
-object, its instances, those that no Cell stands for, and its Cells; then it lists what is left. Volumes stay: they may hold data.
+Lists what this installation of kip has in its cloud: instances, volumes and dedicated hosts. With --yes it removes the node for
+good: the Node object, its instances, those that no Cell stands for, its Cells, and dedicated hosts without instances; then it lists
+what is left. Volumes stay: they may hold data.
 Stop kip first.
 
 Exit code: 0 nothing is left that costs money, or nothing was to be ended; 1 something is left, or it is not known.

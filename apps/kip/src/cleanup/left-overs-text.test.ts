@@ -58,6 +58,15 @@ volume v-1  1Gi  "data", attached to none
     );
   });
 
+  it("says why hosts are not known, and takes them for something that may cost money", () => {
+    const left = { ...none, hostsUnknown: "Cannot list dedicated hosts: no right" };
+    assert.equal(isCosting(left), true);
+    assert.match(
+      leftOversText(left),
+      /^Dedicated hosts are not known. Cannot list dedicated hosts: no right$/m,
+    );
+  });
+
   it("counts a dedicated host as something that costs money, also without instances", () => {
     const host = {
       id: "h-1",

@@ -1,9 +1,10 @@
 import { formatBytes } from "@kip/base";
 import type { LeftOvers, OwnedInstance } from "@kip/kip";
 
-/** Whether an installation has something in its cloud that is paid for. */
-export function isCosting({ instances, volumes, hosts }: LeftOvers): boolean {
-  return instances.length > 0 || volumes.length > 0 || hosts.length > 0;
+/** Whether an installation has something in its cloud that is paid for, or may have. */
+export function isCosting({ instances, volumes, hosts, hostsUnknown }: LeftOvers): boolean {
+  const isAny = instances.length > 0 || volumes.length > 0 || hosts.length > 0;
+  return isAny || hostsUnknown !== undefined;
 }
 
 /** What an installation has, one thing a line, and a sentence that sums it up. */
@@ -23,7 +24,10 @@ export function leftOversText(left: LeftOvers): string {
       return `dedicated host ${id}  ${instanceType} in ${zone}  since ${allocatedAt}  ${on}`;
     }),
   ];
-  return [...lines, summary(left, cells.length)].join("\n");
+  const { hostsUnknown } = left;
+  const unknown =
+    hostsUnknown === undefined ? [] : [`Dedicated hosts are not known. ${hostsUnknown}`];
+  return [...lines, ...unknown, summary(left, cells.length)].join("\n");
 }
 
 function placeOf({ cell, isOfThisCluster }: OwnedInstance): string {

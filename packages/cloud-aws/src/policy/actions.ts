@@ -18,7 +18,6 @@ export type ActionScope =
   | "refreshes prices"
   | "makes volumes"
   /** Those of dedicated hosts, which few installations have. */
-  | "reads hosts"
   | "makes hosts"
   | "releases hosts"
   | "makes groups";
@@ -40,7 +39,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   DeleteTags: "tags",
   DeleteVolume: "ours",
   DescribeDhcpOptions: "reads",
-  DescribeHosts: "reads hosts",
+  DescribeHosts: "reads",
   DescribeImages: "reads",
   DescribeInstances: "reads",
   DescribeInstanceTypes: "refreshes prices",

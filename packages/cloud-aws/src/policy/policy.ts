@@ -218,7 +218,6 @@ function hostStatements(
     Condition,
   });
   return [
-    { Sid: "ReadHosts", Effect: "Allow", Action: actionsOf("reads hosts"), Resource: ["*"] },
     allow("AllocateTagged", actionsOf("makes hosts"), {
       StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner },
     }),

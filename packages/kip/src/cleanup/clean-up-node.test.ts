@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock, type Clock } from "@kip/base";
-import type { DedicatedHost } from "@kip/cloud";
+import { CloudError, type DedicatedHost } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import { ManualClock } from "@kip/testing";
 import { ApiServer } from "../testing/faults/api-server.ts";
 import { testHost, testHosts } from "../testing/test-hosts.ts";
 import { cleanUpNode } from "./clean-up-node.ts";
+import { findLeftOvers } from "./left-overs.ts";
 
 /** Pauses take no time. */
 const clock: Clock = { ...systemClock, sleep: async () => await Promise.resolve() };
@@ -41,6 +42,39 @@ describe("cleanUpNode()", () => {
       progress.join("\n"),
     );
   });
+
+  it("waits until a host is old enough to be given back", async () => {
+    await using world = openWorld();
+    const { hosts, cleanUp, progress } = world;
+    hosts.hosts = [testHost("h-1")];
+    const { releaseEmpty } = hosts;
+    let looks = 0; // one every 10 s
+    hosts.releaseEmpty = async () => (++looks <= 12 ? [] : await releaseEmpty());
+    assert.equal(await cleanUp(), true);
+    assert.ok(progress.includes("Gave back dedicated host h-1"), progress.join("\n"));
+  });
+
+  it("ends instances without the right to list dedicated hosts, and says that those are not known", async () => {
+    await using world = openWorld();
+    const { hosts, driver, cleanUp, launch, leftOvers } = world;
+    await launch("without-a-cell", "here");
+    const refused = async () =>
+      await Promise.reject(
+        new CloudError("CLOUD_AUTH", "Cannot list dedicated hosts: no right", {
+          remedy: "Allow it",
+        }),
+      );
+    [hosts.list, hosts.releaseEmpty] = [refused, refused];
+    assert.equal(await cleanUp(), true);
+    assert.deepEqual(await driver.list(), []);
+    const { hostsUnknown } = await leftOvers();
+    assert.equal(hostsUnknown, "Cannot list dedicated hosts: no right. Allow it");
+    hosts.list = async () =>
+      await Promise.reject(
+        new CloudError("CLOUD_UNAVAILABLE", "Cannot list dedicated hosts: down"),
+      );
+    await assert.rejects(leftOvers(), { code: "CLOUD_UNAVAILABLE" });
+  });
 });
 
 function openWorld() {
@@ -53,6 +87,8 @@ function openWorld() {
     driver,
     hosts,
     progress,
+    leftOvers: async () =>
+      await findLeftOvers({ driver, client, controllerID: "kip", clusterID: "here" }),
     launch: async (token: string, cluster: string): Promise<string> => {
       const { id } = await driver.launch({
         token,

@@ -1,5 +1,6 @@
 import { errorText, pause, type Clock } from "@kip/base";
 import { ignoreNotFound, paths } from "@kip/k8s-client";
+import { CloudError } from "@kip/cloud";
 import { CellStore } from "../store/cell-store.ts";
 import { findLeftOvers, type Installation, type OwnedInstance } from "./left-overs.ts";
 import { refuseWhileInUse } from "./pods-of-node.ts";
@@ -22,6 +23,8 @@ export interface CleanUpOptions extends Installation {
 const settleMs = 10_000;
 /** Instances of calls that were under way may appear in the first looks, but not in so many. */
 const maxLooks = 6;
+/** Drivers keep a dedicated host until it is two minutes old. */
+const maxHostLooks = 14;
 
 /**
  * Removes a virtual node for good: the Node object, so that no pod is bound to it, then the instances of its Cells and those that
@@ -42,14 +45,15 @@ export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
     });
   onProgress(`Deleting node "${nodeName}"`);
   await ignoreNotFound(client.delete(paths.nodes(nodeName)));
-  for (let look = 0; look < maxLooks; look++) {
+  let hostsAreGone = false;
+  for (let look = 0; look < (hostsAreGone ? maxLooks : maxHostLooks); look++) {
     if (look > 0) await pause(settleMs, clock, signal);
     signal.throwIfAborted();
     const instances = await instancesOf(options);
     await Promise.all(instances.map(async (each) => await end(each, options)));
     signal.throwIfAborted();
     await removeCells(options);
-    const hostsAreGone = await releaseHosts(options);
+    hostsAreGone = await releaseHosts(options);
     if (instances.length === 0 && hostsAreGone && look > 0) return true;
   }
   return (await instancesOf(options)).length === 0;
@@ -72,6 +76,7 @@ async function releaseHosts({ driver, onProgress }: CleanUpOptions): Promise<boo
       );
   } catch (error) {
     onProgress(`Could not give back dedicated hosts: ${errorText(error)}`);
+    if (CloudError.is(error, "CLOUD_AUTH")) return true;
   }
   const living = new Set((await driver.list()).map(({ id }) => id));
   return (await hosts.list()).every(({ instanceIds }) => instanceIds.some((id) => living.has(id)));

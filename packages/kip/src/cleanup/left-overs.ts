@@ -1,4 +1,10 @@
-import type { CloudDriver, DedicatedHost, Instance, Volume } from "@kip/cloud";
+import {
+  CloudError,
+  type CloudDriver,
+  type DedicatedHost,
+  type Instance,
+  type Volume,
+} from "@kip/cloud";
 import { ignoreNotFound, type ApiClient } from "@kip/k8s-client";
 import { isOfCluster } from "../collect/orphan-instances.ts";
 import type { Cell, StandbyCell } from "../state/cell.ts";
@@ -11,6 +17,8 @@ export interface LeftOvers {
   readonly volumes: readonly Volume[];
   /** Dedicated hosts, of all its nodes, with instances or without. */
   readonly hosts: readonly DedicatedHost[];
+  /** Why the cloud does not let its hosts be listed, one sentence. @default they are all in `hosts` */
+  readonly hostsUnknown?: string | undefined;
   /** Cells of this installation, of all its nodes. */
   readonly cells: readonly (Cell | StandbyCell)[];
 }
@@ -41,10 +49,10 @@ export interface Installation {
  */
 export async function findLeftOvers(installation: Installation): Promise<LeftOvers> {
   const { driver, client, controllerID, clusterID } = installation;
-  const [instances, volumes, hosts = []] = await Promise.all([
+  const [instances, volumes, hosts] = await Promise.all([
     driver.list(),
     driver.listVolumes(),
-    driver.hosts?.list(),
+    listHosts(driver),
   ]);
   const all = (await ignoreNotFound(new CellStore(client).list())) ?? [];
   const byToken = new Map(all.map((cell) => [cell.metadata.uid, cell]));
@@ -55,7 +63,20 @@ export async function findLeftOvers(installation: Installation): Promise<LeftOve
       isOfThisCluster: isOfCluster(each, clusterID),
     })),
     volumes,
-    hosts,
+    ...hosts,
     cells: all.filter(({ spec }) => spec.controllerID === controllerID),
   };
+}
+
+/** Without the right to list hosts the rest is known all the same: most installations never had a host. */
+async function listHosts({
+  hosts,
+}: CloudDriver): Promise<Pick<LeftOvers, "hosts" | "hostsUnknown">> {
+  try {
+    return { hosts: (await hosts?.list()) ?? [] };
+  } catch (error) {
+    if (!CloudError.is(error, "CLOUD_AUTH")) throw error;
+    const { message, remedy = "" } = error;
+    return { hosts: [], hostsUnknown: [message, remedy].filter(Boolean).join(". ") };
+  }
 }
