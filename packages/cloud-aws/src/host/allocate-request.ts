@@ -28,7 +28,7 @@ export function allocateRequest(
     InstanceType: instanceType,
     Quantity: 1,
     AutoPlacement: "off",
-    // EC2 would give a host that it replaces a successor without instances, which looks like one that nobody needs.
+    // EC2 would give a host that it replaces a successor without instances, which looks like one that is not needed.
     HostMaintenance: "off",
     TagSpecifications: [
       {

@@ -55,7 +55,7 @@ export class Hosts implements DedicatedHosts {
   readonly #allocatedAt = new Map<string, number>();
   /** Hosts that are being given back. */
   readonly #leaving = new Set<string>();
-  /** Hosts that no launch can use any more. */
+  /** Hosts that can no longer be used. */
   readonly #spent = new Set<string>();
 
   constructor(options: HostsOptions) {
@@ -115,7 +115,7 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** Whether nobody has a use for a host. A launch may wait longer for one that is pending, and be repeated meanwhile. */
+  /** Whether a host is not needed. A launch may wait longer for one that is pending, and be repeated meanwhile. */
   #isFree({ host, state }: SeenHost): boolean {
     const { minAgeMs } = this.#options;
     const isEmpty = host.instanceIds.length === 0 && (this.#coming.get(host.id) ?? 0) === 0;

@@ -47,7 +47,7 @@ describe("cleanUpNode()", () => {
     await using world = openWorld();
     const { hosts, cleanUp, progress } = world;
     hosts.hosts = [testHost("h-1")];
-    const { releaseEmpty } = hosts;
+    const releaseEmpty = hosts.releaseEmpty.bind(hosts);
     let looks = 0; // one every 10 s
     hosts.releaseEmpty = async () => (++looks <= 12 ? [] : await releaseEmpty());
     assert.equal(await cleanUp(), true);
@@ -64,7 +64,7 @@ describe("cleanUpNode()", () => {
           remedy: "Allow it",
         }),
       );
-    [hosts.list, hosts.releaseEmpty] = [refused, refused];
+    Object.assign(hosts, { list: refused, releaseEmpty: refused });
     assert.equal(await cleanUp(), true);
     assert.deepEqual(await driver.list(), []);
     const { hostsUnknown } = await leftOvers();
