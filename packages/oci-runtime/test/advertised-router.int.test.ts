@@ -5,22 +5,41 @@ import { it } from "node:test";
 import { runCommand } from "@kip/base";
 
 const skip = process.getuid?.() === 0 ? false : "needs root";
-const program = path.join(import.meta.dirname, "support/forwarding-cell.ts");
+const support = path.join(import.meta.dirname, "support");
+
+/** What a program says in a network of its own, by the first word of each line. */
+async function said(
+  program: string,
+  ...args: readonly string[]
+): Promise<(word: string) => string> {
+  const file = path.join(support, program);
+  const words = ["--net", "--mount", process.execPath, file, ...args];
+  const { stdout } = await runCommand("/usr/bin/unshare", words);
+  const lines = stdout.trim().split("\n");
+  return (word) => lines.find((line) => line.split(" ", 1)[0] === word) ?? `no ${word}: ${stdout}`;
+}
 
 it(
   "a cell that forwards for its pod keeps the router that its network advertises",
   { skip, timeout: 60_000 },
   async () => {
-    const { stdout } = await runCommand("/usr/bin/unshare", ["--net", process.execPath, program]);
-    const said = new Map(
-      stdout
-        .trim()
-        .split("\n")
-        .map((line) => [line.split(" ", 1)[0], line] as const),
-    );
+    const lineOf = await said("forwarding-cell.ts");
     for (const when of ["told", "forwards", "again"])
-      assert.match(said.get(when) ?? "", /default via fe80::\S+ dev eth0 proto ra/, stdout);
-    assert.match(said.get("pod") ?? "", /fd00::a:2 .*dev kip-pod/, stdout);
-    assert.match(said.get("machine") ?? "", /eth0.* fd00::a:1\/128/, stdout);
+      assert.match(lineOf(when), /default via fe80::\S+ dev eth0 proto ra/);
+    assert.match(lineOf("pod"), /fd00::a:2 .*dev kip-pod/);
+    assert.match(lineOf("machine"), /eth0.* fd00::a:1\/128/);
   },
 );
+
+for (const family of ["ipv4", "ipv6"])
+  it(
+    `a pod does not become the router of its cell (${family})`,
+    { skip, timeout: 60_000 },
+    async () => {
+      const lineOf = await said("advertising-pod.ts", family);
+      assert.match(lineOf("routers"), /^routers default via fe80::900d dev eth0 [^:]*$/);
+      assert.doesNotMatch(lineOf("cable"), /2001:/);
+      if (family === "ipv6") assert.match(lineOf("connection"), / fd00::a:2$/);
+      else assert.equal(lineOf("cable").trim(), "cable");
+    },
+  );

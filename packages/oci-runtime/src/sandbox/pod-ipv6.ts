@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { runCommand } from "@kip/base";
 
@@ -61,10 +61,30 @@ function cellIpv6Commands({ machineIp, gateway }: CellIpv6, device: string): rea
   ];
 }
 
+/**
+ * Has the cell's end of a new cable take no IPv6, as before the pod's addresses are known, and never a router that the pod
+ * advertises: a process with `NET_RAW`, which containers have by default, would have all packets of the cell's own.
+ */
+export function closeToIpv6(cable: string): void {
+  const settings = settingsOf(cable);
+  if (!existsSync(settings)) return; // a kernel without IPv6
+  writeFileSync(`${settings}/accept_ra`, "0");
+  writeFileSync(`${settings}/disable_ipv6`, "1");
+}
+
+/** Has the cell's end of a cable take the pod's packets of IPv6. */
+export function openToIpv6(cable: string): void {
+  writeFileSync(`${settingsOf(cable)}/disable_ipv6`, "0");
+}
+
+function settingsOf(device: string): string {
+  return `/proc/sys/net/ipv6/conf/${device}`;
+}
+
 /** Lets the cell pass on what comes for a pod. */
 export function allowIpv6Forwarding({ gateway }: CellIpv6, device: string): void {
   // A machine that begins to forward removes the router that was advertised to it, and takes no other, unless this says otherwise.
-  if (!gateway) writeFileSync(`/proc/sys/net/ipv6/conf/${device}/accept_ra`, "2");
+  if (!gateway) writeFileSync(`${settingsOf(device)}/accept_ra`, "2");
   writeFileSync("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
 

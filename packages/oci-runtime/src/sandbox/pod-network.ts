@@ -6,6 +6,7 @@ import {
   allowIpv6Forwarding,
   innerIpv6Commands,
   isIpv6Network,
+  openToIpv6,
   outerIpv6Commands,
   type PodIpv6,
 } from "./pod-ipv6.ts";
@@ -82,12 +83,14 @@ export function removeCommands(network: PodNetwork): string {
   return `neighbour del proxy ${network.podIp} dev ${network.hostInterface}\nlink del ${network.cable}\n`;
 }
 
-/** Lets the cell pass on what comes for a pod through one of its interfaces. */
-export function allowForwarding({ hostInterface, ipv6 }: PodNetwork): void {
+/** Lets the cell pass on what comes for a pod through one of its interfaces. The cable takes IPv6 if the pod has it. */
+export function allowForwarding({ hostInterface, cable, ipv6 }: PodNetwork): void {
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
   // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
   writeFileSync(`/proc/sys/net/ipv4/neigh/${hostInterface}/proxy_delay`, "0");
-  if (ipv6) allowIpv6Forwarding(ipv6, hostInterface);
+  if (!ipv6) return;
+  openToIpv6(cable);
+  allowIpv6Forwarding(ipv6, hostInterface);
 }
 
 /** Takes a pod's cable away; parts that are gone already do not matter. */

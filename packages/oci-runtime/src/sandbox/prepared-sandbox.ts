@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import type { IdRange } from "../contract/pod-sandbox.ts";
 import { inNewNamespaces } from "./namespaces.ts";
 import { makeUserNamespace } from "./user-namespace.ts";
+import { closeToIpv6 } from "./pod-ipv6.ts";
 import {
   allowForwarding,
   cableName,
@@ -46,6 +47,7 @@ export class PreparedSandbox {
     try {
       // Here, since it is then no part of the time that a pod waits for.
       await makeSharedMemory(name, users?.firstId ?? 0);
+      closeToIpv6(cable); // before it is up
       return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));
     } catch (error) {
       await inner.finish([]).catch(() => {});
