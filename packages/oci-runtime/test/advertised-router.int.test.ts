@@ -31,12 +31,16 @@ it(
   },
 );
 
-for (const family of ["ipv4", "ipv6"])
+for (const [family, known] of [
+  ["ipv4", "unknown"],
+  ["ipv6", "unknown"],
+  ["ipv6", "known"],
+] as const)
   it(
-    `a pod does not become the router of its cell (${family})`,
+    `only the router of the network becomes that of a cell (${family}, ${known} before)`,
     { skip, timeout: 60_000 },
     async () => {
-      const lineOf = await said("advertising-pod.ts", family);
+      const lineOf = await said("advertising-pod.ts", family, known);
       assert.match(lineOf("routers"), /^routers default via fe80::900d dev eth0 [^:]*$/);
       assert.doesNotMatch(lineOf("cable"), /2001:/);
       if (family === "ipv6") assert.match(lineOf("connection"), / fd00::a:2$/);

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import { runCommand } from "@kip/base";
+import { keepFirstRouter } from "./router-guard.ts";
 
 /** IPv6 of a cell whose network leaves it to the cell to set it up. */
 export interface CellIpv6 {
@@ -90,6 +91,7 @@ export function allowIpv6Forwarding({ gateway }: CellIpv6, device: string): void
 
 /** Gives the cell its address, for a pod that uses the cell's own network. May be repeated. @throws {CommandError} `COMMAND_FAILED` */
 export async function setUpCellIpv6(ipv6: CellIpv6, device: string): Promise<void> {
+  if (!ipv6.gateway) await keepFirstRouter(device);
   const input = cellIpv6Commands(ipv6, device).map((line) => `${line}\n`);
   await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: input.join("") });
 }

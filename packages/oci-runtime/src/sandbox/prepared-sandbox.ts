@@ -12,6 +12,7 @@ import {
   outerPreparation,
   type PodNetwork,
 } from "./pod-network.ts";
+import { keepFirstRouter } from "./router-guard.ts";
 import type { SandboxFiles } from "./sandbox-files.ts";
 import { makeSharedMemory } from "./shared-memory.ts";
 import { withUsualSysctls } from "./sysctls.ts";
@@ -58,7 +59,9 @@ export class PreparedSandbox {
   /** Makes the network the pod's. To be called once. @throws {CommandError} `COMMAND_FAILED` */
   async finish(network: PodNetwork): Promise<void> {
     allowForwarding(network);
+    const { hostInterface, ipv6 } = network;
     await Promise.all([
+      ipv6 && !ipv6.gateway ? keepFirstRouter(hostInterface) : undefined,
       this.#inner.finish(innerCommands(network)),
       this.#outer.finish(outerCommands(network)),
     ]);

@@ -10,7 +10,8 @@ import type { PodNetwork } from "../../src/sandbox/pod-network.ts";
 import { PreparedSandbox } from "../../src/sandbox/prepared-sandbox.ts";
 import { sandboxFiles } from "../../src/sandbox/sandbox-files.ts";
 
-const hasIpv6 = process.argv[2] === "ipv6";
+const [family, isKnown] = process.argv.slice(2);
+const hasIpv6 = family === "ipv6";
 const network: PodNetwork = {
   podIp: "192.0.2.2",
   hostInterface: "eth0",
@@ -25,7 +26,8 @@ use Socket qw(:all);
 socket(my $socket, AF_INET6, SOCK_RAW, 58) or die $!;
 setsockopt($socket, 41, 18, pack("i", 255)) or die $!;
 my $prefix = pack("CCCCNNN", 3, 4, 64, 0xc0, 86400, 86400, 0) . inet_pton(AF_INET6, "2001:db8:bad::");
-send($socket, pack("CCnCCnNN", 134, 0, 0, 64, 8, 1800, 0, 0) . $prefix, 0,
+bind($socket, pack_sockaddr_in6(0, inet_pton(AF_INET6, $ARGV[1]), $ARGV[0])) or die $!;
+send($socket, pack("CCnCCnNN", 134, 0, 0, $ARGV[2], 8, 1800, 0, 0) . $prefix, 0,
   pack_sockaddr_in6(0, inet_pton(AF_INET6, "ff02::1"), $ARGV[0])) or die $!;`;
 
 const ip = async (...args: readonly string[]): Promise<string> =>
@@ -35,14 +37,14 @@ const lines = async (...commands: readonly string[]): Promise<void> =>
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const routers = async (): Promise<string> => await ip("-6", "route", "show", "default");
 
-/** By a process in this network namespace that has no other right. */
-async function advertiseIn(net: string, device: string, own: string): Promise<void> {
+/** By a process in this network namespace that has no other right, from an address of its own; it says how many hops packets have. */
+async function advertiseIn(net: string, device: string, own: string, hops = 64): Promise<void> {
   const enter = async (...words: readonly string[]): Promise<string> =>
     (await runCommand("/usr/bin/nsenter", [`--net=${net}`, "--", ...words])).stdout;
-  await enter("/usr/sbin/ip", "address", "replace", own, "dev", device, "nodad");
+  await enter("/usr/sbin/ip", "address", "replace", `${own}/64`, "dev", device, "nodad");
   const index = (await enter("/usr/sbin/ip", "-o", "link", "show", device)).split(":", 1)[0] ?? "";
   const rights = ["/usr/bin/setpriv", "--bounding-set", "-all,+net_raw", "--inh-caps", "-all"];
-  await enter(...rights, "perl", "-e", advertise, index);
+  await enter(...rights, "perl", "-e", advertise, index, own, `${hops}`);
 }
 
 /** From where the cell sees a connection to its address of IPv6 come. */
@@ -60,7 +62,8 @@ async function connectionFrom(net: string): Promise<string> {
 const router = spawn("/usr/bin/unshare", ["--net", "--kill-child", "sh", "-c", "echo; read line"]);
 try {
   await once(router.stdout, "data"); // it is in its namespace
-  await runCommand("/usr/bin/mount", ["-t", "tmpfs", "tmpfs", "/run"]);
+  for (const folder of ["/run", "/dev/shm"])
+    await runCommand("/usr/bin/mount", ["-t", "tmpfs", "tmpfs", folder]);
   const neighbour = `/proc/${router.pid}/ns/net`;
   await lines(
     `link add eth0 type veth peer name router netns ${router.pid}`,
@@ -68,11 +71,17 @@ try {
     "link set eth0 up",
   );
   await runCommand("/usr/bin/nsenter", `--net=${neighbour} -- ip link set router up`.split(" "));
+  const beRouter = async (hops: number): Promise<void> => {
+    await advertiseIn(neighbour, "router", "fe80::900d", hops);
+    await eventually(async () => (await routers()).includes(`hoplimit ${hops}`));
+  };
+  if (isKnown === "known") await beRouter(61);
   const files = sandboxFiles("/run/pods", "pod");
   await (await PreparedSandbox.make("pod", files)).finish(network);
-  await advertiseIn(files.net, "eth0", "fe80::bad/64");
-  await advertiseIn(neighbour, "router", "fe80::900d/64");
-  await eventually(async () => (await routers()).includes("fe80::900d"));
+  await advertiseIn(files.net, "eth0", "fe80::bad");
+  await beRouter(62);
+  if (hasIpv6) await advertiseIn(neighbour, "router", "fe80::5bad");
+  await beRouter(63); // after the other one's, on the same link
   say(`routers ${await routers()}`);
   say(`cable ${await ip("-6", "-brief", "address", "show", "dev", "kip-pod")}`);
   if (hasIpv6) say(`connection ${await connectionFrom(files.net)}`);
