@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { DescribeSubnetsCommandInput } from "@aws-sdk/client-ec2";
+import type { DescribeSubnetsCommandInput, Route } from "@aws-sdk/client-ec2";
 import { FakeEc2 } from "../testing/fake-ec2.ts";
 import type { InstanceMetadata } from "./metadata.ts";
 import { findPlace, subnetTag, type PlaceOptions } from "./place.ts";
@@ -20,8 +20,18 @@ const some = [
   subnet("subnet-x", "us-east-1a", 40, true, "vpc-2"),
 ];
 
+const internet: Route = {
+  DestinationCidrBlock: "0.0.0.0/0",
+  GatewayId: "igw-1",
+  State: "active",
+};
+
 /** The subnets that cells are in, by the default VPC's `some` and a machine in `subnet-a`. */
-async function found(options: PlaceOptions, subnets = some): Promise<readonly string[]> {
+async function found(
+  options: PlaceOptions,
+  subnets = some,
+  routes: readonly Route[] = [{ DestinationCidrBlock: "10.0.0.0/16", GatewayId: "local" }],
+): Promise<readonly string[]> {
   const ec2 = new FakeEc2({
     DescribeSubnets: ({ SubnetIds, Filters = [] }: DescribeSubnetsCommandInput) => {
       const vpc = Filters.find(({ Name }) => Name === "vpc-id")?.Values?.[0];
@@ -34,8 +44,8 @@ async function found(options: PlaceOptions, subnets = some): Promise<readonly st
     DescribeVpcs: () => ({ Vpcs: [{ VpcId: "vpc-1" }] }),
     DescribeRouteTables: () => ({
       RouteTables: [
-        { Associations: [{ Main: true }], Routes: [{ GatewayId: "igw-1" }] },
-        { Associations: [{ SubnetId: "subnet-b" }], Routes: [{ GatewayId: "local" }] },
+        { Associations: [{ Main: true }], Routes: [internet] },
+        { Associations: [{ SubnetId: "subnet-b" }], Routes: routes },
       ],
     }),
   });
@@ -55,6 +65,20 @@ const [a, b, c] = [
 ];
 
 describe("findPlace()", () => {
+  it("takes a subnet as public whose IPv4 goes to an internet gateway", async () => {
+    const isPublic = async (...routes: readonly Route[]): Promise<boolean> => {
+      const [first = ""] = await found({ subnetID: "subnet-b" }, some, routes);
+      return first.endsWith(" public");
+    };
+    const nat: Route = { DestinationCidrBlock: "0.0.0.0/0", NatGatewayId: "nat-1" };
+    const six: Route = { DestinationIpv6CidrBlock: "::/0", GatewayId: "igw-1", State: "active" };
+    const some32: Route = { ...internet, DestinationCidrBlock: "192.0.2.1/32" };
+    assert.equal(await isPublic(six, internet), true);
+    assert.equal(await isPublic(nat, six), false);
+    assert.equal(await isPublic(nat, some32), false);
+    assert.equal(await isPublic({ ...internet, State: "blackhole" }), false);
+  });
+
   it("takes the subnets that are named, in their order, once each", async () => {
     const ids = ["subnet-c", "subnet-a", "subnet-c"];
     assert.deepEqual(await found({ subnetIDs: ids }), [c, a]);

@@ -1,4 +1,4 @@
-import type { RouteTable, Subnet } from "@aws-sdk/client-ec2";
+import type { Route, RouteTable, Subnet } from "@aws-sdk/client-ec2";
 import { CloudError } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { InstanceMetadata } from "./metadata.ts";
@@ -7,7 +7,7 @@ import type { InstanceMetadata } from "./metadata.ts";
 export interface CellSubnet {
   readonly subnetId: string;
   readonly zone: string;
-  /** The subnet has a route to an internet gateway, so cells may get public addresses. */
+  /** The subnet's default route of IPv4 leads to an internet gateway, so cells may get public addresses. */
   readonly isPublic: boolean;
   /** It has a range of IPv6. */
   readonly hasIpv6: boolean;
@@ -180,15 +180,20 @@ export async function routeTables(ec2: Ec2, vpcId: string): Promise<readonly Rou
 
 function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet {
   const { SubnetId: subnetId = "", AvailabilityZone: zone = "" } = subnet;
-  const isPublic = (tableOf(subnetId, tables)?.Routes ?? []).some(({ GatewayId = "" }) =>
-    GatewayId.startsWith("igw-"),
-  );
+  const isPublic = (tableOf(subnetId, tables)?.Routes ?? []).some(isToInternet);
   const { AvailableIpAddressCount: freeAddresses = 0, Ipv6CidrBlockAssociationSet: ranges = [] } =
     subnet;
   const hasIpv6 = ranges.some(
     ({ Ipv6CidrBlockState }) => Ipv6CidrBlockState?.State === "associated",
   );
   return { subnetId, zone, isPublic, hasIpv6, freeAddresses };
+}
+
+/** IPv4 alone: a public address is of no use, and costs money, where that leaves by a NAT gateway. */
+function isToInternet({ DestinationCidrBlock, GatewayId = "", State }: Route): boolean {
+  return (
+    DestinationCidrBlock === "0.0.0.0/0" && GatewayId.startsWith("igw-") && State !== "blackhole"
+  );
 }
 
 /** The subnet's own route table, or the VPC's main one, which the original overlooked. */
