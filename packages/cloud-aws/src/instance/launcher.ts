@@ -73,6 +73,7 @@ export class Launcher {
     } catch (error) {
       if (!CloudError.is(error)) throw error;
       if (awsCodeOf(error).startsWith("InvalidAMIID.")) this.#options.images.forget(request.image);
+      if (awsCodeOf(error) === "InvalidGroup.NotFound") this.#options.securityGroups.forget();
       if (awsCodeOf(error) === "IdempotentInstanceTerminated") return undefined;
       if (awsCodeOf(error) === "IdempotentParameterMismatch")
         return await this.#earlier(request.token, clientToken, signal);

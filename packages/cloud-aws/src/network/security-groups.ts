@@ -1,6 +1,6 @@
 import type { IpPermission, SecurityGroup } from "@aws-sdk/client-ec2";
 import type { Logger } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { parseCidr } from "@kip/network-view";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { ownTags } from "../tags.ts";
@@ -40,10 +40,15 @@ export class SecurityGroups {
     return [await this.#own, ...this.#options.extraGroups];
   }
 
+  /** Has the next launch look for our group, and make it if it is gone. */
+  forget(): void {
+    this.#own = undefined;
+  }
+
   async #prepare(): Promise<string> {
-    const sources = [
-      ...new Set([...(await this.#options.vpcCidrs()), ...this.#options.extraCIDRs]),
-    ];
+    const sources = new Set(
+      [...(await this.#options.vpcCidrs()), ...this.#options.extraCIDRs].map(canonical),
+    );
     const group = await this.#findOrCreate();
     await this.#correctRules(group, sources);
     return group.GroupId ?? "";
@@ -98,34 +103,49 @@ export class SecurityGroups {
     return groups[0];
   }
 
-  async #correctRules(group: SecurityGroup, sources: readonly string[]): Promise<void> {
-    const { ec2 } = this.#options;
+  async #correctRules(group: SecurityGroup, sources: ReadonlySet<string>): Promise<void> {
     const { GroupId = "", IpPermissions = [] } = group;
-    const present = new Set(IpPermissions.filter(isAllTraffic).flatMap(rangesOf));
-    const missing = sources.filter((cidr) => !present.has(cidr));
-    const extra = [...present].filter((cidr) => !sources.includes(cidr));
+    const present = IpPermissions.filter(isAllTraffic).flatMap(rangesOf);
+    const known = new Set(present.map(canonical));
+    const missing = [...sources].filter((cidr) => !known.has(cidr));
+    const extra = present.filter((cidr) => !sources.has(canonical(cidr)));
     const others = IpPermissions.filter((each) => !isAllTraffic(each));
-    if (missing.length > 0)
-      await ec2
-        .call(
-          "AuthorizeSecurityGroupIngress",
-          { GroupId, IpPermissions: [allTraffic(missing)] },
-          { purpose: "let the VPC reach cells" },
-        )
-        .catch(unlessCode("InvalidPermission.Duplicate"));
-    if (extra.length > 0 || others.length > 0)
-      await ec2
-        .call(
-          "RevokeSecurityGroupIngress",
-          {
-            GroupId,
-            IpPermissions: [...(extra.length > 0 ? [allTraffic(extra)] : []), ...others],
-          },
-          { purpose: "shut out what may no longer reach cells" },
-        )
-        .catch(unlessCode("InvalidPermission.NotFound"));
+    await this.#change("AuthorizeSecurityGroupIngress", GroupId, missing.map(allTraffic));
+    await this.#change("RevokeSecurityGroupIngress", GroupId, [
+      ...extra.map(allTraffic),
+      ...others,
+    ]);
+  }
+
+  /** By one call; by one for each rule where another process has done the same to one of them, for which EC2 refuses them all. */
+  async #change(
+    action: keyof typeof changes,
+    GroupId: string,
+    rules: readonly IpPermission[],
+  ): Promise<void> {
+    if (rules.length === 0) return;
+    const { purpose, doneCode } = changes[action];
+    try {
+      await this.#options.ec2.call(action, { GroupId, IpPermissions: [...rules] }, { purpose });
+    } catch (error) {
+      if (awsCodeOf(error) !== doneCode) throw error;
+      if (rules.length === 1) return;
+      for (const rule of rules) await this.#change(action, GroupId, [rule]);
+    }
   }
 }
+
+/** What is done to rules, and EC2's code if it is done already. */
+const changes = {
+  AuthorizeSecurityGroupIngress: {
+    purpose: "let the VPC reach cells",
+    doneCode: "InvalidPermission.Duplicate",
+  },
+  RevokeSecurityGroupIngress: {
+    purpose: "shut out what may no longer reach cells",
+    doneCode: "InvalidPermission.NotFound",
+  },
+} as const;
 
 /** The original's name. */
 function groupName(owner: string): string {
@@ -133,14 +153,18 @@ function groupName(owner: string): string {
 }
 
 /** Pods listen on any port of any protocol, as behind any pod network; their own policies are NetworkPolicies. */
-function allTraffic(cidrs: readonly string[]): IpPermission {
-  const v4 = cidrs.filter((cidr) => !cidr.includes(":"));
-  const v6 = cidrs.filter((cidr) => cidr.includes(":"));
+function allTraffic(cidr: string): IpPermission {
   return {
     IpProtocol: "-1",
-    ...(v4.length > 0 && { IpRanges: v4.map((CidrIp) => ({ CidrIp })) }),
-    ...(v6.length > 0 && { Ipv6Ranges: v6.map((CidrIpv6) => ({ CidrIpv6 })) }),
+    ...(cidr.includes(":")
+      ? { Ipv6Ranges: [{ CidrIpv6: cidr }] }
+      : { IpRanges: [{ CidrIp: cidr }] }),
   };
+}
+
+/** A range as EC2 shows it, which takes it in other forms, too. */
+function canonical(cidr: string): string {
+  return parseCidr(cidr)?.text ?? cidr;
 }
 
 function isAllTraffic({ IpProtocol }: IpPermission): boolean {
@@ -152,11 +176,4 @@ function rangesOf({ IpRanges = [], Ipv6Ranges = [] }: IpPermission): readonly st
     ...IpRanges.flatMap(({ CidrIp }) => CidrIp ?? []),
     ...Ipv6Ranges.flatMap(({ CidrIpv6 }) => CidrIpv6 ?? []),
   ];
-}
-
-/** Another process has done the same. */
-function unlessCode(code: string): (error: unknown) => void {
-  return (error) => {
-    if (!CloudError.is(error) || awsCodeOf(error) !== code) throw error;
-  };
 }

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { IpPermission } from "@aws-sdk/client-ec2";
+import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
+import {
+  awsError,
+  describedInstance,
+  FakeEc2,
+  fakeCloud,
+  launchRequest,
+} from "../testing/fake-ec2.ts";
+import { SecurityGroups } from "./security-groups.ts";
+
+/** EC2's form of ranges that are written otherwise here. */
+const forms: Readonly<Record<string, string>> = {
+  "10.9.8.7/16": "10.9.0.0/16",
+  "2001:DB8::/32": "2001:db8::/32",
+};
+
+interface Change {
+  readonly IpPermissions?: readonly IpPermission[] | undefined;
+}
+
+function rangesIn({ IpPermissions = [] }: Change): readonly string[] {
+  return IpPermissions.flatMap(({ IpRanges = [], Ipv6Ranges = [] }) => [
+    ...IpRanges.flatMap(({ CidrIp }) => CidrIp ?? []),
+    ...Ipv6Ranges.flatMap(({ CidrIpv6 }) => CidrIpv6 ?? []),
+  ]).map((cidr) => forms[cidr] ?? cidr);
+}
+
+/** A group that refuses a whole change for one rule, as EC2 does. */
+class Group {
+  readonly rules = new Set<string>();
+  readonly ec2 = new FakeEc2({
+    DescribeSecurityGroups: () => ({
+      SecurityGroups: [{ GroupId: "sg-1", IpPermissions: [this.#shown] }],
+    }),
+    AuthorizeSecurityGroupIngress: (change) => {
+      this.atChange();
+      if (rangesIn(change).some((range) => this.rules.has(range)))
+        throw awsError("InvalidPermission.Duplicate");
+      for (const range of rangesIn(change)) this.rules.add(range);
+    },
+    RevokeSecurityGroupIngress: (change) => {
+      this.atChange();
+      if (rangesIn(change).some((range) => !this.rules.has(range)))
+        throw awsError("InvalidPermission.NotFound");
+      for (const range of rangesIn(change)) this.rules.delete(range);
+    },
+  });
+  /** What another process does before a change. */
+  atChange = (): void => {};
+
+  get #shown(): IpPermission {
+    const [v4, v6] = [false, true].map((isV6) =>
+      [...this.rules].filter((range) => range.includes(":") === isV6),
+    );
+    return {
+      IpProtocol: "-1",
+      IpRanges: (v4 ?? []).map((CidrIp) => ({ CidrIp })),
+      Ipv6Ranges: (v6 ?? []).map((CidrIpv6) => ({ CidrIpv6 })),
+    };
+  }
+
+  /** The rules after a start of kip. */
+  async start(...extraCIDRs: readonly string[]): Promise<readonly string[]> {
+    const groups = new SecurityGroups({
+      ec2: this.ec2,
+      owner: "me",
+      vpcId: "vpc-1",
+      extraCIDRs,
+      extraGroups: [],
+      vpcCidrs: async () => ["10.0.0.0/16"],
+      logger: silentLogger,
+    });
+    await groups.get();
+    return [...this.rules].sort();
+  }
+}
+
+describe("SecurityGroups", () => {
+  it("keeps ranges that are not written as EC2 shows them", async () => {
+    const group = new Group();
+    const extra = ["10.9.8.7/16", "2001:DB8::/32", "10.9.0.0/16"];
+    const wanted = ["10.0.0.0/16", "10.9.0.0/16", "2001:db8::/32"];
+    for (const time of ["first", "second", "third"])
+      assert.deepEqual(await group.start(...extra), wanted, time);
+    const changes = group.ec2.actions.filter((action) => action.endsWith("Ingress"));
+    assert.deepEqual(changes, ["AuthorizeSecurityGroupIngress"]);
+    assert.deepEqual(await group.start(), ["10.0.0.0/16"]);
+  });
+
+  it("makes the other changes where another process has made one", async () => {
+    const group = new Group();
+    group.atChange = () => group.rules.add("10.9.0.0/16");
+    assert.deepEqual(await group.start("10.9.0.0/16", "192.0.2.0/24"), [
+      "10.0.0.0/16",
+      "10.9.0.0/16",
+      "192.0.2.0/24",
+    ]);
+    group.atChange = () => group.rules.delete("192.0.2.0/24");
+    assert.deepEqual(await group.start(), ["10.0.0.0/16"]);
+  });
+
+  it("is made again by the launch after one that finds it deleted", async () => {
+    let isThere = true;
+    const { cloud, outcome } = fakeCloud(new ManualClock(), {
+      DescribeSecurityGroups: () => ({ SecurityGroups: isThere ? [{ GroupId: "sg-1" }] : [] }),
+      CreateSecurityGroup: () => ({ GroupId: "sg-2" }),
+      RunInstances: ({ NetworkInterfaces }) => {
+        if (NetworkInterfaces?.[0]?.Groups?.[0] === "sg-1" && !isThere)
+          throw awsError("InvalidGroup.NotFound");
+        return { Instances: [describedInstance("i-1", "pending")] };
+      },
+    });
+    const launch = async () => (await outcome(cloud.launch(launchRequest))).status;
+    assert.equal(await launch(), "fulfilled");
+    isThere = false;
+    assert.deepEqual([await launch(), await launch()], ["rejected", "fulfilled"]);
+  });
+});
