@@ -17,6 +17,8 @@ export const ownTags = {
   routes: "KipRoutes",
   /** The interface that these routes lead by: an instance that has ended no longer names it, and its routes name nothing else. */
   routedInterface: "KipRoutedInterface",
+  /** How many addresses of IPv6 the launch has asked for; absent with none. */
+  ipv6Count: "KipIPv6Count",
   /** When EC2 takes the instance back, RFC 3339, once that is known. */
   interruption: "KipInterruption",
 } as const;

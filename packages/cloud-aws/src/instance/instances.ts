@@ -178,11 +178,17 @@ export class Instances {
         },
         { purpose: `${verb} instances`, signal },
       );
-      found.push(...instancesOf(answer.Reservations));
+      found.push(...instancesOf(answer.Reservations).map((each) => this.#withKnownIpv6(each)));
       NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
     } while (NextToken !== undefined);
     for (const each of found) this.#note(each);
     return found;
+  }
+
+  /** Its addresses of IPv6 are those it had first: a further one of the interface may come before them in the alphabet. */
+  #withKnownIpv6(seen: SeenInstance): SeenInstance {
+    const ipv6 = this.#alive.get(seen.instance.id)?.seen.instance.ipv6;
+    return ipv6 ? { ...seen, instance: { ...seen.instance, ipv6 } } : seen;
   }
 
   #note(seen: SeenInstance): void {

@@ -17,6 +17,25 @@ const idOf = (outcome: PromiseSettledResult<Instance>): unknown =>
   outcome.status === "fulfilled" ? outcome.value.id : outcome.reason;
 
 describe("Launcher", () => {
+  it("keeps the pair of addresses of IPv6 that an instance had first", async () => {
+    let state = "pending";
+    let ipv6: readonly string[] = [];
+    const clock = new ManualClock();
+    const { cloud, outcome } = fakeCloud(clock, {
+      DescribeInstances: () => reservations(describedInstance("i-1", state, { ipv6 })),
+      RunInstances: () => ({ Instances: [describedInstance("i-1", state, { ipv6 })] }),
+    });
+    const launched = await outcome(cloud.launch(launchRequest));
+    assert.equal(launched.status === "fulfilled" && launched.value.ipv6, undefined);
+    state = "running";
+    void clock.sleep(10_000).then(() => (ipv6 = ["2001:db8::b", "2001:db8::a"]));
+    const running = await outcome(cloud.waitForRunning("i-1"));
+    const pair = { managementIp: "2001:db8::a", podIp: "2001:db8::b" };
+    assert.deepEqual(running.status === "fulfilled" && running.value.ipv6, pair);
+    ipv6 = ["2001:db8::1", ...ipv6];
+    assert.deepEqual((await cloud.list())[0]?.ipv6, pair);
+  });
+
   it("starts the next instance of a Cell whose first one EC2 says has ended", async () => {
     const clock = new ManualClock();
     const { cloud, outcome } = fakeCloud(clock, {

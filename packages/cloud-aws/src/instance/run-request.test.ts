@@ -50,6 +50,20 @@ describe("runRequest()", () => {
     assert.deepEqual(asked({ instanceProfile: Arn }).IamInstanceProfile, { Arn });
   });
 
+  it("asks for two addresses of IPv6 where the subnet and the type have them, and notes that", () => {
+    const countOf = (instanceType: string, hasIpv6: boolean) => {
+      const { NetworkInterfaces, TagSpecifications } = asked({ instanceType }, { hasIpv6 });
+      const tags = (TagSpecifications ?? []).flatMap(({ Tags = [] }) => Tags);
+      const notes = tags.flatMap(({ Key, Value }) => (Key === "KipIPv6Count" ? [Value] : []));
+      return [NetworkInterfaces?.[0]?.Ipv6AddressCount, ...notes];
+    };
+    assert.deepEqual(countOf("t3.nano", true), [2, "2"]);
+    assert.deepEqual(countOf("c3.large", true), [2, "2"]);
+    assert.deepEqual(countOf("t3.nano", false), [undefined]);
+    for (const type of ["c1.medium", "m1.small", "m2.xlarge", "m3.medium", "t1.micro"])
+      assert.deepEqual(countOf(type, true), [undefined], type);
+  });
+
   it("adds the groups of the request to those of all cells", () => {
     const [nic] = asked({ securityGroups: ["sg-2", "sg-1"] }).NetworkInterfaces ?? [];
     assert.deepEqual(nic?.Groups, ["sg-1", "sg-2"]);

@@ -6,6 +6,10 @@ import type { ImageFacts } from "../image/images.ts";
 import { ownTags, toTags } from "../tags.ts";
 
 const GiB = 2 ** 30;
+/** One for the machine, one for its pod. */
+export const ipv6Addresses = 2;
+/** Of the types before C3, R3 and I2, none can have an address of IPv6. */
+const withoutIpv6 = /^(c1|m[123]|t1)\./;
 
 /** Where an instance goes. */
 export interface RunPlace {
@@ -14,7 +18,7 @@ export interface RunPlace {
   readonly securityGroups: readonly string[];
   /** The subnet has a route to the internet by public addresses. */
   readonly isPublic: boolean;
-  /** Whether the interface gets addresses of IPv6, besides. @default false */
+  /** Whether the interface gets addresses of IPv6, besides, if its type can have them. @default false */
   readonly hasIpv6?: boolean | undefined;
   /** A dedicated host. @default dedicated instances have dedicated tenancy */
   readonly hostId?: string | undefined;
@@ -26,7 +30,8 @@ export function runRequest(
   place: RunPlace,
   { image, clientToken, at }: { image: ImageFacts; clientToken: string; at: Date },
 ): RunInstancesCommandInput {
-  const { owner, subnetId, securityGroups, isPublic, hasIpv6 = false } = place;
+  const { subnetId, securityGroups, isPublic } = place;
+  const hasIpv6 = place.hasIpv6 === true && !withoutIpv6.test(request.instanceType);
   return defined({
     ImageId: request.image,
     // The catalogue's names, of which the SDK's list is a part.
@@ -43,7 +48,7 @@ export function runRequest(
         SubnetId: subnetId,
         Groups: [...new Set([...securityGroups, ...(request.securityGroups ?? [])])],
         SecondaryPrivateIpAddressCount: 1,
-        ...(hasIpv6 && { Ipv6AddressCount: 2 }),
+        ...(hasIpv6 && { Ipv6AddressCount: ipv6Addresses }),
         AssociatePublicIpAddress: isPublic && !request.privateIpOnly,
         DeleteOnTermination: true,
       },
@@ -59,7 +64,7 @@ export function runRequest(
     },
     IamInstanceProfile: profile(request),
     ...market(request, place),
-    TagSpecifications: tagSpecifications(request, owner, at),
+    TagSpecifications: tagSpecifications(request, { ...place, hasIpv6 }, at),
   });
 }
 
@@ -131,7 +136,11 @@ function market({ launchType, instanceType }: LaunchRequest, { hostId }: RunPlac
  * Tags of all that a launch makes. The time in the name makes each attempt differ from the others, so EC2 refuses a second
  * attempt with the same client token instead of answering it with what may have ended since.
  */
-function tagSpecifications(request: LaunchRequest, owner: string, at: Date): TagSpecification[] {
+function tagSpecifications(
+  request: LaunchRequest,
+  { owner, hasIpv6 }: RunPlace,
+  at: Date,
+): TagSpecification[] {
   const { token, name: cell, tags, launchType } = request;
   const nametag = tags["kip-nametag"] ?? owner;
   const name = `Kip Node ${nametag} ${at.toISOString()}`.slice(0, 255);
@@ -140,8 +149,9 @@ function tagSpecifications(request: LaunchRequest, owner: string, at: Date): Tag
   const spot = launchType === "spot" ? (["spot-instances-request"] as const) : [];
   const { routes = [] } = request;
   const led = routes.length > 0 ? [{ Key: ownTags.routes, Value: routes.join(" ") }] : [];
+  const expected = hasIpv6 ? [{ Key: ownTags.ipv6Count, Value: `${ipv6Addresses}` }] : [];
   return [...kinds, ...spot].map((kind) => ({
     ResourceType: kind,
-    Tags: kind === "instance" ? [...list, ...led] : list,
+    Tags: kind === "instance" ? [...list, ...led, ...expected] : list,
   }));
 }

@@ -4,13 +4,8 @@ import { describedInstance } from "../testing/fake-ec2.ts";
 import { toInstance } from "./to-instance.ts";
 
 /** The addresses of IPv6 of an instance that EC2 describes with these. */
-function ipv6Of(...addresses: readonly string[]) {
-  const described = describedInstance("i-1", "running");
-  const [nic] = described.NetworkInterfaces ?? [];
-  const Ipv6Addresses = addresses.map((Ipv6Address) => ({ Ipv6Address }));
-  const seen = toInstance({ ...described, NetworkInterfaces: [{ ...nic, Ipv6Addresses }] });
-  assert.equal(seen?.instance.state, "running");
-  return seen.instance.ipv6;
+function ipv6Of(...ipv6: readonly string[]) {
+  return toInstance(describedInstance("i-1", "running", { ipv6 }))?.instance.ipv6;
 }
 
 describe("toInstance()", () => {
@@ -24,5 +19,14 @@ describe("toInstance()", () => {
   it("has no IPv6 for an instance without two such addresses", () => {
     assert.equal(ipv6Of(), undefined);
     assert.equal(ipv6Of("2001:db8::1"), undefined);
+  });
+
+  it("takes an instance as running once it has all addresses that were asked for", () => {
+    const stateOf = (ipv6?: readonly string[]) =>
+      toInstance(describedInstance("i-1", "running", ipv6 && { ipv6 }))?.instance.state;
+    assert.equal(stateOf(), "running");
+    assert.equal(stateOf([]), "pending");
+    assert.equal(stateOf(["2001:db8::1"]), "pending");
+    assert.equal(stateOf(["2001:db8::1", "2001:db8::2"]), "running");
   });
 });

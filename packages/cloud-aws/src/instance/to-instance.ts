@@ -42,7 +42,9 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
   const addresses = addressesOf(answer);
   const state = states[answer.State?.Name ?? ""] ?? "pending";
   const reason = answer.StateReason?.Message ?? "";
-  const hasBoth = addresses.managementIp !== undefined && addresses.podIp !== undefined;
+  const { managementIp, podIp, ipv6 } = addresses;
+  const lacksIpv6 = ipv6 === undefined && tagOf(answer, ownTags.ipv6Count) !== undefined;
+  const hasAll = managementIp !== undefined && podIp !== undefined && !lacksIpv6;
   const instance = defined({
     id: answer.InstanceId,
     token: tagged.token,
@@ -50,7 +52,7 @@ export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
     owner: tagged.owner,
     instanceType: answer.InstanceType ?? "",
     launchType: launchTypeOf(answer),
-    state: state === "running" && !hasBoth ? ("pending" as const) : state,
+    state: state === "running" && !hasAll ? ("pending" as const) : state,
     ...addresses,
     launchedAt: (answer.LaunchTime ?? new Date(0)).toISOString(),
     tags: tagged.tags,

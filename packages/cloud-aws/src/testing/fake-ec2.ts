@@ -102,11 +102,14 @@ export function describedInstance(
     reason = "",
     routes = "",
     routedInterface = "",
+    ipv6,
   }: {
     readonly clientToken?: string;
     readonly reason?: string;
     readonly routes?: string;
     readonly routedInterface?: string;
+    /** Its addresses of IPv6, if the launch has asked for such. */
+    readonly ipv6?: readonly string[];
   } = {},
 ): sdk.Instance {
   return {
@@ -120,15 +123,16 @@ export function describedInstance(
       { Key: ownTags.owner, Value: "me" },
       { Key: ownTags.cell, Value: "cell-1" },
       ...(routes === "" ? [] : [{ Key: ownTags.routes, Value: routes }]),
+      ...(ipv6 ? [{ Key: ownTags.ipv6Count, Value: "2" }] : []),
       ...(routedInterface === "" ? [] : [{ Key: ownTags.routedInterface, Value: routedInterface }]),
     ],
-    NetworkInterfaces: state === "terminated" ? [] : [interfaceOf(id)],
+    NetworkInterfaces: state === "terminated" ? [] : [interfaceOf(id, ipv6)],
     ...(reason !== "" && { StateReason: { Code: reason, Message: reason } }),
   };
 }
 
 /** The interface of an instance in an answer of EC2. */
-function interfaceOf(id: string): sdk.InstanceNetworkInterface {
+function interfaceOf(id: string, ipv6: readonly string[] = []): sdk.InstanceNetworkInterface {
   return {
     NetworkInterfaceId: `eni-${id}`,
     Attachment: { DeviceIndex: 0 },
@@ -136,6 +140,7 @@ function interfaceOf(id: string): sdk.InstanceNetworkInterface {
       { Primary: true, PrivateIpAddress: "10.0.0.1" },
       { Primary: false, PrivateIpAddress: "10.0.0.2" },
     ],
+    Ipv6Addresses: ipv6.map((Ipv6Address) => ({ Ipv6Address })),
   };
 }
 
