@@ -37,6 +37,13 @@ describe("priceEntries()", () => {
     ]);
   });
 
+  it("takes a type from the dedicated offer that has no such price, unless the region has none at all", () => {
+    const dedicated = new Map([["m5.xlarge", 0.6]]);
+    const type = { InstanceType: "t3a.nano" };
+    assert.equal(entriesOf(type, { dedicated })[0]?.dedicatedPrice, 0);
+    assert.equal(entriesOf(type)[0]?.dedicatedPrice, undefined);
+  });
+
   it("has a type that is sold as spot alone, and none without any price", () => {
     const none = { onDemand: new Map<string, number>() };
     const spot = new Map([["m5.xlarge", 0.2]]);

@@ -37,10 +37,12 @@ function entryOf(
   const isSold = price !== undefined || spotPrice !== undefined;
   if (!isSold || cpu <= 0 || memoryMiB <= 0) return undefined;
   if (!known && isBeyondFile(type)) return undefined;
+  // 0 takes it from the offer, where a price that is absent is the on-demand one. A region without any says nothing of a type.
+  const noDedicated = dedicated.size > 0 ? 0 : undefined;
   return {
     instanceType: name,
     price: price ?? 0,
-    ...defined({ spotPrice, dedicatedPrice: dedicated.get(name) }),
+    ...defined({ spotPrice, dedicatedPrice: dedicated.get(name) ?? noDedicated }),
     cpu,
     memory: memoryMiB / 1024,
     ...gpusOf(type, known),
