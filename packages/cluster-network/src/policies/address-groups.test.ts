@@ -202,6 +202,29 @@ describe("AddressGroups", () => {
     assert.ok(stepsWith(10, 4096) >= 128);
   });
 
+  it("compare fewer pods in a step if these have thousands of ports, and rank numbers in steps", () => {
+    const stepsWith = (name: (i: number) => string): number => {
+      const groups = new AddressGroups();
+      groups.setNamespace("a", {});
+      const port = (i: number) => ({ name: name(i), protocol: "TCP" as const, port: i + 1 });
+      const pod = (i: number) => ({
+        namespace: "a",
+        name: `p${i}`,
+        labels: {},
+        addresses: [`10.0.0.${i}`],
+        ports: Array.from({ length: 512 }, (_, j) => port(512 * i + j)),
+      });
+      for (let i = 0; i < 64; i++) groups.setPod(`p${i}`, pod(i));
+      const web = { name: "web", protocol: "TCP" } as const;
+      groups.hold(groups.numbersName({ namespace: "a", podSelector: {} }, web), 1, "a");
+      return [...groups.fill()].length;
+    };
+    const others = stepsWith((i) => `p${i}`);
+    assert.ok(others >= 8, `${others} steps`);
+    const ranked = stepsWith(() => "web");
+    assert.ok(ranked >= others + 7, `${ranked} steps`);
+  });
+
   it("look at a pod for one namespace after few steps while groups of others are behind by very many", () => {
     const groups = new AddressGroups();
     const setPods = (count: number, app: string): void => {

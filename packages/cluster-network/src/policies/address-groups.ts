@@ -2,12 +2,12 @@ import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { FillQueue, podsPerStep } from "./fill-queue.ts";
 import {
   areSame,
-  chosenOf,
   count,
   newGroup,
   noShare,
   ofAddresses,
   ofPod,
+  rank,
   takeChange,
   type Group,
   type GroupChange,
@@ -17,7 +17,8 @@ import {
 import { groupName, type GroupSelector, type PortName } from "./group-selector.ts";
 import { Numbering } from "./number-set.ts";
 import { KnownPods } from "./known-pods.ts";
-import type { NamedPort, PodFacts } from "./pod-facts.ts";
+import type { PodFacts } from "./pod-facts.ts";
+import { ownNumbers } from "./pod-ports.ts";
 import type { PodScope } from "./pod-scope.ts";
 import { firstNumbers, mostNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
 
@@ -217,15 +218,14 @@ export class AddressGroups {
   sizeOf(name: string): GroupSize {
     const group = this.#groups.get(name);
     if (!group) return { addresses: 0, bytes: 0, numbers: 0 };
-    const { addresses, bytes, counts, selector } = group;
-    const numbers = selector.numbersOf ? Math.min(mostNumbers, counts?.size ?? 0) : 0;
-    return { addresses, bytes, numbers };
+    const { addresses, bytes, chosen } = group;
+    return { addresses, bytes, numbers: chosen.ranked.length };
   }
 
   /** Numbers that pods of a selector have for a named port: what their group has, see {@link numbersName}. */
   portNumbers(selector: GroupSelector, port: PortName, most: number = mostNumbers): PortNumbers {
     const group = this.#groups.get(this.numbersName(selector, port));
-    return firstNumbers(group ? chosenOf(group) : noRankedNumbers, most);
+    return firstNumbers(group?.chosen ?? noRankedNumbers, most);
   }
 
   /** The name of the group of numbers that pods of a selector have for a named port. */
@@ -289,7 +289,14 @@ export class AddressGroups {
   /** Compares a group with pods that have changed. */
   *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
     let count = 0;
-    for (let number = scope.at(group.seen); number !== undefined; number = scope.at(group.seen)) {
+    for (;;) {
+      const number = scope.at(group.seen);
+      if (number === undefined) {
+        // Pods may change while its numbers are ranked.
+        count = yield* rank(group, count);
+        if (scope.at(group.seen) === undefined) return count;
+        continue;
+      }
       // Between two steps, no pod is counted in two states.
       const isOver = this.#pods.state(number)?.isOver ?? false;
       if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOver)) {
@@ -300,7 +307,6 @@ export class AddressGroups {
       group.seen++;
       count += this.#placePod(name, group, number);
     }
-    return count;
   }
 
   /** Has groups compared with pods that have changed. */
@@ -323,7 +329,7 @@ export class AddressGroups {
     this.#pods.release(selector.namespace);
   }
 
-  /** @returns for how many pods of a step it counts: more, where it has very many labels, or the selector very many terms for its namespace's */
+  /** @returns for how many pods of a step it counts: more, where it has very many labels or ports, or the selector very many terms for its namespace's */
   #placePod(name: string, group: Group, number: number): number {
     const state = this.#pods.state(number);
     if (!state) return 1;
@@ -354,17 +360,17 @@ export class AddressGroups {
     group.bytes += after.bytes - before.bytes;
     if (after.values.length > 0) group.members.add(number);
     else group.members.delete(number);
-    for (const address of before.values) count(group, address, -before.weight);
-    for (const address of after.values) count(group, address, after.weight);
-    if (group.selector.numbersOf) group.chosen = undefined;
+    for (const address of before.values) count(group, address, -1);
+    for (const address of after.values) count(group, address, 1);
+    if (group.selector.numbersOf) group.isRanked = false;
     this.#touched.add(name);
   }
 
   /** What the members of a group give it. */
   #countsOf(group: Group): Map<string, number> {
     const counts = new Map<string, number>();
-    const add = ({ values, weight }: Share): void => {
-      for (const value of values) counts.set(value, (counts.get(value) ?? 0) + weight);
+    const add = ({ values }: Share): void => {
+      for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
     };
     for (const number of group.members.values()) {
       const node = this.#nodes.get(this.#nodeNumbers.nameOf(number) ?? "");
@@ -381,9 +387,7 @@ export class AddressGroups {
     const labels = this.#namespaces.get(pod.namespace);
     // A namespace that is not known yet has labels that are not known.
     if (namespaceSelector && (!labels || !matchesLabels(namespaceSelector, labels))) return false;
-    return (
-      matchesLabels(podSelector, pod.labels) && (!port || pod.ports.some((p) => isPort(p, port)))
-    );
+    return matchesLabels(podSelector, pod.labels) && (!port || hasPort(pod, port));
   }
 }
 
@@ -394,7 +398,9 @@ interface Placement<T> {
   readonly after: T | undefined;
 }
 
-function isPort(port: NamedPort, wanted: NonNullable<GroupSelector["port"]>): boolean {
-  if (port.name !== wanted.name || port.protocol !== wanted.protocol) return false;
-  return "number" in wanted ? port.port === wanted.number : !wanted.otherThan.has(port.port);
+function hasPort(pod: PodFacts, wanted: NonNullable<GroupSelector["port"]>): boolean {
+  const { numbers } = ownNumbers(pod, wanted);
+  if ("number" in wanted) return numbers.includes(wanted.number);
+  // Of one that has too many, one more is known than can have rules.
+  return numbers.some((number) => !wanted.otherThan.has(number));
 }

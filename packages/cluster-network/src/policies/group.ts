@@ -1,7 +1,9 @@
 import type { GroupSelector } from "./group-selector.ts";
 import { NumberSet } from "./number-set.ts";
+import { podsPerStep } from "./fill-queue.ts";
 import { Owners } from "./owners.ts";
 import type { PodFacts } from "./pod-facts.ts";
+import { ownNumbers } from "./pod-ports.ts";
 import { termsOf } from "./policy-cost.ts";
 import {
   areSameNumbers,
@@ -47,14 +49,17 @@ export interface Group {
   /** As of the last {@link takeChange}. */
   bytesBefore: number;
   /**
-   * How many pods give it an address: two, while one has ended and the other has its address already. Or, how much
-   * they count for a number. Undefined for a group that no cell uses: its members are counted only.
+   * How many pods give it an address: two, while one has ended and the other has its address already. Of a group of numbers,
+   * how many pods have the same numbers: few have others, however many they are. Undefined for another group that no cell uses: its
+   * members are counted only.
    */
   counts: Map<string, number> | undefined;
   /** Since the last {@link takeChange}: whether an address was in the group before. */
   readonly touched: Map<string, boolean>;
-  /** Numbers that have rules; undefined since pods have changed. */
-  chosen: RankedNumbers | undefined;
+  /** Numbers that have rules, as of the last {@link rank}. */
+  chosen: RankedNumbers;
+  /** Whether no pod has changed since then. */
+  isRanked: boolean;
   /** As of the last {@link takeChange}. */
   chosenBefore: RankedNumbers;
   uses: number;
@@ -66,16 +71,17 @@ export interface Group {
 
 /** What one pod or node gives a group. */
 export interface Share {
-  /** Addresses, or numbers of ports. */
+  /** Addresses, or the numbers of a port in one text. */
   readonly values: readonly string[];
-  /** How much it counts for each of them. */
-  readonly weight: number;
   readonly addresses: number;
   readonly bytes: number;
 }
 
+/** To rank so many numbers takes as long as to compare a group with a pod. */
+const numbersPerPod = 32;
+
 /** Of a pod or node that is not in a group. */
-export const noShare: Share = { values: [], weight: 1, addresses: 0, bytes: 0 };
+export const noShare: Share = { values: [], addresses: 0, bytes: 0 };
 
 /** A group without members. */
 export function newGroup(selector: GroupSelector): Group {
@@ -86,10 +92,11 @@ export function newGroup(selector: GroupSelector): Group {
     addresses: 0,
     bytes: 0,
     bytesBefore: 0,
-    // Rules are made from numbers, and each pod has few.
+    // What a policy takes depends on how many numbers there are.
     counts: selector.numbersOf ? new Map() : undefined,
     touched: new Map(),
     chosen: noRankedNumbers,
+    isRanked: true,
     chosenBefore: noRankedNumbers,
     uses: 0,
     holds: 0,
@@ -108,32 +115,30 @@ export function takeChange(group: Group): GroupChange {
     if (wasIn && !isIn) remove.push(address);
   }
   const isOther = group.selector.numbersOf
-    ? !areSameNumbers(group.chosenBefore, chosenOf(group))
+    ? !areSameNumbers(group.chosenBefore, group.chosen)
     : add.length + remove.length > 0;
-  const isReranked = !areSameRanks(group.chosenBefore, chosenOf(group));
+  const isReranked = !areSameRanks(group.chosenBefore, group.chosen);
   const bytes = group.bytes - group.bytesBefore;
   group.touched.clear();
-  group.chosenBefore = chosenOf(group);
+  group.chosenBefore = group.chosen;
   group.bytesBefore = group.bytes;
   return { add, remove, isOther, isReranked, bytes };
 }
 
 /** What a pod that is in a group gives it. */
-export function ofPod({ selector: { numbersOf } }: Group, { addresses, ports }: PodFacts): Share {
-  const plain = ofAddresses(addresses);
-  if (!numbersOf || addresses.length === 0) return plain;
-  const named = ports.filter((p) => p.name === numbersOf.name && p.protocol === numbersOf.protocol);
-  const values = [...new Set(named.map(({ port }) => String(port)))];
-  if (values.length === 0) return noShare;
-  const count = Math.min(mostNumbers, values.length);
-  const weight = weightOfEach(values.length);
-  return { values, weight, addresses: count * plain.addresses, bytes: count * plain.bytes };
+export function ofPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share {
+  const plain = ofAddresses(pod.addresses);
+  if (!numbersOf || pod.addresses.length === 0) return plain;
+  const { numbers, text } = ownNumbers(pod, numbersOf);
+  if (numbers.length === 0) return noShare;
+  const count = Math.min(mostNumbers, numbers.length);
+  return { values: [text], addresses: count * plain.addresses, bytes: count * plain.bytes };
 }
 
 /** What a node that is in a group gives it. */
 export function ofAddresses(addresses: readonly string[]): Share {
   const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
-  return { values: addresses, weight: 1, addresses: addresses.length, bytes };
+  return { values: addresses, addresses: addresses.length, bytes };
 }
 
 /** Whether a group has the same of both. */
@@ -143,16 +148,35 @@ export function areSame(a: Share, b: Share): boolean {
   return a.values.every((value, i) => value === b.values[i]);
 }
 
-/** Those numbers of a group of numbers that have rules. */
-export function chosenOf(group: Group): RankedNumbers {
-  return (group.chosen ??= weightiest(group.counts ?? new Map<string, number>()));
+/**
+ * Finds which numbers of a group of numbers have rules, in steps.
+ *
+ * @param done with how many pods the step has compared groups before
+ * @returns with how many it could have compared them in the last step
+ */
+export function* rank(group: Group, done: number): Generator<undefined, number> {
+  if (group.isRanked) return done;
+  let work = done;
+  const weights = new Map<number, number>();
+  for (const [text, pods] of group.counts ?? []) {
+    const numbers = text.split(",").map(Number);
+    const weight = pods * weightOfEach(numbers.length);
+    for (const number of numbers) weights.set(number, (weights.get(number) ?? 0) + weight);
+    work += numbers.length / numbersPerPod;
+    if (work < podsPerStep) continue;
+    work = 0;
+    yield;
+  }
+  group.chosen = weightiest(weights);
+  group.isRanked = true;
+  return work + weights.size / numbersPerPod;
 }
 
-/** Notes that a pod or node gives a group an address or number, or no longer does. */
-export function count({ counts, touched }: Group, address: string, change: number): void {
+/** Notes that a pod or node gives a group an address or numbers, or no longer does. */
+export function count({ counts, touched, selector }: Group, address: string, change: 1 | -1): void {
   if (!counts) return;
   const before = counts.get(address) ?? 0;
-  if (!touched.has(address)) touched.set(address, before > 0);
+  if (!selector.numbersOf && !touched.has(address)) touched.set(address, before > 0);
   if (before + change > 0) counts.set(address, before + change);
   else counts.delete(address);
 }

@@ -107,7 +107,7 @@ export class KnownPods {
 
   #begin(pod: PodFacts): number {
     const number = this.#freeNumbers.pop() ?? this.#states.length;
-    const cost = 1 + Math.floor(Object.keys(pod.labels).length / 64);
+    const cost = 1 + Math.floor((Object.keys(pod.labels).length + pod.ports.length) / 64);
     const state = { pod, cost, isOver: false, scopes: 2 };
     this.#states[number] = state;
     for (const each of [pod.namespace, undefined]) this.scope(each).numbers.add(number);

@@ -2,6 +2,7 @@ import { defined } from "@kip/base";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "@kip/k8s-types/network";
 import {
   contains,
+  limits,
   type PolicyBlock,
   type PolicyPort,
   type PolicyRule,
@@ -13,7 +14,8 @@ import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { hasLongSubject, isAffordable } from "./policy-cost.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";
-import type { PortNumbers } from "./port-numbers.ts";
+import { keyOf, ownNumbers } from "./pod-ports.ts";
+import { mostNumbers, type PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 import { writtenCidr } from "../written-address.ts";
@@ -76,14 +78,16 @@ export function podPolicy(
   },
   groups: GroupNames,
 ): PodPolicy {
+  const isOver = (direction: Direction): boolean =>
+    isOverLimits({ pod, policies, isUncompared }, direction);
   const ingress = united(policies, "Ingress", {
-    isUncompared,
+    isOverLimits: isOver("Ingress"),
     isRefused,
     rulesOf: (policy) => ingressRules(policy, pod, groups),
     groups,
   });
   const egress = united(policies, "Egress", {
-    isUncompared,
+    isOverLimits: isOver("Egress"),
     isRefused,
     rulesOf: (policy) => egressRules(policy, groups),
     groups,
@@ -114,6 +118,23 @@ export function podPolicy(
   };
 }
 
+type Direction = "Ingress" | "Egress";
+
+/** What decides whether the NetworkPolicies of a pod are within its limits. */
+interface Selected {
+  readonly pod: PodFacts;
+  readonly policies: readonly NetworkPolicy[];
+  readonly isUncompared: boolean;
+}
+
+/** Whether a direction of a pod is closed, as its NetworkPolicies are too many or too large to be computed. */
+function isOverLimits({ pod, policies, isUncompared }: Selected, direction: Direction): boolean {
+  const restricting = policies.filter((policy) => restricts(policy, direction));
+  if (isUncompared && restricting.some(hasLongSubject)) return true;
+  if (!isAffordable(restricting, direction)) return true;
+  return direction === "Ingress" && hasTooManyOwnPorts(pod, restricting);
+}
+
 interface Tier {
   readonly ingress: TierRules;
   readonly egress: TierRules;
@@ -135,14 +156,14 @@ function viewOfTier({ ingress, egress }: Tier): TierView | undefined {
 /** The rules of all policies that restrict a direction; no list if none does. */
 function united(
   policies: readonly NetworkPolicy[],
-  direction: "Ingress" | "Egress",
+  direction: Direction,
   {
-    isUncompared,
+    isOverLimits: isOver,
     isRefused,
     rulesOf,
     groups,
   }: {
-    readonly isUncompared: boolean;
+    readonly isOverLimits: boolean;
     readonly isRefused: (policy: NetworkPolicy) => boolean;
     readonly rulesOf: (policy: NetworkPolicy) => readonly (PolicyRule | NamedRules<PolicyRule>)[];
     readonly groups: GroupNames;
@@ -152,10 +173,8 @@ function united(
   readonly origins: Omit<RuleOrigins, "admin" | "baseline">;
 } {
   const restricting = policies.filter((policy) => restricts(policy, direction));
-  const isOverLimits =
-    (isUncompared && restricting.some(hasLongSubject)) || !isAffordable(restricting, direction);
   const refused = restricting.filter(isRefused);
-  const computed = isOverLimits ? [] : restricting.filter((policy) => !refused.includes(policy));
+  const computed = isOver ? [] : restricting.filter((policy) => !refused.includes(policy));
   const drafts = computed.flatMap((policy) =>
     rulesOf(policy).map((rule) => ({ rule, title: policy.metadata.name })),
   );
@@ -165,14 +184,14 @@ function united(
     origins: {
       restricting: restricting.map(({ metadata }) => metadata.name),
       refused: refused.map(({ metadata }) => metadata.name),
-      isOverLimits,
+      isOverLimits: isOver,
       ofRules: found.map(({ title }) => title),
     },
   };
 }
 
 /** Whether a policy restricts a direction. */
-export function restricts({ spec }: NetworkPolicy, direction: "Ingress" | "Egress"): boolean {
+export function restricts({ spec }: NetworkPolicy, direction: Direction): boolean {
   const types = spec?.policyTypes ?? ["Ingress", ...(spec?.egress?.length ? ["Egress"] : [])];
   return types.includes(direction);
 }
@@ -185,7 +204,7 @@ function ingressRules(
   return (spec?.ingress ?? []).flatMap(({ from = [], ports = [] }) => {
     const { selectors, blocks } = peersOf(from, metadata.namespace);
     // Named ports are the pod's own.
-    const known = ports.flatMap((port) => numbered(port) ?? ownPorts(pod, port));
+    const known = [...ports.flatMap((port) => numbered(port) ?? []), ...ownPorts(pod, ports)];
     if (ports.length > 0 && known.length === 0) return [];
     const names = selectors.map((selector) => groups.name(selector));
     return [rule({ isAll: from.length === 0, names, blocks, ports: known })];
@@ -302,12 +321,32 @@ function numbered({ port, endPort, protocol: text }: NetworkPolicyPort): PolicyP
   return isRange ? { protocol, port, endPort } : { protocol, port };
 }
 
-function ownPorts(
-  pod: PodFacts,
-  { port: name, protocol: text }: NetworkPolicyPort,
-): readonly PolicyPort[] {
-  const protocol = protocolOf(text);
-  return pod.ports
-    .filter((port) => port.name === name && port.protocol === protocol)
-    .map(({ port }) => ({ protocol, port }));
+/** The named ones among ports of a rule, each once. */
+function namedOf(ports: readonly NetworkPolicyPort[]): readonly PortName[] {
+  const found = new Map<string, PortName>();
+  for (const { port: name, protocol } of ports) {
+    if (typeof name !== "string") continue;
+    const named = { name, protocol: protocolOf(protocol) };
+    found.set(keyOf(named), named);
+  }
+  return [...found.values()];
+}
+
+/** What the named ports of a rule are in a pod: what is left out of very many is not allowed. */
+function ownPorts(pod: PodFacts, ports: readonly NetworkPolicyPort[]): readonly PolicyPort[] {
+  return namedOf(ports).flatMap((port) =>
+    ownNumbers(pod, port)
+      .numbers.slice(0, mostNumbers)
+      .map((number) => ({ protocol: port.protocol, port: number })),
+  );
+}
+
+/** Whether named ports of affordable policies have more numbers in a pod than a list of rules may have ports. */
+function hasTooManyOwnPorts(pod: PodFacts, policies: readonly NetworkPolicy[]): boolean {
+  if (pod.ports.length === 0) return false;
+  let count = 0;
+  for (const { spec } of policies)
+    for (const { ports = [] } of spec?.ingress ?? [])
+      for (const port of namedOf(ports)) count += ownNumbers(pod, port).numbers.length;
+  return count > limits.rules;
 }

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits, type PolicyRule } from "@kip/network-view";
 import * as fc from "fast-check";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { AddressGroups } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";
@@ -98,6 +100,26 @@ describe("numbers of a named port", () => {
     assert.deepEqual(closingOf("deny"), closed);
     assert.deepEqual(closingOf("pass"), closed);
     assert.deepEqual(closingOf("allow"), []);
+  });
+
+  it("take little memory, however many selectors choose pods with thousands of numbers", () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const groups = start(...rising(20, 0).map((i) => pod(String(i), rising(1000, 1 + i * 1000))));
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let i = 0; i < 64; i++) {
+      const podSelector = {
+        matchExpressions: [{ key: `k${i}`, operator: "DoesNotExist" as const }],
+      };
+      const selector = { namespaceSelector: {}, podSelector };
+      groups.hold(groups.numbersName(selector, web), 1);
+    }
+    groups.settle();
+    collect();
+    const grown = process.memoryUsage().heapUsed - before;
+    assert.ok(grown < 8e6, `${grown} bytes`);
+    assert.equal(groups.sizeOf(groups.numbersName(everyPod, web)).addresses, 20 * mostNumbers);
   });
 
   it("that only some of have rules are those of the most pods, and a change is noted when these become others", () => {

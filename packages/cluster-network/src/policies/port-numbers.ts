@@ -32,7 +32,7 @@ export const noRankedNumbers: RankedNumbers = { ranked: [], areAll: true };
 
 /**
  * How much a pod counts for each of its numbers, if numbers are too many: one with very many of them does not take the place of
- * those of ordinary pods. Whole, so that what was added can be taken away.
+ * those of ordinary pods. Whole, so that the order in which pods are added changes nothing.
  *
  * @param count how many numbers the pod has, 1 to 65,535
  */
@@ -46,10 +46,14 @@ export function weightOfEach(count: number): number {
  *
  * @param weights of numbers
  */
-export function weightiest(weights: ReadonlyMap<string, number>): RankedNumbers {
-  const all = [...weights].map(([number, weight]) => ({ number: Number(number), weight }));
-  all.sort((a, b) => b.weight - a.weight || a.number - b.number);
-  const ranked = all.slice(0, mostNumbers).map(({ number }) => number);
+export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers {
+  // There may be all that there are: plain numbers are sorted ten times as fast as objects.
+  const keys = new Float64Array(weights.size);
+  let count = 0;
+  for (const [number, weight] of weights) keys[count++] = weight * 65_536 + 65_535 - number;
+  keys.sort();
+  const last = Array.from(keys.slice(-mostNumbers), (key) => 65_535 - (key % 65_536));
+  const ranked = last.reverse();
   return { ranked, areAll: weights.size <= mostNumbers };
 }
 

@@ -22,4 +22,24 @@ describe("tierRules()", () => {
     const { titles } = tierRules(pod, policies, { direction: "ingress", groups });
     assert.deepEqual(titles, ["K z", "J c", "K b", "K a"]);
   });
+
+  it("closes the protocol of a pod that has more numbers of a named port than can have rules, unless the rule allows", () => {
+    const rulesOf = (numbers: number, action: "allow" | "deny" | "pass") => {
+      const ports = Array.from({ length: numbers }, (_, i) => ({
+        name: "web",
+        protocol: "TCP" as const,
+        port: i + 1,
+      }));
+      const match = { pods: [], nodes: [], networks: [], ports: [{ name: "web" }] };
+      const policies = [{ ...policy("K a", 1), ingress: [{ action, match }] }];
+      const of = { direction: "ingress", groups } as const;
+      const { rules } = tierRules({ ...pod, ports }, policies, of);
+      return rules.map((rule) => [rule.action, rule.ports?.length, rule.ports?.[0]?.port]);
+    };
+    assert.deepEqual(rulesOf(256, "deny"), [["deny", 256, 1]]);
+    const closing = ["deny", 1, undefined];
+    assert.deepEqual(rulesOf(257, "deny"), [["deny", 256, 1], closing]);
+    assert.deepEqual(rulesOf(257, "pass"), [["pass", 256, 1], closing]);
+    assert.deepEqual(rulesOf(257, "allow"), [["allow", 256, 1]]);
+  });
 });

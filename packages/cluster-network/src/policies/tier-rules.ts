@@ -4,7 +4,8 @@ import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { withNumbers, type NamedRules, type PodsPort } from "./named-rules.ts";
 import type { GroupNames } from "./pod-policy.ts";
-import type { PortNumbers } from "./port-numbers.ts";
+import { ownNumbers } from "./pod-ports.ts";
+import { mostNumbers, type PortNumbers } from "./port-numbers.ts";
 import type { RuleMatch, TierPolicy, TierPolicyRule, TierPort } from "./tier-policy.ts";
 
 /** The rules of one direction of a tier, and the policy of each. */
@@ -46,12 +47,29 @@ function rulesOf(
   const isPlain = (port: TierPort): port is PolicyPort => !("name" in port);
   const plain = ports.filter(isPlain);
   const names = ports.flatMap((port) => ("name" in port ? [port.name] : []));
-  const own = direction === "ingress" ? pod.ports.filter(({ name }) => names.includes(name)) : [];
-  const known = [...plain, ...own.map(({ protocol, port }) => ({ protocol, port }))];
+  const own = direction === "ingress" ? ownPorts(pod, names) : [];
+  const known = [...plain, ...own.flatMap((each) => each.ports)];
   const isOfPorts = ports.length > 0 && known.length === 0;
   const peers = isOfPorts ? [] : [{ ...peersRule(match, known, groups), action }];
+  // As of those of other pods, see closingRules().
+  const closed = action === "allow" ? [] : own.flatMap(({ closed: protocol }) => protocol ?? []);
+  const closing: readonly TierRule[] =
+    closed.length === 0 ? [] : [{ ...peersRule(match, closed, groups), action: "deny" }];
   const isNamed = direction === "egress" && names.length > 0;
-  return [...peers, ...(isNamed ? [namedRules(match, names, action, groups)] : [])];
+  return [...peers, ...closing, ...(isNamed ? [namedRules(match, names, action, groups)] : [])];
+}
+
+/** What named ports are in a pod, and the protocol of each that has more numbers than can have rules. */
+function ownPorts(
+  pod: PodFacts,
+  names: readonly string[],
+): readonly { readonly ports: readonly PolicyPort[]; readonly closed?: PolicyPort | undefined }[] {
+  return [...new Set(names)].flatMap(ofEachProtocol).map((port) => {
+    const { protocol } = port;
+    const { numbers } = ownNumbers(pod, port);
+    const first = numbers.slice(0, mostNumbers).map((number) => ({ protocol, port: number }));
+    return { ports: first, closed: numbers.length > mostNumbers ? { protocol } : undefined };
+  });
 }
 
 function peersRule(

@@ -1,0 +1,44 @@
+import type { PortName } from "./group-selector.ts";
+import type { NamedPort, PodFacts } from "./pod-facts.ts";
+import { mostNumbers } from "./port-numbers.ts";
+
+/** The numbers that one pod has for the name of a port. */
+export interface OwnNumbers {
+  /** Rising, each once: the smallest ones, up to one more than {@link mostNumbers}. With that one, a pod has too many. */
+  readonly numbers: readonly number[];
+  /** The same, with a comma between each two. */
+  readonly text: string;
+}
+
+const none: OwnNumbers = { numbers: [], text: "" };
+
+/** Groups and rules ask for them many times: each pod's are read once. */
+const known = new WeakMap<readonly NamedPort[], ReadonlyMap<string, OwnNumbers>>();
+
+/** The numbers that a pod has for the name of a port. */
+export function ownNumbers({ ports }: Pick<PodFacts, "ports">, port: PortName): OwnNumbers {
+  if (ports.length === 0) return none;
+  const ofPod = known.get(ports) ?? read(ports);
+  known.set(ports, ofPod);
+  return ofPod.get(keyOf(port)) ?? none;
+}
+
+/** The same text for the same name and protocol. */
+export function keyOf({ name, protocol }: PortName): string {
+  return `${protocol} ${name}`;
+}
+
+function read(ports: readonly NamedPort[]): ReadonlyMap<string, OwnNumbers> {
+  const all = new Map<string, Set<number>>();
+  for (const port of ports) {
+    const key = keyOf(port);
+    const numbers = all.get(key);
+    if (numbers) numbers.add(port.port);
+    else all.set(key, new Set([port.port]));
+  }
+  const first = (set: ReadonlySet<number>): OwnNumbers => {
+    const numbers = [...set].sort((a, b) => a - b).slice(0, mostNumbers + 1);
+    return { numbers, text: numbers.join() };
+  };
+  return new Map([...all].map(([key, set]) => [key, first(set)]));
+}
