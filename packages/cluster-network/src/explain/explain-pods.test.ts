@@ -101,6 +101,45 @@ describe("explainNetwork(), of pods", () => {
     assert.match(to, /^dropped: .*NetworkPolicy large has more rules than a cell takes/);
   });
 
+  it("leaves room of a namespace to the policies of pods that have not ended", () => {
+    const peers = Array.from({ length: 512 }, (_, i) => ({
+      podSelector: { matchLabels: { [`k${i}`]: "" } },
+    }));
+    const only = (job: string) => ({ podSelector: { matchLabels: { job } } });
+    // Nine of them fill the room.
+    const policies = ["j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8"].map((job) =>
+      policy(job, { ...only(job), ingress: [{ from: peers }] }),
+    );
+    const web = { podSelector: { matchLabels: { app: "web" } } };
+    policies.push(policy("own", { ...web, ingress: [{ from: peers }] }));
+    const answer = (phase: string): string => {
+      const jobs = policies.map(({ metadata: { name } }, i) =>
+        pod(name, `10.0.1.${i}`, { metadata: { labels: { job: name } }, status: { phase } }),
+      );
+      return described({}, { policies, pods: [...cluster.pods, ...jobs] });
+    };
+    assert.match(answer("Running"), /own has no rules/);
+    assert.doesNotMatch(answer("Succeeded"), /has no rules/);
+  });
+
+  it("leaves room of a namespace to the policies of pods that have rules of theirs", () => {
+    const keys = (count: number, operator: "Exists" | "DoesNotExist") =>
+      Array.from({ length: count }, (_, i) => ({ key: `k${i}`, operator }));
+    const peers = keys(512, "DoesNotExist").map((each) => ({
+      podSelector: { matchExpressions: [each] },
+    }));
+    const ingress = [{ from: peers }];
+    // For none of the other pods, and 17 are too many for one with as many labels.
+    const long = { podSelector: { matchExpressions: keys(4096, "Exists") }, ingress };
+    const policies = Array.from({ length: 17 }, (_, i) => policy(`long-${i}`, long));
+    policies.push(policy("own", { podSelector: { matchLabels: { app: "web" } }, ingress }));
+    const labels = Object.fromEntries(Array.from({ length: 4096 }, (_, i) => [`l${i}`, ""]));
+    const pods = [...cluster.pods, pod("big", "10.0.1.1", { metadata: { labels } })];
+    const answer = described({}, { policies, pods });
+    assert.match(answer, /restricted by own/);
+    assert.doesNotMatch(answer, /has no rules/);
+  });
+
   it("says of policies of administrators that are too long which direction they close", () => {
     const deny = (i: number) => ({
       action: "Deny" as const,

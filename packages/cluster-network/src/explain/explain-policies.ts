@@ -2,7 +2,14 @@ import type { Pod } from "@kip/k8s-types";
 import { ipFamily, type PolicyRule } from "@kip/network-view";
 import type { PodPolicy, RuleOrigins } from "../policies/pod-policy.ts";
 import { fittingPolicy, isClosedIn } from "../views/fitting-policy.ts";
-import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
+import {
+  addressesOf,
+  hasEnded,
+  nodeOf,
+  podAt,
+  podName,
+  type KnownCluster,
+} from "./cluster-objects.ts";
 import { finding, type Finding } from "./finding.ts";
 import { matchingRule, type Attempt } from "./matching-rule.ts";
 
@@ -152,7 +159,10 @@ export function knownPolicyOf(
 ): KnownPolicy | "unreadable" | undefined {
   const { namespace } = pod.metadata;
   const neighbours = objects.pods.filter(
-    ({ metadata, spec }) => metadata.namespace === namespace && spec.nodeName === pod.spec.nodeName,
+    (each) =>
+      each.metadata.namespace === namespace &&
+      each.spec.nodeName === pod.spec.nodeName &&
+      !hasEnded(each),
   );
   let policy: PodPolicy | undefined;
   try {

@@ -127,6 +127,13 @@ interface Selected {
   readonly isUncompared: boolean;
 }
 
+/** Those NetworkPolicies of a pod that it may have rules of: the others restrict directions alone that are over its limits. */
+export function policiesWithRules(selected: Selected): readonly NetworkPolicy[] {
+  const within = (["Ingress", "Egress"] as const).filter((each) => !isOverLimits(selected, each));
+  if (within.length === 2) return selected.policies;
+  return selected.policies.filter((policy) => within.some((each) => restricts(policy, each)));
+}
+
 /** Whether a direction of a pod is closed, as its NetworkPolicies are too many or too large to be computed. */
 function isOverLimits({ pod, policies, isUncompared }: Selected, direction: Direction): boolean {
   const restricting = policies.filter((policy) => restricts(policy, direction));

@@ -3,6 +3,7 @@ import { it } from "node:test";
 import { podWith } from "@kip/k8s-types/testing";
 import type { LabelSelectorRequirement, NetworkPolicy } from "@kip/k8s-types/network";
 import { podFacts } from "./pod-facts.ts";
+import { isComparable } from "./policy-cost.ts";
 import { PolicyIndex } from "./policy-index.ts";
 
 const metadata = { namespace: "a", name: "a", uid: "a", resourceVersion: "1" };
@@ -59,4 +60,20 @@ it("PolicyIndex lets nothing pass of a policy with very many selectors or named 
   });
   const few = viewOf({ podSelector, ingress: [{ from: many(512) }, { from: [] }] });
   assert.equal(few.computed, 512);
+});
+
+it("isComparable() counts each long selector as the terms that it has, or as the labels of a pod if these are fewer", () => {
+  const isWith = (labelCount: number, policies: number, terms: number): boolean => {
+    const labels = Object.fromEntries(Array.from({ length: labelCount }, (_, i) => [`l${i}`, ""]));
+    const matchLabels = Object.fromEntries(Array.from({ length: terms }, (_, i) => [`l${i}`, ""]));
+    const spec = { podSelector: { matchLabels } };
+    return isComparable(
+      labels,
+      Array.from({ length: policies }, () => ({ metadata, spec })),
+    );
+  };
+  assert.deepEqual([isWith(4096, 1008, 65), isWith(4096, 1009, 65)], [true, false]);
+  assert.deepEqual([isWith(65, 1008, 4096), isWith(65, 1009, 4096)], [true, false]);
+  // Short selectors count for nothing, and pods with few labels are compared with all.
+  assert.ok(isWith(4096, 1025, 64) && isWith(64, 1025, 4096));
 });

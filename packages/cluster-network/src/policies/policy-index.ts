@@ -7,7 +7,7 @@ import type { Cost } from "../budget/namespace-budget.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
 import { hasLongSubject, isComparable, subjectOf } from "./policy-cost.ts";
-import { podPolicy, type GroupNames, type PodPolicy } from "./pod-policy.ts";
+import { podPolicy, policiesWithRules, type GroupNames, type PodPolicy } from "./pod-policy.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
 import type { TierPolicy } from "./tier-policy.ts";
@@ -157,9 +157,10 @@ export class PolicyIndex {
 
   /** Charges the NetworkPolicies of pods at once, so that it is known which of them have no rules. Those that cannot be read are left out. */
   charge(podUids: Iterable<string>): void {
-    const chosen = [...podUids].flatMap(
-      (uid) => readable(() => this.choiceOf(uid))?.policies ?? [],
-    );
+    const chosen = [...podUids].flatMap((uid) => {
+      const choice = readable(() => this.choiceOf(uid));
+      return choice ? policiesWithRules(choice) : [];
+    });
     const unfilled = (policy: NetworkPolicy): readonly string[] =>
       readable(() => this.budget.charge([policy])) ?? [];
     while ([...new Set(chosen)].flatMap(unfilled).length > 0) this.groups.settle();

@@ -274,4 +274,55 @@ describe("NetworkViews, with policies that choose very many addresses", () => {
     assert.deepEqual([big.now(), other.now()], [{}, {}]);
     bench.stop.abort();
   });
+
+  it("has rules of pods with few labels beside one that is closed for having thousands, whose policies take no room for it", async () => {
+    const bench = new Bench(1);
+    const setPod = (name: string, labels: Record<string, string>): void => {
+      const metadata = { namespace: "default", name, uid: name, resourceVersion: "1", labels };
+      const status = { podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] };
+      bench.views.setPod(podWith({ metadata, status }));
+    };
+    const many = Array.from({ length: 4096 }, (_, i) => [`l${i}`, ""] as const);
+    setPod("big", Object.fromEntries(many));
+    setPod("small", {});
+    const ingress = [{ from: selectors(512).map((podSelector) => ({ podSelector })) }];
+    // Nine of them fill the room of the namespace.
+    for (let i = 0; i < 17; i++) {
+      const none = { key: `none-${i}`, operator: "Exists" as const };
+      const long = selectors(4000).flatMap((each) => each.matchExpressions);
+      bench.setPolicy(`p${i}`, 1, { podSelector: { matchExpressions: [...long, none] }, ingress });
+    }
+    bench.setPolicy("own", 2, {
+      podSelector: { matchExpressions: selectors(1)[0]?.matchExpressions ?? [] },
+      ingress,
+    });
+    const big = bench.follow("big");
+    await bench.quiet();
+    const small = bench.follow("small");
+    await bench.quiet();
+    assert.deepEqual(big.now(), { ingress: [] });
+    assert.equal(small.now()?.ingress?.[0]?.groups?.length, 512);
+    bench.stop.abort();
+  });
+
+  it("closes a pod with thousands of labels alone, where the same long selectors choose others, too", async () => {
+    const bench = new Bench(0);
+    const keys = selectors(4000).flatMap((each) => each.matchExpressions);
+    for (let i = 0; i < 17; i++)
+      bench.setPolicy(`p${i}`, 1, { podSelector: { matchExpressions: keys }, ingress: [{}] });
+    const many = Array.from({ length: 4096 }, (_, i) => [`l${i}`, ""] as const);
+    const follow = (name: string, labels: Record<string, string>) => {
+      const metadata = { namespace: "default", name, uid: name, resourceVersion: "1", labels };
+      const status = { podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }] };
+      bench.views.setPod(podWith({ metadata, status }));
+      return bench.follow(name);
+    };
+    const pods = [follow("a", {}), follow("b", Object.fromEntries(many)), follow("c", {})];
+    await bench.quiet();
+    assert.deepEqual(
+      pods.map((pod) => pod.now()?.ingress?.length),
+      [17, 0, 17],
+    );
+    bench.stop.abort();
+  });
 });

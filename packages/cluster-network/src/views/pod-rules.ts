@@ -3,10 +3,9 @@ import { groupsOf, hasTiers, type PolicyView } from "@kip/network-view";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupChange } from "../policies/group.ts";
-import type { PodPolicy } from "../policies/pod-policy.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 import type { TierPolicy } from "../policies/tier-policy.ts";
-import { restricts } from "../policies/pod-policy.ts";
+import { policiesWithRules, restricts, type PodPolicy } from "../policies/pod-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
 import {
   fittingPolicy,
@@ -54,7 +53,7 @@ interface Shared extends PodRules {
   readonly namespace?: string | undefined;
   /** What they take of the room of that namespace, bytes; 0 for those without rules, as there is no room. */
   readonly size: number;
-  /** The NetworkPolicies that they were made from. */
+  /** The NetworkPolicies that they were made from, without those that give them no rules whatever there is room for. */
   readonly policies: readonly NetworkPolicy[];
   /** With tiers: all groups that they would name, whether or not these are too large together. NetworkPolicies have a budget. */
   readonly held: ReadonlySet<string>;
@@ -229,7 +228,7 @@ export class SharedRules {
 
   #make(choice: PolicyChoice, before: PodRules | undefined): Shared | RulesDraft {
     const { groups, budget } = this.#index;
-    const { policies } = choice;
+    const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
     if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
       return this.#close(choice);
@@ -353,7 +352,8 @@ export class SharedRules {
   }
 
   #draft(choice: PolicyChoice, groups: ReadonlySet<string>, unfilled: Set<string>): RulesDraft {
-    const { key, policies } = choice;
+    const { key } = choice;
+    const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
     for (const name of groups) this.#index.groups.hold(name, 1, namespace);
     for (const policy of policies) this.#index.budget.use(policy, 1);
