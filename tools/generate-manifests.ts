@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { iamPolicy } from "@kip/cloud-aws/policy";
-import { kipNamespaceRules, kipRules, nodeUserRules, type PolicyRule } from "@kip/control-plane";
+import { kipRoles, leaseNamespace, type PolicyRule } from "@kip/control-plane";
 import { cellCrd } from "@kip/kip";
 import { stringify } from "yaml";
 
@@ -43,11 +43,14 @@ function documentsText(objects: readonly object[]): string {
   return `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
 }
 
-/** What kip may do, and what it may do in its own namespace. */
-function roles(clusterRole: string, namespace: string, nodeName: string): readonly object[] {
+/** What kip may do: everywhere, in its own namespace, and in that of the nodes' Leases. */
+function roles(shared: string, namespace: string, nodeName: string): readonly object[] {
+  const { cluster, own, leases } = kipRoles(nodeName);
   return [
-    role("ClusterRole", { name: clusterRole }, [...kipRules, ...nodeUserRules(nodeName)]),
-    role("Role", { name: "kip", namespace }, kipNamespaceRules),
+    role("ClusterRole", { name: shared }, cluster),
+    role("Role", { name: "kip", namespace }, own),
+    // A name of its own: with `namespace` in an overlay, kustomize would take it for the one above.
+    role("Role", { name: `${shared}-leases`, namespace: leaseNamespace }, leases),
   ];
 }
 

@@ -1,6 +1,6 @@
 // deploy/helm/kip makes the objects of deploy/kustomize, and Helm installs, upgrades and removes them on a real API server.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { runCommand } from "@kip/base";
@@ -14,6 +14,7 @@ import { parse, parseAllDocuments } from "yaml";
 
 const deploy = path.join(import.meta.dirname, "../../../deploy");
 const chart = path.join(deploy, "helm/kip");
+const page = path.join(deploy, "../docs/install.md");
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
 /** A Kubernetes object, as far as it is read here. */
@@ -21,6 +22,7 @@ interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly data?: Readonly<Record<string, string>>;
+  readonly rules?: readonly { readonly resourceNames?: readonly string[] }[];
 }
 
 /** A JSON schema, as far as it is read here. */
@@ -54,7 +56,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
 
   /** Helm makes the namespace itself (`--create-namespace`). */
   const kustomized = async (name: string): Promise<readonly Manifest[]> =>
-    objectsOf(await plane.kubectl(["kustomize", path.join(deploy, "kustomize", name)])).filter(
+    objectsOf(await plane.kubectl(["kustomize", path.resolve(deploy, "kustomize", name)])).filter(
       ({ kind }) => kind !== "Namespace",
     );
 
@@ -65,6 +67,23 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
   it("has those of the overlay for AWS, by its values", async () => {
     const values = path.join(deploy, "helm/values-aws.yaml");
     assert.deepEqual(await render("--values", values), await kustomized("overlays/aws"));
+  });
+
+  it("has those of a node of another name, as docs/install.md has kustomize name it", async () => {
+    const [, patches = ""] =
+      /For a node of another name[^]*?```yaml\n([^]*?)```/.exec(readFileSync(page, "utf8")) ?? [];
+    const overlay = path.join(folder.path, "mine");
+    mkdirSync(overlay);
+    const base = path.relative(overlay, path.join(deploy, "kustomize/base"));
+    writeFileSync(
+      path.join(overlay, "kustomization.yaml"),
+      `resources: [${JSON.stringify(base)}]\n${patches}`,
+    );
+    assert.deepEqual(await render("--set", "nodeName=mine"), await kustomized(overlay));
+    const names = (await render("--set", "nodeName=mine")).flatMap(({ rules = [] }) =>
+      rules.flatMap(({ resourceNames = [] }) => resourceNames),
+    );
+    assert.ok(names.includes("mine.kip") && !names.includes("kip"), names.join(" "));
   });
 
   it("keeps to values of another type, size and name", async () => {

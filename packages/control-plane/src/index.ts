@@ -33,4 +33,4 @@ export {
 } from "./processes/supervised-program.ts";
 export { requireFreePort } from "./processes/ports.ts";
 export { startControlPlane } from "./start/start-control-plane.ts";
-export { kipNamespaceRules, kipRules, nodeUserRules, type PolicyRule } from "./start/rbac.ts";
+export { kipRoles, leaseNamespace, type KipRoles, type PolicyRule } from "./start/rbac.ts";

@@ -12,9 +12,11 @@ import {
   type SharedControlPlane,
 } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
+import type { Lease } from "@kip/k8s-types";
 import { temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
+import { installCells } from "../src/cluster-facts.ts";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { dumpPath, type NodeDump } from "../src/inspect/node-dump.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
@@ -42,6 +44,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   let plane: SharedControlPlane;
   let client: ApiClient;
   let referenceClient: ApiClient;
+  let adminClient: ApiClient;
   let driver: CloudDriver;
 
   const start = async (namespace?: string): Promise<RunningKip> =>
@@ -79,6 +82,8 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
         nodeName,
         userAgent: "kip/test",
       });
+      const admin = await loadKubeConfig({ path: plane.kubeconfigPath });
+      adminClient = createApiClient(admin, { ...shared, userAgent: "kip/test" });
       driver = cells.cloud.open({ owner: "installed" });
     },
     { timeout: 900_000 },
@@ -87,6 +92,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   after(async () => {
     client?.close();
     referenceClient?.close();
+    adminClient?.close();
     await driver?.[Symbol.asyncDispose]();
     await cells[Symbol.asyncDispose]();
     await plane?.[Symbol.asyncDispose]();
@@ -148,6 +154,46 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     }
   });
 
+  it("does not let kip become another account of its namespace, by a Secret that gets its token", async () => {
+    const kipSystem = paths.secrets("kip-system");
+    const metadata = {
+      name: "token-of-another",
+      annotations: { "kubernetes.io/service-account.name": "default" },
+    };
+    const secret = { metadata, type: "kubernetes.io/service-account-token" };
+    await client.create(kipSystem, secret);
+    const path = paths.secrets("kip-system", metadata.name);
+    for (const each of [client, referenceClient])
+      await assert.rejects(each.get(path), { code: "K8S_FORBIDDEN" });
+  });
+
+  it("does not let kip change other nodes, resource definitions and Leases", async () => {
+    const admin = async (path: string, name: string, more: object = {}): Promise<void> =>
+      void (await adminClient.create(path, { metadata: { name }, ...more }));
+    await admin(paths.nodes(), "worker");
+    await admin(paths.leases("kube-node-lease"), "worker");
+    const labels = { metadata: { labels: { by: "kip" } } };
+    const forbidden = { code: "K8S_FORBIDDEN" };
+    for (const path of [
+      paths.nodes("worker"),
+      paths.nodes("worker", "status"),
+      paths.customResourceDefinitions("others.example.test"),
+    ])
+      await assert.rejects(client.patch(path, labels, "merge"), forbidden, path);
+    const lease = await client.get<Lease>(paths.leases("kube-node-lease", "worker"));
+    await assert.rejects(
+      client.replace(paths.leases("kube-node-lease", "worker"), lease),
+      forbidden,
+    );
+    await assert.rejects(client.list(paths.leases("kube-system")), forbidden);
+  });
+
+  it("lets kip make the resource of Cells where it is missing", async () => {
+    await adminClient.delete(paths.customResourceDefinitions("cells.kip.elotl.co"));
+    await installCells(client);
+    assert.deepEqual((await client.list(paths.cells())).items, []);
+  });
+
   it("is named where kip may not keep its certificate authority", async () => {
     await assert.rejects(start("elsewhere"), {
       code: "IDENTITY_SECRET_FORBIDDEN",
@@ -157,13 +203,11 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
 
   it("is not needed by an administrator: kip makes its namespace", async () => {
     const account = client;
-    const config = await loadKubeConfig({ path: plane.kubeconfigPath });
-    client = createApiClient(config, { ...shared, userAgent: "kip/test" });
+    client = adminClient;
     try {
       await (await start("elsewhere"))[Symbol.asyncDispose]();
       assert.ok(await client.get(paths.secrets("elsewhere", "kip-cell-ca")));
     } finally {
-      client.close();
       client = account;
     }
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { startingObjects, type PolicyRule } from "./rbac.ts";
+import { kipRoles, startingObjects, type PolicyRule } from "./rbac.ts";
 
 /** The resources that the cluster role of kip names. */
 function resourcesOf(actsAsNode: string | undefined): readonly string[] {
@@ -30,5 +30,40 @@ describe("startingObjects()", () => {
       resources.filter((each) => each.startsWith("system:")),
       ["system:node:cells", "system:nodes"],
     );
+  });
+});
+
+describe("kipRoles()", () => {
+  const rulesFor = (rules: readonly PolicyRule[], resource: string): readonly string[] =>
+    rules
+      .filter(({ resources }) => resources.includes(resource))
+      .flatMap(({ verbs, resourceNames }) =>
+        verbs.map((verb) => `${verb} ${resourceNames ?? "*"}`),
+      );
+
+  it("lets kip read its own Secret alone: one that it makes may get a token of another account", () => {
+    const { cluster, own } = kipRoles("cells");
+    assert.deepEqual(rulesFor(own, "secrets"), ["get kip-cell-ca", "create *"]);
+    assert.deepEqual(rulesFor(cluster, "secrets"), []);
+  });
+
+  it("lets kip change one resource definition, and the objects of its own node", () => {
+    const { cluster, leases } = kipRoles("cells");
+    assert.deepEqual(rulesFor(cluster, "customresourcedefinitions"), [
+      "list *",
+      "watch *",
+      "create cells.kip.elotl.co",
+      "patch cells.kip.elotl.co",
+    ]);
+    assert.deepEqual(rulesFor(cluster, "nodes/status"), ["patch cells"]);
+    assert.ok(!rulesFor(cluster, "nodes").includes("patch *"));
+    assert.deepEqual(rulesFor(cluster, "leases"), []);
+    assert.equal(rulesFor(leases, "leases")[0], "update cells,cells.kip");
+  });
+
+  it("lets it serve a node of any name where it does not act as one", () => {
+    const { cluster, leases } = kipRoles(undefined);
+    assert.deepEqual(rulesFor(cluster, "nodes/status"), ["patch *"]);
+    assert.equal(rulesFor(leases, "leases")[0], "update *");
   });
 });

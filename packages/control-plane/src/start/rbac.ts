@@ -4,6 +4,8 @@ const watch = ["list", "watch"] as const;
 
 /** Namespace of what kip itself keeps in the cluster. */
 const kipNamespace = "kip-system";
+/** Namespace of the Leases of nodes, and of those by which replicas take turns. */
+export const leaseNamespace = "kube-node-lease";
 
 /** One rule of a role, as in the API group `rbac.authorization.k8s.io`. */
 export interface PolicyRule {
@@ -13,13 +15,9 @@ export interface PolicyRule {
   readonly resourceNames?: readonly string[];
 }
 
-/**
- * What a virtual kubelet and its provider do, cluster-wide; nothing else. The manifests in `deploy/` are made from it, too.
- * `kip cleanup` deletes Nodes and Leases as an administrator.
- */
-export const kipRules: readonly PolicyRule[] = [
-  rule("", ["nodes"], ["get", ...watch, "create", "patch"]),
-  rule("", ["nodes/status"], ["patch"]),
+/** What kip does cluster-wide under any name; nothing else. `kip cleanup` deletes Nodes and Leases as an administrator. */
+const commonRules: readonly PolicyRule[] = [
+  rule("", ["nodes"], ["get", ...watch, "create"]),
   rule("", ["pods"], ["get", ...watch, "delete"]),
   rule("", ["pods/status"], ["patch"]),
   rule("", ["pods/eviction"], ["create"]),
@@ -28,7 +26,6 @@ export const kipRules: readonly PolicyRule[] = [
   rule("", ["services", "namespaces"], ["get", ...watch]),
   rule("", ["serviceaccounts"], ["get"]),
   rule("", ["events"], ["create", "patch"]),
-  rule("coordination.k8s.io", ["leases"], ["get", ...watch, "create", "update"]),
   rule("discovery.k8s.io", ["endpointslices"], watch),
   rule("networking.k8s.io", ["networkpolicies"], watch),
   rule("networking.k8s.io", ["servicecidrs"], ["list"]),
@@ -43,7 +40,14 @@ export const kipRules: readonly PolicyRule[] = [
   rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
   rule("certificates.k8s.io", ["clustertrustbundles"], watch),
   rule("certificates.k8s.io", ["podcertificaterequests"], [...watch, "create"]),
-  rule("apiextensions.k8s.io", ["customresourcedefinitions"], [...watch, "create", "patch"]),
+  rule("apiextensions.k8s.io", ["customresourcedefinitions"], watch),
+  // Kip applies it, which names it even where it is created.
+  rule(
+    "apiextensions.k8s.io",
+    ["customresourcedefinitions"],
+    ["create", "patch"],
+    ["cells.kip.elotl.co"],
+  ),
   rule("kip.elotl.co", ["cells"], ["get", ...watch, "create", "patch", "delete"]),
   rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
@@ -54,20 +58,46 @@ const referenceRules: readonly PolicyRule[] = [
   rule("", ["serviceaccounts/token"], ["create"]),
 ];
 
-/**
- * What kip needs to act as its virtual node with `--act-as-node`: the Node authorizer then lets it have the Secrets, ConfigMaps and
- * tokens of the node's own pods alone.
- */
-export function nodeUserRules(nodeName: string): readonly PolicyRule[] {
-  const named = (resource: string, name: string): PolicyRule => ({
-    ...rule("", [resource], ["impersonate"]),
-    resourceNames: [name],
-  });
-  return [named("users", `system:node:${nodeName}`), named("groups", "system:nodes")];
+/** What kip may do, by where: nothing else. */
+export interface KipRoles {
+  readonly cluster: readonly PolicyRule[];
+  /** In kip's own namespace, where it keeps the authority of its cells. */
+  readonly own: readonly PolicyRule[];
+  /** In {@link leaseNamespace}. */
+  readonly leases: readonly PolicyRule[];
 }
 
-/** What kip does in its own namespace: it keeps the authority of its cells there. */
-export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], ["get", "create"])];
+/**
+ * What kip may do. The manifests in `deploy/` are made from it, too.
+ *
+ * @param actsAsNode the virtual node as which kip reads what pods refer to (`--act-as-node`): the Node authorizer then lets it have
+ *   the Secrets, ConfigMaps and tokens of the node's own pods alone, and kip changes no other node or Lease. Undefined: kip reads
+ *   these with its own rights, for a node of any name
+ */
+export function kipRoles(actsAsNode: string | undefined): KipRoles {
+  const only = actsAsNode === undefined ? undefined : [actsAsNode];
+  const leaseNames = only?.flatMap((node) => [node, `${node}.kip`]);
+  const forPods =
+    actsAsNode === undefined
+      ? referenceRules
+      : [
+          rule("", ["users"], ["impersonate"], [`system:node:${actsAsNode}`]),
+          rule("", ["groups"], ["impersonate"], ["system:nodes"]),
+        ];
+  return {
+    // Those that name the node are first: docs/install.md patches them by their number.
+    cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...forPods, ...commonRules],
+    own: [
+      // A Secret of the type service-account-token would hold a token of any account here, for whoever may read it.
+      rule("", ["secrets"], ["get"], ["kip-cell-ca"]),
+      rule("", ["secrets"], ["create"]),
+    ],
+    leases: [
+      rule("coordination.k8s.io", ["leases"], ["update"], leaseNames),
+      rule("coordination.k8s.io", ["leases"], ["get", ...watch, "create"]),
+    ],
+  };
+}
 
 /**
  * The objects that a new control plane needs before kip can log in, as one `List`.
@@ -75,17 +105,17 @@ export const kipNamespaceRules: readonly PolicyRule[] = [rule("", ["secrets"], [
  * @param actsAsNode the virtual node as which kip reads what pods refer to; undefined: with its own rights
  */
 export function startingObjects(actsAsNode: string | undefined): string {
-  const forPods = actsAsNode === undefined ? referenceRules : nodeUserRules(actsAsNode);
+  const { cluster, own, leases } = kipRoles(actsAsNode);
+  const inNamespace = (namespace: string, rules: readonly PolicyRule[]) => [
+    role("Role", { name: kipUser, namespace }, rules),
+    binding("RoleBinding", { name: kipUser, namespace }, { role: kipUser, user: kipUser }),
+  ];
   const items = [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: kipNamespace } },
-    role("ClusterRole", { name: kipUser }, [...kipRules, ...forPods]),
+    role("ClusterRole", { name: kipUser }, cluster),
     binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
-    role("Role", { name: kipUser, namespace: kipNamespace }, kipNamespaceRules),
-    binding(
-      "RoleBinding",
-      { name: kipUser, namespace: kipNamespace },
-      { role: kipUser, user: kipUser },
-    ),
+    ...inNamespace(kipNamespace, own),
+    ...inNamespace(leaseNamespace, leases),
     // The API server may use every part of a kubelet's API, and nothing else.
     binding(
       "ClusterRoleBinding",
@@ -96,8 +126,13 @@ export function startingObjects(actsAsNode: string | undefined): string {
   return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }
 
-function rule(group: string, resources: readonly string[], verbs: readonly string[]): PolicyRule {
-  return { apiGroups: [group], resources, verbs };
+function rule(
+  group: string,
+  resources: readonly string[],
+  verbs: readonly string[],
+  resourceNames?: readonly string[],
+): PolicyRule {
+  return { apiGroups: [group], resources, verbs, ...(resourceNames && { resourceNames }) };
 }
 
 interface ObjectName {
