@@ -21,7 +21,7 @@ if (folder === "" || files.length === 0)
     "Give a folder of audit logs: KIP_AUDIT_LOG=FOLDER before a command that runs tests makes them",
   );
 
-const { used, unused, redundant, missing } = compareRights(
+const { used, unused, redundant, missing, wide } = compareRights(
   manifestRoles(),
   files.flatMap((file) => readAuditLog(readFileSync(file, "utf8"))),
 );
@@ -35,6 +35,7 @@ print(
   reasoned.map((right) => `${rightText(right)}: ${whyUnused(right)}`),
 );
 print("also given by the cluster role", redundant.map(rightText));
+print("used under one name, or in one namespace, alone", wide);
 print("asked for without a right", wrong.map(rightText));
 const isLeast = values.partial || needless.length === 0;
 if (wrong.length > 0 || redundant.length > 0 || !isLeast) {

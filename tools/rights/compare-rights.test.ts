@@ -72,4 +72,36 @@ describe("compareRights()", () => {
     const both = compareRights([inKip, { namespace: undefined, rules: [secrets] }], uses);
     assert.deepEqual(both.redundant.map(rightText), ["get secrets in kip-system"]);
   });
+
+  it("takes a right to one name for requests with it alone; one posted has none, one applied has it", () => {
+    const rules = [{ ...secrets, verbs: ["get", "create"], resourceNames: ["own"] }];
+    const of = (verb: string, name: string, more?: object): string =>
+      line(verb, { resource: "secrets", namespace: "kip-system", name }, more);
+    const applied = of("patch", "own", { responseStatus: { code: 201 } });
+    const uses = readAuditLog(
+      of("get", "own") + of("get", "other") + of("create", "own") + applied,
+    );
+    const { used, missing } = compareRights([{ namespace: undefined, rules }], uses);
+    assert.deepEqual(used.map(rightText), ["get secrets (own)", "create secrets (own)"]);
+    assert.deepEqual(
+      missing.map(({ verb, name }) => `${verb} ${name}`),
+      ["get other", "create undefined", "patch own"],
+    );
+  });
+
+  it("names rights that are used under one name, or in one namespace, alone", () => {
+    const get = { ...secrets, resources: ["secrets", "pods"] };
+    const of = (resource: string, namespace: string, name: string): string =>
+      line("get", { resource, namespace, name });
+    const text =
+      of("secrets", "kip-system", "own") + of("pods", "a", "web") + of("pods", "b", "db");
+    const all = compareRights([{ namespace: undefined, rules: [get] }], readAuditLog(text));
+    assert.deepEqual(all.wide, [
+      "get secrets: one name, own",
+      "get secrets: one namespace, kip-system",
+    ]);
+    const narrow = { ...secrets, resourceNames: ["own"] };
+    const roles = [{ namespace: "kip-system", rules: [narrow] }];
+    assert.deepEqual(compareRights(roles, readAuditLog(text)).wide, []);
+  });
 });

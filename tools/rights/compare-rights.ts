@@ -15,6 +15,8 @@ export interface Right {
   readonly group: string;
   readonly resource: string;
   readonly namespace: string | undefined;
+  /** Names of objects that it is for. Undefined: all. */
+  readonly names?: readonly string[] | undefined;
 }
 
 /** What is wrong with the roles. */
@@ -26,6 +28,8 @@ export interface Comparison {
   readonly redundant: readonly Right[];
   /** Requests that the roles do not allow: they were refused, or something else allowed them. */
   readonly missing: readonly Use[];
+  /** Rights to objects of any name, or in any namespace, that requests used for one alone: `get secrets: one name, kip-cell-ca`. */
+  readonly wide: readonly string[];
 }
 
 /** Compares roles with what was asked for. */
@@ -35,7 +39,7 @@ export function compareRights(roles: readonly RoleRules[], uses: readonly Use[])
   const redundant = rights.filter(
     (right) =>
       right.namespace !== undefined &&
-      everywhere.has(rightText({ ...right, namespace: undefined })),
+      everywhere.has(rightText({ ...right, namespace: undefined, names: undefined })),
   );
   const isUsed = (right: Right): boolean => uses.some((use) => covers(right, use));
   return {
@@ -43,20 +47,41 @@ export function compareRights(roles: readonly RoleRules[], uses: readonly Use[])
     unused: rights.filter((right) => !isUsed(right)),
     redundant,
     missing: uses.filter((use) => !rights.some((right) => covers(right, use))),
+    wide: rights.flatMap((right) =>
+      widths(
+        right,
+        uses.filter((use) => covers(right, use)),
+      ),
+    ),
   };
 }
 
-/** `get pods`, `patch cells.kip.elotl.co/status`, `create secrets in kip-system`. */
-export function rightText({ verb, group, resource, namespace }: Right): string {
+function widths(right: Right, uses: readonly Use[]): readonly string[] {
+  const only = (what: "name" | "namespace"): readonly string[] => {
+    const [first, ...others] = new Set(uses.map((use) => use[what]));
+    if (first === undefined || others.length > 0) return [];
+    return [`${rightText(right)}: one ${what}, ${first}`];
+  };
+  return [
+    ...(right.names === undefined ? only("name") : []),
+    ...(right.namespace === undefined ? only("namespace") : []),
+  ];
+}
+
+/** `get pods`, `patch cells.kip.elotl.co/status`, `create secrets in kip-system`, `patch nodes (kip)`. */
+export function rightText({ verb, group, resource, namespace, names }: Right): string {
   const [name, ...subresource] = resource.split("/");
   const full = [group === "" ? name : `${name}.${group}`, ...subresource].join("/");
-  return `${verb} ${full}${namespace === undefined ? "" : ` in ${namespace}`}`;
+  const where = namespace === undefined ? "" : ` in ${namespace}`;
+  return `${verb} ${full}${where}${names === undefined ? "" : ` (${names.join(", ")})`}`;
 }
 
 function rightsOf({ namespace, rules }: RoleRules): readonly Right[] {
-  return rules.flatMap(({ apiGroups, resources, verbs }) =>
+  return rules.flatMap(({ apiGroups, resources, verbs, resourceNames: names }) =>
     apiGroups.flatMap((group) =>
-      resources.flatMap((resource) => verbs.map((verb) => ({ verb, group, resource, namespace }))),
+      resources.flatMap((resource) =>
+        verbs.map((verb) => ({ verb, group, resource, namespace, names })),
+      ),
     ),
   );
 }
@@ -66,6 +91,7 @@ function covers(right: Right, use: Use): boolean {
     right.verb === use.verb &&
     right.group === use.group &&
     right.resource === use.resource &&
-    (right.namespace === undefined || right.namespace === use.namespace)
+    (right.namespace === undefined || right.namespace === use.namespace) &&
+    (right.names === undefined || (use.name !== undefined && right.names.includes(use.name)))
   );
 }

@@ -13,6 +13,12 @@ const refused: Readonly<Record<string, string>> = {
   "list secrets": `${installTest}: sees that the account is refused`,
   "get secrets in default": `${installTest}: as above`,
   "create serviceaccounts/token in kube-system": `${installTest}: as above`,
+  "get secrets in kip-system": `${installTest}: as above`,
+  "patch nodes": `${installTest}: as above`,
+  "patch nodes/status": `${installTest}: as above`,
+  "patch customresourcedefinitions.apiextensions.k8s.io": `${installTest}: as above`,
+  "update leases.coordination.k8s.io in kube-node-lease": `${installTest}: as above`,
+  "list leases.coordination.k8s.io in kube-system": `${installTest}: as above`,
 };
 
 /** Rights that no test needs, by {@link rightText}. */
@@ -21,9 +27,13 @@ const unused: Readonly<Record<string, string>> = {};
 /** What kip reads with its own rights where it does not act as its node: in tests of packages, whose roles allow it. */
 const referred: ReadonlySet<string> = new Set(["configmaps", "secrets", "serviceaccounts/token"]);
 
+/** What the roles of the manifests allow for one node, `kip`: those of other tests allow it for a node of any name. */
+const ofNode: ReadonlySet<string> = new Set(["nodes", "nodes/status", "leases", "users"]);
+
 /** Why a request is right that the roles do not allow; undefined if it is not. */
 export function whyMissing(use: Use): string | undefined {
   if (!use.isAllowed) return refused[rightText(use)];
+  if (ofNode.has(use.resource) && use.name !== undefined) return "for a node of another name";
   return referred.has(use.resource) ? "made without --act-as-node" : undefined;
 }
 

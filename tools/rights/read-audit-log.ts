@@ -9,6 +9,8 @@ export interface Use {
   /** With its subresource: `pods/status`. */
   readonly resource: string;
   readonly namespace: string | undefined;
+  /** Undefined: RBAC sees none, as where an object is posted, or where all are listed. */
+  readonly name: string | undefined;
   readonly isAllowed: boolean;
 }
 
@@ -21,6 +23,7 @@ const decodeEvent = object({
       subresource: optional(string),
       apiGroup: optional(string),
       namespace: optional(string),
+      name: optional(string),
     }),
   ),
   responseStatus: optional(object({ code: optional(integer) })),
@@ -44,23 +47,30 @@ export function readAuditLog(text: string): readonly Use[] {
 }
 
 /** What a request as `system:node:<name>`, in the group `system:nodes`, needs of a role. */
-const impersonation: readonly Use[] = ["users", "groups"].map((resource) => ({
-  verb: "impersonate",
-  group: "",
-  resource,
-  namespace: undefined,
-  isAllowed: true,
-}));
+function impersonation(username: string | undefined): readonly Use[] {
+  const names = { users: username, groups: "system:nodes" };
+  return Object.entries(names).map(([resource, name]) => ({
+    verb: "impersonate",
+    group: "",
+    resource,
+    namespace: undefined,
+    name,
+    isAllowed: true,
+  }));
+}
 
 function usesOf(event: decode.Decoded<typeof decodeEvent>): readonly Use[] {
   const { verb, objectRef: of, responseStatus, annotations } = event;
   if (of?.resource === undefined) return [];
-  if (event.impersonatedUser !== undefined) return impersonation;
+  const { impersonatedUser: other } = event;
+  if (other !== undefined) return impersonation(other.username);
   const use = {
     verb,
     group: of.apiGroup ?? "",
     resource: of.subresource === undefined ? of.resource : `${of.resource}/${of.subresource}`,
     namespace: of.namespace,
+    // The log has the name of a posted object, too: it is in the body, which RBAC does not see.
+    name: verb === "create" ? undefined : of.name,
     isAllowed: annotations?.["authorization.k8s.io/decision"] !== "forbid",
   };
   // Server-side apply of an object that is not there needs the right to create it, which has no event of its own.
