@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CommandError, silentLogger, type Logger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import type { ClientMap } from "./affinity-rules.ts";
 import { keepClients } from "./kept-clients.ts";
 
@@ -81,17 +82,35 @@ describe("keepClients()", () => {
     assert.equal(some.join("").match(/timeout/g)?.length, maps.length * 1024);
   });
 
-  it("reports that clients cannot be kept, and goes on", async () => {
+  it("reports a map whose clients cannot be read, and keeps those of others", async () => {
     const lines: string[] = [];
     const warn = (message: string): void => void lines.push(message);
     const commands = await commandsOf(
       [map("one"), map("two")],
-      () => {
+      (command) => {
+        if (command.includes("one")) return printed(["10.1.0.2 expires 1h : 0x40000001"]);
         throw new CommandError("COMMAND_FAILED", "nft was killed", {});
       },
       { ...silentLogger, warn },
     );
-    assert.equal(commands.length, 1);
+    assert.equal(commands.length, 3);
+    assert.match(commands[2] ?? "", /add element .* 10\.1\.0\.2 timeout 1h/);
     assert.equal(lines.length, 1);
+  });
+
+  it("does not wait longer than 20 s for an nft that hangs", async () => {
+    const clock = new ManualClock();
+    const commands: string[] = [];
+    const runNft = async (text: string): Promise<string> => {
+      commands.push(text);
+      return await new Promise(() => {});
+    };
+    const [from, to] = ["kip_services_a", "kip_services_b"] as const;
+    const kept = keepClients([map("one")], { from, to, runNft, clock, logger: silentLogger });
+    await clock.advance(19_999);
+    assert.equal(await Promise.race([kept, Promise.resolve("waits")]), "waits");
+    await clock.advance(1);
+    await kept;
+    assert.equal(commands.length, 1);
   });
 });

@@ -1,4 +1,4 @@
-import { CommandError, type Logger } from "@kip/base";
+import { CommandError, systemClock, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { ClientMap } from "./affinity-rules.ts";
 import type { ServiceTable } from "./services.ts";
 
@@ -11,6 +11,9 @@ const mostClients = 1024;
 /** When so much has been read, no other map is. Anyone who reaches the machine may have filled some, of 4 MB each. */
 const mostCharacters = 8 * 1024 * 1024;
 
+/** The longest that this delays the new table, milliseconds. */
+const limitMs = 20_000;
+
 /** About how much goes to nft at once: it takes 50 times as much memory. */
 const batchCharacters = 256 * 1024;
 
@@ -18,8 +21,8 @@ const batchCharacters = 256 * 1024;
 const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f]{7})\b/g;
 
 /**
- * Adds clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If that fails,
- * some clients get another endpoint, as if their time was over. Never throws.
+ * Adds clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If that fails
+ * for a map, or takes longer than 20 s, some clients get another endpoint, as if their time was over. Never throws.
  *
  * Namespaces take turns, so that none has the others' clients forgotten by many Services.
  */
@@ -29,29 +32,36 @@ export async function keepClients(
     readonly from: ServiceTable;
     readonly to: ServiceTable;
     readonly runNft: (text: string) => Promise<string>;
+    readonly clock?: Clock | undefined;
     readonly logger: Logger;
   },
 ): Promise<void> {
-  const { from, to, runNft, logger } = options;
-  try {
+  const { from, to, runNft, clock = systemClock, logger } = options;
+  const copy = async (signal: AbortSignal): Promise<void> => {
     let text = "";
     let characters = 0;
+    const send = async (): Promise<void> => {
+      const batch = text;
+      text = "";
+      if (batch !== "" && !signal.aborted) await runNft(batch).catch(warn);
+    };
     for (const { ip, name } of inTurns(maps).slice(0, mostMaps)) {
-      if (characters >= mostCharacters) break;
-      const printed = await listed(`list map ${ip} ${from} ${name}\n`, runNft);
+      if (characters >= mostCharacters || signal.aborted) break;
+      const printed = await listed(`list map ${ip} ${from} ${name}\n`, runNft).catch(warn);
+      if (printed === undefined) continue;
       characters += printed.length;
       const clients = [...printed.matchAll(element).take(mostClients)].map(
         ([, client, time, endpoint]) => `${client} timeout ${time} : ${endpoint}`,
       );
       if (clients.length > 0) text += `add element ${ip} ${to} ${name} { ${clients.join(", ")} }\n`;
-      if (text.length < batchCharacters) continue;
-      await runNft(text);
-      text = "";
+      if (text.length >= batchCharacters) await send();
     }
-    if (text !== "") await runNft(text);
-  } catch (err) {
+    await send();
+  };
+  const warn = (err: unknown): undefined => {
     logger.warn("Could not keep endpoints of clients of Services with session affinity", { err });
-  }
+  };
+  await withTimeout(copy, { limitMs, clock }).catch(warn);
 }
 
 /** Nothing for a map that is not there, of a Service that is new. */

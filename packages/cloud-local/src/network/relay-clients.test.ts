@@ -35,6 +35,31 @@ describe("RelayClients", () => {
     assert.equal(enter(first, "six"), undefined);
   });
 
+  it("has connections of a closed relay make room for those of the next one at its port", () => {
+    const clients = new RelayClients(5, 2);
+    const evicted: string[] = [];
+    let isServed = true;
+    for (const name of ["a", "b"])
+      assert.ok(
+        clients.enter(
+          first,
+          () => void evicted.push(name),
+          () => isServed,
+        ),
+      );
+    assert.equal(
+      clients.enter(first, () => {}),
+      undefined,
+    );
+    isServed = false;
+    for (let i = 0; i < 2; i++) assert.ok(clients.enter(first, () => {}));
+    assert.equal(
+      clients.enter(first, () => {}),
+      undefined,
+    );
+    assert.deepEqual(evicted, ["a", "b"]);
+  });
+
   it("has the port with the most connections make room for another one, half closed ones and old ones first", () => {
     const { evicted, enter } = evictions(new RelayClients(5));
     const connections = ["a", "b", "c", "d", "e"].map((name) => enter(first, name));

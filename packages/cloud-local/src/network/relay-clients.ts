@@ -20,11 +20,14 @@ interface PortConnections {
 
 interface Evictable {
   readonly evict: () => void;
+  /** Whether its relay still listens. */
+  readonly isServed: () => boolean;
 }
 
 /**
  * Counts the clients of all relays. There may be a relay for each NodePort, and a network that reaches one decides how many clients it has.
  * A port takes so many TCP connections, whichever of its relays has them: one that is closed may have some left, while the next one listens.
+ * At this limit those of closed relays make room.
  * Above the limit of all ports, a TCP connection to a port that would still have fewer of them than another one makes the port with the most end one
  * of its own; others are refused. Of UDP clients the one that was silent for longest is forgotten.
  */
@@ -51,14 +54,20 @@ export class RelayClients {
    *
    * @param port address and port that it came to
    * @param evict ends the connection if it has to make room: of its port, those that are half closed come first, and then the oldest
+   * @param isServed whether the relay that has it still listens
    */
-  enter(port: string, evict: () => void): RelayConnection | undefined {
+  enter(
+    port: string,
+    evict: () => void,
+    isServed: () => boolean = () => true,
+  ): RelayConnection | undefined {
+    const known = this.#ports.get(port);
+    if (known && sizeOf(known) >= this.#mostOfPort && !endUnserved(known)) return undefined;
     const connections = this.#ports.get(port) ?? { open: new Set(), halfClosed: new Set() };
-    if (sizeOf(connections) >= this.#mostOfPort) return undefined;
     if (this.#connections >= this.#most && !this.#makeRoom(sizeOf(connections) + 1))
       return undefined;
     const { open, halfClosed } = connections;
-    const connection = { evict: () => leave(evict) };
+    const connection = { evict: () => leave(evict), isServed };
     const leave = (andThen?: () => void): void => {
       if (!open.delete(connection) && !halfClosed.delete(connection)) return;
       this.#connections--;
@@ -99,6 +108,13 @@ export class RelayClients {
   end(flow: object): void {
     this.#flows.delete(flow);
   }
+}
+
+/** Ends a connection of a relay that no longer listens. @returns whether there is one */
+function endUnserved({ open, halfClosed }: PortConnections): boolean {
+  const unserved = [...halfClosed, ...open].find(({ isServed }) => !isServed());
+  unserved?.evict();
+  return unserved !== undefined;
 }
 
 function sizeOf({ open, halfClosed }: PortConnections): number {

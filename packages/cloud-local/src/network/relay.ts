@@ -35,7 +35,7 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
     const end = (): void => {
       for (const socket of [client, upstream]) reset(socket);
     };
-    const connection = clients.enter(`${address} ${port}`, end);
+    const connection = clients.enter(`${address} ${port}`, end, () => server.listening);
     if (!connection) {
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
