@@ -47,7 +47,7 @@ export function weightOfEach(count: number): number {
  * @param weights of numbers
  */
 export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers {
-  // There may be all that there are: plain numbers are sorted ten times as fast as objects.
+  // There may be all 65,535: plain numbers are sorted faster than objects.
   const keys = new Float64Array(weights.size);
   let count = 0;
   for (const [number, weight] of weights) keys[count++] = weight * 65_536 + 65_535 - number;
