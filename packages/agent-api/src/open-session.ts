@@ -35,10 +35,10 @@ export function widenWindows(session: ClientHttp2Session): void {
 }
 
 /**
- * HTTP/2, as TLS has it. Of a list of names each connection would keep bytes of its own, and with them the pool of 64 KiB
- * that Node takes them from.
+ * HTTP/2, as TLS has it. Node copies it for each connection: a list of names, or a Buffer, into bytes of a pool of 64 KiB, which the
+ * connection would keep; another view into three bytes of their own.
  */
-const protocols = Buffer.from("\u0002h2");
+const protocols = new DataView(Uint8Array.from(Buffer.from("\u0002h2")).buffer);
 
 /** Opens a TCP connection; `AGENT_UNREACHABLE` when that fails or takes longer than `timeoutMs`. */
 export async function openTcp(
