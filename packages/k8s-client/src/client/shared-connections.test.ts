@@ -233,6 +233,40 @@ describe("createApiClient() with sharesStreams", () => {
     plain.close();
   });
 
+  it("takes room on an open HTTP/2 connection although another server behind the load balancer chose HTTP/1.1", async () => {
+    server.close();
+    await serve(2);
+    let plainRequests = 0;
+    const plain = https.createServer(pair, (_request, response) => {
+      plainRequests++;
+      response.end("done\n");
+    });
+    plain.listen(0, "127.0.0.1");
+    await once(plain, "listening");
+    let chosen = portOf(server);
+    const balancer = net.createServer((incoming) => {
+      const outgoing = net.connect(chosen, "127.0.0.1");
+      incoming
+        .on("error", () => {})
+        .pipe(outgoing.on("error", () => {}))
+        .pipe(incoming);
+    });
+    balancer.listen(0, "127.0.0.1");
+    await once(balancer, "listening");
+    client = clientOf(portOf(balancer));
+    const [first] = await open(2);
+    chosen = portOf(plain);
+    assert.equal(await text(await client.stream("/full")), "done\n");
+    assert.equal(plainRequests, 1);
+    first?.destroy();
+    await eventually(() => streams.size === 1);
+    await client.stream("/room");
+    assert.equal(plainRequests, 1);
+    assert.equal(streams.size, 2);
+    balancer.close();
+    plain.close();
+  });
+
   it("asks again for HTTP/2 five minutes after a server chose HTTP/1.1", async () => {
     const clock = new ManualClock();
     const plain = https.createServer(pair, (_request, response) => void response.end("done\n"));

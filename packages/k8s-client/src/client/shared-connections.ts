@@ -56,14 +56,15 @@ export class SharedConnections {
   }
 
   /**
-   * Resolves with the head of the answer; undefined if the server did not speak HTTP/2 when it was asked in the last five minutes, as
-   * a load balancer may not. The signal counts until then: who reads the body ends it by destroying it.
+   * Resolves with the head of the answer; undefined if no connection has room, and the server did not speak HTTP/2 when it was asked
+   * in the last five minutes, as a load balancer may not. The signal counts until then: who reads the body ends it by destroying it.
    *
    * @throws {Error} of the connection, or the signal's reason
    */
   async send(request: TransportRequest): Promise<Answer | undefined> {
-    for (let attempt = 1; attempt <= maxAttempts && this.#isSupported; attempt++) {
+    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const free = [...this.#connections].find(({ hasRoom }) => hasRoom);
+      if (!free && !this.#isSupported) return undefined;
       const stream = await this.#streamOn(free ?? this.#connect(), request);
       if (!stream) continue;
       try {
@@ -160,7 +161,10 @@ class Connection {
     this.#socket = tls.connect(target);
     this.#socket.setNoDelay(true);
     this.session = withTimeout(() => this.#open(server), { limitMs: handshakeMs, clock });
-    this.session.catch(() => this.end()); // those who wait for it see the failure
+    this.session.then(
+      (session) => session ?? this.end(),
+      () => this.end(), // those who wait for it see the failure
+    );
   }
 
   get hasRoom(): boolean {
