@@ -148,6 +148,46 @@ describe("CellStore.remove()", () => {
     assert.deepEqual(left(), ["example.com/backup"]);
   });
 
+  for (const isByForce of [false, true])
+    it(`forgets the version of a Cell that ${isByForce ? "a user has removed by force" : "was gone, as an answer was lost"}`, async () => {
+      const api = new FakeCellsApi();
+      const statusVersions: unknown[] = [];
+      let isLost = false;
+      const real = api.client(async (effect) => {
+        const value = effect();
+        if (!isLost || api.cells.size > 0) return value;
+        isLost = false;
+        throw new K8sError("K8S_UNAVAILABLE", "no answer", { retryable: true });
+      });
+      const patch: ApiClient["patch"] = async (path, body, ...rest) => {
+        const { metadata } = body as Partial<Cell>;
+        if (path.endsWith("/status")) statusVersions.push(metadata?.resourceVersion);
+        return await real.patch(path, body, ...rest);
+      };
+      const store = new CellStore({ ...real, patch });
+      const cell = await store.create({ podRef: { uid: "p" }, attempt: 0 } as CellSpec);
+      await store.writeStatus(cell, { phase: "Claimed" });
+      const known = api.cells.get(cell.metadata.name)?.metadata.resourceVersion;
+      await store.writeStatus(cell, { phase: "Claimed" });
+      const path = `/apis/kip.elotl.co/v1beta1/cells/${cell.metadata.name}`;
+      if (isByForce) {
+        const user = api.client(async (effect) => effect());
+        await user.patch(path, { metadata: { finalizers: [] } }, "merge");
+        await user.delete(path, {});
+      } else {
+        await store.markDeleted(cell);
+        isLost = true;
+        await assert.rejects(store.remove(cell, { isMarked: true }), { code: "K8S_UNAVAILABLE" });
+      }
+      assert.equal(api.cells.size, 0);
+      await store.remove(cell, { isMarked: true });
+      await store.writeStatus(cell, { phase: "Terminating" });
+      // A store that remembers a version names that one.
+      const { resourceVersion } = cell.metadata;
+      assert.notEqual(known, resourceVersion);
+      assert.deepEqual(statusVersions, [resourceVersion, known, resourceVersion]);
+    });
+
   it("leaves a later Cell of the same name alone", async () => {
     const { remove, left } = start(cellFinalizer);
     await remove("earlier");

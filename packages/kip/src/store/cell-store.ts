@@ -163,19 +163,20 @@ export class CellStore {
       left = await this.#delete(path, uid);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
       const { finalizers = [], resourceVersion } = left.metadata;
-      if (!finalizers.includes(cellFinalizer)) return;
+      if (!finalizers.includes(cellFinalizer)) break;
       const others = finalizers.filter((each) => each !== cellFinalizer);
       const change = { metadata: { uid, resourceVersion, finalizers: others } };
       try {
         await this.#client.patch(path, change, "merge");
-        return this.#forget(uid);
+        break;
       } catch (error) {
-        if (isNotFound(error)) return this.#forget(uid);
+        if (isNotFound(error)) break;
         // Another client changed it in between.
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
         left = await this.#read(path);
       }
     }
+    this.#forget(uid);
   }
 
   /** Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. */
