@@ -16,6 +16,24 @@ type Text = readonly [reason: string, message: string];
 
 const agentUnreachable = "AgentUnreachable";
 
+/** Those of {@link endTexts}. */
+const endReasons: ReadonlySet<string> = new Set([
+  "NotNeeded",
+  "PodFinished",
+  "PodDeleted",
+  "CellLost",
+]);
+
+/** Of conditions that are not true because the start of the cell has not come so far, or its end has begun. */
+const plainReasons: ReadonlySet<string> = new Set([
+  "InstanceNotStarted",
+  "InstanceNotRunning",
+  "AgentNotConnected",
+  "StandsBy",
+  "PodNotSent",
+  ...endReasons,
+]);
+
 /**
  * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first that is not
  * true says what the cell waits for. Each keeps its time while its status stays; one that is as it was stays the same object, and
@@ -38,6 +56,12 @@ export function cellConditions(state: CellState, wallMs: number): readonly CellC
 export function hasNewConditions(before: CellStatus | undefined, now: CellStatus): boolean {
   if (before?.conditions === undefined || before.phase !== now.phase) return false;
   return before.conditions !== now.conditions;
+}
+
+/** Whether a status says of something that is wrong, or that the cell has to wait for, that the cell waits for it. */
+export function saysWhatWaits(status: CellStatus | undefined): boolean {
+  const { conditions = [] } = status ?? {};
+  return conditions.some((each) => each.status === "False" && !plainReasons.has(each.reason));
 }
 
 /** Figures in a message (free memory, place in the queue) may differ each time: they do not count as a change. */
@@ -91,11 +115,11 @@ function condition(
 
 function launchTexts({ cell }: CellState): { readonly yes: Text; readonly no: Text } {
   const { instanceType = "", launchType = "" } = cell.object?.spec ?? {};
+  const { instanceID: id } = cell.status;
+  // A kip that ended before it noted the ID may have sent the pod.
+  const instance = id === undefined ? "An instance" : `Instance "${id}"`;
   return {
-    yes: [
-      "InstanceStarted",
-      `Instance "${cell.status.instanceID}" (${instanceType}, ${launchType})`,
-    ],
+    yes: ["InstanceStarted", `${instance} (${instanceType}, ${launchType})`],
     no: ["InstanceNotStarted", "The cloud has not started an instance yet"],
   };
 }
@@ -138,14 +162,6 @@ function unreachable(
   const cloud = isRunning ? "says that the instance runs" : "does not say that the instance runs";
   return [agentUnreachable, `${message}; the cloud ${cloud}`];
 }
-
-/** Those of {@link endTexts}. */
-const endReasons: ReadonlySet<string> = new Set([
-  "NotNeeded",
-  "PodFinished",
-  "PodDeleted",
-  "CellLost",
-]);
 
 function endTexts({ cell, end, pod }: CellState): Text {
   if (cell.object && isStandby(cell.object))

@@ -282,7 +282,9 @@ function cellSeen(state: CellState, seen: Cell | StandbyCell): CellState {
   if (history.goneCells.has(uid)) return state;
   if (cell.object && !isPresent(state, uid)) return state;
   const isDeleted = cell.isDeleted || deletionTimestamp !== undefined;
-  const status = cell.status.phase === "Pending" ? (seen.status ?? cell.status) : cell.status;
+  // What this kip has found out, as the ID of the instance, may not be written yet.
+  const isStarting = cell.status.phase === "Pending" && seen.status !== undefined;
+  const status = isStarting ? { ...cell.status, ...seen.status } : cell.status;
   const isNewEnd = status.podEnd !== undefined && end.podEnd === undefined;
   const isSame = isDeleted === cell.isDeleted && status === cell.status && !isNewEnd;
   if (cell.object && isSame) return state;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { CellStatusWriter } from "./cell-status-writer.ts";
@@ -114,5 +115,82 @@ describe("CellStatusWriter", () => {
     writer.forget(cell);
     await clock.advance(9999);
     assert.equal(written.length, 1);
+  });
+
+  it("writes again what was noted if that fails, ever later, until it is there", async () => {
+    const written: CellPhase[] = [];
+    let left = 3;
+    const { clock, writer } = start(async (_cell, { phase }) => {
+      written.push(phase);
+      if (left-- > 0) throw new Error("no answer");
+    });
+    writer.note(cell, { phase: "Ready" });
+    for (const [waitMs, count] of [
+      [1000, 1],
+      [700, 1],
+      [300, 2],
+      [2000, 3],
+      [4000, 4],
+      [600_000, 4],
+    ] as const) {
+      await clock.advance(waitMs);
+      assert.equal(written.length, count, `after ${waitMs} ms`);
+    }
+  });
+
+  for (const [what, settle] of [
+    ["a newer one was written", async (writer) => await writer.write(cell, { phase: "Claimed" })],
+    ["the Cell is gone", (writer) => writer.forget(cell)],
+    ["kip ends", async (writer) => await writer.flush()],
+  ] as const satisfies readonly (readonly [
+    string,
+    (writer: CellStatusWriter) => Promise<void> | void,
+  ])[])
+    for (const when of ["under way", "to be repeated"])
+      it(`does not repeat a write that is ${when} once ${what}`, async () => {
+        const written: CellPhase[] = [];
+        const gate = Promise.withResolvers<void>();
+        const { clock, writer } = start(async (_cell, { phase }) => {
+          written.push(phase);
+          if (phase !== "Ready") return;
+          await gate.promise;
+          throw new Error("no answer");
+        });
+        writer.note(cell, { phase: "Ready" });
+        await clock.advance(1000);
+        if (when === "to be repeated") gate.resolve();
+        await setImmediate();
+        const settled = settle(writer);
+        gate.resolve();
+        await settled;
+        const count = written.length;
+        await clock.advance(600_000);
+        assert.equal(written.length, count);
+      });
+
+  it("writes a phase that passes within a second if the API has that the cell waits for something", async () => {
+    const written: CellPhase[] = [];
+    const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
+    const condition = {
+      type: "Launched",
+      status: "False",
+      message: "",
+      lastTransitionTime: "",
+    } as const;
+    const waits = {
+      phase: "Pending",
+      conditions: [{ ...condition, reason: "CloudNoCapacity" }],
+    } as const;
+    writer.notePassing({ ...cell, status: waits }, { phase: "Launching" });
+    await clock.advance(1000);
+    await writer.write(cell, waits);
+    writer.notePassing(cell, { phase: "Launching" });
+    await clock.advance(1000);
+    assert.deepEqual(written, ["Launching", "Pending", "Launching"]);
+    const plain = [{ ...condition, reason: "InstanceNotStarted" }];
+    await writer.write(cell, { phase: "Pending", conditions: plain });
+    writer.notePassing(cell, { phase: "Launching" });
+    await clock.advance(9999);
+    assert.equal(written.length, 4);
   });
 });

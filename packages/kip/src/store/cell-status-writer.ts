@@ -1,4 +1,5 @@
-import type { Clock, Logger } from "@kip/base";
+import { backoffDelay, type Clock, type Logger } from "@kip/base";
+import { saysWhatWaits } from "../cell/cell-conditions.ts";
 import type { CellStore } from "./cell-store.ts";
 import type { Cell, CellStatus, StandbyCell } from "../state/cell.ts";
 
@@ -14,6 +15,8 @@ interface Note {
   readonly dueAt: number;
   /** Aborted when it need not be written: a newer status was, or the Cell is gone. */
   readonly settled: AbortController;
+  /** How often its write has failed. */
+  readonly failures: number;
 }
 
 /** What {@link CellStatusWriter} works with. */
@@ -29,11 +32,19 @@ const noteMs = 1000;
 /** The same of a phase of a start or a stop that goes on: it is written if it lasts, and else with the phase after it. */
 const passingMs = 10_000;
 
+/** A status that was noted may be the last of its Cell for hours: it is written again until it is there. */
+const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
+
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
 export class CellStatusWriter {
   readonly #options: CellStatusWriterOptions;
   readonly #pending = new Map<string, Pending>();
   readonly #notes = new Map<string, Note>();
+  /** What was noted and is being written, while nothing newer has come. */
+  readonly #underWay = new Map<string, Note>();
+  /** What the API has of each Cell, if this process wrote it. */
+  readonly #written = new WeakMap<Cell | StandbyCell, CellStatus>();
+  #isEnded = false;
 
   constructor(options: CellStatusWriterOptions) {
     this.#options = options;
@@ -42,20 +53,24 @@ export class CellStatusWriter {
   /** Has this status of a Cell that is being deleted written after ten seconds, if there still is the Cell then. */
   noteEnd(cell: Cell | StandbyCell, status: CellStatus): void {
     this.forget(cell);
-    this.notePassing(cell, status);
-  }
-
-  /** Has this status, or a newer one, written within ten seconds. A failure is logged. */
-  notePassing(cell: Cell | StandbyCell, status: CellStatus): void {
     this.#note(cell, status, passingMs);
   }
 
-  /** Has this status, or a newer one, written within a second. A failure is logged. */
+  /**
+   * Has this status, or a newer one, written within ten seconds; within a second if the API says that the cell waits for something,
+   * which was so before. A failure is logged, and the write repeated.
+   */
+  notePassing(cell: Cell | StandbyCell, status: CellStatus): void {
+    const isOutdated = saysWhatWaits(this.#written.get(cell) ?? cell.status);
+    this.#note(cell, status, isOutdated ? noteMs : passingMs);
+  }
+
+  /** Has this status, or a newer one, written within a second. A failure is logged, and the write repeated. */
   note(cell: Cell | StandbyCell, status: CellStatus): void {
     this.#note(cell, status, noteMs);
   }
 
-  #note(cell: Cell | StandbyCell, status: CellStatus, withinMs: number): void {
+  #note(cell: Cell | StandbyCell, status: CellStatus, withinMs: number, failures = 0): void {
     const { uid } = cell.metadata;
     const known = this.#notes.get(uid);
     const dueAt = this.#options.clock.monotonic() + withinMs;
@@ -66,7 +81,7 @@ export class CellStatusWriter {
       return;
     }
     this.forget(cell);
-    const note: Note = { cell, status, dueAt, settled: new AbortController() };
+    const note: Note = { cell, status, dueAt, settled: new AbortController(), failures };
     this.#notes.set(uid, note);
     void this.#writeLater(note, withinMs);
   }
@@ -75,10 +90,12 @@ export class CellStatusWriter {
   forget({ metadata: { uid } }: Cell | StandbyCell): void {
     this.#notes.get(uid)?.settled.abort();
     this.#notes.delete(uid);
+    this.#underWay.delete(uid);
   }
 
-  /** Writes at once what was noted; for the end of kip. Failures are logged. */
+  /** Writes at once what was noted; for the end of kip. Failures are logged, and nothing is repeated any more. */
   async flush(): Promise<void> {
+    this.#isEnded = true;
     await Promise.all([...this.#notes.values()].map(async (note) => await this.#writeNote(note)));
   }
 
@@ -111,11 +128,19 @@ export class CellStatusWriter {
     await this.#writeNote(note);
   }
 
-  async #writeNote({ cell, status }: Note): Promise<void> {
+  async #writeNote(note: Note): Promise<void> {
+    const { cell, status, failures } = note;
+    const { uid } = cell.metadata;
+    const written = this.write(cell, status);
+    this.#underWay.set(uid, note);
     try {
-      await this.write(cell, status);
+      await written;
     } catch (error) {
       this.#options.logger.warn("Could not write the status of a cell", { err: error });
+      if (this.#underWay.get(uid) !== note || this.#isEnded) return;
+      this.#note(cell, status, backoffDelay(failures, failureBackoff, error), failures + 1);
+    } finally {
+      if (this.#underWay.get(uid) === note) this.#underWay.delete(uid);
     }
   }
 
@@ -123,7 +148,9 @@ export class CellStatusWriter {
     const { newest } = pending;
     pending.newest = undefined;
     try {
-      if (newest) await this.#options.store.writeStatus(newest.cell, newest.status);
+      if (!newest) return;
+      await this.#options.store.writeStatus(newest.cell, newest.status);
+      this.#written.set(newest.cell, newest.status);
     } finally {
       if (pending.newest === undefined) this.#pending.delete(uid);
     }
