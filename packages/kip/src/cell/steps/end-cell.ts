@@ -94,14 +94,30 @@ async function recordEnding(
     change({ kind: "cellStatus", status: { phase: "Terminating" } });
     if (object && !isLost) statuses.noteEnd(object, state().cell.status);
   }
-  if (!object || isDeleted) return;
-  try {
-    if (isLost) await statuses.write(object, state().cell.status);
+  if (!object) return;
+  // Also of a Cell that a user has deleted, but not once more of one whose end an earlier kip has written.
+  if (isLost && object.status?.phase !== "Terminating")
+    await unlessRefused(logger, "status", async () => {
+      await statuses.write(object, state().cell.status);
+    });
+  if (isDeleted) return;
+  await unlessRefused(logger, "deletion", async () => {
     await store.markDeleted(object);
     change({ kind: "cellGone", uid: object.metadata.uid });
+  });
+}
+
+/** Makes a request whose refusal is logged. @throws its other failures */
+async function unlessRefused(
+  logger: CellTools["logger"],
+  what: "status" | "deletion",
+  request: () => Promise<void>,
+): Promise<void> {
+  try {
+    await request();
   } catch (error) {
     if (!K8sError.is(error, ...refusals)) throw error;
-    logger.warn("Ends a cell whose deletion the API server refuses", { err: error });
+    logger.warn(`Ends a cell whose ${what} the API server refuses`, { err: error });
   }
 }
 
