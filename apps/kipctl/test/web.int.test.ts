@@ -8,7 +8,11 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
-import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
+import {
+  sharedControlPlane,
+  tokenKubeconfig,
+  type SharedControlPlane,
+} from "@kip/control-plane/testing";
 import {
   createApiClient,
   ignoreNotFound,
@@ -18,7 +22,7 @@ import {
 } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { installCells } from "@kip/kip";
-import { eventually } from "@kip/testing";
+import { eventually, temporaryFolder } from "@kip/testing";
 import { browserProgram, openPage } from "./browser.ts";
 import { createExample } from "./example-cells.ts";
 
@@ -35,6 +39,7 @@ describe("kipctl web", { timeout: 170_000 }, () => {
   let child: ChildProcess;
   let url: string;
   let pod: Pod;
+  const folder = temporaryFolder();
   const name = "web-page";
   const cell = (): string => `cell-${pod.metadata.uid}`;
 
@@ -102,6 +107,7 @@ describe("kipctl web", { timeout: 170_000 }, () => {
     await ignoreNotFound(client.delete(paths.nodes(name)));
     client?.close();
     await plane?.[Symbol.asyncDispose]();
+    folder.remove();
   });
 
   const setStatus = async (status: object): Promise<void> =>
@@ -222,5 +228,17 @@ describe("kipctl web", { timeout: 170_000 }, () => {
     const args = ["web", `--port=${port}`, `--kubeconfig=${plane.kubeconfigPath}`];
     const other = spawn(program, args, { stdio: ["ignore", "ignore", "pipe"] });
     assert.match(await text(other.stderr), /port \d+: another program has it.*\n.*--port=0/);
+  });
+
+  it("ends, and names the right that is missing", async () => {
+    const token = await plane.kubectl(["create", "token", "default", "-n", pod.metadata.namespace]);
+    const kubeconfig = path.join(folder.path, "nobody");
+    writeFileSync(kubeconfig, tokenKubeconfig(plane, token.trim()));
+    const other = spawn(program, ["web", "--port=0", `--kubeconfig=${kubeconfig}`], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const exited = once(other, "exit");
+    assert.match(await text(other.stderr), /cannot list resource "(cells|pods|nodes)"/);
+    assert.deepEqual(await exited, [1, null]);
   });
 });

@@ -104,13 +104,13 @@ function waterfall(start, longest) {
   return svg;
 }
 
-function show({ time, nodes, cost, cells, waits }) {
+function show({ time, problem, nodes, cost, cells, waits }) {
   byId("nodes").textContent = nodes.length === 0 ? "no node of kip" : nodes.join(", ");
   byId("count").textContent = cells.length;
   byId("hour").textContent = dollars(cost.perHour);
   byId("month").textContent = dollars(cost.perMonth);
   byId("spent").textContent = dollars(cost.thisMonth);
-  byId("connection").textContent = "As of " + time;
+  byId("connection").textContent = problem === undefined ? "As of " + time : "May be old: " + problem;
   byId("waits").replaceChildren(...waits.map((wait) => row([wait.name, age(wait.since, time), wait.why])));
   const end = ({ start }) => start.reduce((last, { atMs, ms }) => Math.max(last, atMs + ms), 0);
   const longest = Math.max(1, ...cells.map(end));

@@ -7,7 +7,7 @@ import type { WebFacts } from "./web-state.ts";
 
 /** Cells, pods and nodes as they are now. */
 export interface WatchedState {
-  /** Resolves when all have been listed once. */
+  /** Resolves when all have been listed once. Rejects with the error of the first list that fails, such as `K8S_FORBIDDEN`. */
   readonly synced: Promise<void>;
   facts(): WebFacts;
 }
@@ -15,13 +15,20 @@ export interface WatchedState {
 /**
  * Follows the cells, the nodes of kip, and the pods on them.
  *
- * @param onChange called for each change
+ * @param onChange called for each change, and when the API server cannot be asked
  */
 export function watchState(
   client: ApiClient,
   { signal, onChange }: { readonly signal: AbortSignal; readonly onChange: () => void },
 ): WatchedState {
-  const watch = { client, clock: systemClock, logger: silentLogger, signal, onEvent: onChange };
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {}); // only `synced` passes it on
+  const onError = (error: Error): void => {
+    failed.reject(error);
+    onChange();
+  };
+  const shared = { client, clock: systemClock, logger: silentLogger, signal };
+  const watch = { ...shared, onEvent: onChange, onError };
   const cells = createInformer<AnyCell>({ ...watch, path: paths.cells() });
   const nodes = createInformer<Node & KubeObject>({
     ...watch,
@@ -34,14 +41,17 @@ export function watchState(
     // Those of other nodes are left out below: a node of kip may come later.
     query: { fieldSelector: "spec.nodeName!=" },
   });
+  const informers = [cells, nodes, pods];
+  const listed = Promise.all(informers.map(async ({ synced }) => await synced));
   return {
-    synced: Promise.all([cells.synced, nodes.synced, pods.synced]).then(() => {}),
+    synced: Promise.race([failed.promise, listed.then(() => {})]),
     facts: () => {
       const names = nodes.list().map(({ metadata }) => metadata.name);
       const isOnKip = new Set(names);
       return {
         cells: sortCells(cells.list()),
         nodes: names.sort(),
+        problem: informers.find(({ error }) => error)?.error?.message,
         pods: pods.list().filter(({ spec }) => isOnKip.has(spec.nodeName ?? "")),
       };
     },

@@ -8,6 +8,8 @@ import { waitsFor } from "../explain/waits-for.ts";
 /** What the page shows; US dollars, and RFC 3339. */
 export interface WebState {
   readonly time: string;
+  /** Why the rest may be old: the API server cannot be asked. */
+  readonly problem?: string | undefined;
   readonly nodes: readonly string[];
   readonly cost: {
     readonly perHour: number;
@@ -50,10 +52,12 @@ export interface WebFacts {
   /** Those that are bound to nodes of kip. */
   readonly pods: readonly Pod[];
   readonly nodes: readonly string[];
+  /** Why the last list or watch failed; undefined while they work. */
+  readonly problem?: string | undefined;
 }
 
 /** What the page shows of cells and pods. */
-export function webState({ cells, pods, nodes }: WebFacts, now: number): WebState {
+export function webState({ cells, pods, nodes, problem }: WebFacts, now: number): WebState {
   const { perHour, perMonth } = sumCosts(cells.map((cell) => costOf(cell, now)));
   const began = new Date(now);
   const monthMs = Date.UTC(began.getUTCFullYear(), began.getUTCMonth());
@@ -64,6 +68,7 @@ export function webState({ cells, pods, nodes }: WebFacts, now: number): WebStat
   });
   return {
     time: new Date(now).toISOString(),
+    problem,
     nodes,
     cost: { perHour, perMonth, thisMonth: ofMonth.reduce((sum, each) => sum + each, 0) },
     cells: cells.map(webCell),

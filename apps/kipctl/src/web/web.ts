@@ -7,6 +7,7 @@ import { expectWords } from "../cli/words.ts";
 import { KipctlError } from "../errors.ts";
 import { isOwnHost } from "./own-host.ts";
 import { pageFiles } from "./page.ts";
+import { Pages } from "./pages.ts";
 import { watchState, type WatchedState } from "./watch-state.ts";
 import { webState } from "./web-state.ts";
 
@@ -41,17 +42,16 @@ async function web(context: CommandContext): Promise<void> {
   const own = portOf(server);
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
-  const pages = new Set<ServerResponse>();
   let changed = new AbortController();
   const state = watchState(client, { signal, onChange: () => changed.abort() });
+  const pages = new Pages(() => messageOf(state));
   server.on("request", (request, response) => answer({ request, response, own, state, pages }));
   try {
     await untilAborted(state.synced, signal);
     context.out(`http://${host}:${own}/\n`);
     while (await nextMessage(() => changed.signal, signal)) {
       changed = new AbortController();
-      const message = messageOf(state);
-      for (const page of pages) page.write(message);
+      pages.send();
     }
   } finally {
     stop.abort();
@@ -87,7 +87,7 @@ interface Exchange {
   readonly response: ServerResponse;
   readonly own: number;
   readonly state: WatchedState;
-  readonly pages: Set<ServerResponse>;
+  readonly pages: Pages;
 }
 
 function answer({ request, response, own, state, pages }: Exchange): void {
@@ -103,9 +103,7 @@ function answer({ request, response, own, state, pages }: Exchange): void {
   }
   if (path === "/events") {
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(messageOf(state));
-    pages.add(response);
-    return void response.on("close", () => pages.delete(response));
+    return pages.add(response);
   }
   const file = Object.hasOwn(pageFiles, path) ? pageFiles[path] : undefined;
   if (!file) return refuse(response, 404, "There is no such page");
