@@ -224,7 +224,7 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
 
   async function expectNothing(): Promise<void> {
     const left = await findLeftOvers({ client, driver, controllerID, clusterID });
-    assert.deepEqual(left, { instances: [], volumes: [], cells: [] });
+    assert.deepEqual(left, { instances: [], volumes: [], hosts: [], cells: [] });
     const names = async (...what: readonly string[]): Promise<string> =>
       await plane.kubectl(["get", ...what, "-A", "-o", "name"]);
     assert.doesNotMatch(await names("nodes"), /kip/);
