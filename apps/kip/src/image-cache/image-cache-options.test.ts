@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseOptions } from "@kip/base";
-import { imageCacheOptions, intervalOf, listedNames, unusedForOf } from "./image-cache-options.ts";
+import {
+  collectionOf,
+  imageCacheOptions,
+  intervalOf,
+  listedNames,
+  unusedForOf,
+} from "./image-cache-options.ts";
 
 const read = (...args: readonly string[]) => parseOptions(imageCacheOptions, args, {});
 
@@ -21,6 +27,17 @@ describe("the options of kip image-cache", () => {
       });
     for (const text of ["0", "never"])
       assert.throws(() => unusedForOf(read(`--unused-for=${text}`)), { code: "OPTION_INVALID" });
+  });
+
+  it("refuse a look for what is unused that is no more often than the time for which it stays", () => {
+    for (const collect of ["1h", "61m"])
+      assert.throws(() => collectionOf(read(`--collect=${collect}`, "--unused-for=1h")), {
+        code: "OPTION_INVALID",
+        message: new RegExp(`--collect ${collect} with --unused-for 1h`),
+      });
+    const values = { collectMs: 3_540_000, unusedForMs: 3_600_000 };
+    assert.deepEqual(collectionOf(read("--collect=59m", "--unused-for=1h")), values);
+    assert.equal(collectionOf(read("--unused-for=off")).unusedForMs, Number.POSITIVE_INFINITY);
   });
 
   it("have a list of one name a line, with comments", () => {

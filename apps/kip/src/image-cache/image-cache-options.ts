@@ -115,6 +115,27 @@ export function unusedForOf(options: OptionValues): number {
   );
 }
 
+/**
+ * Milliseconds of `--collect` and `--unused-for`. Several caches may share a folder: what another one uses counts as used only since
+ * its last collection, so the first must be shorter.
+ *
+ * @throws {OptionError} `OPTION_INVALID`
+ */
+export function collectionOf(options: OptionValues): {
+  readonly collectMs: number;
+  readonly unusedForMs: number;
+} {
+  const collectMs = intervalOf(options, "collect");
+  const unusedForMs = unusedForOf(options);
+  if (collectMs < unusedForMs) return { collectMs, unusedForMs };
+  const [collect, unusedFor] = [options.required("collect"), options.required("unused-for")];
+  throw new OptionError(
+    "OPTION_INVALID",
+    `Cannot use --collect ${collect} with --unused-for ${unusedFor}: it must be shorter, or caches that share the folder remove images in use`,
+    { remedy: "Make --collect shorter than --unused-for: --collect=1h --unused-for=168h" },
+  );
+}
+
 /** Names of images, one a line; empty lines and those that begin with `#` are left out. */
 export function listedNames(text: string): readonly string[] {
   return text

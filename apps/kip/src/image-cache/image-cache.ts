@@ -22,7 +22,7 @@ import { parseCommand } from "../cli/parse-command.ts";
 import { stopRequest } from "../cli/stop-request.ts";
 import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
 import { watchFile } from "../config/watch-file.ts";
-import { imageCacheOptions, intervalOf, listedNames, unusedForOf } from "./image-cache-options.ts";
+import { collectionOf, imageCacheOptions, intervalOf, listedNames } from "./image-cache-options.ts";
 
 const usage = `Usage: kip image-cache --cache=FOLDER [options]
 
@@ -49,8 +49,7 @@ export async function imageCache(args: readonly string[]): Promise<void> {
     fillTimeoutMs: intervalOf(options, "fill-timeout"),
     leastBytesPerSecond: options.integer("min-rate", { min: 1, max: maxRate }) * 1024,
     refreshMs: intervalOf(options, "refresh"),
-    collectMs: intervalOf(options, "collect"),
-    unusedForMs: unusedForOf(options),
+    ...collectionOf(options),
   };
   const settings = await readSettings(options);
   const { client } = await openClient(options, {
