@@ -19,7 +19,9 @@ describe("openSession()", () => {
     const socket = net.connect(port, "127.0.0.1");
     await assert.rejects(openSession(socket, peer, { timeoutMs: 5000 }));
     server.close();
-    const [options] = connect.mock.calls[0]?.arguments as unknown as [tls.ConnectionOptions];
+    const [call] = connect.mock.calls;
+    assert.ok(call);
+    const [options] = call.arguments as unknown as [tls.ConnectionOptions];
     const kept: { ALPNProtocols?: Buffer } = {};
     convertALPNProtocols(options.ALPNProtocols, kept);
     assert.deepEqual([...(kept.ALPNProtocols ?? [])], [2, ...Buffer.from("h2")]);

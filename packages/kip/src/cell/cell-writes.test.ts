@@ -8,7 +8,7 @@ import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 
 /** The first write of this phase fails. */
 function failFirstWrite(t: TestContext, phase: CellPhase): void {
-  const { writeStatus } = CellStore.prototype;
+  const writeStatus = Reflect.get(CellStore.prototype, "writeStatus");
   let failures = 0;
   const failing: typeof writeStatus = async function (this: CellStore, cell, status) {
     if (status.phase === phase && failures++ === 0)

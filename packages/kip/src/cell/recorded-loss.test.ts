@@ -87,7 +87,7 @@ describe("the end of a cell whose agent is out of reach", { timeout: 60_000 }, (
     const phases = phasesAtDeletion(world);
     const life = await running(world);
     await loseAgent(world);
-    const { writeStatus } = CellStore.prototype;
+    const writeStatus = Reflect.get(CellStore.prototype, "writeStatus");
     const refuse: typeof writeStatus = async function (this: CellStore, cell, status) {
       if (status.phase === "Terminating") throw new K8sError("K8S_FORBIDDEN", "a webhook refuses");
       await writeStatus.call(this, cell, status);

@@ -93,7 +93,7 @@ export class CellStatusWriter {
     this.#underWay.delete(uid);
   }
 
-  /** Writes at once what was noted; for the end of kip. Failures are logged, and nothing is repeated any more. */
+  /** Writes at once what was noted; for the end of kip. Failures are logged, and no write is repeated from then on. */
   async flush(): Promise<void> {
     this.#isEnded = true;
     await Promise.all([...this.#notes.values()].map(async (note) => await this.#writeNote(note)));
