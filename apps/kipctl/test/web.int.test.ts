@@ -232,7 +232,7 @@ describe("kipctl web", { timeout: 170_000 }, () => {
 
   it("ends, and names the right that is missing", async () => {
     const token = await plane.kubectl(["create", "token", "default", "-n", pod.metadata.namespace]);
-    const kubeconfig = path.join(folder.path, "nobody");
+    const kubeconfig = path.join(folder.path, "no-rights");
     writeFileSync(kubeconfig, tokenKubeconfig(plane, token.trim()));
     const other = spawn(program, ["web", "--port=0", `--kubeconfig=${kubeconfig}`], {
       stdio: ["ignore", "ignore", "pipe"],

@@ -29,7 +29,7 @@ describe("the options of kip image-cache", () => {
       assert.throws(() => unusedForOf(read(`--unused-for=${text}`)), { code: "OPTION_INVALID" });
   });
 
-  it("refuse a look for what is unused that is no more often than the time for which it stays", () => {
+  it("refuse to look for unused images as seldom as they may be removed", () => {
     for (const collect of ["1h", "61m"])
       assert.throws(() => collectionOf(read(`--collect=${collect}`, "--unused-for=1h")), {
         code: "OPTION_INVALID",

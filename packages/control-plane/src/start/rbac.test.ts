@@ -38,7 +38,7 @@ describe("kipRoles()", () => {
     rules
       .filter(({ resources }) => resources.includes(resource))
       .flatMap(({ verbs, resourceNames }) =>
-        verbs.map((verb) => `${verb} ${resourceNames ?? "*"}`),
+        verbs.map((verb) => `${verb} ${resourceNames?.join(",") ?? "*"}`),
       );
 
   it("lets kip read its own Secret alone: one that it makes may get a token of another account", () => {

@@ -88,7 +88,7 @@ export function kipRoles(actsAsNode: string | undefined): KipRoles {
     // Those that name the node are first: docs/install.md patches them by their number.
     cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...forPods, ...commonRules],
     own: [
-      // A Secret of the type service-account-token would hold a token of any account here, for whoever may read it.
+      // A Secret of the type service-account-token would hold a token of any account here, for each reader of it.
       rule("", ["secrets"], ["get"], ["kip-cell-ca"]),
       rule("", ["secrets"], ["create"]),
     ],
