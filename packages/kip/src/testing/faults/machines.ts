@@ -110,7 +110,11 @@ export class Machine {
     this.#cutConnections();
   }
 
-  connect(gate: Gate): AgentClient {
+  /** @throws {AgentError} code `AGENT_IDENTITY_INVALID` when the machine is of another Cell */
+  connect(gate: Gate, cellName: string): AgentClient {
+    const { name } = this.instance;
+    if (name !== cellName)
+      throw new AgentError("AGENT_IDENTITY_INVALID", `Cell "${name}" answers, not "${cellName}"`);
     const connection = new Connection(this, gate, () => this.#connections.delete(connection));
     this.#connections.add(connection);
     return connection as unknown as AgentClient; // all that is called
@@ -334,15 +338,16 @@ export class Machines {
 
   /** `waitForAgent` of a process of kip. */
   dialer(gate: Gate): typeof waitForAgent {
-    return async ({ cellName, signal }) => {
+    return async ({ address, cellName, signal }) => {
       for (;;) {
         signal.throwIfAborted();
-        const machine = this.all().find(({ instance }) => instance.name === cellName);
+        // Names are not enough: a launch that takes effect late can give an earlier Cell of the same name an instance.
+        const machine = this.all().find(({ instance }) => instance.managementIp === address);
         if (machine?.isReachable === true) {
           const client = await gate
-            .call("agent", () => machine.connect(gate))
+            .call("agent", () => machine.connect(gate, cellName))
             .catch((error: unknown) => {
-              if (!AgentError.is(error)) throw error;
+              if (!AgentError.is(error, "AGENT_UNREACHABLE")) throw error;
             });
           if (client) {
             gate.onDeath(() => (client as unknown as Connection).close());
