@@ -314,6 +314,8 @@ export class AgentClient implements AsyncDisposable {
       return decodeAnswer(text === "" ? "{}" : text, options.decoder);
     } catch (error) {
       throw this.#lost(error);
+    } finally {
+      closeUnwritten(stream);
     }
   }
 
@@ -356,7 +358,9 @@ export class AgentClient implements AsyncDisposable {
       throw this.#lost(error);
     }
     if (status < 300) return stream;
-    throw await this.#withTimeout(stream, readError(stream, status));
+    const refusal = await this.#withTimeout(stream, readError(stream, status));
+    closeUnwritten(stream);
+    throw refusal;
   }
 
   /** Ends the stream if reading it takes too long. */
@@ -428,6 +432,14 @@ async function nextReport(
   if (line === undefined) return { value: undefined };
   budget.charge(reportCostMs);
   return { value: budget.spend(() => decodeAnswer(line, decodePodReport)) };
+}
+
+/**
+ * Ends a request whose answer was read. An agent can answer before it reads: what it has not read would stay in memory for as long as
+ * the connection lives.
+ */
+function closeUnwritten(stream: ClientHttp2Stream): void {
+  if (!stream.writableFinished) stream.close(constants.NGHTTP2_CANCEL);
 }
 
 function streamQuery(streams: ProcessStreams): URLSearchParams {

@@ -1,4 +1,4 @@
-// Cells whose agents do not read the pod that they are sent: what is on the way to them is in kip's memory.
+// Cells whose agents do not read the pod that they are sent: what they have not read is in kip's memory.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
@@ -17,11 +17,18 @@ const cellName = "cell-1";
 const mebibyte = 2 ** 20;
 const isOnCell = { isOnCell: true };
 
-/** Answers no request, and reads no body. */
+/** Reads no body, and answers no request, or each with this status before it would read. */
 const agents = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:http2").createSecureServer(workerData);
-  server.on("stream", (stream) => void stream.on("error", () => {}));
+  server.on("stream", (stream) => {
+    stream.on("error", () => {});
+    if (workerData.status === undefined) return;
+    stream.pause();
+    stream.respond({ ":status": workerData.status });
+    stream.end(JSON.stringify({ generation: 1, code: "AGENT_OTHER_POD", message: "no" }));
+    stream.resume = () => stream; // what ends the answer would read the body
+  });
   server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
 `;
 
@@ -62,12 +69,15 @@ async function memoryOf(work: () => Promise<unknown>): Promise<number> {
   return (most - before) / mebibyte;
 }
 
-async function startAgents(authority: CertificateAuthority): Promise<[Worker, number]> {
+async function startAgents(
+  authority: CertificateAuthority,
+  status?: number,
+): Promise<[Worker, number]> {
   const dnsNames = [cellServerName(cellName)];
   const usages = ["server"] as const;
   const pair = await authority.issue({ commonName: cellName, dnsNames, usages, validMs: hour });
   const { certificate: cert, key } = pair;
-  const workerData = { ca: authority.certificate, cert, key, requestCert: true };
+  const workerData = { ca: authority.certificate, cert, key, requestCert: true, status };
   const worker = new Worker(agents, { eval: true, workerData });
   const [port] = (await once(worker, "message")) as [number];
   return [worker, port];
@@ -121,4 +131,35 @@ describe("hostile cells: documents in flight", () => {
     await Promise.all(clients.map(async (client) => await client[Symbol.asyncDispose]()));
     await worker.terminate();
   });
+
+  for (const status of [200, 409])
+    it(`keeps nothing of what cells do not read that answer ${status} before they read`, async () => {
+      const authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
+      const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
+      const [worker, port] = await startAgents(authority, status);
+      const clients = await Promise.all(
+        Array.from({ length: 40 }, async () => await connect(authority, kip, port)),
+      );
+      const places = new DocumentPlaces();
+      const resolved = largePod();
+      const size = { namespace: "n", bytes: expectedBytes(resolved, isOnCell) };
+      const { signal } = new AbortController();
+      let answered = 0;
+      const took = await memoryOf(async () => {
+        for (const client of clients) {
+          const make = () => documentOf(resolved);
+          const use = async (document: ReturnType<typeof make>["document"]): Promise<void> => {
+            const isRefusal = (error: unknown): boolean => AgentError.is(error, "AGENT_OTHER_POD");
+            if (status === 200) assert.equal(await client.putPod(document, signal), 1);
+            else await assert.rejects(client.putPod(document, signal), isRefusal);
+            answered += 1;
+          };
+          await places.send(size, { make, use }, signal);
+        }
+      });
+      await Promise.all(clients.map(async (client) => await client[Symbol.asyncDispose]()));
+      await worker.terminate();
+      assert.ok(took < 200, `${took.toFixed(0)} MiB`);
+      assert.equal(answered, 40);
+    });
 });
