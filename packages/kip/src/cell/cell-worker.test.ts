@@ -643,4 +643,39 @@ describe("CellWorker", () => {
     assert.deepEqual([count("connect"), count("dispatch")], [4, 3]);
     await worker.stop();
   });
+
+  it("sends a version that came during a request, although the agent has what was sent", async () => {
+    const answer = Promise.withResolvers<void>();
+    const sent: (ResolvedPod | undefined)[] = [];
+    const { worker, clock, count, run } = start({
+      connect: () => ({
+        kind: "connected",
+        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // all that is called
+        generation: count("dispatch"),
+      }),
+      dispatch: async ({ change, state }) => {
+        change({ kind: "cellStatus", status: { phase: "Claimed" } });
+        const done = dispatched(state());
+        sent.push(state().pod.resolved);
+        await answer.promise;
+        change({ kind: "documentMade", bytes: 8 * 2 ** 20 });
+        return done;
+      },
+    });
+    await run();
+    const next = version(2);
+    worker.apply(next);
+    await settle();
+    answer.resolve();
+    await settle();
+    assert.equal(count("dispatch"), 1);
+    // It waits for its time when the connection is lost, and the agent has generation 1.
+    await clock.advance(20_000);
+    worker.agentLost();
+    await settle();
+    assert.deepEqual([count("connect"), worker.state.agent.isDispatched], [2, false]);
+    await clock.advance(90_000);
+    assert.deepEqual([count("dispatch"), sent[1] === next], [2, true]);
+    await worker.stop();
+  });
 });
