@@ -19,6 +19,12 @@ export interface MadeDocument<T> {
   readonly bytes: number;
 }
 
+/** What is done with a document. */
+interface DocumentUse<T, R> {
+  readonly make: () => MadeDocument<T> | Promise<MadeDocument<T>>;
+  readonly use: (document: T) => Promise<R>;
+}
+
 type Attempt<R> =
   | { readonly isSent: true; readonly result: R }
   /** The real length of the document. */
@@ -53,7 +59,7 @@ export class DocumentPlaces {
    */
   async send<T, R>(
     expected: DocumentSize,
-    { make, use }: { make: () => MadeDocument<T>; use: (document: T) => Promise<R> },
+    { make, use }: DocumentUse<T, R>,
     signal: AbortSignal,
   ): Promise<R> {
     for (let size = expected; ;) {
@@ -66,13 +72,13 @@ export class DocumentPlaces {
   /** A function of its own: a document that was too long must not stay in memory while there is no place for it. */
   async #attempt<T, R>(
     size: DocumentSize,
-    { make, use }: { make: () => MadeDocument<T>; use: (document: T) => Promise<R> },
+    { make, use }: DocumentUse<T, R>,
     signal: AbortSignal,
   ): Promise<Attempt<R>> {
     const places = size.bytes <= smallBytes ? this.#small : this.#large;
     const free = await places.take(size, signal);
     try {
-      const { document, bytes } = make();
+      const { document, bytes } = await make();
       if (bytes > size.bytes) return { isSent: false, bytes };
       return { isSent: true, result: await use(document) };
     } finally {

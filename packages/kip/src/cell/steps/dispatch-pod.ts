@@ -4,7 +4,7 @@ import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
-import { checkDocumentSize, expectedBytes } from "../../dispatch/document-size.ts";
+import { checkContentSize, checkDocumentSize, expectedBytes } from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -29,6 +29,11 @@ interface Sources {
   readonly machine: DesiredPod["machine"];
 }
 
+interface Made {
+  readonly document: DesiredPod;
+  readonly sources: Sources;
+}
+
 /** Sends the pod, or its newest version, to the agent, when there is a place for its document. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { state, change, signal } = context;
@@ -36,16 +41,17 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const cellUid = cellOf(context).metadata.uid;
   const isOnCell = state().cell.status.phase === "Claimed";
   const expected = expectedBytes(resolved, { isOnCell });
-  const sources = await sourcesOf(tools, context, resolved);
+  const before = await sourcesOf(tools, context, resolved);
   if (!isOnCell) await growDisk(tools, context);
   let madeBytes = 0;
-  const make = () => {
+  const make = async () => {
     madeBytes = expected;
+    const sources = await newestSources(tools, context, before);
     const document = documentOf(tools, context, sources);
     madeBytes = checkDocumentSize(document, { isOnCell });
-    return { document, bytes: madeBytes };
+    return { document: { document, sources }, bytes: madeBytes };
   };
-  const use = async (document: DesiredPod) => await send(tools, context, { document, sources });
+  const use = async (made: Made) => await send(tools, context, made);
   try {
     const size = { namespace: state().podRef.namespace, bytes: expected };
     return await tools.documents.send(size, { make, use }, signal);
@@ -54,6 +60,21 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
       change({ kind: "documentMade", bytes: madeBytes });
   }
+}
+
+/** Those of the version that the pod has now: it may have changed while its document had no place. */
+async function newestSources(
+  tools: CellTools,
+  context: CellContext,
+  before: Sources,
+): Promise<Sources> {
+  const resolved = required(context.state().pod.resolved, "the pod is not known");
+  if (resolved === before.resolved) return before;
+  const isOnCell = context.state().cell.status.phase === "Claimed";
+  checkContentSize(resolved, { isOnCell });
+  const sources = await sourcesOf(tools, context, resolved);
+  context.signal.throwIfAborted();
+  return sources;
 }
 
 async function sourcesOf(
@@ -111,7 +132,7 @@ function documentOf(tools: CellTools, context: CellContext, sources: Sources): D
 async function send(
   tools: CellTools,
   context: CellContext,
-  { document, sources }: { readonly document: DesiredPod; readonly sources: Sources },
+  { document, sources }: Made,
 ): Promise<CellChange> {
   const { state, change, signal } = context;
   const { resolved, dns, seccompProfiles, logIns } = sources;

@@ -136,6 +136,36 @@ describe("dispatch()", () => {
     assert.ok((cell.state.agent.documentsPaidAt ?? 0) > 0);
   });
 
+  it("sends the version that the pod has when there is a place for its document", async () => {
+    const { tools, cell, sent, send } = start();
+    const documents = new DocumentPlaces({ small: 1, large: 1 });
+    const looked: (string | undefined)[] = [];
+    const sizeOf = async ({ spec }: Pod) => {
+      looked.push(spec.hostname);
+      return { cpu: "1", memory: "1Gi" };
+    };
+    Object.assign(tools, { documents, chooser: { ...tools.chooser, sizeOf } });
+    const { promise: read, resolve: free } = Promise.withResolvers<void>();
+    const other = { make: () => ({ document: "", bytes: 1 }), use: async () => await read };
+    const { signal } = new AbortController();
+    const before = documents.send({ namespace: "other", bytes: 1 }, other, signal);
+    const sending = send();
+    for (let turn = 0; turn < 5; turn++) await setImmediate();
+    const { resolved } = cell.state.pod;
+    assert.ok(resolved);
+    const pod = { ...resolved.pod, spec: { ...resolved.pod.spec, hostname: "newest" } };
+    cell.apply({ kind: "applied", resolved: { ...resolved, pod } });
+    free();
+    await Promise.all([before, sending]);
+    assert.deepEqual(
+      sent.map(({ hostname }) => hostname),
+      ["newest"],
+    );
+    // What the document is made of besides is that of the new version, too.
+    assert.deepEqual(looked, [undefined, "newest"]);
+    assert.equal(cell.state.agent.isDispatched, true);
+  });
+
   it("accounts for a document that its agent does not take", async () => {
     const { cell, agent, send } = start();
     agent.putPod = async () => await Promise.reject(new Error("no answer in time"));
