@@ -614,6 +614,43 @@ describe("CellWorker", () => {
     await worker.stop();
   });
 
+  it("sends a shorter deadline at once that came while a large document was on its way", async () => {
+    const answer = Promise.withResolvers<void>();
+    const { worker, count, clock, run } = start({
+      dispatch: async ({ change, state }) => {
+        const done = dispatched(state());
+        change({ kind: "cellStatus", status: { phase: "Claimed" } });
+        await answer.promise;
+        change({ kind: "documentMade", bytes: 8 * 2 ** 20 });
+        return done;
+      },
+    });
+    await run();
+    worker.apply(version(1, { activeDeadlineSeconds: 5 }));
+    await settle();
+    await clock.advance(1000);
+    assert.equal(count("dispatch"), 1);
+    answer.resolve();
+    await settle();
+    assert.equal(count("dispatch"), 2);
+    await worker.stop();
+  });
+
+  it("sends deadlines that get shorter again and again no more often than other changes", async () => {
+    const { worker, clock, count, run } = start({ dispatch: sends(8 * 2 ** 20) });
+    await run();
+    for (let second = 0; second < 300; second++) {
+      worker.apply(version(second, { activeDeadlineSeconds: 1_000_000 - second }));
+      await settle();
+      await clock.advance(1000);
+    }
+    // One in 90 seconds, one for the first credit and one for that of deadlines.
+    assert.ok(count("dispatch") <= 6, `${count("dispatch")}`);
+    await clock.advance(90_000);
+    assert.equal(worker.state.agent.isDispatched, true);
+    await worker.stop();
+  });
+
   it("does not send the pod again to an agent that has its newest version", async () => {
     let held: number | undefined = undefined;
     const { worker, clock, count, run } = start({

@@ -11,7 +11,12 @@ const mebibyteMs = 10_000;
  */
 const creditMs = 45_000;
 
-/** The longest pause before a version of the pod that is to end sooner than the one before, milliseconds. */
+/**
+ * What a version that ends the pod sooner may have besides, milliseconds: one document of any length, when others would wait. It
+ * counts like them, so that deadlines that get shorter again and again are as rare in the long run.
+ */
+const deadlineCreditMs = 90_000;
+/** How long such a version waits for others that end the pod still sooner, milliseconds. */
 const deadlinePauseMs = 1000;
 
 /** Notes that a document was made for the agent. */
@@ -25,21 +30,24 @@ export function withDocument(agent: AgentPart, bytes: number, nowMs: number): Ag
  * again, or that mounts a ConfigMap that does, would otherwise take all of kip's time. A kubelet, too, takes up to a minute or so
  * until a pod has the new content of a ConfigMap.
  */
-export function dispatchPauseMs({ documentsPaidAt }: AgentPart, nowMs: number): number {
-  return documentsPaidAt === undefined ? 0 : documentsPaidAt - nowMs - creditMs;
+export function dispatchPauseMs(
+  { documentsPaidAt, endsSoonerAt }: AgentPart,
+  nowMs: number,
+): number {
+  if (documentsPaidAt === undefined) return 0;
+  const pauseMs = documentsPaidAt - nowMs - creditMs;
+  if (endsSoonerAt === undefined) return pauseMs;
+  return Math.min(pauseMs, Math.max(pauseMs - deadlineCreditMs, endsSoonerAt - nowMs));
 }
 
-/** Has a pod whose `activeDeadlineSeconds` became shorter end in time, however often it changes. */
+/** Notes that `activeDeadlineSeconds` of the pod became shorter, until its newest version is sent. */
 export function withDeadline(
   agent: AgentPart,
   { before, next }: { readonly before: Pod | undefined; readonly next: Pod },
   nowMs: number,
 ): AgentPart {
-  const { documentsPaidAt } = agent;
-  const isShorter = deadlineOf(next) < deadlineOf(before);
-  if (documentsPaidAt === undefined || !isShorter) return agent;
-  const soonest = nowMs + creditMs + deadlinePauseMs;
-  return { ...agent, documentsPaidAt: Math.min(documentsPaidAt, soonest) };
+  if (agent.endsSoonerAt !== undefined || deadlineOf(next) >= deadlineOf(before)) return agent;
+  return { ...agent, endsSoonerAt: nowMs + deadlinePauseMs };
 }
 
 function deadlineOf(pod: Pod | undefined): number {

@@ -137,6 +137,7 @@ const reducers: Reducers = {
       // A change during the request is sent with the next dispatch.
       isDispatched: state.pod.resolved === resolved,
       sentGeneration: state.pod.resolved === resolved ? generation : undefined,
+      endsSoonerAt: state.pod.resolved === resolved ? undefined : state.agent.endsSoonerAt,
       renewAt: renewInMs === undefined ? undefined : nowMs + renewInMs,
       missingProfiles:
         missingProfiles.length === 0

@@ -98,6 +98,8 @@ export interface AgentPart {
   readonly sentGeneration?: number | undefined;
   /** Until when the documents that were made for it are paid for, see `dispatchPauseMs()`. */
   readonly documentsPaidAt?: number | undefined;
+  /** When a version may go that ends the pod sooner than the one that was sent, see `dispatchPauseMs()`. */
+  readonly endsSoonerAt?: number | undefined;
   /** When it needs fresh credentials. */
   readonly renewAt?: number | undefined;
   /** The profiles of system calls that it was sent as missing or wrong, and when to look for them again. */
