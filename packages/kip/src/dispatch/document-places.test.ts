@@ -6,8 +6,8 @@ import { DocumentPlaces } from "./document-places.ts";
 const mebibyte = 2 ** 20;
 
 /** Documents that are sent until the test lets their agents read them. */
-function start() {
-  const places = new DocumentPlaces({ small: mebibyte, large: 8 * mebibyte });
+function start({ spare = 0 } = {}) {
+  const places = new DocumentPlaces({ small: mebibyte, large: 8 * mebibyte, spare });
   const made: string[] = [];
   const readers = new Map<string, () => void>();
   const send = async (
@@ -73,6 +73,27 @@ describe("DocumentPlaces", () => {
     assert.deepEqual(made.slice(4), ["d1", "a2"]);
     for (const name of ["d1", "a2"]) await read(name);
     await Promise.all([...held, ...waiting]);
+  });
+
+  it("keeps places for short documents of namespaces that have none, when two have taken all", async () => {
+    const { made, send, read } = start({ spare: 4 * mebibyte });
+    const all = ["a1", "b1"].map((name) => send(name, 4 * mebibyte, { namespace: name }));
+    await settle();
+    // One that waits for a place does not hold them up, and none of them takes its place.
+    all.push(send("c1", 8 * mebibyte, { namespace: "c" }));
+    all.push(send("a2", 70_000, { namespace: "a1" }), send("d1", 2 * mebibyte, { namespace: "d" }));
+    const short = ["e1", "f1", "g1", "h1", "i1"];
+    all.push(...short.map((name) => send(name, mebibyte, { namespace: name })));
+    all.push(send("e2", 70_000, { namespace: "e1" }));
+    await settle();
+    assert.deepEqual(made, ["a1", "b1", "e1", "f1", "g1", "h1"]);
+    await read("f1");
+    assert.deepEqual(made.slice(6), ["i1"]);
+    await read("a1");
+    await read("b1");
+    assert.deepEqual(made.slice(7), ["c1"]);
+    for (const name of ["c1", "e1", "g1", "h1", "i1", "a2", "d1", "e2"]) await read(name);
+    await Promise.all(all);
   });
 
   it("has small documents wait for no large ones", async () => {

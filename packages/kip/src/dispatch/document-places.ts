@@ -6,6 +6,8 @@ const smallBytes = 64 * 1024;
  */
 const smallCapacity = 16 * 1024 * 1024;
 const largeCapacity = 32 * 1024 * 1024;
+/** The same, kept besides for namespaces that have none on the way, when others have taken all: four documents of 1 MiB, or more smaller ones. */
+const spareCapacity = 4 * 1024 * 1024;
 
 /** Whose document it is, and how long, bytes. */
 export interface DocumentSize {
@@ -30,24 +32,37 @@ type Attempt<R> =
   /** The real length of the document. */
   | { readonly isSent: false; readonly bytes: number };
 
+type PlaceKind = "usual" | "spare";
+
 interface Waiting {
   readonly bytes: number;
-  readonly start: () => void;
+  readonly start: (place: PlaceKind) => void;
 }
 
 /**
  * The places for documents on their way to agents: they bound the memory and the time that pods with much content cost. A
  * document is made when it has a place, and between two documents the event loop has a turn. Namespaces take turns, and one has at
- * most half of the places: the cells of a tenant that do not read what they are sent hold up no others.
+ * most half of the places. Two can take all; some are kept for documents of up to 1 MiB of a namespace that has none, one at a time.
+ * The cells of a tenant that do not read what they are sent thus hold up others only if it has many namespaces, or those others send
+ * much, too.
  */
 export class DocumentPlaces {
   readonly #small: Places;
   readonly #large: Places;
 
-  /** @param capacity of small and of large documents, bytes. @default 16 MiB and 32 MiB */
-  constructor(capacity = { small: smallCapacity, large: largeCapacity }) {
+  /**
+   * @param capacity of small and of large documents, bytes. `spare` is kept besides, for large documents of up to a quarter of it.
+   * @default 16 MiB, 32 MiB and 4 MiB
+   */
+  constructor(
+    capacity: { readonly small: number; readonly large: number; readonly spare?: number } = {
+      small: smallCapacity,
+      large: largeCapacity,
+      spare: spareCapacity,
+    },
+  ) {
     this.#small = new Places(capacity.small);
-    this.#large = new Places(capacity.large);
+    this.#large = new Places(capacity.large, capacity.spare);
   }
 
   /**
@@ -89,22 +104,22 @@ export class DocumentPlaces {
 
 /** Places for so many bytes. */
 class Places {
-  readonly #capacity: number;
+  readonly #capacity: Readonly<Record<PlaceKind, number>>;
   /** What waits, by namespace, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #taken = new Map<string, number>();
-  #used = 0;
+  readonly #used: Record<PlaceKind, number> = { usual: 0, spare: 0 };
   #isScheduled = false;
 
-  constructor(capacity: number) {
-    this.#capacity = capacity;
+  constructor(usual: number, spare = 0) {
+    this.#capacity = { usual, spare };
   }
 
   /** Waits for a place. The returned function gives it back. @throws the signal's reason */
   async take({ namespace, bytes }: DocumentSize, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const one: Waiting = { bytes: Math.min(bytes, this.#capacity), start: resolve };
+    const { promise, resolve, reject } = Promise.withResolvers<PlaceKind>();
+    const one: Waiting = { bytes: Math.min(bytes, this.#capacity.usual), start: resolve };
     const waiting = this.#waiting.get(namespace) ?? [];
     this.#waiting.set(namespace, waiting);
     waiting.push(one);
@@ -116,14 +131,14 @@ class Places {
     signal.addEventListener("abort", onAbort, { once: true });
     this.#schedule();
     try {
-      await promise;
+      const place = await promise;
+      return () => {
+        this.#count(namespace, place, -one.bytes);
+        this.#schedule();
+      };
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    return () => {
-      this.#count(namespace, -one.bytes);
-      this.#schedule();
-    };
   }
 
   /** One in a turn of the event loop. */
@@ -136,15 +151,20 @@ class Places {
     });
   }
 
-  /** A document that finds no place holds up those behind it: smaller ones could otherwise hold it up without end. */
+  /**
+   * A document that finds no place holds up those behind it: smaller ones could otherwise hold it up without end. Those that get
+   * what is kept for them do not: it never waits for that.
+   */
   #startNext(): boolean {
+    let place: PlaceKind = "usual";
     for (const [namespace, [next]] of this.#waiting) {
       if (!next || !this.#isInShare(namespace, next.bytes)) continue;
-      if (this.#used + next.bytes > this.#capacity) return false;
+      if (this.#used.usual + next.bytes > this.#capacity.usual) place = "spare";
+      if (place === "spare" && !this.#canBeSpare(namespace, next.bytes)) continue;
       this.#remove(namespace, next);
       this.#putLast(namespace);
-      this.#count(namespace, next.bytes);
-      next.start();
+      this.#count(namespace, place, next.bytes);
+      next.start(place);
       return true;
     }
     return false;
@@ -152,7 +172,12 @@ class Places {
 
   #isInShare(namespace: string, bytes: number): boolean {
     const taken = this.#taken.get(namespace) ?? 0;
-    return taken === 0 || taken + bytes <= this.#capacity / 2;
+    return taken === 0 || taken + bytes <= this.#capacity.usual / 2;
+  }
+
+  #canBeSpare(namespace: string, bytes: number): boolean {
+    const { spare } = this.#capacity;
+    return !this.#taken.has(namespace) && bytes <= spare / 4 && this.#used.spare + bytes <= spare;
   }
 
   #remove(namespace: string, one: Waiting): void {
@@ -168,8 +193,8 @@ class Places {
     this.#waiting.set(namespace, left);
   }
 
-  #count(namespace: string, bytes: number): void {
-    this.#used += bytes;
+  #count(namespace: string, place: PlaceKind, bytes: number): void {
+    this.#used[place] += bytes;
     const taken = (this.#taken.get(namespace) ?? 0) + bytes;
     if (taken > 0) this.#taken.set(namespace, taken);
     else this.#taken.delete(namespace);
