@@ -129,7 +129,7 @@ function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
 function sends(bytes: number): Fake {
   return ({ change, state }) => {
     change({ kind: "cellStatus", status: { phase: "Claimed" } });
-    change({ kind: "documentMade", bytes });
+    change({ kind: "documentMade", bytes, isTaken: true });
     return dispatched(state());
   };
 }
@@ -621,7 +621,7 @@ describe("CellWorker", () => {
         const done = dispatched(state());
         change({ kind: "cellStatus", status: { phase: "Claimed" } });
         await answer.promise;
-        change({ kind: "documentMade", bytes: 8 * 2 ** 20 });
+        change({ kind: "documentMade", bytes: 8 * 2 ** 20, isTaken: true });
         return done;
       },
     });
@@ -648,6 +648,25 @@ describe("CellWorker", () => {
     assert.ok(count("dispatch") <= 6, `${count("dispatch")}`);
     await clock.advance(90_000);
     assert.equal(worker.state.agent.isDispatched, true);
+    await worker.stop();
+  });
+
+  it("tries to give a cell its large pod again soon, and then less often", async () => {
+    const { worker, clock, count, run } = start({
+      dispatch: ({ change }) => {
+        change({ kind: "cellStatus", status: { phase: "Claimed" } });
+        change({ kind: "documentMade", bytes: 8 * 2 ** 20, isTaken: false });
+        throw new AgentError("AGENT_UNREACHABLE", "no answer in time", { retryable: true });
+      },
+    });
+    await run();
+    await clock.advance(5000);
+    assert.equal(count("dispatch"), 3);
+    for (let second = 0; second < 90; second++) {
+      await run();
+      await clock.advance(1000);
+    }
+    assert.ok(count("dispatch") <= 3 + 5, `${count("dispatch")}`);
     await worker.stop();
   });
 
@@ -695,7 +714,7 @@ describe("CellWorker", () => {
         const done = dispatched(state());
         sent.push(state().pod.resolved);
         await answer.promise;
-        change({ kind: "documentMade", bytes: 8 * 2 ** 20 });
+        change({ kind: "documentMade", bytes: 8 * 2 ** 20, isTaken: true });
         return done;
       },
     });

@@ -11,6 +11,8 @@ const mebibyteMs = 10_000;
  */
 const creditMs = 45_000;
 
+/** What a document costs at most that a new pod's agent did not take, milliseconds: three can go at once. */
+const newPodMs = 22_500;
 /**
  * What a version that ends the pod sooner may have besides, milliseconds: one document of any length, when others would wait. It
  * counts like them, so that deadlines that get shorter again and again are as rare in the long run.
@@ -19,9 +21,14 @@ const deadlineCreditMs = 90_000;
 /** How long such a version waits for others that end the pod still sooner, milliseconds. */
 const deadlinePauseMs = 1000;
 
-/** Notes that a document was made for the agent. */
-export function withDocument(agent: AgentPart, bytes: number, nowMs: number): AgentPart {
-  const costMs = documentMs + (mebibyteMs * bytes) / 2 ** 20;
+/** Notes that a document was made for the agent: one of a new pod, which it did not take, costs less. */
+export function withDocument(
+  agent: AgentPart,
+  { bytes, isNewPod }: { readonly bytes: number; readonly isNewPod: boolean },
+  nowMs: number,
+): AgentPart {
+  const wholeMs = documentMs + (mebibyteMs * bytes) / 2 ** 20;
+  const costMs = isNewPod ? Math.min(wholeMs, newPodMs) : wholeMs;
   return { ...agent, documentsPaidAt: Math.max(agent.documentsPaidAt ?? nowMs, nowMs) + costMs };
 }
 

@@ -113,10 +113,10 @@ const reducers: Reducers = {
     return { ...state, agent: { ...state.agent, unreachableSince: nowMs } };
   },
   connected,
-  documentMade: ({ agent, ...state }, { bytes }, nowMs) => ({
-    ...state,
-    agent: withDocument(agent, bytes, nowMs),
-  }),
+  documentMade: (state, { bytes, isTaken }, nowMs) => {
+    const isNewPod = !isTaken && state.cell.dispatchedAt === undefined;
+    return { ...state, agent: withDocument(state.agent, { bytes, isNewPod }, nowMs) };
+  },
   podSent: ({ containers, ...state }, { ephemeral, machine }) => ({
     ...state,
     agent: { ...state.agent, machine: machine ?? state.agent.machine },

@@ -60,8 +60,8 @@ export interface CellChanges {
     /** Times of the start; undefined if it was over before. */
     readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;
   };
-  /** A document was made for the agent, whether it was sent or not. */
-  readonly documentMade: { readonly bytes: number };
+  /** A document was made for the agent, whether that took it or not. */
+  readonly documentMade: { readonly bytes: number; readonly isTaken: boolean };
   readonly podSent: {
     readonly ephemeral: readonly string[];
     /** What the cell has for the pod. */

@@ -4,7 +4,11 @@ import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
-import { checkContentSize, checkDocumentSize, expectedBytes } from "../../dispatch/document-size.ts";
+import {
+  checkContentSize,
+  checkDocumentSize,
+  expectedBytes,
+} from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -44,6 +48,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const before = await sourcesOf(tools, context, resolved);
   if (!isOnCell) await growDisk(tools, context);
   let madeBytes = 0;
+  let isTaken = false;
   const make = async () => {
     madeBytes = expected;
     const sources = await newestSources(tools, context, before);
@@ -54,11 +59,13 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const use = async (made: Made) => await send(tools, context, made);
   try {
     const size = { namespace: state().podRef.namespace, bytes: expected };
-    return await tools.documents.send(size, { make, use }, signal);
+    const done = await tools.documents.send(size, { make, use }, signal);
+    isTaken = true;
+    return done;
   } finally {
     // Not before the end: the plan would no longer have this step, which would abort it.
     if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
-      change({ kind: "documentMade", bytes: madeBytes });
+      change({ kind: "documentMade", bytes: madeBytes, isTaken });
   }
 }
 
