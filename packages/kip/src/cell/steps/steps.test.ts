@@ -144,7 +144,8 @@ describe("dispatch()", () => {
       looked.push(spec.hostname);
       return { cpu: "1", memory: "1Gi" };
     };
-    Object.assign(tools, { documents, chooser: { ...tools.chooser, sizeOf } });
+    Object.assign(tools, { documents });
+    Object.assign(tools.chooser, { sizeOf });
     const { promise: read, resolve: free } = Promise.withResolvers<void>();
     const other = { make: () => ({ document: "", bytes: 1 }), use: async () => await read };
     const { signal } = new AbortController();
