@@ -1,7 +1,9 @@
 // A disk in real cells, on the local cloud. As root only.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { rmSync } from "node:fs";
 import { truncate } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, suite, test } from "node:test";
 import {
@@ -16,7 +18,7 @@ import { buildCellImage } from "@kip/cell-image";
 import type { Instance } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import { CertificateAuthority } from "@kip/pki";
-import { startBusyboxRegistry, type LayoutRegistry, temporaryFolder } from "@kip/testing";
+import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
 import { container, desiredPod } from "../../../packages/cell-agent/test/desired-pod.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -34,8 +36,9 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
   let registry: LayoutRegistry;
 
   before(async () => {
-    const folder = stack.use(temporaryFolder());
-    stateDir = path.join(folder.path, "state");
+    // Always the same, so that a run finds what an interrupted one has left.
+    stateDir = path.join(tmpdir(), "kip-test-disk");
+    stack.defer(() => rmSync(stateDir, { recursive: true, force: true }));
     authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
     const agentEntry = path.join(import.meta.dirname, "../src/main.ts");
     image = (await buildCellImage({ cacheDir, agentEntry, onProgress: console.log })).id;
@@ -50,10 +53,12 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
         hostPorts: [registryPort],
       }),
     );
-    stack.defer(async () => {
+    const removeAll = async (): Promise<void> => {
       await cloud.terminateAll();
       await cloud.removeNetwork();
-    });
+    };
+    stack.defer(removeAll);
+    await removeAll();
     await cloud.prepareNetwork();
     const place = { address: cloud.hostAddress, port: registryPort };
     registry = stack.use(await startBusyboxRegistry("/bin/busybox", place));

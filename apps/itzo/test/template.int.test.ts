@@ -159,6 +159,7 @@ suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
 /** Where a rehearsal could leave something, as a shell's patterns: one that nothing matches stays as it is. */
 const places = [
   "/dev/shm/*",
+  "/dev/shm/kip-pod/*",
   "/run/itzo/*",
   "/run/itzo/oci/containers/*",
   "/run/netns/*",
@@ -172,6 +173,7 @@ const places = [
 /** What every agent has there, and what one that waits for its pod has prepared. */
 const expected = new Set([
   ...places,
+  "/dev/shm/kip-pod",
   "/run/itzo/files",
   "/run/itzo/oci",
   "/run/netns/pod",
