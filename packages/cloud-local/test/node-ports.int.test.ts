@@ -30,7 +30,10 @@ function service(...ports: readonly (readonly ["TCP" | "UDP" | "SCTP", number])[
 async function echo(greeting = ""): Promise<{ readonly server: Server; readonly port: number }> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.write(greeting);
-    void text(socket).then((said) => socket.end(`heard ${said}`));
+    text(socket).then(
+      (said) => socket.end(`heard ${said}`),
+      () => {}, // the client's connection was reset
+    );
   });
   server.listen(0, target);
   await once(server, "listening");
@@ -269,14 +272,16 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     for (let turn = 0; turn < 2; turn++) {
       await ports.apply(change({ ...view, ports: made }));
       const socket = connect({ host: here, port: echoed, allowHalfOpen: true });
+      socket.on("error", () => {}); // one is reset
       await once(socket, "data");
       open.push(socket);
       await ports.apply(change(idle));
     }
     await ports.apply(change({ ...view, ports: made }));
-    assert.equal(await say(echoed), "ECONNRESET");
-    for (const socket of open) assert.equal(await text(socket.end("x")), "heard x");
+    // The first one has to make room, as its relay listens no more.
     assert.equal(await say(echoed), "hello, heard hello");
+    const ends = open.map(async (socket) => await text(socket.end("x")).catch(() => "ended"));
+    assert.deepEqual(await Promise.all(ends), ["ended", "heard x"]);
     echoing.close();
   });
 

@@ -51,22 +51,24 @@ export const interruption: ConformanceTopic = {
         const { id } = await bench.running();
         const other = await bench.open();
         await other.describe(id);
-        const order: string[] = [];
         const told = [cloud, other].map(async (each) => {
           const { promise, resolve } = Promise.withResolvers<Instance>();
+          const order: string[] = [];
           each.onInterruption(({ instance }) => instance.id === id && order.push("notice"));
           each.onTerminated((instance) => {
             if (instance.id !== id) return;
             order.push("end");
             resolve(instance);
           });
-          return await promise;
+          return { state: (await promise).state, order };
         });
         await faults.interrupt(id, 200);
-        for (const { state } of await Promise.all(told)) assert.equal(state, "terminated");
+        const ends = await Promise.all(told);
+        for (const { state } of ends) assert.equal(state, "terminated");
         await cloud.waitForTerminated(id);
         assert.equal(await other.describe(id), undefined);
-        assert.deepEqual(order, ["notice", "notice", "end", "end"]);
+        // Each process by itself: one may look after the other one has seen the end.
+        for (const { order } of ends) assert.deepEqual(order, ["notice", "end"]);
       },
     ),
 
