@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
+import { isCodedError, silentLogger, systemClock } from "@kip/base";
 import type { CloudDriver } from "@kip/cloud";
 import {
   endSharedControlPlane,
@@ -13,7 +13,7 @@ import {
 } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { Lease } from "@kip/k8s-types";
-import { temporaryFolder } from "@kip/testing";
+import { eventually, temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import { installCells } from "../src/cluster-facts.ts";
@@ -189,7 +189,17 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   });
 
   it("lets kip make the resource of Cells where it is missing", async () => {
-    await adminClient.delete(paths.customResourceDefinitions("cells.kip.elotl.co"));
+    const resource = paths.customResourceDefinitions("cells.kip.elotl.co");
+    await adminClient.delete(resource);
+    // The API server removes it after the Cells, of which tests before may have left some.
+    const isMissing = async (): Promise<boolean> => {
+      try {
+        return (await adminClient.get(resource)) === undefined;
+      } catch (error) {
+        return isCodedError(error) && error.code === "K8S_NOT_FOUND";
+      }
+    };
+    await eventually(isMissing);
     await installCells(client);
     assert.deepEqual((await client.list(paths.cells())).items, []);
   });
