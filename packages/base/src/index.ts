@@ -69,6 +69,7 @@ export {
 } from "./host/end-processes.ts";
 export { acquireFileLock, type FileLockOptions } from "./host/file-lock.ts";
 export { mount, mountCommand, unmount, type Mount } from "./host/mount.ts";
+export { namesIn } from "./host/names-in.ts";
 export { readJsonRecord } from "./host/read-json-record.ts";
 export {
   identifyProcess,

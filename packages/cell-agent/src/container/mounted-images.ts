@@ -1,7 +1,6 @@
-import { readdir } from "node:fs/promises";
 import path from "node:path";
 import type { DesiredContainer } from "@kip/agent-api";
-import { isSystemError } from "@kip/base";
+import { namesIn } from "@kip/base";
 import type { ImageStore, StoredImage } from "@kip/oci-image";
 import { mkdirSync } from "node:fs";
 
@@ -39,11 +38,6 @@ export async function unmountImages(
   directory: string,
   images: Pick<ImageStore, "unmountRootfs">,
 ): Promise<void> {
-  let names: readonly string[] = [];
-  try {
-    names = await readdir(directory);
-  } catch (error) {
-    if (!isSystemError(error, "ENOENT")) throw error;
-  }
-  for (const name of names) await images.unmountRootfs(path.join(directory, name));
+  for (const name of await namesIn(directory))
+    await images.unmountRootfs(path.join(directory, name));
 }

@@ -1,6 +1,6 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { isSystemError, type Logger } from "@kip/base";
+import { namesIn, type Logger } from "@kip/base";
 import { parseCdiFile, type ContainerEdits } from "./cdi-file.ts";
 
 /** Folders of specifications; what is in a later one counts in place of what is in those before. */
@@ -42,7 +42,9 @@ async function readFolder(
   logger: Pick<Logger, "warn">,
 ): Promise<ReadonlyMap<string, Found>> {
   const kinds = new Map<string, Found>();
-  for (const name of (await names(folder)).filter((each) => /\.(json|yaml)$/.test(each))) {
+  for (const name of (await namesIn(folder))
+    .toSorted()
+    .filter((each) => /\.(json|yaml)$/.test(each))) {
     const file = path.join(folder, name);
     try {
       const { kind, devices, containerEdits } = parseCdiFile(
@@ -79,13 +81,4 @@ function distinct(found: Found): readonly CdiDevice[] {
 /** Numbers as numbers, before names that begin with a letter. */
 function byName(a: Pick<CdiDevice, "name">, b: Pick<CdiDevice, "name">): number {
   return a.name.localeCompare(b.name, "en", { numeric: true });
-}
-
-async function names(folder: string): Promise<readonly string[]> {
-  try {
-    return (await readdir(folder)).toSorted();
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return [];
-    throw error;
-  }
 }

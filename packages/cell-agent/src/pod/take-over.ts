@@ -1,5 +1,5 @@
 import fs from "node:fs/promises";
-import { isSystemError } from "@kip/base";
+import { namesIn } from "@kip/base";
 import { hasFiles } from "../container/start-container.ts";
 import type { ContainerState } from "@kip/oci-runtime";
 import type { ContainerRun, SavedContainer } from "../state/container-record.ts";
@@ -23,17 +23,8 @@ export async function takeOver(state: PodState, tools: StepTools): Promise<PodCh
   }
   for (const id of states.keys()) await removeStray(id, tools);
   const { containers, subPaths } = tools.directories;
-  const left = [...states.keys(), ...(await names(containers)), ...(await names(subPaths))];
+  const left = [...states.keys(), ...(await namesIn(containers)), ...(await namesIn(subPaths))];
   return { kind: "takenOver", found, leftovers: left.filter((id) => !runs.has(id)) };
-}
-
-async function names(directory: string): Promise<readonly string[]> {
-  try {
-    return await fs.readdir(directory);
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return [];
-    throw error;
-  }
 }
 
 /** Removes logs besides those of the present run and the one before, which the agent may have been about to do. */
@@ -43,7 +34,7 @@ async function removeOldLogs(
 ): Promise<void> {
   const kept = new Set([run?.logDirectory, previousLogDirectory]);
   const directory = `${directories.logs}/${name}`;
-  const old = (await names(directory)).map((each) => `${directory}/${each}`);
+  const old = (await namesIn(directory)).map((each) => `${directory}/${each}`);
   for (const log of old.filter((each) => !kept.has(each))) {
     try {
       await fs.rm(log, { recursive: true, force: true });

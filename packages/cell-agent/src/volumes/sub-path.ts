@@ -1,6 +1,6 @@
 import fs from "node:fs/promises";
 import path from "node:path";
-import { isSystemError } from "@kip/base";
+import { isSystemError, namesIn } from "@kip/base";
 import type { Mounter } from "./mounter.ts";
 import { pinInRoot, pinPath, type PinnedPath } from "./safe-path.ts";
 
@@ -52,7 +52,7 @@ async function bindPinned(
 
 /** Takes away what {@link bindSubPath} has shown in a directory, and the directory. */
 export async function unbindSubPaths(directory: string, mounter: Mounter): Promise<void> {
-  for (const name of await names(directory)) {
+  for (const name of await namesIn(directory)) {
     const target = path.join(directory, name);
     await mounter.unmount(target);
     // Nothing here is removed with its content: should a mount be left, that is the volume's.
@@ -62,13 +62,4 @@ export async function unbindSubPaths(directory: string, mounter: Mounter): Promi
   await fs.rmdir(directory).catch((error: unknown) => {
     if (!isSystemError(error, "ENOENT")) throw error;
   });
-}
-
-async function names(directory: string): Promise<readonly string[]> {
-  try {
-    return await fs.readdir(directory);
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return [];
-    throw error;
-  }
 }
