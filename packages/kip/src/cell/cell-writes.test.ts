@@ -24,6 +24,23 @@ function statusIn(world: KipWorld) {
   return cell?.status;
 }
 
+/** A kip whose pod waits for the cloud's quota for some tries, and then for an agent that does not answer. */
+async function startBehindQuota(): Promise<{ readonly world: KipWorld; readonly life: KipLife }> {
+  const world = new KipWorld(new ManualClock());
+  world.agents.isAnswering = false;
+  await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 2 });
+  const life = new KipLife(world);
+  await life.start();
+  world.addPod("p", "100m");
+  life.apply("p");
+  return { world, life };
+}
+
+async function untilLaunched(world: KipWorld): Promise<void> {
+  for (let n = 0; n < 6000 && (await world.driver.list()).length === 0; n++)
+    await pass(world, 100, 100);
+}
+
 describe("the life of a Cell", { timeout: 60_000 }, () => {
   it("is four writes without the times of its start: as it is made, as the pod is sent, as its end is asked for, and as it goes", async () => {
     const world = new KipWorld(new ManualClock(), 500);
@@ -62,19 +79,12 @@ describe("the life of a Cell", { timeout: 60_000 }, () => {
   });
 
   it("has in the API a second after the launch that it waits for the cloud's quota no longer", async () => {
-    const world = new KipWorld(new ManualClock());
-    world.agents.isAnswering = false;
-    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 2 });
-    const life = new KipLife(world);
-    await life.start();
-    world.addPod("p", "100m");
-    life.apply("p");
+    const { world, life } = await startBehindQuota();
     const reason = () =>
       statusIn(world)?.conditions?.find(({ status }) => status === "False")?.reason;
     await pass(world, 2000, 100);
     assert.equal(reason(), "CloudQuota");
-    for (let n = 0; n < 6000 && (await world.driver.list()).length === 0; n++)
-      await pass(world, 100, 100);
+    await untilLaunched(world);
     await pass(world, 1200, 100);
     await life.kill();
     assert.equal((await world.driver.list()).length, 1);
@@ -108,15 +118,8 @@ describe("the life of a Cell", { timeout: 60_000 }, () => {
   });
 
   it("keeps its instance's ID in the API if another client changes the Cell as a new kip finds the instance", async () => {
-    const world = new KipWorld(new ManualClock());
-    world.agents.isAnswering = false;
-    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 2 });
-    const life = new KipLife(world);
-    await life.start();
-    world.addPod("p", "100m");
-    life.apply("p");
-    for (let n = 0; n < 6000 && (await world.driver.list()).length === 0; n++)
-      await pass(world, 100, 100);
+    const { world, life } = await startBehindQuota();
+    await untilLaunched(world);
     await life.kill();
     const next = new KipLife(world);
     await next.start();
