@@ -20,7 +20,8 @@ import { InstanceList } from "./instance-list.ts";
 import { noteStatus, type CellTools } from "./step-context.ts";
 
 /** What {@link createCellSteps} makes itself. */
-type OwnTools = "statuses" | "knownImages" | "documents" | "shortages" | "pace" | "instances";
+type OwnTools =
+  "statuses" | "knownImages" | "documents" | "sizeChecks" | "shortages" | "pace" | "instances";
 
 /** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
 export function createCellSteps(
@@ -30,7 +31,8 @@ export function createCellSteps(
   const instances = new InstanceList(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };
   const own = { statuses, instances, knownImages: new KnownImages() };
-  const tools = { ...options, ...shared, ...own, documents: new DocumentPlaces() };
+  const places = { documents: new DocumentPlaces(), sizeChecks: new DocumentPlaces() };
+  const tools = { ...options, ...shared, ...own, ...places };
   return {
     executors: traced(tools.tracer, cellExecutors(tools)),
     followAgent: async (client, follower) => await followAgent(tools, client, follower),

@@ -1,6 +1,7 @@
 import { wireTime } from "@kip/k8s-client";
 import { checkPodSize } from "../../dispatch/document-size.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellChange } from "../../state/cell-change.ts";
@@ -19,7 +20,7 @@ export async function createCell(
   const { state, change } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const { pod } = resolved;
-  checkPodSize(resolved, await readSeccompProfiles(pod, tools.settings().seccompProfileRoot));
+  await checkSize(tools, context, resolved);
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);
     if (taken.kind === "ended") return taken;
@@ -46,6 +47,22 @@ export async function createCell(
     `Cannot create Cell "${name}": the one before it is still being deleted`,
     { retryable: true, remedy: "Remove the finalizers that others than kip put on it" },
   );
+}
+
+/**
+ * Checks the size of one pod after the other, with a turn of the event loop between: to make a document of several MiB takes tens of
+ * milliseconds, and hundreds of pods may come at once.
+ */
+async function checkSize(
+  { sizeChecks, settings }: CellTools,
+  { state, signal }: CellContext,
+  resolved: ResolvedPod,
+): Promise<void> {
+  const profiles = await readSeccompProfiles(resolved.pod, settings().seccompProfileRoot);
+  // Nothing of a document is kept.
+  const make = () => ({ document: checkPodSize(resolved, profiles), bytes: 0 });
+  const size = { namespace: state().podRef.namespace, bytes: 0 };
+  await sizeChecks.send(size, { make, use: async () => {} }, signal);
 }
 
 /** Takes a standby cell that is what the pod would get, if one is ready. */

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AgentError, maxBodyBytes, type AgentClient, type PodReport } from "@kip/agent-api";
+import { setImmediate } from "node:timers/promises";
 import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { DocumentPlaces } from "../../dispatch/document-places.ts";
 import { KipMetrics } from "../../metrics/kip-metrics.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import { InstanceTypeError } from "@kip/instance-types";
@@ -87,6 +89,7 @@ function start(pod: Pod, change: CellStateParts = {}) {
       },
     },
     settings: () => ({ seccompProfileRoot: "/nowhere" }),
+    sizeChecks: new DocumentPlaces(),
   } as unknown as CellTools; // all that the steps use
   const outside = { written, created, refusals, inApi, sleeps, saves };
   return { tools, cell, ...outside };
@@ -249,6 +252,24 @@ describe("createCell()", () => {
     const failed = cell.run((context) => createCell(tools, context));
     await assert.rejects(failed, { code: "POD_TOO_LARGE" });
     assert.deepEqual(created, []);
+  });
+
+  it("checks one pod in a turn of the event loop", async () => {
+    const pod = podOf("Always", { main: running });
+    const pods = Array.from({ length: 3 }, () => start(pod, away));
+    const { sizeChecks } = start(pod).tools;
+    const all = pods.map(
+      async ({ tools, cell }) =>
+        await cell.run((context) => createCell({ ...tools, sizeChecks }, context)),
+    );
+    const seen = [0];
+    while (seen.at(-1) !== 3) {
+      await setImmediate();
+      seen.push(pods.flatMap(({ created }) => created).length);
+    }
+    await Promise.all(all);
+    const most = Math.max(...seen.slice(1).map((count, turn) => count - (seen[turn] ?? 0)));
+    assert.equal(most, 1);
   });
 
   it("does not start a pod of restartPolicy Never again", async () => {

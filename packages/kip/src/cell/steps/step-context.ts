@@ -75,6 +75,8 @@ export interface CellTools {
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
   readonly documents: DocumentPlaces;
+  /** Of pods without a cell, whose documents are made to check their size: these wait for no agent. */
+  readonly sizeChecks: DocumentPlaces;
   /** @default there are none */
   readonly standby?: StandbyClaims | undefined;
   /** Log-ins of the cloud's own registries, if it has some. */
