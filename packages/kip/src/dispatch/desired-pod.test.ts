@@ -105,6 +105,12 @@ describe("desiredPod()", () => {
     );
   });
 
+  it("takes as many ephemeral containers as a report can have, the first ones that go on", () => {
+    const ephemeralContainers = Array.from({ length: 1002 }, (_, at) => ({ name: `debug-${at}` }));
+    const { ephemeralContainers: taken = [] } = desired({ ephemeralContainers }, ["debug-0"]);
+    assert.deepEqual([taken.length, taken.at(-1)?.name], [1000, "debug-1000"]);
+  });
+
   it("turns volumes into files, empty directories and paths of the cell", () => {
     const { volumes } = desired({
       volumes: [

@@ -1,6 +1,7 @@
 import { defined } from "@kip/base";
 import {
   limitSeconds,
+  maxContainers,
   type DesiredContainer,
   type DesiredImageSettings,
   type DesiredLogs,
@@ -110,7 +111,10 @@ export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): D
     etcHosts: etcHosts(pod, addresses.podIPs, dns.clusterDomain),
     initContainers: (spec.initContainers ?? []).map(container),
     containers: spec.containers.filter(goesOn).map(container),
-    ephemeralContainers: (spec.ephemeralContainers ?? []).filter(goesOn).map(container),
+    ephemeralContainers: (spec.ephemeralContainers ?? [])
+      .filter(goesOn)
+      .slice(0, maxContainers)
+      .map(container),
     volumes: (spec.volumes ?? []).map((volume) => desiredVolume(resolved, volume)),
     registries: mergeRegistries(pulledImages(pod), {
       pullSecrets: resolved.pullSecrets,

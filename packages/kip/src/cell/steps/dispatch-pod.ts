@@ -1,4 +1,4 @@
-import type { DesiredPod, DesiredSeccompProfile } from "@kip/agent-api";
+import { maxContainers, type DesiredPod, type DesiredSeccompProfile } from "@kip/agent-api";
 import { bytes, milliCpu } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -152,6 +152,7 @@ async function send(
       tools.onProblem(resolved.pod.metadata.uid, reason, message);
   }
   const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
+  reportIgnored(tools, context, { pod: resolved.pod, ephemeral });
   change({ kind: "podSent", ephemeral, machine: document.machine });
   const held = await client.putPod(document, signal);
   if (held !== undefined) change({ kind: "podHeld", generation: held });
@@ -159,6 +160,19 @@ async function send(
   const missingProfiles = missingOf(seccompProfiles);
   const renewInMs = logIns?.renewInMs;
   return { kind: "dispatched", resolved, generation, renewInMs, missingProfiles };
+}
+
+/** A report of more ephemeral containers could not be read, and the cell would count as lost: the others are not sent. */
+function reportIgnored(
+  { onProblem }: CellTools,
+  { state }: CellContext,
+  { pod, ephemeral }: { readonly pod: Pod; readonly ephemeral: readonly string[] },
+): void {
+  const known = new Set([...ephemeral, ...Object.keys(state().containers.ended)]);
+  const ignored = (pod.spec.ephemeralContainers ?? []).filter(({ name }) => !known.has(name));
+  if (!ignored[0]) return;
+  const message = `A cell starts at most ${maxContainers} ephemeral containers: "${ignored[0].name}" and those after it are not started`;
+  onProblem(pod.metadata.uid, "EphemeralContainersIgnored", message);
 }
 
 /** Reads the profiles of the pod, which is sent again if another one is missing than was sent as missing. */

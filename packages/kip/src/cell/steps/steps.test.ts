@@ -244,6 +244,19 @@ describe("dispatch()", () => {
     assert.deepEqual([...cell.state.containers.sentEphemeral], ["debug-2"]);
   });
 
+  it("says of ephemeral containers that no report could have that they do not start", async () => {
+    const ephemeralContainers = Array.from({ length: 1001 }, (_, at) => ({ name: `debug-${at}` }));
+    const spec = { containers: [{ name: "main" }], ephemeralContainers };
+    const { send, sent, problems } = start({}, { spec });
+    await send();
+    assert.equal(sent[0]?.ephemeralContainers?.length, 1000);
+    assert.ok(problems.includes("p EphemeralContainersIgnored"));
+    const ended = { "debug-1": { exitCode: 0 } };
+    const after = start({ containers: { ended } }, { spec });
+    await after.send();
+    assert.ok(!after.problems.includes("p EphemeralContainersIgnored"));
+  });
+
   it("sends what the cell has for the pod, and what the containers had on the one before", async () => {
     const resources = { limits: { cpu: "500m" }, requests: { memory: "1Ki" } };
     const status = { containerStatuses: [{ name: "main", resources }] };
