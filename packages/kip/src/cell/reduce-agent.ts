@@ -17,7 +17,7 @@ export function repeatPauseMs({ uid }: PodRef, count: number): number {
   return backoffDelay(count - 1, repeatBackoff) * (1 - shareOf(uid) / 5);
 }
 
-/** Notes which generation of the pod the agent has: the agent ignores one that is not newer. */
+/** Notes which generation of the pod the agent has, or may have: the agent ignores one that is not newer. */
 export function withGeneration(agent: AgentPart, held: number | undefined): AgentPart {
   return held === undefined
     ? agent

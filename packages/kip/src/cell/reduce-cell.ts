@@ -117,9 +117,12 @@ const reducers: Reducers = {
     const isNewPod = !isTaken && state.cell.dispatchedAt === undefined;
     return { ...state, agent: withDocument(state.agent, { bytes, isNewPod }, nowMs) };
   },
-  podSent: ({ containers, ...state }, { ephemeral, machine }) => ({
+  podSent: ({ containers, ...state }, { generation, ephemeral, machine }) => ({
     ...state,
-    agent: { ...state.agent, machine: machine ?? state.agent.machine },
+    agent: {
+      ...withGeneration(state.agent, generation),
+      machine: machine ?? state.agent.machine,
+    },
     containers: {
       ...containers,
       sentEphemeral: new Set([...containers.sentEphemeral, ...ephemeral]),

@@ -63,6 +63,8 @@ export interface CellChanges {
   /** A document was made for the agent, whether that took it or not. */
   readonly documentMade: { readonly bytes: number; readonly isTaken: boolean };
   readonly podSent: {
+    /** An agent that does not answer may have it. */
+    readonly generation: number;
     readonly ephemeral: readonly string[];
     /** What the cell has for the pod. */
     readonly machine?: DesiredPod["machine"];

@@ -88,7 +88,7 @@ export interface AgentPart {
   readonly dialAt?: number | undefined;
   /** The newest report; its events have been passed on. */
   readonly report?: ReportedPod | undefined;
-  /** The newest generation of the pod that it has. */
+  /** The newest generation of the pod that it has, or was sent. */
   readonly generation?: number | undefined;
   /** What its machine has for the pod, as was sent to it. */
   readonly machine?: DesiredPod["machine"];

@@ -153,7 +153,7 @@ async function send(
   }
   const ephemeral = (document.ephemeralContainers ?? []).map(({ name }) => name);
   reportIgnored(tools, context, { pod: resolved.pod, ephemeral });
-  change({ kind: "podSent", ephemeral, machine: document.machine });
+  change({ kind: "podSent", generation, ephemeral, machine: document.machine });
   const held = await client.putPod(document, signal);
   if (held !== undefined) change({ kind: "podHeld", generation: held });
   if (held !== undefined && held > generation) throw ignored(context, { generation, held });

@@ -215,6 +215,19 @@ describe("dispatch()", () => {
     assert.equal(sent[0]?.generation, held + 1);
   });
 
+  it("gives no generation to two documents, although an agent did not answer and the clock was set back", async () => {
+    const { send, agent, sent } = start({ agent: { generation: (now + 3_600_000) * 1000 } });
+    const put = agent.putPod;
+    agent.putPod = async (document) => {
+      await put(document);
+      throw new Error("no answer in time");
+    };
+    await assert.rejects(send());
+    agent.putPod = put;
+    await send();
+    assert.deepEqual([sent.length, new Set(sent.map(({ generation }) => generation)).size], [2, 2]);
+  });
+
   it("sends a pod that the agent ignored again with a newer generation", async () => {
     const { send, cell, agent, sent } = start();
     const held = (now + 3_600_000) * 1000;
