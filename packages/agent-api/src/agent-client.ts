@@ -1,40 +1,17 @@
-import {
-  constants,
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  type OutgoingHttpHeaders,
-} from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
-import {
-  bytesOf,
-  isCodedError,
-  systemClock,
-  type Decoder,
-  type Logger,
-  type ProcessStreams,
-} from "@kip/base";
-import { AgentError } from "./errors.ts";
+import { systemClock, type Logger, type ProcessStreams } from "@kip/base";
 import { decodeAgentInfo, type AgentInfo, type CellIdentity } from "./agent-info.ts";
+import { AgentRequests } from "./agent-requests.ts";
 import { decodeAgentStats, type AgentStats } from "./agent-stats.ts";
-import { decodeAnswer, readError, readText } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
-import { EventLoopBudget } from "./event-loop-budget.ts";
-import { FloodGuard } from "./flood-guard.ts";
-import { keepAlive } from "./keep-alive.ts";
 import { limitSeconds } from "./longest-seconds.ts";
-import { LatestLine, longestReport } from "./latest-line.ts";
-import {
-  openSession,
-  openTcp,
-  unreachable,
-  widenWindows,
-  type PeerOptions,
-} from "./open-session.ts";
-import { decodePodReport, type PodReport } from "./pod-report.ts";
+import { openSession, openTcp, type PeerOptions } from "./open-session.ts";
+import type { PodReport } from "./pod-report.ts";
 import { sendNetwork, type NetworkChanges, type NetworkHello } from "./network-stream.ts";
 import { relayProcess, type AgentProcessExit } from "./relay-process.ts";
-import { agentPort, apiVersion } from "./routes.ts";
+import { ReportReader } from "./report-reader.ts";
+import { agentPort } from "./routes.ts";
 
 /** Options of {@link AgentClient.connect}. */
 export interface AgentClientOptions extends PeerOptions {
@@ -69,17 +46,6 @@ export interface AgentLogOptions {
 const maxPathBytes = 32 * 1024;
 
 const connectTimeoutMs = 10_000;
-const answerTimeoutMs = 30_000;
-/** How often a connection is checked for frames that were not asked for, milliseconds. */
-const floodCheckMs = 1000;
-/**
- * What a piece of a body, and a byte of it, cost before anybody reads it: TLS, HTTP/2 and events, milliseconds of
- * processor time. A hostile cell sends pieces of one byte.
- */
-const pieceCostMs = 0.005;
-const byteCostMs = 1e-5;
-/** What a report costs those who read it, besides what is measured: its writes to the API, milliseconds. */
-const reportCostMs = 2;
 
 /**
  * One HTTP/2 connection to the agent of one cell. Every call is one attempt; `AGENT_UNREACHABLE`
@@ -92,26 +58,12 @@ export class AgentClient implements AsyncDisposable {
   readonly closed: Promise<void>;
   /** When the agent's machine accepted the connection, milliseconds since the epoch. */
   readonly answeredAtMs: number;
-  readonly #session: ClientHttp2Session;
-  readonly #peer: AgentClientOptions;
+  readonly #requests: AgentRequests;
 
-  readonly #flood: FloodGuard;
-  #hasWideWindows = false;
-
-  private constructor(
-    session: ClientHttp2Session,
-    options: AgentClientOptions & { readonly answeredAtMs: number; readonly socket: Socket },
-  ) {
-    this.#session = session;
-    this.#peer = options;
-    this.answeredAtMs = options.answeredAtMs;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.closed = promise;
-    session.once("close", () => resolve());
-    const { socket } = options;
-    this.#flood = new FloodGuard(() => socket.bytesRead, systemClock.monotonic());
-    this.#watchFlood();
-    keepAlive(session);
+  private constructor(requests: AgentRequests, answeredAtMs: number) {
+    this.#requests = requests;
+    this.closed = requests.closed;
+    this.answeredAtMs = answeredAtMs;
   }
 
   /**
@@ -133,12 +85,14 @@ export class AgentClient implements AsyncDisposable {
       timeoutMs: options.connectTimeoutMs ?? connectTimeoutMs,
       signal: options.signal,
     });
-    return new AgentClient(session, { ...options, answeredAtMs, socket });
+    const { answerTimeoutMs } = options;
+    const requests = new AgentRequests(session, { peer: options, socket, answerTimeoutMs });
+    return new AgentClient(requests, answeredAtMs);
   }
 
   /** Facts about the agent and its machine. */
   async info(signal?: AbortSignal): Promise<AgentInfo> {
-    return await this.#json("GET", "info", { signal, decoder: decodeAgentInfo });
+    return await this.#requests.json("GET", "info", { signal, decoder: decodeAgentInfo });
   }
 
   /**
@@ -148,7 +102,11 @@ export class AgentClient implements AsyncDisposable {
    * @throws {AgentError} code `AGENT_OTHER_POD` when the cell has another pod
    */
   async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<number | undefined> {
-    const answer = await this.#json("PUT", "pod", { body: pod, signal, decoder: decodePodTaken });
+    const answer = await this.#requests.json("PUT", "pod", {
+      body: pod,
+      signal,
+      decoder: decodePodTaken,
+    });
     return answer.generation;
   }
 
@@ -159,7 +117,9 @@ export class AgentClient implements AsyncDisposable {
    * @throws {AgentError} code `AGENT_NO_POD` when there is none
    */
   async deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void> {
-    await this.#json("DELETE", `pod?graceSeconds=${limitSeconds(graceSeconds)}`, { signal });
+    await this.#requests.json("DELETE", `pod?graceSeconds=${limitSeconds(graceSeconds)}`, {
+      signal,
+    });
   }
 
   /**
@@ -175,24 +135,14 @@ export class AgentClient implements AsyncDisposable {
   ): AsyncGenerator<PodReport, void, void> {
     if (signal.aborted) return;
     try {
-      const lines = new LatestLine(() => longestReport(containers()));
-      // A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait.
-      const budget = new EventLoopBudget(systemClock);
-      const onPiece = (bytes: number): void => budget.charge(pieceCostMs + bytes * byteCostMs);
-      const stream = await this.#open("GET", "status", { signal, onPiece });
-      const chunks = bytesOf(stream)[Symbol.asyncIterator]();
-      try {
-        const take = async () => await nextReport(chunks, { lines, budget, signal });
-        for (let next = await take(); next.done !== true; next = await take())
-          if (next.value) yield next.value;
-      } finally {
-        await chunks.return?.();
-      }
+      const reader = new ReportReader(containers, signal);
+      const onPiece = (bytes: number): void => reader.received(bytes);
+      yield* reader.read(await this.#requests.open("GET", "status", { signal, onPiece }));
     } catch (error) {
       if (signal.aborted) return;
-      throw this.#lost(error);
+      throw this.#requests.lost(error);
     }
-    if (!signal.aborted) throw this.#lost("the status stream ended");
+    if (!signal.aborted) throw this.#requests.lost("the status stream ended");
   }
 
   /**
@@ -209,7 +159,7 @@ export class AgentClient implements AsyncDisposable {
     if (options.sinceTimeMs !== undefined)
       query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());
     const path = `logs/${encodeURIComponent(container)}?${query.toString()}`;
-    return await this.#open("GET", path, { signal, kind: "download" });
+    return await this.#requests.open("GET", path, { signal, kind: "download" });
   }
 
   /**
@@ -244,7 +194,10 @@ export class AgentClient implements AsyncDisposable {
 
   /** A connection to a port of the pod, as a process in the pod would make to localhost. */
   async portForward(port: number, signal: AbortSignal): Promise<Duplex> {
-    return await this.#open("POST", `portforward?port=${port}`, { signal, kind: "duplex" });
+    return await this.#requests.open("POST", `portforward?port=${port}`, {
+      signal,
+      kind: "duplex",
+    });
   }
 
   /**
@@ -259,27 +212,26 @@ export class AgentClient implements AsyncDisposable {
   ): Promise<void> {
     if (signal.aborted) return;
     try {
-      const stream = await this.#open("POST", "network", { signal, kind: "lines" });
+      const stream = await this.#requests.open("POST", "network", { signal, kind: "lines" });
       await sendNetwork(stream, open, signal);
     } catch (error) {
-      if (!signal.aborted) throw this.#lost(error);
+      if (!signal.aborted) throw this.#requests.lost(error);
     }
   }
 
   /** What the containers and the agent use. */
   async stats(signal?: AbortSignal): Promise<AgentStats> {
-    return await this.#json("GET", "stats", { signal, decoder: decodeAgentStats });
+    return await this.#requests.json("GET", "stats", { signal, decoder: decodeAgentStats });
   }
 
   /** Replaces the agent's certificate; connections made after this see the new one. */
   async putIdentity(identity: CellIdentity, signal?: AbortSignal): Promise<void> {
-    await this.#json("PUT", "identity", { body: identity, signal });
+    await this.#requests.json("PUT", "identity", { body: identity, signal });
   }
 
   /** Closes the connection and everything on it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#session.destroy();
-    await this.closed;
+    await this.#requests[Symbol.asyncDispose]();
   }
 
   async #process(
@@ -288,158 +240,14 @@ export class AgentClient implements AsyncDisposable {
     signal: AbortSignal,
     command?: readonly string[],
   ): Promise<AgentProcessExit> {
-    const stream = await this.#open("POST", path, { signal, kind: "duplex" });
+    const stream = await this.#requests.open("POST", path, { signal, kind: "duplex" });
     try {
       return await relayProcess(stream, streams, command);
     } catch (error) {
       signal.throwIfAborted();
-      throw this.#lost(error);
+      throw this.#requests.lost(error);
     }
   }
-
-  async #json<T = void>(
-    method: string,
-    path: string,
-    options: {
-      readonly body?: unknown;
-      readonly signal: AbortSignal | undefined;
-      readonly decoder?: Decoder<T>;
-    },
-  ): Promise<T> {
-    const stream = await this.#open(method, path, options);
-    try {
-      const text = await this.#withTimeout(stream, readText(stream));
-      // Without a decoder T is void.
-      if (!options.decoder) return undefined as T;
-      return decodeAnswer(text === "" ? "{}" : text, options.decoder);
-    } catch (error) {
-      throw this.#lost(error);
-    } finally {
-      closeUnwritten(stream);
-    }
-  }
-
-  /** Sends a request and waits for the head of the answer; the stream then is the answer's body. */
-  async #open(
-    method: string,
-    path: string,
-    options: {
-      readonly body?: unknown;
-      readonly signal: AbortSignal | undefined;
-      /** Called with the length of each piece of the answer's body, before it is read. */
-      readonly onPiece?: (bytes: number) => void;
-      /** What follows the heads: a document each way, one long answer, or bytes or lines both ways. @default "document" */
-      readonly kind?: "document" | "download" | "duplex" | "lines";
-    },
-  ): Promise<ClientHttp2Stream> {
-    options.signal?.throwIfAborted();
-    if (this.#session.closed || this.#session.destroyed) throw this.#lost("the connection is gone");
-    const { kind } = options;
-    const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
-    const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";
-    const stream = this.#session.request(headers, {
-      endStream: !hasBody,
-      signal: options.signal,
-    });
-    // The listener that reads reports it; this one only keeps an error in between from ending the process.
-    stream.on("error", () => {});
-    this.#watchContent(stream, options.onPiece);
-    if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
-      this.#hasWideWindows = true;
-      widenWindows(this.#session);
-    }
-    if (options.body !== undefined) stream.end(JSON.stringify(options.body));
-    let status: number;
-    try {
-      status = await this.#withTimeout(stream, responseStatus(stream));
-    } catch (error) {
-      stream.destroy();
-      options.signal?.throwIfAborted();
-      throw this.#lost(error);
-    }
-    if (status < 300) return stream;
-    const refusal = await this.#withTimeout(stream, readError(stream, status));
-    closeUnwritten(stream);
-    throw refusal;
-  }
-
-  /** Ends the stream if reading it takes too long. */
-  async #withTimeout<T>(stream: ClientHttp2Stream, read: Promise<T>): Promise<T> {
-    const late = (): void => void stream.destroy(new Error("no answer in time"));
-    const timer = setTimeout(late, this.#peer.answerTimeoutMs ?? answerTimeoutMs);
-    try {
-      return await read;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  #lost(error: unknown): Error {
-    if (isCodedError(error)) return error;
-    return unreachable(this.#peer, error);
-  }
-
-  /**
-   * Every piece of the answer's body passes through `push`, however it is read, and so does its end. Node ends an answer without
-   * an error, too, when the connection closes in the middle of it; only the code of the stream shows that.
-   */
-  #watchContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
-    const push = stream.push.bind(stream);
-    stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
-      if (piece === null && stream.rstCode !== constants.NGHTTP2_NO_ERROR) {
-        stream.destroy(this.#lost("the connection was closed before the end of the answer"));
-        return false;
-      }
-      this.#flood.received(piece?.length ?? 0);
-      onPiece?.(piece?.length ?? 0);
-      return push(piece, encoding);
-    };
-  }
-
-  #watchFlood(): void {
-    const timer = setInterval(() => {
-      if (this.#session.destroyed || !this.#flood.isFlooded(systemClock.monotonic())) return;
-      const reason = "it sends frames that were not asked for";
-      this.#session.destroy(
-        new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
-      );
-    }, floodCheckMs);
-    timer.unref();
-    this.#session.once("close", () => clearInterval(timer));
-  }
-}
-
-/**
- * Reads what has come next, and the report that it ends, if it does. A function of its own: a loop over the stream would hold on
- * to the bytes, and with them to the pool of 64 KiB that they are a part of, until the cell has something to say again.
- */
-async function nextReport(
-  chunks: AsyncIterator<Buffer>,
-  {
-    lines,
-    budget,
-    signal,
-  }: {
-    readonly lines: LatestLine;
-    readonly budget: EventLoopBudget;
-    readonly signal: AbortSignal;
-  },
-): Promise<IteratorResult<PodReport | undefined, void>> {
-  const chunk = await chunks.next();
-  if (chunk.done === true) return { done: true, value: undefined };
-  const line = budget.spend(() => lines.push(chunk.value));
-  await budget.settle(signal);
-  if (line === undefined) return { value: undefined };
-  budget.charge(reportCostMs);
-  return { value: budget.spend(() => decodeAnswer(line, decodePodReport)) };
-}
-
-/**
- * Ends a request whose answer was read. An agent can answer before it reads: what it has not read would stay in memory for as long as
- * the connection lives.
- */
-function closeUnwritten(stream: ClientHttp2Stream): void {
-  if (!stream.writableFinished) stream.close(constants.NGHTTP2_CANCEL);
 }
 
 function streamQuery(streams: ProcessStreams): URLSearchParams {
@@ -448,12 +256,4 @@ function streamQuery(streams: ProcessStreams): URLSearchParams {
     if (streams[name]) query.set(name, "1");
   if (streams.tty) query.set("tty", "1");
   return query;
-}
-
-async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  stream.once("response", (headers) => resolve(headers[":status"] ?? 0));
-  stream.once("error", reject);
-  stream.once("close", () => reject(new Error("the connection was closed")));
-  return await promise;
 }

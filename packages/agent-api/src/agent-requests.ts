@@ -1,0 +1,184 @@
+import {
+  constants,
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type OutgoingHttpHeaders,
+} from "node:http2";
+import type { Socket } from "node:net";
+import { isCodedError, systemClock, type Decoder } from "@kip/base";
+import { decodeAnswer, readError, readText } from "./answers.ts";
+import { AgentError } from "./errors.ts";
+import { FloodGuard } from "./flood-guard.ts";
+import { keepAlive } from "./keep-alive.ts";
+import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
+import { apiVersion } from "./routes.ts";
+
+const answerTimeoutMs = 30_000;
+/** How often a connection is checked for frames that were not asked for, milliseconds. */
+const floodCheckMs = 1000;
+
+/** Options of {@link AgentRequests}. */
+export interface AgentRequestsOptions {
+  readonly peer: Pick<PeerOptions, "address" | "cellName">;
+  /** What the session is on. */
+  readonly socket: Socket;
+  /** Limit for the head of an answer, and then for its text if it is read as a whole, milliseconds. @default 30000 */
+  readonly answerTimeoutMs?: number | undefined;
+}
+
+/** The requests of one connection to an agent: each is sent once, and what comes back is bounded in time, length and rate. */
+export class AgentRequests implements AsyncDisposable {
+  /** Resolves when the connection is gone, for whatever reason. */
+  readonly closed: Promise<void>;
+  readonly #session: ClientHttp2Session;
+  readonly #options: AgentRequestsOptions;
+  readonly #flood: FloodGuard;
+  #hasWideWindows = false;
+
+  constructor(session: ClientHttp2Session, options: AgentRequestsOptions) {
+    this.#session = session;
+    this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    session.once("close", () => resolve());
+    const { socket } = options;
+    this.#flood = new FloodGuard(() => socket.bytesRead, systemClock.monotonic());
+    this.#watchFlood();
+    keepAlive(session);
+  }
+
+  /** Sends a document or none, and reads one. @throws {AgentError} also codes of the agent */
+  async json<T = void>(
+    method: string,
+    path: string,
+    options: {
+      readonly body?: unknown;
+      readonly signal: AbortSignal | undefined;
+      readonly decoder?: Decoder<T>;
+    },
+  ): Promise<T> {
+    const stream = await this.open(method, path, options);
+    try {
+      const text = await this.#withTimeout(stream, readText(stream));
+      // Without a decoder T is void.
+      if (!options.decoder) return undefined as T;
+      return decodeAnswer(text === "" ? "{}" : text, options.decoder);
+    } catch (error) {
+      throw this.lost(error);
+    } finally {
+      closeUnwritten(stream);
+    }
+  }
+
+  /** Sends a request and waits for the head of the answer; the stream then is the answer's body. */
+  async open(
+    method: string,
+    path: string,
+    options: {
+      readonly body?: unknown;
+      readonly signal: AbortSignal | undefined;
+      /** Called with the length of each piece of the answer's body, before it is read. */
+      readonly onPiece?: (bytes: number) => void;
+      /** What follows the heads: a document each way, one long answer, or bytes or lines both ways. @default "document" */
+      readonly kind?: "document" | "download" | "duplex" | "lines";
+    },
+  ): Promise<ClientHttp2Stream> {
+    options.signal?.throwIfAborted();
+    if (this.#session.closed || this.#session.destroyed) throw this.lost("the connection is gone");
+    const { kind } = options;
+    const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
+    const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";
+    const stream = this.#session.request(headers, {
+      endStream: !hasBody,
+      signal: options.signal,
+    });
+    // The listener that reads reports it; this one only keeps an error in between from ending the process.
+    stream.on("error", () => {});
+    this.#watchContent(stream, options.onPiece);
+    if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
+      this.#hasWideWindows = true;
+      widenWindows(this.#session);
+    }
+    if (options.body !== undefined) stream.end(JSON.stringify(options.body));
+    let status: number;
+    try {
+      status = await this.#withTimeout(stream, responseStatus(stream));
+    } catch (error) {
+      stream.destroy();
+      options.signal?.throwIfAborted();
+      throw this.lost(error);
+    }
+    if (status < 300) return stream;
+    const refusal = await this.#withTimeout(stream, readError(stream, status));
+    closeUnwritten(stream);
+    throw refusal;
+  }
+
+  /** What an error means that is not the agent's: the connection is lost. */
+  lost(error: unknown): Error {
+    if (isCodedError(error)) return error;
+    return unreachable(this.#options.peer, error);
+  }
+
+  /** Closes the connection and everything on it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#session.destroy();
+    await this.closed;
+  }
+
+  /** Ends the stream if reading it takes too long. */
+  async #withTimeout<T>(stream: ClientHttp2Stream, read: Promise<T>): Promise<T> {
+    const late = (): void => void stream.destroy(new Error("no answer in time"));
+    const timer = setTimeout(late, this.#options.answerTimeoutMs ?? answerTimeoutMs);
+    try {
+      return await read;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Every piece of the answer's body passes through `push`, however it is read, and so does its end. Node ends an answer without
+   * an error, too, when the connection closes in the middle of it; only the code of the stream shows that.
+   */
+  #watchContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
+    const push = stream.push.bind(stream);
+    stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
+      if (piece === null && stream.rstCode !== constants.NGHTTP2_NO_ERROR) {
+        stream.destroy(this.lost("the connection was closed before the end of the answer"));
+        return false;
+      }
+      this.#flood.received(piece?.length ?? 0);
+      onPiece?.(piece?.length ?? 0);
+      return push(piece, encoding);
+    };
+  }
+
+  #watchFlood(): void {
+    const timer = setInterval(() => {
+      if (this.#session.destroyed || !this.#flood.isFlooded(systemClock.monotonic())) return;
+      const reason = "it sends frames that were not asked for";
+      this.#session.destroy(
+        new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
+      );
+    }, floodCheckMs);
+    timer.unref();
+    this.#session.once("close", () => clearInterval(timer));
+  }
+}
+
+/**
+ * Ends a request whose answer was read. An agent can answer before it reads: what it has not read would stay in memory for as long as
+ * the connection lives.
+ */
+function closeUnwritten(stream: ClientHttp2Stream): void {
+  if (!stream.writableFinished) stream.close(constants.NGHTTP2_CANCEL);
+}
+
+async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  stream.once("response", (headers) => resolve(headers[":status"] ?? 0));
+  stream.once("error", reject);
+  stream.once("close", () => reject(new Error("the connection was closed")));
+  return await promise;
+}

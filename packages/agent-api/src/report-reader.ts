@@ -1,0 +1,60 @@
+import type { Readable } from "node:stream";
+import { bytesOf, systemClock } from "@kip/base";
+import { decodeAnswer } from "./answers.ts";
+import { EventLoopBudget } from "./event-loop-budget.ts";
+import { LatestLine, longestReport } from "./latest-line.ts";
+import { decodePodReport, type PodReport } from "./pod-report.ts";
+
+/**
+ * What a piece of a body, and a byte of it, cost before anybody reads it: TLS, HTTP/2 and events, milliseconds of
+ * processor time. A hostile cell sends pieces of one byte.
+ */
+const pieceCostMs = 0.005;
+const byteCostMs = 1e-5;
+/** What a report costs those who read it, besides what is measured: its writes to the API, milliseconds. */
+const reportCostMs = 2;
+
+/** Reads the reports of a status stream, the newest that has come, at a pace that leaves time for other cells. */
+export class ReportReader {
+  readonly #lines: LatestLine;
+  /** A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait. */
+  readonly #budget = new EventLoopBudget(systemClock);
+  readonly #signal: AbortSignal;
+
+  /** @param containers how many the pod has at present, of all kinds */
+  constructor(containers: () => number, signal: AbortSignal) {
+    this.#lines = new LatestLine(() => longestReport(containers()));
+    this.#signal = signal;
+  }
+
+  /** Counts a piece of the stream that has come, before it is read. */
+  received(bytes: number): void {
+    this.#budget.charge(pieceCostMs + bytes * byteCostMs);
+  }
+
+  /** Reads to the end of the stream. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
+  async *read(stream: Readable): AsyncGenerator<PodReport, void, void> {
+    const chunks = bytesOf(stream)[Symbol.asyncIterator]();
+    try {
+      const take = async () => await this.#next(chunks);
+      for (let next = await take(); next.done !== true; next = await take())
+        if (next.value) yield next.value;
+    } finally {
+      await chunks.return?.();
+    }
+  }
+
+  /**
+   * Reads what has come next, and the report that it ends, if it does. A function of its own: a loop over the stream would hold on
+   * to the bytes, and with them to the pool of 64 KiB that they are a part of, until the cell has something to say again.
+   */
+  async #next(chunks: AsyncIterator<Buffer>): Promise<IteratorResult<PodReport | undefined, void>> {
+    const chunk = await chunks.next();
+    if (chunk.done === true) return { done: true, value: undefined };
+    const line = this.#budget.spend(() => this.#lines.push(chunk.value));
+    await this.#budget.settle(this.#signal);
+    if (line === undefined) return { value: undefined };
+    this.#budget.charge(reportCostMs);
+    return { value: this.#budget.spend(() => decodeAnswer(line, decodePodReport)) };
+  }
+}
