@@ -25,17 +25,14 @@ export class StatusStream implements Disposable {
   changed(): void {
     this.#pending ??= setImmediate(() => {
       this.#pending = undefined;
-      const report = this.#read();
-      const line = report && reportLine(report);
-      if (line === undefined || line === this.#line) return;
-      this.#line = line;
-      for (const stream of this.#listeners.keys()) this.#send(stream);
+      this.#update();
     });
   }
 
   /** Sends the present report and then every change until the stream is closed. */
   serve(stream: ServerHttp2Stream): void {
     stream.respond({ ":status": 200, "content-type": "application/x-ndjson" });
+    this.#update();
     this.#listeners.set(stream, { isBehind: false });
     stream.once("close", () => {
       this.#listeners.delete(stream);
@@ -47,8 +44,6 @@ export class StatusStream implements Disposable {
       const listener = this.#listeners.get(stream);
       if (listener?.isBehind === true) this.#send(stream);
     });
-    const report = this.#read();
-    this.#line = report && reportLine(report);
     this.#send(stream);
     this.#timer ??= setInterval(() => {
       for (const one of this.#listeners.keys()) if (!one.writableNeedDrain) one.write("\n");
@@ -59,6 +54,15 @@ export class StatusStream implements Disposable {
     clearInterval(this.#timer);
     clearImmediate(this.#pending);
     for (const stream of this.#listeners.keys()) stream.destroy();
+  }
+
+  /** Makes the line of the present report, and sends it to all if it is another than before. */
+  #update(): void {
+    const report = this.#read();
+    const line = report && reportLine(report);
+    if (line === undefined || line === this.#line) return;
+    this.#line = line;
+    for (const stream of this.#listeners.keys()) this.#send(stream);
   }
 
   #send(stream: ServerHttp2Stream): void {
