@@ -85,18 +85,22 @@ describe("FillQueue", () => {
     const { queue, begin, run } = start();
     const names = Array.from({ length: 5000 }, (_, i) => `n${i}`);
     let read = 0;
-    const reading = (key: number) => ({ key: BigInt(key), names: () => (read++, names) });
+    const reading = (key: number) => ({
+      key: BigInt(key),
+      size: names.length,
+      names: () => (read++, names),
+    });
     const groups = ["g0", "g1", "g2"];
     for (const [i, group] of groups.entries()) {
-      begin(group, 1);
+      begin(group, podsPerStep + 1);
       queue.wantForOwners(group, reading(i));
     }
     begin("same", 1);
     queue.wantForOwners("same", reading(0));
-    for (const step of groups.keys()) {
+    for (const [step, group] of groups.entries()) {
       assert.equal(read, step);
       assert.ok(queue.isWantedBy("other"));
-      assert.deepEqual(run(1), []);
+      assert.deepEqual(run(1), [group]);
     }
     // All that "g0" shares with "same" stays until both are filled.
     assert.deepEqual(run(1), ["g0", "same"]);
@@ -105,6 +109,23 @@ describe("FillQueue", () => {
     assert.deepEqual([run(1), run(1)], [["g1"], ["g2"]]);
     assert.equal(queue.isWantedBy("n4999"), false);
     assert.equal(read, 3);
+  });
+
+  it("fills a group that is behind by few pods, however often its very many owners change", () => {
+    const { queue, begin, run } = start();
+    const owners = new Owners();
+    for (let i = 0; i < 2000; i++) owners.note(`n${i}`, 1);
+    begin("few", 3);
+    begin("many", 9 * podsPerStep);
+    const log: string[] = [];
+    for (let step = 0; step < 20 && queue.size > 0; step++) {
+      owners.note(`more${step}`, 1);
+      for (const group of ["few", "many"]) queue.wantForOwners(group, owners);
+      log.push(...run(1));
+    }
+    assert.equal(queue.size, 0);
+    assert.deepEqual(log, ["few", ...Array<string>(9).fill("many")]);
+    assert.equal(queue.isWantedBy("n0"), false);
   });
 
   it("notes no owners of a group that was forgotten", () => {

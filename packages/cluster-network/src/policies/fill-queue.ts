@@ -24,6 +24,12 @@ export const podsPerStep = 64;
 /** To note, or forget, that one namespace waits takes a small part of the time of a comparison. */
 const workOfNamespace = 1 / 16;
 
+/** To note more owners of one group takes longer than a step. */
+const fewOwners = podsPerStep / workOfNamespace;
+
+/** What is read of the owners of a group. */
+type GroupOwners = Pick<Owners, "key" | "size" | "names">;
+
 /** Steps of the work on one group; what is returned at the end is with how many pods the last one has compared the group. */
 export type Steps = Iterator<undefined, number>;
 
@@ -37,14 +43,15 @@ interface Work {
  * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
  * groups those of another one name. The groups of a namespace are filled one after the other, and those that look at few pods in one step; one that
  * several want makes a step on the turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
- * Where owners differ, to note them is a part of the steps.
+ * Where owners differ, to note them is a part of the steps. Of very many owners none is noted if the first step is the last one: owners may change
+ * without end, and groups are mostly behind by few pods.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
   /** By the key of the owners, or the name of one namespace. */
   readonly #batches = new Map<string | bigint, Batch>();
   /** Groups that all owners wait for, which are noted by the next steps: each may have thousands. */
-  readonly #unnoted = new Map<string, Pick<Owners, "key" | "names">>();
+  readonly #unnoted = new Map<string, GroupOwners>();
   /** The next turn is that of the first one. */
   readonly #turns = new Map<string, Turn>();
 
@@ -67,7 +74,7 @@ export class FillQueue {
   }
 
   /** Notes that pods of all owners of a group wait for it. */
-  wantForOwners(group: string, owners: Pick<Owners, "key" | "names">): void {
+  wantForOwners(group: string, owners: GroupOwners): void {
     if (this.#groups.has(group)) this.#unnoted.set(group, owners);
   }
 
@@ -97,23 +104,33 @@ export class FillQueue {
     const turn = this.#nextTurn();
     while (work < podsPerStep) {
       const group = this.#next(turn);
-      const result = group === undefined ? undefined : this.#groups.get(group)?.steps.next();
-      if (group === undefined || result?.done !== true) return;
-      // What it takes to begin and end counts, too.
-      work += 1 + result.value + this.delete(group) * workOfNamespace;
+      if (group === undefined) return;
+      work += this.#stepOf(group);
     }
+  }
+
+  /** Makes one step of the work on a group. @returns how many pods it counts for: those of a whole step, unless it is the last one */
+  #stepOf(group: string): number {
+    const result = this.#groups.get(group)?.steps.next();
+    if (result?.done !== true) return podsPerStep;
+    // What it takes to begin and end counts, too.
+    return 1 + result.value + this.delete(group) * workOfNamespace;
   }
 
   /** Notes owners of one group after the other. @returns how many comparisons would have taken as long, about those of a step at most */
   #noteOwners(): number {
     let work = 0;
     for (const [group, owners] of this.#unnoted) {
+      if (work >= podsPerStep) break;
       this.#unnoted.delete(group);
       const isKnown = this.#batches.has(owners.key);
+      if (!isKnown && owners.size > fewOwners) {
+        work += this.#stepOf(group);
+        if (!this.#groups.has(group)) continue;
+      }
       const names = isKnown ? [] : [...owners.names()];
       this.#join(group, owners.key, names);
       work += (1 + names.length) * workOfNamespace;
-      if (work >= podsPerStep) break;
     }
     return work;
   }

@@ -13,6 +13,11 @@ export class Owners {
     return this.#key;
   }
 
+  /** How many there are. */
+  get size(): number {
+    return this.#counts.size;
+  }
+
   /** Names of the owners. */
   names(): Iterable<string> {
     return this.#counts.keys();
