@@ -54,7 +54,7 @@ describe("openTcpRelay()", { timeout: 30_000 }, () => {
     const client = connect({ host: address, port: relay.port, allowHalfOpen: true });
     const [endpoint] = (await accepted) as [Socket];
     endpoint.on("error", () => {}).resume();
-    return { relay, client, endpoint, server };
+    return { relay, client, clients, endpoint, server };
   }
 
   it("ends a connection whose client has gone, and whose endpoint does not close", async () => {
@@ -77,6 +77,19 @@ describe("openTcpRelay()", { timeout: 30_000 }, () => {
       },
       { what: "room for another connection", limitMs: 20_000, intervalMs: 50 },
     );
+    endpoint.destroy();
+    server.close();
+  });
+
+  it("counts no connection any longer once it is disposed of", async () => {
+    const { relay, client, clients, endpoint, server } = await relayed(60_000);
+    client.on("error", () => {});
+    assert.equal(
+      clients.enter("another port", () => {}),
+      undefined,
+    );
+    await relay[Symbol.asyncDispose]();
+    assert.ok(clients.enter("another port", () => {}));
     endpoint.destroy();
     server.close();
   });

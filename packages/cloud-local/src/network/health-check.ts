@@ -1,5 +1,6 @@
 import { createServer, type Server } from "node:http";
 import { listenAt, type Relay } from "./listen-at.ts";
+import type { RelayConnection } from "./relay-clients.ts";
 import type { RelayOptions } from "./relay.ts";
 
 /** What is answered for a Service. */
@@ -39,21 +40,34 @@ export async function openHealthCheck(
     const service = { namespace, name };
     response.end(JSON.stringify({ service, localEndpoints: endpoints, serviceProxyHealthy: true }));
   });
-  limitClients(server, options);
+  const entered = limitClients(server, options);
   return await listenAt(server, {
     address,
     port,
-    endConnections: () => server.closeAllConnections(),
+    endConnections: () => {
+      server.closeAllConnections();
+      for (const connection of entered) connection.leave();
+    },
   });
 }
 
+/** @returns those that are there at a time */
 function limitClients(
   server: Server,
   { address, port, clients }: Pick<RelayOptions, "address" | "port" | "clients">,
-): void {
+): ReadonlySet<RelayConnection> {
+  const entered = new Set<RelayConnection>();
   server.on("connection", (socket) => {
     const connection = clients.enter(`${address} ${port}`, () => socket.destroy());
-    if (connection) socket.once("close", () => connection.leave());
-    else socket.resetAndDestroy();
+    if (!connection) {
+      socket.resetAndDestroy();
+      return;
+    }
+    entered.add(connection);
+    socket.once("close", () => {
+      entered.delete(connection);
+      connection.leave();
+    });
   });
+  return entered;
 }

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
-import { mostClients, type RelayClients } from "./relay-clients.ts";
+import { mostClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
 export interface RelayOptions {
@@ -31,6 +31,7 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
   const { address, port, target, targetPort = port, clients } = options;
   const { halfClosedMs = defaultHalfClosedMs } = options;
   const open = new Set<Socket>();
+  const entered = new Set<RelayConnection>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
     const end = (): void => {
       for (const socket of [client, upstream]) reset(socket);
@@ -40,8 +41,12 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
     }
+    entered.add(connection);
     client
-      .once("close", () => connection.leave())
+      .once("close", () => {
+        entered.delete(connection);
+        connection.leave();
+      })
       .once("timeout", () => {
         // Without a reset, as the kernel may have bytes that a slow client has yet to read.
         for (const socket of [client, upstream]) socket.destroy();
@@ -63,6 +68,8 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
   });
   const endConnections = (): void => {
     for (const socket of open) socket.destroy();
+    // Sockets close after the server.
+    for (const connection of entered) connection.leave();
   };
   return await listenAt(server, { address, port, endConnections });
 }
