@@ -79,6 +79,27 @@ describe("NetworkRules", () => {
     }
   });
 
+  it("adds clients with session affinity to a new table before packets pass it", async () => {
+    const done: string[] = [];
+    const rules = new NetworkRules({
+      ...options,
+      takesOver: true,
+      runNft: async (text) => {
+        if (text.startsWith("list chains")) return listed(["kip_services_a"]);
+        const clients = "kip_services_a clients/all/ns/a/tcp-80\n";
+        if (text === `list map ip ${clients}`) return "10.1.0.2 expires 2h : 0x40000001";
+        if (text.startsWith("add element ip kip_services_b clients/")) done.push("clients");
+        if (text.includes("hook prerouting")) done.push("hooks");
+        if (text.includes("delete table ip kip_services_a")) done.push("removal");
+        return await Promise.resolve("");
+      },
+    });
+    const services = new Map([["ns/a", { ...view, affinitySeconds: 10_800 }]]);
+    const buckets = Array.from({ length: bucketCount }, (_, bucket) => bucket);
+    await rules.apply({ ...change, services, buckets });
+    assert.deepEqual(done, ["clients", "hooks", "removal"]);
+  });
+
   it("takes away very many UDP endpoints behind very many addresses", async () => {
     const rules = new NetworkRules({ ...options, runNft: async () => await Promise.resolve("") });
     const endpoints = Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}:53`);

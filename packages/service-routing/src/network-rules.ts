@@ -185,7 +185,7 @@ export class NetworkRules {
     const inForce = this.#inForce === "none" ? undefined : this.#inForce;
     // A command that failed may have been the last one, and have done its work.
     this.#inForce = undefined;
-    const { runNft, logger } = this.#options;
+    const { runNft, logger, clock } = this.#options;
     const services = this.#services;
     const batches = services.fill(inForce, first);
     let last = "";
@@ -197,7 +197,8 @@ export class NetworkRules {
     if (inForce !== undefined && services.clientMaps.length > 0) {
       if (last !== "") await runNft(last);
       last = "";
-      await keepClients(services.clientMaps, { from: inForce, to: services.table, runNft, logger });
+      const to = services.table;
+      await keepClients(services.clientMaps, { from: inForce, to, runNft, clock, logger });
     }
     await runNft(last + hooks);
     await runNft(removal);
