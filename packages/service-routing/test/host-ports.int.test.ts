@@ -49,17 +49,23 @@ describe("hostPortTables()", () => {
     assert.match(await network.cell.udp("127.0.0.1", 53), /^10\.1\.0\.2 /);
   });
 
-  it("lead a UDP client on that met nothing there before, and goes on sending", async () => {
-    const inNamespace = ["nsenter", "--target", String(network.cell.pid), "--net"];
-    const send = async (): Promise<string> => await network.others.udp(own, 54, 40_054, 1000);
-    assert.equal(await send(), "error: ECONNREFUSED");
-    const late = { protocol: "UDP", hostPort: 54, containerPort: 5300 } as const;
-    await apply(...first, late);
-    const stale = staleHostPortFlows([...first, late], podAddresses);
-    await forgetFlows(stale, { inNamespace });
-    assert.match(await send(), /^10\.1\.0\.2 10\.0\.0\.11$/);
-    assert.equal(await forgetFlows(stale, { inNamespace }), 0, "that flow is right");
-  });
+  for (const [hostPort, others] of [
+    [54, 0],
+    [55, 20],
+  ] as const)
+    it(`lead a UDP client on that met nothing there before, and goes on sending, beside ${others} other ports`, async () => {
+      const inNamespace = ["nsenter", "--target", String(network.cell.pid), "--net"];
+      const send = async (): Promise<string> =>
+        await network.others.udp(own, hostPort, 40_054, 1000);
+      assert.equal(await send(), "error: ECONNREFUSED");
+      const late = { protocol: "UDP", hostPort, containerPort: 5300 } as const;
+      await apply(...first, late);
+      const more = Array.from({ length: others }, (_, i) => ({ ...late, hostPort: 1000 + i }));
+      const stale = staleHostPortFlows([...first, late, ...more], podAddresses);
+      await forgetFlows(stale, { inNamespace });
+      assert.match(await send(), /^10\.1\.0\.2 10\.0\.0\.11$/);
+      assert.equal(await forgetFlows(stale, { inNamespace }), 0, "that flow is right");
+    });
 
   it("answer at one address alone if it is given", async () => {
     assert.match(await network.cell.tcp("127.0.0.1", 81), /^10\.1\.0\.2 /);

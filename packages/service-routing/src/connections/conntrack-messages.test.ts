@@ -56,4 +56,10 @@ describe("listRequest()", () => {
     const filter = "0c0019800800010008000000"; // compares the protocol alone
     assert.equal(listRequest(4).subarray(20).toString("hex"), tuple + filter);
   });
+
+  it("has it leave out what is to another port", () => {
+    const tuple = "180001801400028005000100110000000600030000350000";
+    const filter = "0c0019800800010028000000"; // compares the protocol and the destination's port
+    assert.equal(listRequest(4, { port: 53 }).subarray(20).toString("hex"), tuple + filter);
+  });
 });

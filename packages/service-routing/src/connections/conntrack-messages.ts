@@ -11,8 +11,8 @@ const flags = { request: 0x01, acknowledge: 0x04, dump: 0x03_00 } as const;
 const attributes = { original: 1, reply: 2, filter: 25, address: 1, protocol: 2 } as const;
 const addressFields = { v4Source: 1, v4Destination: 2, v6Source: 3, v6Destination: 4 } as const;
 const protocolFields = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
-/** Attributes of a filter, and the bit of what it compares. */
-const filterFields = { originalFlags: 1, protocolBit: 1 << 3 } as const;
+/** Attributes of a filter, and the bits of what it compares. */
+const filterFields = { originalFlags: 1, protocolBit: 1 << 3, destinationPortBit: 1 << 5 } as const;
 
 /** The number of UDP. */
 export const udp = 17;
@@ -44,18 +44,28 @@ export type Answer =
   | { readonly kind: "result"; readonly errno: number }
   | { readonly kind: "done" };
 
+/** Which connections the kernel lists: those of UDP to one port, those of UDP, or all. */
+export type Listed = { readonly port: number } | "udp" | "all";
+
 /**
- * Asks for the connections in a family: those of UDP, or all. Kernels before 5.8 do not filter, and send all in any case; another one
- * may answer with an error.
+ * Asks for the connections in a family. Kernels before 5.8 do not filter, and send all in any case; another one may answer with an
+ * error.
  */
-export function listRequest(family: IpFamily, which: "udp" | "all" = "udp"): Buffer {
+export function listRequest(family: IpFamily, which: Listed = "udp"): Buffer {
   if (which === "all")
     return request(types.get, flags.dump, { family, attribute: Buffer.alloc(0) });
   const bits = Buffer.alloc(4);
+  const fields = [attributeOf(protocolFields.number, Buffer.of(udp))];
   bits.writeUInt32LE(filterFields.protocolBit);
-  const protocol = attributeOf(protocolFields.number, Buffer.of(udp));
+  if (which !== "udp") {
+    const port = Buffer.alloc(2);
+    port.writeUInt16BE(which.port);
+    fields.push(attributeOf(protocolFields.destinationPort, port));
+    bits.writeUInt32LE(filterFields.protocolBit | filterFields.destinationPortBit);
+  }
+  const protocol = attributeOf(attributes.protocol, Buffer.concat(fields), nested);
   const attribute = Buffer.concat([
-    attributeOf(attributes.original, attributeOf(attributes.protocol, protocol, nested), nested),
+    attributeOf(attributes.original, protocol, nested),
     attributeOf(attributes.filter, attributeOf(filterFields.originalFlags, bits), nested),
   ]);
   return request(types.get, flags.dump, { family, attribute });

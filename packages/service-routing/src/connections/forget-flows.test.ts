@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "@kip/testing";
 import { listRequest } from "./conntrack-messages.ts";
 import { forgetFlows } from "./forget-flows.ts";
 
-const stale = [
-  { address: "10.96.0.1", port: 53, serving: new Set<string>(), isUntranslatedStale: false },
-];
+const staleAt = (port: number) => ({
+  address: "10.96.0.1",
+  port,
+  serving: new Set<string>(),
+  isUntranslatedStale: false,
+});
+const stale = [staleAt(53)];
 
 /** A shell script in place of socat and the kernel. */
 function script(text: string): readonly string[] {
@@ -20,10 +27,24 @@ describe("forgetFlows()", () => {
     assert.equal(await forgetFlows(stale, { inNamespace, timeoutMs: 4000 }), 0);
   });
 
-  it("asks for all connections if the kernel refuses to list those of UDP alone, and fails if it lists none", async () => {
+  it("asks for connections to each port if there are few, and otherwise for all of UDP", async () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "asked");
+    const done = String.raw`printf '\024\0\0\0\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
+    for (const count of [2, 8, 9]) {
+      const ports = Array.from({ length: count }, (_, i) => 53 + i);
+      const requests = count > 8 ? [listRequest(4)] : ports.map((port) => listRequest(4, { port }));
+      const answers = requests.map(({ length }) => `head -c ${length} >>${file}; ${done}`);
+      const inNamespace = script([`rm -f ${file}`, ...answers, "exec cat"].join("; "));
+      await forgetFlows(ports.map(staleAt), { inNamespace });
+      assert.deepEqual(await readFile(file), Buffer.concat(requests));
+    }
+  });
+
+  it("asks for all connections if the kernel refuses to list some alone, and fails if it lists none", async () => {
     const refusal = String.raw`printf '\044\0\0\0\002\0\0\0\0\0\0\0\0\0\0\0\352\377\377\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
     const done = String.raw`printf '\024\0\0\0\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'`;
-    const [long, short] = [listRequest(4).length, listRequest(4, "all").length];
+    const [long, short] = [listRequest(4, { port: 53 }).length, listRequest(4, "all").length];
     const afterBoth = (second: string): readonly string[] =>
       script(
         `head -c ${long} >/dev/null; ${refusal}; head -c ${short} >/dev/null; ${second}; exec cat`,

@@ -7,12 +7,19 @@ import {
   readAnswers,
   type Answer,
   type Flow,
+  type Listed,
 } from "./conntrack-messages.ts";
 import type { StaleFlows } from "./stale-flows.ts";
 import { StaleList } from "./stale-list.ts";
 
 /** A pipe hands on this many bytes as one piece, and a piece is one datagram: no message is cut. */
 const pieceBytes = 4096;
+
+/**
+ * For so many ports the kernel lists connections port by port. It looks at its whole table for each, in some milliseconds, but there may be
+ * very many connections to other ports, and to read them takes much longer.
+ */
+const fewPorts = 8;
 
 /** Options of {@link forgetFlows}. */
 export interface ForgetFlowsOptions {
@@ -48,10 +55,13 @@ export async function forgetFlows(
     const list = new StaleList();
     list.add(stale);
     for (const family of familiesOf(stale)) {
-      const ask = (which: "udp" | "all"): unknown => child.stdin.write(listRequest(family, which));
-      await readList(ask, answers, (flow) => {
-        if (list.has(flow)) flows.push(flow);
-      });
+      const read = async (which: Listed): Promise<number> => {
+        child.stdin.write(listRequest(family, which));
+        return await readList(answers, (flow) => {
+          if (list.has(flow)) flows.push(flow);
+        });
+      };
+      await readAny(listsOf(stale, family), read);
     }
     for (const piece of pieces(flows.map(deleteRequest))) {
       child.stdin.write(piece.bytes);
@@ -66,29 +76,47 @@ export async function forgetFlows(
   }
 }
 
-/** Both, unless all are of one: a flow without an address is of both. */
-function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
-  const isWanted = (isIpv6: boolean): boolean =>
-    stale.some(({ address }) => address === undefined || address.includes(":") === isIpv6);
-  return [...(isWanted(false) ? [4 as const] : []), ...(isWanted(true) ? [6 as const] : [])];
+function isOf({ address }: StaleFlows, family: IpFamily): boolean {
+  return address === undefined || address.includes(":") === (family === 6);
 }
 
-/** Has connections listed. A kernel that refuses to list those of UDP alone is asked for all. */
-async function readList(
-  ask: (which: "udp" | "all") => unknown,
-  answers: () => Promise<Answer>,
-  onFlow: (flow: Flow) => void,
+/** Both, unless all are of one: a flow without an address is of both. */
+function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
+  return ([4, 6] as const).filter((family) => stale.some((flows) => isOf(flows, family)));
+}
+
+/** Lists that have all connections of a family that are to be forgotten. */
+function listsOf(stale: readonly StaleFlows[], family: IpFamily): readonly Listed[] {
+  const ports = new Set(stale.filter((flows) => isOf(flows, family)).map(({ port }) => port));
+  return ports.size > fewPorts ? ["udp"] : [...ports].map((port) => ({ port }));
+}
+
+/** Has connections listed. A kernel that refuses one of the lists is asked for all. */
+async function readAny(
+  lists: readonly Listed[],
+  read: (which: Listed) => Promise<number>,
 ): Promise<void> {
   let errno = 0;
-  for (const which of ["udp", "all"] as const) {
-    ask(which);
-    let answer = await answers();
-    for (; answer.kind === "flow"; answer = await answers()) onFlow(answer.flow);
-    if (answer.kind === "done") return;
-    errno = answer.errno;
+  for (const which of lists) {
+    errno = await read(which);
+    if (errno !== 0) break;
   }
+  if (errno !== 0) errno = await read("all");
+  if (errno === 0) return;
   const reason = `the kernel lists none (error ${errno})`;
   throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
+}
+
+/** Reads one list. @returns the number of the error if the kernel refuses it, otherwise 0 */
+async function readList(
+  answers: () => Promise<Answer>,
+  onFlow: (flow: Flow) => void,
+): Promise<number> {
+  for (;;) {
+    const answer = await answers();
+    if (answer.kind === "flow") onFlow(answer.flow);
+    else return answer.kind === "done" ? 0 : answer.errno;
+  }
 }
 
 /** The next message at each call. @param onBytes called when some have come */
