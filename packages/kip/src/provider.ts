@@ -1,35 +1,35 @@
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { defined, untilAborted, type Clock, type Logger, type ProcessStreams } from "@kip/base";
-import { AgentError, type AgentClient } from "@kip/agent-api";
+import { untilAborted, type Clock, type Logger, type ProcessStreams } from "@kip/base";
+import type { AgentClient } from "@kip/agent-api";
 import type { CloudDriver, InterruptionNotice } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import {
-  VirtualKubeletError,
-  type LogOptions,
-  type NodeFacts,
-  type PodPresence,
-  type PodProvider,
-  type ProcessExit,
-  type ProviderCallbacks,
-  type ProbeCounts,
-  type ProviderStats,
-  type ResolvedPod,
+import type {
+  LogOptions,
+  NodeFacts,
+  PodPresence,
+  PodProvider,
+  ProcessExit,
+  ProviderCallbacks,
+  ProbeCounts,
+  ProviderStats,
+  ResolvedPod,
 } from "@kip/virtual-kubelet";
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
-import { admitPod } from "./admission/admit-pod.ts";
-import { rejectRuntimeClass, type HandlerLookup } from "./admission/runtime-class.ts";
-import { ProviderError } from "./errors.ts";
+import { PodAdmission, type PodAdmissionOptions } from "./admission/pod-admission.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
+import { connectedAgent } from "./cell/connected-agent.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
 import type { NodeDump } from "./inspect/node-dump.ts";
-import { hasEnded, isInUse, wasClaimed, type PodRef } from "./state/cell-state.ts";
+import type { PodRef } from "./state/cell-state.ts";
+import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import type { Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
+import { PodLogs } from "./logs/pod-logs.ts";
 import type { KipMetrics } from "./metrics/kip-metrics.ts";
 import { PodPublisher } from "./status/pod-publisher.ts";
 import { CellStats, type MeasuredPod } from "./status/cell-stats.ts";
@@ -39,7 +39,8 @@ import { countProbes, measurePods } from "./status/pod-usage.ts";
 export interface KipProviderOptions {
   readonly driver: CloudDriver;
   readonly steps: CellSteps;
-  readonly handlerOf: HandlerLookup;
+  readonly handlerOf: PodAdmissionOptions["handlerOf"];
+  readonly allowedUnsafeSysctls?: PodAdmissionOptions["allowedUnsafeSysctls"];
   readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
   readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list">;
@@ -52,8 +53,6 @@ export interface KipProviderOptions {
   readonly archive: LogArchive;
   readonly limits: CellLimits;
   readonly nodeFacts: NodeFacts;
-  /** The kubelet's setting of this name, as it is now. @default none */
-  readonly allowedUnsafeSysctls?: (() => readonly string[]) | undefined;
   /** Counts the events of pods. */
   readonly metrics: Pick<KipMetrics, "event">;
   readonly clock: Clock;
@@ -65,8 +64,8 @@ export class KipProvider implements PodProvider {
   readonly readsEnvFiles = true;
   readonly #options: KipProviderOptions;
   readonly #workers = new Map<string, CellWorker>();
-  /** Admitted pods, by UID, until their workers have them. */
-  readonly #admitted = new Map<string, Pod>();
+  readonly #admission: PodAdmission;
+  readonly #logs: PodLogs;
   readonly #subscriptions = new DisposableStack();
   /** By token; a notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
@@ -81,6 +80,16 @@ export class KipProvider implements PodProvider {
     this.#nodeFacts = options.nodeFacts;
     this.#startedAt = options.clock.now();
     this.#cellStats = new CellStats(options);
+    const { handlerOf, allowedUnsafeSysctls, archive } = options;
+    this.#admission = new PodAdmission({
+      handlerOf,
+      allowedUnsafeSysctls,
+      nodeFacts: () => this.#nodeFacts,
+      callbacks: () => this.#callbacks,
+      runningPods: () => this.#runningPods(),
+      workerCount: () => this.#workers.size,
+    });
+    this.#logs = new PodLogs({ archive, workerOf: (podUid) => this.#workers.get(podUid) });
   }
 
   async start(callbacks: ProviderCallbacks): Promise<void> {
@@ -149,7 +158,7 @@ export class KipProvider implements PodProvider {
 
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
     const podRef = refOf(pod);
-    this.#admitted.delete(podRef.uid);
+    this.#admission.forget(podRef.uid);
     if (!this.#workers.has(podRef.uid) && !this.#hasCell(podRef.uid)) return;
     const worker = this.#worker(podRef);
     worker.finish(pod);
@@ -157,52 +166,22 @@ export class KipProvider implements PodProvider {
   }
 
   async admit(pod: Pod): Promise<void> {
-    const { uid } = pod.metadata;
-    const { capacity, allocatable = capacity, labels: own = {} } = this.#nodeFacts;
-    const otherPods = (): readonly Pod[] =>
-      this.#admittedPods().filter((each) => each.metadata.uid !== uid);
-    const allowedUnsafeSysctls = this.#options.allowedUnsafeSysctls?.();
-    const seen = this.#callbacks?.nodeLabels?.();
-    let labels = seen ?? own;
-    const judge = () => {
-      const mostOtherPods = this.#workers.size + this.#admitted.size;
-      const context = { labels, allocatable, otherPods, mostOtherPods, allowedUnsafeSysctls };
-      return admitPod(pod, context);
-    };
-    let rejection = judge();
-    if (rejection?.reason === "NodeAffinity" || (!seen && !rejection && selectsNode(pod))) {
-      // The scheduler may know the node better than the watch, or the node is not registered yet: as a kubelet, ask.
-      labels = (await this.#callbacks?.readNodeLabels?.()) ?? labels;
-      rejection = judge();
-    }
-    // Again at last: another pod may have been admitted meanwhile.
-    rejection ??= (await rejectRuntimeClass(pod, this.#options.handlerOf)) ?? judge();
-    if (!rejection) return void this.#admitted.set(uid, pod);
-    const { reason, message } = rejection;
-    throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });
-  }
-
-  /** The pods that take room on the node: those that have workers and have not ended, and those that were admitted and have none yet. */
-  #admittedPods(): readonly Pod[] {
-    const running = [...this.#workers.values()].flatMap(({ state }) =>
-      state.pod.resolved && !state.end.isPodFinished ? [state.pod.resolved.pod] : [],
-    );
-    return [...running, ...this.#admitted.values()];
+    await this.#admission.admit(pod);
   }
 
   async apply(resolved: ResolvedPod): Promise<void> {
     const { pod } = resolved;
-    this.#admitted.delete(pod.metadata.uid);
+    this.#admission.forget(pod.metadata.uid);
     this.#worker(refOf(pod)).apply(resolved);
   }
 
   async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
-    this.#admitted.delete(pod.metadata.uid);
+    this.#admission.forget(pod.metadata.uid);
     await this.#remove(refOf(pod), graceSeconds, { pod, signal });
   }
 
   async removeUnknown(uid: string): Promise<void> {
-    this.#admitted.delete(uid);
+    this.#admission.forget(uid);
     const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
     const known = this.#workers.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
@@ -275,7 +254,7 @@ export class KipProvider implements PodProvider {
 
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
     const { cells, chooser } = this.#options;
-    const [cell] = cellsOf(cells.list(), pod.metadata.uid);
+    const [cell] = cellsOfPod(cells.list(), pod.metadata.uid);
     const { capacity, allocatable = capacity } = this.#nodeFacts;
     return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
@@ -290,22 +269,7 @@ export class KipProvider implements PodProvider {
     options: LogOptions,
     signal: AbortSignal,
   ): Promise<Readable> {
-    const uid = pod.metadata.uid;
-    await this.#logsSaved(uid, signal);
-    const saved = await this.#options.archive.read(uid, container, options);
-    if (saved) return saved;
-    if (!this.#mayHaveLog(pod)) throw notFound(`log of container "${container}"`, pod);
-    const { follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes } = options;
-    const asked = defined({ follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes });
-    try {
-      return await this.#agent(pod).logs(container, asked, signal);
-    } catch (error) {
-      // The pod may have finished in between: then its log has been saved, and its cell is being ended.
-      const savedNow = await this.#options.archive.read(uid, container, options);
-      if (savedNow) return savedNow;
-      if (!AgentError.is(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
-      throw notFound(`log of container "${container}"`, pod, error);
-    }
+    return await this.#logs.open(pod, container, options, signal);
   }
 
   async exec(
@@ -354,9 +318,10 @@ export class KipProvider implements PodProvider {
 
   /** What kip does for each pod now: part of `kipctl dump`. */
   dump(): Pick<NodeDump, "admitted" | "pods"> {
-    const admitted = [...this.#admitted.values()];
     return {
-      admitted: admitted.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`),
+      admitted: this.#admission.admitted.map(
+        ({ metadata }) => `${metadata.namespace}/${metadata.name}`,
+      ),
       pods: [...this.#workers.values()].map((worker) => worker.dump()),
     };
   }
@@ -373,21 +338,10 @@ export class KipProvider implements PodProvider {
     await this.#options.steps.flush();
   }
 
-  /** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */
-  async #logsSaved(podUid: string, signal: AbortSignal): Promise<void> {
-    const worker = this.#workers.get(podUid);
-    const { agent, end } = worker?.state ?? {};
-    if (!worker || !agent?.client || end?.isPodFinished !== true) return;
-    // A pod that another client ended in the API still writes its log while it stops.
-    if (agent.report && !hasEnded(agent.report)) return;
-    await untilAborted(Promise.race([worker.logsSaved, worker.settled]), signal);
-  }
-
-  /** A pod has no logs if it was never dispatched, or if it finished without saving any. */
-  #mayHaveLog(pod: Pod): boolean {
-    const state = this.#workers.get(pod.metadata.uid)?.state;
-    if (!state?.agent.client && hasEnded(pod.status)) return false;
-    return !state || state.agent.report !== undefined || wasClaimed(state.cell.status);
+  #runningPods(): readonly Pod[] {
+    return [...this.#workers.values()].flatMap(({ state }) =>
+      state.pod.resolved && !state.end.isPodFinished ? [state.pod.resolved.pod] : [],
+    );
   }
 
   /** The pods whose agents are connected, to ask them for figures. */
@@ -400,19 +354,8 @@ export class KipProvider implements PodProvider {
     });
   }
 
-  /** The client of the pod's agent. @throws {ProviderError} code `CELL_NOT_READY` */
   #agent(pod: Pod): AgentClient {
-    const agent = this.#workers.get(pod.metadata.uid)?.state.agent.client;
-    if (agent) return agent;
-    throw new ProviderError(
-      "CELL_NOT_READY",
-      `Cannot reach pod "${pod.metadata.name}": its cell is not connected`,
-      {
-        retryable: true,
-        remedy:
-          "See the pod's events and the Cell's phase: kubectl describe pod, kubectl get cells",
-      },
-    );
+    return connectedAgent(pod, this.#workers.get(pod.metadata.uid));
   }
 
   /** The pod's worker; made if there is none, with the Cells that the pod has already. */
@@ -443,7 +386,7 @@ export class KipProvider implements PodProvider {
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
     this.#workers.set(uid, worker);
-    for (const cell of cellsOf(this.#options.cells.list(), uid)) this.#cellSeen(worker, cell);
+    for (const cell of cellsOfPod(this.#options.cells.list(), uid)) this.#cellSeen(worker, cell);
     return worker;
   }
 
@@ -454,28 +397,7 @@ export class KipProvider implements PodProvider {
   }
 }
 
-/** Whether a pod selects nodes, so that the node's labels decide on its admission. */
-function selectsNode({ spec }: Pod): boolean {
-  return spec.nodeSelector !== undefined || spec.affinity?.nodeAffinity !== undefined;
-}
-
 function refOf(pod: Pod): PodRef {
   const { namespace, name, uid } = pod.metadata;
   return { namespace, name, uid };
-}
-
-function notFound(what: string, pod: Pod, cause?: unknown): VirtualKubeletError {
-  const name = pod.metadata.name;
-  return new VirtualKubeletError("VK_NOT_FOUND", `Cannot find the ${what} in pod "${name}"`, {
-    cause,
-  });
-}
-
-/** The Cells of a pod: first the one that has it, else the newest; a further one is a mistake that is mended. */
-function cellsOf(cells: readonly Cell[], podUid: string): readonly Cell[] {
-  const isUsed = ({ metadata, status }: Cell): boolean =>
-    metadata.deletionTimestamp === undefined && status !== undefined && isInUse(status.phase);
-  return cells
-    .filter((cell) => cell.spec.podRef.uid === podUid)
-    .sort((a, b) => Number(isUsed(b)) - Number(isUsed(a)) || b.spec.attempt - a.spec.attempt);
 }

@@ -1,0 +1,90 @@
+import type { Pod } from "@kip/k8s-types";
+import { VirtualKubeletError, type NodeFacts, type ProviderCallbacks } from "@kip/virtual-kubelet";
+import { admitPod } from "./admit-pod.ts";
+import type { AdmissionContext, Rejection } from "./rejection.ts";
+import { rejectRuntimeClass, type HandlerLookup } from "./runtime-class.ts";
+
+/** Options of {@link PodAdmission}. */
+export interface PodAdmissionOptions {
+  readonly handlerOf: HandlerLookup;
+  /** The kubelet's setting of this name, as it is now. @default none */
+  readonly allowedUnsafeSysctls?: (() => readonly string[]) | undefined;
+  /** The node's size, and the labels that kip gave it. */
+  readonly nodeFacts: () => NodeFacts;
+  /** Undefined before the virtual kubelet listens. */
+  readonly callbacks: () => ProviderCallbacks | undefined;
+  /** The pods that have workers and have not ended. */
+  readonly runningPods: () => readonly Pod[];
+  /** How many workers there are; not fewer than {@link PodAdmissionOptions.runningPods}. */
+  readonly workerCount: () => number;
+}
+
+/** Admits pods to the node, and counts those that were admitted and have no worker yet among the node's pods. */
+export class PodAdmission {
+  readonly #options: PodAdmissionOptions;
+  /** By UID. */
+  readonly #admitted = new Map<string, Pod>();
+
+  constructor(options: PodAdmissionOptions) {
+    this.#options = options;
+  }
+
+  /** The pods that were admitted and have no worker yet. */
+  get admitted(): readonly Pod[] {
+    return [...this.#admitted.values()];
+  }
+
+  /** To be called when the pod gets a worker, or is removed. */
+  forget(podUid: string): void {
+    this.#admitted.delete(podUid);
+  }
+
+  /**
+   * Admits the pod if {@link admitPod} finds nothing against it, and cells have its runtime class.
+   *
+   * @throws {VirtualKubeletError} code `VK_INVALID_POD` with the kubelet's `reason`, if the node does not take the pod
+   * @throws what the lookup of the runtime class throws
+   */
+  async admit(pod: Pod): Promise<void> {
+    const rejection = await this.#judge(pod);
+    if (!rejection) return void this.#admitted.set(pod.metadata.uid, pod);
+    const { reason, message } = rejection;
+    throw new VirtualKubeletError("VK_INVALID_POD", message, { reason });
+  }
+
+  async #judge(pod: Pod): Promise<Rejection | undefined> {
+    const { callbacks, nodeFacts, handlerOf } = this.#options;
+    const watchedLabels = callbacks()?.nodeLabels?.();
+    let labels = watchedLabels ?? nodeFacts().labels ?? {};
+    const judge = () => admitPod(pod, this.#contextOf(pod, labels));
+    let rejection = judge();
+    const isUnregistered = !watchedLabels && !rejection && selectsNode(pod);
+    if (rejection?.reason === "NodeAffinity" || isUnregistered) {
+      // The scheduler may know newer labels than the watch has delivered, or the node is not registered yet: as a kubelet, ask.
+      labels = (await callbacks()?.readNodeLabels?.()) ?? labels;
+      rejection = judge();
+    }
+    if (rejection) return rejection;
+    // The checks are repeated: another pod may have been admitted during the lookup.
+    return (await rejectRuntimeClass(pod, handlerOf)) ?? judge();
+  }
+
+  #contextOf(pod: Pod, labels: AdmissionContext["labels"]): AdmissionContext {
+    const { nodeFacts, runningPods, workerCount, allowedUnsafeSysctls } = this.#options;
+    const { capacity, allocatable = capacity } = nodeFacts();
+    const { uid } = pod.metadata;
+    return {
+      labels,
+      allocatable,
+      otherPods: () =>
+        [...runningPods(), ...this.#admitted.values()].filter((each) => each.metadata.uid !== uid),
+      mostOtherPods: workerCount() + this.#admitted.size,
+      allowedUnsafeSysctls: allowedUnsafeSysctls?.(),
+    };
+  }
+}
+
+/** Whether a pod selects nodes, so that the node's labels decide on its admission. */
+function selectsNode({ spec }: Pod): boolean {
+  return spec.nodeSelector !== undefined || spec.affinity?.nodeAffinity !== undefined;
+}
