@@ -24,6 +24,7 @@ describe("cloudErrorOf()", () => {
     ["Unsupported", "CLOUD_NO_CAPACITY", { instanceType: "m5.large", zone: "us-east-1a" }],
     ["InsufficientFreeAddressesInSubnet", "CLOUD_NO_CAPACITY", { zone: "us-east-1a" }],
     ["InsufficientHostCapacity", "CLOUD_NO_CAPACITY", { ...place, launchType: "dedicated" }],
+    ["UnsupportedHostConfiguration", "CLOUD_NO_CAPACITY", { ...place, launchType: "dedicated" }],
     [
       "InvalidHostConfiguration",
       "CLOUD_NO_CAPACITY",

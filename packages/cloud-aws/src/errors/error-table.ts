@@ -28,9 +28,10 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   InsufficientVolumeCapacity: short("zone"),
   VolumeTypeNotAvailableInZone: short("zone"),
   Unsupported: short("type and zone"),
+  // A zone may have hosts that another one has not, of Macs for instance.
+  UnsupportedHostConfiguration: short("dedicated hosts"),
   // No host takes such an instance, wherever it is.
   InvalidHostConfiguration: short("dedicated type"),
-  UnsupportedHostConfiguration: short("dedicated type"),
   UnsupportedInstanceTypeOnHost: short("dedicated type"),
 
   // Limits of the account
