@@ -32,6 +32,10 @@ function rangesIn({ IpPermissions = [] }: Change): readonly string[] {
 /** A group that refuses a whole change for one rule, as EC2 does. */
 class Group {
   readonly rules = new Set<string>();
+  /** That EC2 lets a group have. */
+  mostRules = 60;
+  /** Rules for all traffic of other sources than ranges. */
+  others: IpPermission = {};
   readonly ec2 = new FakeEc2({
     DescribeSecurityGroups: () => ({
       SecurityGroups: [{ GroupId: "sg-1", IpPermissions: [this.#shown] }],
@@ -40,12 +44,16 @@ class Group {
       this.atChange();
       if (rangesIn(change).some((range) => this.rules.has(range)))
         throw awsError("InvalidPermission.Duplicate");
+      if (this.rules.size + rangesIn(change).length > this.mostRules)
+        throw awsError("RulesPerSecurityGroupLimitExceeded");
       for (const range of rangesIn(change)) this.rules.add(range);
     },
     RevokeSecurityGroupIngress: (change) => {
       this.atChange();
       if (rangesIn(change).some((range) => !this.rules.has(range)))
         throw awsError("InvalidPermission.NotFound");
+      for (const { UserIdGroupPairs, PrefixListIds } of change.IpPermissions ?? [])
+        if (UserIdGroupPairs || PrefixListIds) this.others = {};
       for (const range of rangesIn(change)) this.rules.delete(range);
     },
   });
@@ -57,6 +65,7 @@ class Group {
       [...this.rules].filter((range) => range.includes(":") === isV6),
     );
     return {
+      ...this.others,
       IpProtocol: "-1",
       IpRanges: (v4 ?? []).map((CidrIp) => ({ CidrIp })),
       Ipv6Ranges: (v6 ?? []).map((CidrIpv6) => ({ CidrIpv6 })),
@@ -89,6 +98,30 @@ describe("SecurityGroups", () => {
     const changes = group.ec2.actions.filter((action) => action.endsWith("Ingress"));
     assert.deepEqual(changes, ["AuthorizeSecurityGroupIngress"]);
     assert.deepEqual(await group.start(), ["10.0.0.0/16"]);
+  });
+
+  it("replaces more ranges than the group has room for besides those that go", async () => {
+    const group = new Group();
+    group.mostRules = 4;
+    const [old, other] = ["192.0.2", "198.51.100"].map((net) =>
+      ["1", "2", "3"].map((host) => `${net}.${host}/32`),
+    );
+    await group.start(...(old ?? []));
+    assert.deepEqual(await group.start(...(other ?? [])), ["10.0.0.0/16", ...(other ?? [])]);
+    await assert.rejects(group.start(...(old ?? []), ...(other ?? [])), { code: "CLOUD_QUOTA" });
+  });
+
+  it("shuts out other groups and prefix lists, too, that somebody has let in", async () => {
+    for (const others of [
+      { UserIdGroupPairs: [{ GroupId: "sg-9" }] },
+      { PrefixListIds: [{ PrefixListId: "pl-9" }] },
+    ]) {
+      const group = new Group();
+      await group.start();
+      group.others = others;
+      assert.deepEqual(await group.start(), ["10.0.0.0/16"]);
+      assert.deepEqual(group.others, {}, JSON.stringify(others));
+    }
   });
 
   it("makes the other changes where another process has made one", async () => {

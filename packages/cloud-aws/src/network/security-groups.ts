@@ -109,12 +109,23 @@ export class SecurityGroups {
     const known = new Set(present.map(canonical));
     const missing = [...sources].filter((cidr) => !known.has(cidr));
     const extra = present.filter((cidr) => !sources.has(canonical(cidr)));
-    const others = IpPermissions.filter((each) => !isAllTraffic(each));
-    await this.#change("AuthorizeSecurityGroupIngress", GroupId, missing.map(allTraffic));
-    await this.#change("RevokeSecurityGroupIngress", GroupId, [
+    const leaving = [
       ...extra.map(allTraffic),
-      ...others,
-    ]);
+      ...IpPermissions.flatMap((each) => (isAllTraffic(each) ? withoutRanges(each) : [each])),
+    ];
+    const admit = async () =>
+      await this.#change("AuthorizeSecurityGroupIngress", GroupId, missing.map(allTraffic));
+    const shutOut = async () => await this.#change("RevokeSecurityGroupIngress", GroupId, leaving);
+    try {
+      await admit(); // first, as a new range may stand for one that leaves
+    } catch (error) {
+      const isFull = awsCodeOf(error) === "RulesPerSecurityGroupLimitExceeded";
+      if (!isFull || leaving.length === 0) throw error;
+      await shutOut();
+      await admit();
+      return;
+    }
+    await shutOut();
   }
 
   /** By one call; by one for each rule where another process has done the same to one of them, for which EC2 refuses them all. */
@@ -169,6 +180,14 @@ function canonical(cidr: string): string {
 
 function isAllTraffic({ IpProtocol }: IpPermission): boolean {
   return IpProtocol === "-1";
+}
+
+/** What it lets in besides ranges, if anything. */
+function withoutRanges({ UserIdGroupPairs = [], PrefixListIds = [] }: IpPermission) {
+  return [
+    ...UserIdGroupPairs.map((each) => ({ IpProtocol: "-1", UserIdGroupPairs: [each] })),
+    ...PrefixListIds.map((each) => ({ IpProtocol: "-1", PrefixListIds: [each] })),
+  ];
 }
 
 function rangesOf({ IpRanges = [], Ipv6Ranges = [] }: IpPermission): readonly string[] {
