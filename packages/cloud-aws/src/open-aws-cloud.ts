@@ -5,6 +5,7 @@ import { AwsCloud } from "./aws-cloud.ts";
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
 import { credentialsOf, findRegion } from "./connection.ts";
 import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
+import { hostedOffers } from "./host/hosted-offers.ts";
 import { Hosts } from "./host/hosts.ts";
 import { Images } from "./image/images.ts";
 import { Instances } from "./instance/instances.ts";
@@ -92,10 +93,13 @@ export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDrive
   const metadata = options.metadata ?? openMetadata(options.environment);
   const region = await findRegion(options, metadata);
   // Before AWS is asked: a mistake in the name of the region shows here.
-  const offers = options.launches === false ? [] : offersOf(region, options.priceFile);
+  const known = options.launches === false ? [] : offersOf(region, options.priceFile);
   const ec2 = await openSdkEc2({ ...options, region, credentials: credentialsOf(options) });
   try {
     const place = await findPlace(ec2, options, metadata);
+    const { dedicatedHosts = false, logger = silentLogger } = options;
+    const isAsked = dedicatedHosts && known.length > 0;
+    const offers = isAsked ? await hostedOffers(ec2, known, logger) : known;
     return new AwsCloud(assemble(options, { ec2, region, place, offers }));
   } catch (error) {
     ec2[Symbol.dispose]();

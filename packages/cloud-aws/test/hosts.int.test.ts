@@ -149,8 +149,13 @@ async function describeHosts(): Promise<void> {
     const allowedBy = (dedicatedHosts: boolean) =>
       new Set(iamPolicy({ dedicatedHosts }).Statement.flatMap(({ Action }) => Action));
     const called = new Set(ec2.proxy.actions.map((action) => `ec2:${action}`));
-    const forHosts = [...called].filter((action) => action.endsWith("Hosts")).sort();
-    assert.deepEqual(forHosts, ["ec2:AllocateHosts", "ec2:DescribeHosts", "ec2:ReleaseHosts"]);
+    const forHosts = [...called].filter((action) => /(Hosts|InstanceTypes)$/.test(action)).sort();
+    assert.deepEqual(forHosts, [
+      "ec2:AllocateHosts",
+      "ec2:DescribeHosts",
+      "ec2:DescribeInstanceTypes",
+      "ec2:ReleaseHosts",
+    ]);
     for (const action of forHosts) {
       assert.ok(allowedBy(true).has(action), action);
       // kip cleanup lists hosts of a time when the option was set.

@@ -14,6 +14,8 @@ export type ActionScope =
   | "routes"
   /** Makes images of EC2 out of cell images: a person does, kip does not. */
   | "builds images"
+  /** Which types can be on dedicated hosts; persons read prices of them, too. */
+  | "reads types"
   /** Reads prices for a file: a person does, kip does not. */
   | "refreshes prices"
   | "makes volumes"
@@ -42,7 +44,7 @@ export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   DescribeHosts: "reads",
   DescribeImages: "reads",
   DescribeInstances: "reads",
-  DescribeInstanceTypes: "refreshes prices",
+  DescribeInstanceTypes: "reads types",
   DescribeRouteTables: "reads",
   DescribeSecurityGroups: "reads",
   DescribeSnapshots: "builds images",

@@ -39,6 +39,7 @@ const rows: Readonly<Record<string, readonly string[]>> = {
   DescribeHosts: ["*"],
   DescribeImages: ["*"],
   DescribeInstances: ["*"],
+  DescribeInstanceTypes: ["*"],
   DescribeRouteTables: ["*"],
   DescribeSecurityGroups: ["*"],
   DescribeSubnets: ["*"],
@@ -67,7 +68,10 @@ const onlyWith: readonly (readonly [Partial<PolicyOptions>, readonly string[]])[
     ["ec2:CreateRoute", "ec2:DeleteRoute", "ec2:ModifyInstanceAttribute", "ec2:ReplaceRoute"],
   ],
   [{ switchesSourceDestCheck: true }, ["ec2:ModifyInstanceAttribute"]],
-  [{ dedicatedHosts: true }, ["ec2:AllocateHosts", "ec2:ReleaseHosts"]],
+  [
+    { dedicatedHosts: true },
+    ["ec2:AllocateHosts", "ec2:DescribeInstanceTypes", "ec2:ReleaseHosts"],
+  ],
 ];
 
 describe("the policy of kip on EC2, row by row", () => {

@@ -218,6 +218,12 @@ function hostStatements(
     Condition,
   });
   return [
+    {
+      Sid: "ReadTypesOfHosts",
+      Effect: "Allow",
+      Action: actionsOf("reads types"),
+      Resource: ["*"], // it knows no resources
+    },
     allow("AllocateTagged", actionsOf("makes hosts"), {
       StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner },
     }),

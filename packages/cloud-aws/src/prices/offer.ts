@@ -1,17 +1,28 @@
-import type { InstanceTypeInfo, SpotPrice } from "@aws-sdk/client-ec2";
+import type { Filter, InstanceTypeInfo, SpotPrice } from "@aws-sdk/client-ec2";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
-/** All types that a region has. */
+/** Options of {@link instanceTypes}. */
+export interface InstanceTypesOptions {
+  /** @default all types */
+  readonly filters?: readonly Filter[] | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Types that a region has. */
 export async function instanceTypes(
   ec2: Ec2,
-  signal?: AbortSignal,
+  { filters = [], signal }: InstanceTypesOptions = {},
 ): Promise<readonly InstanceTypeInfo[]> {
   const found: InstanceTypeInfo[] = [];
   let NextToken: string | undefined;
   do {
     const answer = await ec2.call(
       "DescribeInstanceTypes",
-      { MaxResults: 100, ...(NextToken !== undefined && { NextToken }) },
+      {
+        MaxResults: 100,
+        ...(filters.length > 0 && { Filters: [...filters] }),
+        ...(NextToken !== undefined && { NextToken }),
+      },
       { purpose: "list instance types", signal },
     );
     found.push(...(answer.InstanceTypes ?? []));

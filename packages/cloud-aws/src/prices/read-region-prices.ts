@@ -48,7 +48,7 @@ export async function readRegionPrices(
   if (onDemand.size === 0) throw withoutPrices(region);
   const [dedicated, types, spot] = await Promise.all([
     onDemandPrices("Dedicated", list),
-    instanceTypes(ec2, signal),
+    instanceTypes(ec2, { signal }),
     spotPrices(ec2, { zones, now, signal }),
   ]);
   const known = new Map(builtInTypes("aws").map((type) => [type.name, type]));
