@@ -74,12 +74,20 @@ describe("Tagger", () => {
     assert.deepEqual(tagged.filter((each) => each.startsWith("i-")).toSorted(), ["i-1", "i-3"]);
   });
 
-  it("makes room first where both sets are more than EC2 takes", async () => {
-    const names = (head: string) => Array.from({ length: 30 }, (_, at) => `${head}${at}`);
-    const { cloud, outcome, calls } = cloudOf(["i-1"], undefined, names("old"));
-    const wanted = Object.fromEntries(names("new").map((name) => [name, ""]));
-    await outcome(cloud.setTags("i-1", wanted));
-    const seen = calls.map(([action, , tags]) => `${action} ${tags.length}`);
-    assert.deepEqual(seen, ["DeleteTags 31", "CreateTags 30"]);
+  it("makes room first where both sets and the driver's own tags are more than EC2 takes", async () => {
+    const names = (head: string, count: number) =>
+      Array.from({ length: count }, (_, at) => `${head}${at}`);
+    // One more of the old ones is of the standby pool, and nine are the driver's own.
+    for (const [fresh, old, first] of [
+      [30, 30, "DeleteTags 31"],
+      [21, 20, "DeleteTags 21"],
+      [21, 19, "CreateTags 21"],
+    ] as const) {
+      const { cloud, outcome, calls } = cloudOf(["i-1"], undefined, names("old", old));
+      const wanted = Object.fromEntries(names("new", fresh).map((name) => [name, ""]));
+      await outcome(cloud.setTags("i-1", wanted));
+      const seen = calls.map(([action, , tags]) => `${action} ${tags.length}`);
+      assert.deepEqual([seen[0], seen.length], [first, 2]);
+    }
   });
 });

@@ -3,7 +3,7 @@ import type { Clock } from "@kip/base";
 import { checkInstanceTags, CloudError } from "@kip/cloud";
 import { Batch } from "../batch.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
-import { callerTags } from "../tags.ts";
+import { callerTags, ownTags } from "../tags.ts";
 import type { Instances } from "./instances.ts";
 
 /** What {@link Tagger} works with. */
@@ -25,8 +25,8 @@ interface TagRequest {
 
 /** Most requests of one batch: EC2 takes 1000 resources, and an instance has three. */
 const mostRequests = 200;
-/** EC2 takes 50, of which the driver needs some. */
-const mostTags = 42;
+/** EC2 takes 50. Of the driver's own, instances have all but that of volumes. */
+const mostTags = 50 - (Object.keys(ownTags).length - 1);
 
 /** Changes tags of instances, with their root disks and interfaces; what is the same for several of them is one call. */
 export class Tagger {
