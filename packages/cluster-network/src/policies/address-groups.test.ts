@@ -32,7 +32,7 @@ const step = fc.oneof(
     kind: fc.constant("namespace" as const),
     name: fc.constantFrom(...namespaces),
     label: fc.option(fc.constantFrom(...labels), { nil: undefined }),
-    times: fc.integer({ min: 1, max: 12 }),
+    times: fc.integer({ min: 1, max: 60 }),
   }),
   fc.record({
     kind: fc.constant("group" as const),
@@ -257,6 +257,33 @@ describe("AddressGroups", () => {
     const steps = fillFor("web");
     assert.ok(groups.isLate("large") && groups.isLate("larger"));
     assert.ok(steps < 40, `${steps} steps`);
+  });
+
+  it("look at each pod a few times, however often pods have changed while they were behind", () => {
+    const stepsAfter = (changes: number): number => {
+      const groups = new AddressGroups();
+      for (let i = 0; i < 200; i++) {
+        const name = groups.name({ namespaceSelector: {}, podSelector: is(`app-${i}`) });
+        groups.use(name, 1, "large");
+      }
+      groups.setNamespace("a", {});
+      const change = (i: number): void => {
+        const address = `10.${i >> 8}.${i & 255}.1`;
+        const pod = { namespace: "a", labels: { app: "app-7" }, addresses: [address], ports: [] };
+        groups.setPod(`p${i % 40}`, { ...pod, name: `p${i % 40}` });
+      };
+      for (let i = 0; i < changes; i++) {
+        change(i);
+        let steps = 0;
+        for (const _ of groups.fill()) if (++steps === 3) break;
+      }
+      const left = [...groups.fill()].length;
+      const name = groups.name({ namespaceSelector: {}, podSelector: is("app-7") });
+      assert.equal(groups.addresses(name).length, 40);
+      return left;
+    };
+    const [few, many] = [stepsAfter(300), stepsAfter(3000)];
+    assert.ok(many < 2 * few, `${many} steps, and ${few} after a tenth of the changes`);
   });
 
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {

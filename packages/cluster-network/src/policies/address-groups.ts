@@ -3,12 +3,14 @@ import { FillQueue, podsPerStep } from "./fill-queue.ts";
 import {
   areSame,
   count,
+  isLost,
   newGroup,
   noShare,
   ofAddresses,
   ofPod,
   rank,
   takeChange,
+  takeMembers,
   type Group,
   type GroupChange,
   type GroupSize,
@@ -48,6 +50,8 @@ export class AddressGroups {
   readonly #late = new FillQueue();
   /** Policies of administrators give the same selectors for each pod. */
   readonly #names = new WeakMap<object, string>();
+  #fills = 0;
+  #isTurnOfNew = false;
 
   /** How many groups there are. */
   get size(): number {
@@ -76,14 +80,15 @@ export class AddressGroups {
    * namespaces, in steps of less than a millisecond. What comes between two steps is done by a later call.
    */
   *fill(): Generator<undefined> {
+    this.#fills++;
     this.#tellGroups();
     while (this.#unfilled.size + this.#late.size > 0) {
-      // Who writes policies decides how many are new.
-      for (const queue of [this.#late, this.#unfilled]) {
-        if (queue.size === 0) continue;
-        queue.step();
-        yield;
-      }
+      // Who writes policies decides how many are new, and there may be time for one step alone.
+      this.#isTurnOfNew = !this.#isTurnOfNew;
+      const queue = this.#isTurnOfNew ? this.#unfilled : this.#late;
+      if (queue.size === 0) continue;
+      queue.step();
+      yield;
     }
     this.#pods.trim();
   }
@@ -110,6 +115,16 @@ export class AddressGroups {
     if (!group || this.#unfilled.has(name) || this.#late.has(name)) return false;
     const { nodes, namespace } = group.selector;
     return nodes !== undefined || !this.#pods.isChangedIn(namespace);
+  }
+
+  /** How many times {@link AddressGroups.fill} has begun. */
+  get fills(): number {
+    return this.#fills;
+  }
+
+  /** Whether a group has had what all pods give it at some time since so many {@link AddressGroups.fills}. */
+  wasFilledSince(name: string, fills: number): boolean {
+    return this.isFilled(name) || (this.#groups.get(name)?.filledIn ?? 0) > fills;
   }
 
   /**
@@ -258,7 +273,6 @@ export class AddressGroups {
     }
     const scope = this.#pods.scope(selector.namespace);
     scope.groups.set(name, group);
-    group.seen = scope.end;
     this.#unfilled.add(name, this.#fillWithPods(name, group, scope));
   }
 
@@ -274,28 +288,44 @@ export class AddressGroups {
   }
 
   *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
-    let count = 0;
-    for (const number of scope.numbers) {
-      count += this.#placePod(name, group, number);
-      if (count < podsPerStep) continue;
-      count = 0;
-      yield;
-    }
-    count += yield* this.#catchUp(name, group, scope);
+    const count = yield* this.#catchUp(name, group, scope);
     takeChange(group);
     return count;
+  }
+
+  /** Compares a group with all pods. */
+  *#lookAtAll(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
+    let count = 0;
+    for (;;) {
+      const found = newGroup(group.selector);
+      if (group.counts) found.counts = new Map();
+      group.seen = scope.end;
+      for (const number of scope.numbers) {
+        count += this.#placePod(name, found, number);
+        if (count < podsPerStep) continue;
+        count = 0;
+        yield;
+        if (isLost(group)) break;
+      }
+      if (isLost(group)) continue; // too many pods have changed meanwhile
+      if (group.counts) found.counts ??= this.#countsOf(found);
+      takeMembers(group, found);
+      return count;
+    }
   }
 
   /** Compares a group with pods that have changed. */
   *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
     let count = 0;
     for (;;) {
-      const number = scope.at(group.seen);
+      if (isLost(group)) count = yield* this.#lookAtAll(name, group, scope);
+      const number = scope.at(group.seen ?? 0);
       if (number === undefined) {
         // Pods may change while its numbers are ranked.
         count = yield* rank(group, count);
-        if (scope.at(group.seen) === undefined) return count;
-        continue;
+        if (group.seen !== scope.end) continue;
+        group.filledIn = this.#fills;
+        return count;
       }
       // Between two steps, no pod is counted in two states.
       const isOver = this.#pods.state(number)?.isOver ?? false;
@@ -304,7 +334,7 @@ export class AddressGroups {
         yield;
         continue;
       }
-      group.seen++;
+      group.seen = (group.seen ?? 0) + 1;
       count += this.#placePod(name, group, number);
     }
   }

@@ -43,7 +43,7 @@ export interface Group {
   /** What its terms for labels of namespaces add to what a comparison with a pod counts: one for each 64. */
   readonly cost: number;
   /** Numbers of the pods, or nodes, that give it something. */
-  readonly members: NumberSet;
+  members: NumberSet;
   addresses: number;
   bytes: number;
   /** As of the last {@link takeChange}. */
@@ -65,8 +65,10 @@ export interface Group {
   uses: number;
   holds: number;
   readonly owners: Owners;
-  /** Up to which change of a pod it has what it should, see {@link PodScope}. */
-  seen: number;
+  /** Up to which change of a pod it has what it should, see {@link PodScope}; undefined before it has looked at all pods. */
+  seen: number | undefined;
+  /** In which {@link AddressGroups.fill} it had seen all changes last; 0 if it never had. */
+  filledIn: number;
 }
 
 /** What one pod or node gives a group. */
@@ -101,8 +103,34 @@ export function newGroup(selector: GroupSelector): Group {
     uses: 0,
     holds: 0,
     owners: new Owners(),
-    seen: 0,
+    seen: undefined,
+    filledIn: 0,
   };
+}
+
+/** Forgets which pods give a group what it has: it has to look at all of them. */
+export function loseMembers(group: Group): void {
+  group.members = new NumberSet();
+  group.seen = undefined;
+}
+
+/** Whether a group has to look at all pods. */
+export function isLost({ seen }: Group): boolean {
+  return seen === undefined;
+}
+
+/** Gives a group what another one of its selector has. What a cell has of it changes by the difference. */
+export function takeMembers(group: Group, other: Group): void {
+  const before = group.counts;
+  for (const address of before?.keys() ?? [])
+    if (other.counts?.has(address) !== true) noteTouched(group, address, true);
+  for (const address of other.counts?.keys() ?? [])
+    if (before?.has(address) !== true) noteTouched(group, address, false);
+  group.members = other.members;
+  group.addresses = other.addresses;
+  group.bytes = other.bytes;
+  group.counts = before && other.counts;
+  group.isRanked = group.selector.numbersOf === undefined;
 }
 
 /** What has changed of a group since the last call. */
@@ -173,10 +201,16 @@ export function* rank(group: Group, done: number): Generator<undefined, number> 
 }
 
 /** Notes that a pod or node gives a group an address or numbers, or no longer does. */
-export function count({ counts, touched, selector }: Group, address: string, change: 1 | -1): void {
+export function count(group: Group, address: string, change: 1 | -1): void {
+  const { counts } = group;
   if (!counts) return;
   const before = counts.get(address) ?? 0;
-  if (!selector.numbersOf && !touched.has(address)) touched.set(address, before > 0);
+  noteTouched(group, address, before > 0);
   if (before + change > 0) counts.set(address, before + change);
   else counts.delete(address);
+}
+
+/** Notes whether a group had an address before, once for each {@link takeChange}. */
+function noteTouched({ touched, selector }: Group, address: string, wasIn: boolean): void {
+  if (!selector.numbersOf && !touched.has(address)) touched.set(address, wasIn);
 }

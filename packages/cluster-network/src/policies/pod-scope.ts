@@ -1,4 +1,7 @@
-import type { Group } from "./group.ts";
+import { loseMembers, type Group } from "./group.ts";
+
+/** A group may have to look at so many changes in any case. */
+const mostBehind = 64;
 
 /** Pods of one namespace, or of all, by their numbers, and the groups that choose among them. */
 export class PodScope {
@@ -9,6 +12,8 @@ export class PodScope {
   #changes: number[] = [];
   /** Position of the first one that is kept: positions only rise. */
   #first = 0;
+  /** How many of the numbers are over. */
+  #over = 0;
 
   /** Position after the last change: a group that has seen so many has seen all. */
   get end(): number {
@@ -24,38 +29,36 @@ export class PodScope {
   /** Notes that groups have to look at a pod; nothing more is noted of one that is over. */
   note(number: number, isOver: boolean): void {
     this.#changes.push(isOver ? ~number : number);
+    if (isOver) this.#over++;
   }
 
   /** Groups that have not seen all changes. */
   behind(): readonly (readonly [name: string, group: Group])[] {
-    return [...this.groups].filter(([, { seen }]) => seen < this.end);
+    return [...this.groups].filter(([, { seen }]) => seen === undefined || seen < this.end);
   }
 
   /**
-   * Forgets changes that all groups have seen. If some are so slow that there are more changes than pods, the last change of each is
-   * kept alone, and those groups look at all of them: to look at a pod again changes nothing.
+   * Forgets changes that all groups have seen. A group that is behind by more of them than there are pods, twice over, has to look at all
+   * pods as they are instead: otherwise changes, and all states that pods have had, would be kept for the slowest group, and that would
+   * have the more to look at the slower it is.
    *
    * @returns numbers that are over, and that no group has any longer
    */
   trim(): readonly number[] {
     if (this.#changes.length === 0) return [];
-    let seen = this.end;
-    for (const group of this.groups.values()) seen = Math.min(seen, group.seen);
-    const forgotten = this.#changes.splice(0, seen - this.#first);
-    this.#first = seen;
-    if (this.#changes.length > 2 * this.numbers.size) this.#unite();
+    const { end } = this;
+    const most = 2 * (this.numbers.size - this.#over) + mostBehind;
+    let first = end;
+    for (const group of this.groups.values()) {
+      if (group.seen === undefined) continue;
+      if (end - group.seen > most) loseMembers(group);
+      else first = Math.min(first, group.seen);
+    }
+    const forgotten = this.#changes.splice(0, first - this.#first);
+    this.#first = first;
     const over = forgotten.flatMap((change) => (change < 0 ? ~change : []));
     for (const number of over) this.numbers.delete(number);
+    this.#over -= over.length;
     return over;
-  }
-
-  #unite(): void {
-    const { end } = this;
-    const slow = this.behind();
-    const last = new Set(this.#changes.toReversed());
-    this.#changes = [...last].filter((change) => change < 0 || !last.has(~change)).reverse();
-    this.#first = end;
-    for (const group of this.groups.values()) group.seen = this.end;
-    for (const [, group] of slow) group.seen = end;
   }
 }

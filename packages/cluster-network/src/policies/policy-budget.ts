@@ -72,24 +72,28 @@ export class PolicyBudget {
    * Counts what policies take, from now on until they are no longer used. Those of a namespace are given at once: each time, it is
    * decided for all of the namespace which have room.
    *
+   * @param isFilled whether what a group has can be counted
    * @returns names of groups that have to be filled before it is known; there may be more when those are
    * @throws TypeError if a selector cannot be read
    */
-  charge(policies: readonly NetworkPolicy[]): readonly string[] {
+  charge(
+    policies: readonly NetworkPolicy[],
+    isFilled: (group: string) => boolean = (group) => this.#groups.isFilled(group),
+  ): readonly string[] {
     const charges = policies.map((policy) => this.#charges.get(policy) ?? this.#begin(policy));
     this.#settleSelectors();
     const unfilled: string[] = [];
     for (const charge of charges) {
       if (unfilled.length >= mostUnfilled) break;
-      unfilled.push(...this.#unfilledOf(charge));
+      unfilled.push(...this.#unfilledOf(charge, isFilled));
     }
     return unfilled;
   }
 
-  #unfilledOf(charge: Charge): readonly string[] {
+  #unfilledOf(charge: Charge, isFilled: (group: string) => boolean): readonly string[] {
     if (this.#selectors.isRefused(charge.key)) return [];
     const names = charge.groups ?? this.#count(charge);
-    const unfilled = names.filter((name) => !this.#groups.isFilled(name));
+    const unfilled = names.filter((name) => !isFilled(name));
     if (unfilled.length === 0 && !charge.isWeighed) this.#weigh(charge);
     return unfilled;
   }

@@ -7,7 +7,7 @@ it("AffectedPods compares no pods with long subjects: all of the namespace count
   const affected = new AffectedPods();
   const groups = new AddressGroups();
   groups.setPod("p", { namespace: "a", name: "p", labels: {}, addresses: [], ports: [] });
-  const pods = [{ podUid: "p", namespace: "a", rules: undefined }];
+  const pods = [{ podUid: "p", namespace: "a" }];
   const isTaken = (...terms: readonly number[]): boolean => {
     for (const count of terms) {
       const keys = Array.from({ length: count }, (_, i) => `k${i}`);

@@ -2,13 +2,11 @@ import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupSelector } from "../policies/group-selector.ts";
 import { mostOfShortSubject, termsOf } from "../policies/policy-cost.ts";
 import type { PolicyChange } from "../policies/policy-index.ts";
-import type { PodRules } from "./pod-rules.ts";
 
-/** A pod on a cell, and its rules. */
+/** A pod on a cell. */
 interface KnownPod {
   readonly podUid: string;
   readonly namespace: string;
-  readonly rules: PodRules | undefined;
 }
 
 /** Each pod is compared with so many subjects of changed policies; where more have changed, each pod counts as affected. */
@@ -26,7 +24,6 @@ export class AffectedPods {
   readonly #subjects = new Map<string | undefined, GroupSelector[]>();
   readonly #namespaces = new Set<string | undefined>();
   readonly #pods = new Set<string>();
-  readonly #rules = new Set<PodRules>();
 
   /** Notes a change of a policy, of one namespace or of an administrator; undefined is none. */
   notePolicy(change: PolicyChange | undefined, namespace?: string): void {
@@ -49,23 +46,18 @@ export class AffectedPods {
     this.#pods.add(uid);
   }
 
-  /** Notes all pods with these rules. */
-  noteRules(rules: readonly PodRules[]): void {
-    for (const each of rules) this.#rules.add(each);
-  }
-
   /** Those of some pods that are affected; what was noted is forgotten. */
   take<T extends KnownPod>(pods: Iterable<T>, groups: AddressGroups): readonly T[] {
-    const noted = [this.#subjects, this.#namespaces, this.#pods, this.#rules];
+    const noted = [this.#subjects, this.#namespaces, this.#pods];
     if (noted.every(({ size }) => size === 0)) return [];
     const affected = [...pods].filter((pod) => this.#isAffected(pod, groups));
     for (const each of noted) each.clear();
     return affected;
   }
 
-  #isAffected({ podUid, namespace, rules }: KnownPod, groups: AddressGroups): boolean {
+  #isAffected({ podUid, namespace }: KnownPod, groups: AddressGroups): boolean {
     if (this.#namespaces.has(undefined) || this.#namespaces.has(namespace)) return true;
-    if (this.#pods.has(podUid) || (rules && this.#rules.has(rules))) return true;
+    if (this.#pods.has(podUid)) return true;
     const facts = groups.pod(podUid);
     if (!facts) return false; // nothing selects it
     return [undefined, namespace].some((where) =>

@@ -1,7 +1,7 @@
 import type { Clock } from "@kip/base";
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { FairTurns } from "./fair-turns.ts";
-import type { RulesDraft } from "./pod-rules.ts";
+import type { RulesDraft } from "./rules-drafts.ts";
 
 /** After so long other work of kip's process is let pass, milliseconds. */
 export const blockMs = 10;

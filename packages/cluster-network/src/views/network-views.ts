@@ -241,6 +241,8 @@ export class NetworkViews {
       view: undefined,
       rules: undefined,
       draft: undefined,
+      since: 0,
+      heldSinceMs: undefined,
       wake: () => {},
     };
     const end = new AbortController();

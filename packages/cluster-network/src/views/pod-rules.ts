@@ -16,6 +16,7 @@ import {
 } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 import type { PolicyReports } from "./policy-reports.ts";
+import { ownerOf, RulesDrafts, type RulesDraft } from "./rules-drafts.ts";
 import { mostOfRules, RulesRoom } from "./rules-room.ts";
 
 /** Is told of pods whose directions are closed. */
@@ -31,20 +32,20 @@ export interface PodRules {
   readonly plain: CellPolicy;
   /** The namespace whose policies name their groups, "" for administrators; absent without groups. See {@link AddressGroups.isLate}. */
   readonly owner?: string | undefined;
+  /** Whether its groups are those of policies that allow alone: each may be of a time of its own, see {@link TakeOptions.since}. */
+  readonly isAllowing?: boolean | undefined;
 }
 
-/** Rules that cannot be made or given to a pod yet, as groups that they name are not filled. Those are kept while a pod waits for them. */
-export interface RulesDraft {
-  readonly key: string;
-  /** Of the pods, if they have NetworkPolicies. */
-  readonly namespace: string | undefined;
-  readonly groups: ReadonlySet<string>;
-  /** Those of the groups that may not be filled. */
-  readonly unfilled: Set<string>;
-  /** Of the pods that wait. */
-  readonly namespaces: Set<string>;
-  readonly policies: readonly NetworkPolicy[];
-  pods: number;
+/** How a pod gets its rules. */
+export interface TakeOptions {
+  /** What the pod has: that takes no room from its new rules. */
+  readonly before?: PodRules | undefined;
+  /**
+   * The pod takes rules whose groups have been filled at any time since so many {@link AddressGroups.fills}, each at another one, if it has
+   * had the same policies since then. An address that such rules allow was allowed at that time; but one that has moved from one group to
+   * another may be in neither, so rules that deny wait all the same. @default all groups are filled now
+   */
+  readonly since?: number | undefined;
 }
 
 interface Shared extends PodRules {
@@ -82,7 +83,7 @@ export class SharedRules {
   readonly #closed = new Map<string, Shared>();
   readonly #byKey = new Map<string, Shared>();
   readonly #all = new Map<PodRules, Shared>();
-  readonly #drafts = new Map<string, RulesDraft>();
+  readonly #drafts: RulesDrafts;
   /** By the groups of numbers that they were made from. */
   readonly #byNumbers = new Map<string, Set<Shared>>();
   /** By the groups that they would name. */
@@ -94,6 +95,7 @@ export class SharedRules {
   /** @param most bytes that the rules of one namespace may take; default 32 Mi */
   constructor(index: PolicyIndex, reports: RulesReports, most: number = mostOfRules) {
     this.#index = index;
+    this.#drafts = new RulesDrafts(index);
     this.#reports = reports;
     this.#room = new RulesRoom(most);
   }
@@ -103,55 +105,44 @@ export class SharedRules {
     return this.#lines.get(name);
   }
 
-  /**
-   * Rules for a pod, or a draft while they cannot be made; either is kept until it is released.
-   *
-   * @param before what the pod has: that takes no room from its new rules
-   */
+  /** Rules for a pod, or a draft while they cannot be made; either is kept until it is released. */
   take(
     choice: PolicyChoice,
-    before?: PodRules,
+    options: TakeOptions = {},
   ): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
-    const draft = this.#drafts.get(choice.key);
-    const isUnfilled = draft !== undefined && !this.isFilled(draft);
-    const found = isUnfilled ? draft : this.#find(choice, before);
-    found.pods++;
-    if ("whole" in found) return { rules: found };
-    this.#want(found, choice.pod.namespace);
+    const found = this.#drafts.unfilled(choice) ?? this.#find(choice, options);
+    if ("whole" in found) {
+      found.pods++;
+      return { rules: found };
+    }
+    this.#drafts.join(found, choice.pod.namespace);
     return { draft: found };
   }
 
-  #find(choice: PolicyChoice, before: PodRules | undefined): Shared | RulesDraft {
+  #find(choice: PolicyChoice, { before, since }: TakeOptions): Shared | RulesDraft {
+    const { groups } = this.#index;
+    const isFilled = (name: string): boolean =>
+      since !== undefined && choice.tiers.length === 0
+        ? groups.wasFilledSince(name, since)
+        : groups.isFilled(name);
     const known = this.#byKey.get(choice.key);
-    if (!known) return this.#make(choice, before);
+    if (!known) return this.#make(choice, { before, isFilled });
     // A pod gets no rules whose groups have yet to lose pods that have changed.
     const names = [...known.groups, ...known.numbers];
-    const unfilled = names.filter((name) => !this.#index.groups.isFilled(name));
-    return unfilled.length > 0 ? this.#draft(choice, new Set(names), new Set(unfilled)) : known;
-  }
-
-  /** Only policies of administrators are those of pods of several namespaces. */
-  #want({ namespaces, unfilled }: RulesDraft, namespace: string): void {
-    if (namespaces.has(namespace)) return;
-    namespaces.add(namespace);
-    this.#index.groups.want(unfilled, namespace);
+    const unfilled = names.filter((name) => !isFilled(name));
+    return unfilled.length > 0
+      ? this.#drafts.make(choice, new Set(names), new Set(unfilled))
+      : known;
   }
 
   /** Whether rules can be made of a draft. */
-  isFilled({ unfilled }: RulesDraft): boolean {
-    for (const name of unfilled) {
-      if (!this.#index.groups.isFilled(name)) return false;
-      unfilled.delete(name);
-    }
-    return true;
+  isFilled(draft: RulesDraft): boolean {
+    return this.#drafts.isFilled(draft);
   }
 
   /** Notes that a pod no longer waits for rules. */
   releaseDraft(draft: RulesDraft | undefined): void {
-    if (!draft || --draft.pods > 0) return;
-    if (this.#drafts.get(draft.key) === draft) this.#drafts.delete(draft.key);
-    for (const name of draft.groups) this.#index.groups.hold(name, -1, draft.namespace);
-    for (const policy of draft.policies) this.#index.budget.use(policy, -1);
+    this.#drafts.release(draft);
   }
 
   /** Notes that a pod no longer has rules that it took. */
@@ -215,10 +206,13 @@ export class SharedRules {
   }
 
   /** Charges policies. @returns the groups that have to be filled for it */
-  #charge(policies: readonly NetworkPolicy[]): readonly string[] {
+  #charge(
+    policies: readonly NetworkPolicy[],
+    isFilled: (group: string) => boolean,
+  ): readonly string[] {
     const { budget } = this.#index;
     try {
-      return budget.charge(policies);
+      return budget.charge(policies, isFilled);
     } catch (error) {
       for (const policy of policies)
         for (const change of [1, -1] as const) budget.use(policy, change);
@@ -226,14 +220,23 @@ export class SharedRules {
     }
   }
 
-  #make(choice: PolicyChoice, before: PodRules | undefined): Shared | RulesDraft {
+  #make(
+    choice: PolicyChoice,
+    {
+      before,
+      isFilled,
+    }: {
+      readonly before: PodRules | undefined;
+      readonly isFilled: (group: string) => boolean;
+    },
+  ): Shared | RulesDraft {
     const { groups, budget } = this.#index;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
     if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
       return this.#close(choice);
-    const counted = this.#charge(policies);
-    if (counted.length > 0) return this.#draft(choice, new Set(counted), new Set(counted));
+    const counted = this.#charge(policies, isFilled);
+    if (counted.length > 0) return this.#drafts.make(choice, new Set(counted), new Set(counted));
     this.#settleBudget();
     const named = new Set<string>();
     const numbers = new Set<string>();
@@ -255,9 +258,9 @@ export class SharedRules {
     const found = this.#orForget(find, [named, numbers]);
     const { view: wanted } = found;
     const all = [...named, ...numbers];
-    const unfilled = new Set(all.filter((name) => !groups.isFilled(name)));
-    if (unfilled.size > 0) return this.#draft(choice, new Set(all), unfilled);
-    this.#drafts.delete(choice.key);
+    const unfilled = new Set(all.filter((name) => !isFilled(name)));
+    if (unfilled.size > 0) return this.#drafts.make(choice, new Set(all), unfilled);
+    this.#drafts.forget(choice);
     const fitting = fittingPolicy(wanted, groups);
     const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
     const isClosed = fitting.policy !== wanted;
@@ -277,6 +280,7 @@ export class SharedRules {
     const shared: Shared = {
       key: choice.key,
       owner: used.size > 0 ? (namespace ?? "") : undefined,
+      isAllowing: choice.tiers.length === 0,
       namespace,
       size,
       policies,
@@ -314,7 +318,7 @@ export class SharedRules {
   /** Rules for a pod that there is no room for: nothing passes in directions that are restricted, and nothing is computed for it. */
   #close(choice: PolicyChoice): Shared {
     this.#reports.tooMany(choice);
-    this.#drafts.delete(choice.key);
+    this.#drafts.forget(choice);
     const closed = closedDirections(choice);
     const key = `${choice.pod.namespace} ${Object.keys(closed).join()}`;
     const policy = new CellPolicy(policyLine(closed));
@@ -350,23 +354,6 @@ export class SharedRules {
       throw error;
     }
   }
-
-  #draft(choice: PolicyChoice, groups: ReadonlySet<string>, unfilled: Set<string>): RulesDraft {
-    const { key } = choice;
-    const policies = policiesWithRules(choice);
-    const namespace = ownerOf(choice);
-    for (const name of groups) this.#index.groups.hold(name, 1, namespace);
-    for (const policy of policies) this.#index.budget.use(policy, 1);
-    const namespaces = new Set<string>();
-    const draft = { key, namespace, policies, groups, unfilled, namespaces, pods: 0 };
-    this.#drafts.set(key, draft);
-    return draft;
-  }
-}
-
-/** Whose NetworkPolicies rules are made from; undefined if they are made from those of administrators alone. */
-function ownerOf({ policies, pod }: PolicyChoice): string | undefined {
-  return policies.length > 0 ? pod.namespace : undefined;
 }
 
 /** The policy of an administrator whose rules and addresses are the largest. */

@@ -7,15 +7,10 @@ import { blockMs, cellsOfBlock, CellTurns } from "./cell-turns.ts";
 import { CellView, type SharedLines } from "./cell-view.ts";
 import { ChangeIntake } from "./change-intake.ts";
 import type { GroupLines } from "./group-lines.ts";
-import {
-  closedRules,
-  openRules,
-  SharedRules,
-  type PodRules,
-  type RulesDraft,
-} from "./pod-rules.ts";
+import { closedRules, openRules, SharedRules, type PodRules } from "./pod-rules.ts";
 import { PolicyObjects } from "./policy-objects.ts";
 import type { PolicyReports } from "./policy-reports.ts";
+import type { RulesDraft } from "./rules-drafts.ts";
 
 /** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
 const commonNamespaces: readonly string[] = ["default", "kube-system"];
@@ -48,10 +43,19 @@ export interface PolicyCell {
   rules: PodRules | undefined;
   /** Of other rules, while groups that those name are not filled. */
   draft: RulesDraft | undefined;
+  /** Since how many {@link AddressGroups.fills} the policies of its pod are the same. */
+  since: number;
+  /** Since when it has been given nothing, as something is being computed, by the monotonic clock; undefined if nothing is. */
+  heldSinceMs: number | undefined;
   wake: () => void;
 }
 
-/** Computes the policies of cells in blocks of time, and wakes cells that there is something for. */
+/**
+ * Computes the policies of cells in blocks of time, and wakes cells that there is something for.
+ *
+ * A cell waits until the groups of its namespace are of one state of the cluster, unless it has waited for too long, as pods change without
+ * end: then it has each group as that was when it had last seen all pods. Policies of administrators may deny, so cells that have some wait.
+ */
 export class PolicyEngine implements SharedLines {
   readonly policies: PolicyIndex;
   readonly objects: PolicyObjects;
@@ -115,6 +119,7 @@ export class PolicyEngine implements SharedLines {
     this.cells.add(cell);
     // Its pod may be among the changes that wait.
     this.#intake.take(cell, () => {
+      cell.since = this.groups.fills;
       if (this.cells.has(cell)) this.#turns.add(cell);
       this.#options.compute();
     });
@@ -134,7 +139,10 @@ export class PolicyEngine implements SharedLines {
   isHeld(cell: PolicyCell): boolean {
     const isLate = this.#isLate(cell);
     if (isLate) this.#behind.add(cell);
-    return isLate || this.#turns.has(cell);
+    const isHeld = isLate || this.#turns.has(cell);
+    if (isHeld) this.#noteHeld(cell);
+    else cell.heldSinceMs = undefined;
+    return isHeld;
   }
 
   /** Notes that there is a new version for all cells. */
@@ -181,8 +189,21 @@ export class PolicyEngine implements SharedLines {
   }
 
   /** Whether groups that a cell has are not of one state of the cluster: it gets nothing until they are. */
-  #isLate({ rules }: PolicyCell): boolean {
-    return rules?.owner !== undefined && this.groups.isLate(rules.owner);
+  #isLate(cell: PolicyCell): boolean {
+    const { rules } = cell;
+    if (rules?.owner === undefined || !this.groups.isLate(rules.owner)) return false;
+    this.#noteHeld(cell);
+    return rules.isAllowing !== true || !this.#isHeldLong(cell);
+  }
+
+  #noteHeld(cell: PolicyCell): void {
+    cell.heldSinceMs ??= this.#options.clock.monotonic();
+  }
+
+  /** Whether a cell waits for longer than changes do, twice over. */
+  #isHeldLong({ heldSinceMs }: PolicyCell): boolean {
+    const { clock, mostHeldMs } = this.#options;
+    return heldSinceMs !== undefined && clock.monotonic() - heldSinceMs >= 2 * mostHeldMs;
   }
 
   /** Gives lines of groups their changes, and holds cells whose policy may be another one. */
@@ -191,9 +212,14 @@ export class PolicyEngine implements SharedLines {
     const version = lines.version + 1;
     for (const [name, change] of this.groups.takeChanges())
       if (this.#rules.change(name, change, version)) lines.version = version;
-    this.#affected.noteRules(this.#rules.takeOutdated());
     if (lines.version === version) this.#areAllBehind = true;
-    for (const cell of this.#affected.take(this.cells, this.groups)) this.#turns.add(cell);
+    const outdated = new Set(this.#rules.takeOutdated());
+    for (const cell of outdated.size > 0 ? this.cells : [])
+      if (cell.rules && outdated.has(cell.rules)) this.#turns.add(cell);
+    for (const cell of this.#affected.take(this.cells, this.groups)) {
+      cell.since = this.groups.fills;
+      this.#turns.add(cell);
+    }
   }
 
   /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
@@ -203,6 +229,7 @@ export class PolicyEngine implements SharedLines {
     cell.draft = draft;
     this.#rules.releaseDraft(draftBefore);
     if (draft) {
+      this.#noteHeld(cell);
       this.#turns.awaitGroups(cell);
       return;
     }
@@ -223,7 +250,7 @@ export class PolicyEngine implements SharedLines {
   }
 
   /** What may pass to and from a pod; neither rules nor a draft if that depends on a pod that is not known. */
-  #rulesOf(cell: Pick<PolicyCell, "podUid" | "namespace" | "rules">): {
+  #rulesOf(cell: PolicyCell): {
     readonly rules?: PodRules;
     readonly draft?: RulesDraft;
   } {
@@ -231,7 +258,8 @@ export class PolicyEngine implements SharedLines {
     if (isMachine || !this.policies.concerns(cell.namespace)) return { rules: openRules };
     try {
       const choice = this.policies.choiceOf(cell.podUid);
-      return choice ? this.#rules.take(choice, cell.rules) : {};
+      const since = this.#isHeldLong(cell) ? cell.since : undefined;
+      return choice ? this.#rules.take(choice, { before: cell.rules, since }) : {};
     } catch (err) {
       this.#options.logger?.error("Could not read the network policies of a pod", {
         podUid: cell.podUid,
