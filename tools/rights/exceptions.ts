@@ -18,14 +18,26 @@ const refused: Readonly<Record<string, string>> = {
   "patch nodes/status": `${installTest}: as above`,
   "patch customresourcedefinitions.apiextensions.k8s.io": `${installTest}: as above`,
   "update leases.coordination.k8s.io in kube-node-lease": `${installTest}: as above`,
+  "patch pods/status in default": `${installTest}: as above`,
+  "delete pods in default": `${installTest}: as above`,
+  "create pods/eviction in default": `${installTest}: as above`,
+  "create podcertificaterequests.certificates.k8s.io in default": `${installTest}: as above`,
   "list leases.coordination.k8s.io in kube-system": `${installTest}: as above`,
 };
 
 /** Rights that no test needs, by {@link rightText}. */
 const unused: Readonly<Record<string, string>> = {};
 
-/** What kip reads with its own rights where it does not act as its node: in tests of packages, whose roles allow it. */
-const referred: ReadonlySet<string> = new Set(["configmaps", "secrets", "serviceaccounts/token"]);
+/** What kip asks for with its own rights where it does not act as its node: in tests of packages, whose roles allow it. */
+const asNode: ReadonlySet<string> = new Set([
+  "configmaps",
+  "secrets",
+  "serviceaccounts/token",
+  "podcertificaterequests",
+  "pods",
+  "pods/status",
+  "pods/eviction",
+]);
 
 /** What the roles of the manifests allow for one node, `kip`: those of other tests allow it for a node of any name. */
 const ofNode: ReadonlySet<string> = new Set(["nodes", "nodes/status", "leases", "users"]);
@@ -34,7 +46,7 @@ const ofNode: ReadonlySet<string> = new Set(["nodes", "nodes/status", "leases", 
 export function whyMissing(use: Use): string | undefined {
   if (!use.isAllowed) return refused[rightText(use)];
   if (ofNode.has(use.resource) && use.name !== undefined) return "for a node of another name";
-  return referred.has(use.resource) ? "made without --act-as-node" : undefined;
+  return asNode.has(use.resource) ? "made without --act-as-node" : undefined;
 }
 
 /** Why a right is needed that no test has used; undefined if it is not. */

@@ -42,6 +42,7 @@ describe("--rotate-server-certificates", { timeout: 170_000 }, () => {
     return await serveNode({
       provider: new MemoryProvider(),
       client,
+      nodeClient: undefined,
       cluster,
       nodeName,
       nodeIp,

@@ -44,6 +44,8 @@ type AnyCell = (Cell | StandbyCell) & KubeObject;
 /** Options of {@link startKip}. */
 export interface StartKipOptions {
   readonly client: ApiClient;
+  /** Acts as the virtual node, by `createNodeUserClient`: evicts its pods. @default `client` */
+  readonly nodeClient?: ApiClient | undefined;
   readonly driver: CloudDriver;
   readonly config: ProviderConfig;
   readonly controllerID: string;
@@ -331,13 +333,13 @@ function createSteps(
     "archive" | "chooser" | "network" | "standby" | "dns" | "networkFacts" | "onEvent" | "onProblem"
   >,
 ): ReturnType<typeof createCellSteps> {
-  const { client, driver, config, controllerID, metrics, clock, logger } = options;
+  const { client, nodeClient, driver, config, controllerID, metrics, clock, logger } = options;
   const { dockerConfig } = config;
   const source = logInSource({ dockerConfig, driver, clock, path: options.path });
   return createCellSteps({
     store,
     orphans,
-    replacement: new PodReplacement({ client, clock, logger }),
+    replacement: new PodReplacement({ client, nodeClient, clock, logger }),
     driver,
     clusterID: options.clusterID ?? controllerID,
     identities,

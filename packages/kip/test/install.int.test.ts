@@ -11,8 +11,8 @@ import {
   tokenKubeconfig,
   type SharedControlPlane,
 } from "@kip/control-plane/testing";
-import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
-import type { Lease } from "@kip/k8s-types";
+import { createApiClient, loadKubeConfig, namespaced, paths, type ApiClient } from "@kip/k8s-client";
+import type { Lease, Pod } from "@kip/k8s-types";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
@@ -20,6 +20,8 @@ import { installCells } from "../src/cluster-facts.ts";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { dumpPath, type NodeDump } from "../src/inspect/node-dump.ts";
 import { startKip, type RunningKip } from "../src/start-kip.ts";
+import type { PodRef } from "../src/state/cell-state.ts";
+import { evictPod } from "../src/store/evict-pod.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
 
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
@@ -43,7 +45,7 @@ const cells = openSimulatedCells();
 describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   let plane: SharedControlPlane;
   let client: ApiClient;
-  let referenceClient: ApiClient;
+  let nodeClient: ApiClient;
   let adminClient: ApiClient;
   let driver: CloudDriver;
 
@@ -51,6 +53,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await startKip({
       ...shared,
       client,
+      nodeClient,
       driver,
       config: decodeProviderConfig({
         cloud: { local: {} },
@@ -77,7 +80,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await writeFile(kubeconfig, tokenKubeconfig(plane, token.trim()));
       const config = await loadKubeConfig({ path: kubeconfig });
       client = createApiClient(config, { ...shared, userAgent: "kip/test" });
-      referenceClient = createNodeUserClient(config, {
+      nodeClient = createNodeUserClient(config, {
         ...shared,
         nodeName,
         userAgent: "kip/test",
@@ -91,7 +94,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
 
   after(async () => {
     client?.close();
-    referenceClient?.close();
+    nodeClient?.close();
     adminClient?.close();
     await driver?.[Symbol.asyncDispose]();
     await cells[Symbol.asyncDispose]();
@@ -106,7 +109,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       await plane.kubectl(["-n", namespace, ...args]);
     await using kip = await start();
     const { provider } = kip;
-    const clients = { client, referenceClient };
+    const clients = { client, nodeClient };
     await using _node = await startNode({ ...shared, ...clients, nodeName, provider, tracer });
     const toleration = [{ operator: "Exists" }];
     await kubectl("create", "secret", "generic", "of-the-pod", "--from-literal=key=value");
@@ -146,7 +149,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
 
   it("does not let kip read Secrets, or get tokens of any service account", async () => {
     const forbidden = { code: "K8S_FORBIDDEN" };
-    for (const each of [client, referenceClient]) {
+    for (const each of [client, nodeClient]) {
       await assert.rejects(each.list(paths.secrets()), forbidden);
       await assert.rejects(each.get(paths.secrets("default", "any")), forbidden);
       const token = paths.serviceAccounts("kube-system", "default", "token");
@@ -163,8 +166,45 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     const secret = { metadata, type: "kubernetes.io/service-account-token" };
     await client.create(kipSystem, secret);
     const path = paths.secrets("kip-system", metadata.name);
-    for (const each of [client, referenceClient])
+    for (const each of [client, nodeClient])
       await assert.rejects(each.get(path), { code: "K8S_FORBIDDEN" });
+  });
+
+  const boundPod = async (node: string): Promise<PodRef> => {
+    const spec = { nodeName: node, containers: [{ name: "main", image: "example.test/web:1" }] };
+    const path = paths.pods("default");
+    const pod = { metadata: { name: `on-${node}` }, spec };
+    return (await adminClient.create<Pod>(path, pod)).metadata;
+  };
+  const phase = { status: { phase: "Running", podIP: "192.0.2.1" } };
+
+  it("lets kip change the pods of its node, as the node alone", async () => {
+    const ref = await boundPod(nodeName);
+    const pod = paths.pods(ref.namespace, ref.name);
+    const status = paths.pods(ref.namespace, ref.name, "status");
+    const forbidden = { code: "K8S_FORBIDDEN" };
+    await assert.rejects(client.patch(status, phase, "strategic"), forbidden);
+    await assert.rejects(client.delete(pod), forbidden);
+    await assert.rejects(evictPod(client, ref), forbidden);
+    await nodeClient.patch(status, phase, "strategic");
+    await evictPod(nodeClient, ref, { reader: client });
+    assert.ok((await client.get<Pod>(pod)).metadata.deletionTimestamp);
+    await nodeClient.delete(pod, { graceSeconds: 0 });
+    await evictPod(nodeClient, ref, { reader: client }); // it is gone
+  });
+
+  it("does not let kip change the pods of other nodes, or get certificates for any pod", async () => {
+    const ref = await boundPod("elsewhere");
+    const pod = paths.pods(ref.namespace, ref.name);
+    const status = paths.pods(ref.namespace, ref.name, "status");
+    const forbidden = { code: "K8S_FORBIDDEN" };
+    for (const each of [client, nodeClient]) {
+      await assert.rejects(each.patch(status, phase, "strategic"), forbidden);
+      await assert.rejects(each.delete(pod, { graceSeconds: 0 }), forbidden);
+      await assert.rejects(evictPod(each, ref), forbidden);
+    }
+    const requests = namespaced("/apis/certificates.k8s.io/v1beta1", "podcertificaterequests");
+    await assert.rejects(client.create(requests("default"), {}), forbidden);
   });
 
   it("does not let kip change other nodes, resource definitions and Leases", async () => {

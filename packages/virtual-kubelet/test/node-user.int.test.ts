@@ -40,8 +40,8 @@ describe("a client that acts as the node", () => {
 
   it("gets what the node's pods refer to, also changed, and their tokens", async () => {
     const provider = new MemoryProvider();
-    const referenceClient = await nodeUser();
-    await using _node = await nodeWith(cluster, provider, { nodeName, referenceClient });
+    const nodeClient = await nodeUser();
+    await using _node = await nodeWith(cluster, provider, { nodeName, nodeClient });
     const namespace = await cluster.plane.createNamespace();
     await createSecret(namespace, "named", "before");
     await createSecret(namespace, "other", "not for this node");
@@ -71,12 +71,12 @@ describe("a client that acts as the node", () => {
     await changed;
     assert.equal(content(), "after");
 
-    await assert.rejects(referenceClient.get(paths.secrets(namespace, "other")), forbidden);
-    await assert.rejects(referenceClient.list(paths.secrets(namespace)), forbidden);
-    await assert.rejects(referenceClient.list(paths.secrets()), forbidden);
+    await assert.rejects(nodeClient.get(paths.secrets(namespace, "other")), forbidden);
+    await assert.rejects(nodeClient.list(paths.secrets(namespace)), forbidden);
+    await assert.rejects(nodeClient.list(paths.secrets()), forbidden);
     const others = { serviceAccount: "default", expirationSeconds: 3600, audiences: undefined };
     const pod = { name: "web", uid };
-    const token = requestToken(referenceClient, { ...others, namespace: "kube-system", pod });
+    const token = requestToken(nodeClient, { ...others, namespace: "kube-system", pod });
     await assert.rejects(token, forbidden);
   });
 });
@@ -88,8 +88,8 @@ describe("watches of each object that a node's pods use", () => {
     await using wire = await openWire();
     const provider = new MemoryProvider();
     const common = { userAgent: "kip/test", clock: systemClock, logger };
-    const referenceClient = createNodeUserClient(wire.config, { nodeName: name, ...common });
-    await using _node = await nodeWith(cluster, provider, { nodeName: name, referenceClient });
+    const nodeClient = createNodeUserClient(wire.config, { nodeName: name, ...common });
+    await using _node = await nodeWith(cluster, provider, { nodeName: name, nodeClient });
     const namespace = await cluster.plane.createNamespace();
     const names = Array.from({ length: count }, (_, index) => `secret-${index}`);
     const create = async (secret: string, value: string): Promise<unknown> =>
@@ -126,7 +126,7 @@ describe("watches of each object that a node's pods use", () => {
     await eventually(() => content("secret-0") === "changed while it was cut");
     await eventually(() => content("secret-1") === "made again");
     assert.equal(content("secret-2"), "before");
-    referenceClient.close();
+    nodeClient.close();
   });
 });
 

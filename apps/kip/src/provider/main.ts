@@ -16,6 +16,7 @@ import {
   type ProviderConfig,
   type TurnParts,
 } from "@kip/kip";
+import { createNodeUserClient } from "@kip/virtual-kubelet";
 import {
   choice,
   createCommandLogger,
@@ -64,7 +65,20 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   const program = { env: process.env, userAgent: "kip/0.1.0", logger };
   const { client, config: cluster } = await openClient(options, program);
   stack.defer(() => client.close());
-  await serve({ options, logger, file, client, cluster, health, signal });
+  const nodeClient = openNodeClient(options, { cluster, logger });
+  stack.defer(() => nodeClient?.close());
+  await serve({ options, logger, file, client, nodeClient, cluster, health, signal });
+}
+
+/** Undefined: kip uses its own rights. */
+function openNodeClient(
+  options: OptionValues,
+  { cluster, logger }: { readonly cluster: KubeConfig; readonly logger: Logger },
+): ApiClient | undefined {
+  if (!options.isSet("act-as-node")) return undefined;
+  const nodeName = options.required("nodename");
+  const common = { userAgent: "kip/0.1.0", clock: systemClock, logger };
+  return createNodeUserClient(cluster, { nodeName, ...common });
 }
 
 interface Serve {
@@ -72,6 +86,8 @@ interface Serve {
   readonly logger: Logger;
   readonly file: ConfigFile;
   readonly client: ApiClient;
+  /** Acts as the virtual node. Undefined: kip uses its own rights. */
+  readonly nodeClient: ApiClient | undefined;
   /** Where the API server is. */
   readonly cluster: KubeConfig;
   readonly health: Health;
@@ -79,7 +95,7 @@ interface Serve {
 }
 
 async function serve(needs: Serve): Promise<void> {
-  const { options, logger, file, client, health, signal } = needs;
+  const { options, logger, file, client, nodeClient, health, signal } = needs;
   const { config } = file.usable;
   const nodeName = options.required("nodename");
   const clusterID = await readClusterID(client);
@@ -91,7 +107,7 @@ async function serve(needs: Serve): Promise<void> {
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
-  const parts = { client, driver, signal };
+  const parts = { client, nodeClient, driver, signal };
   if (!currentTerm) return await run(parts);
   const waits = (): void => health.change("waiting for the Lease of the node", true);
   waits();
@@ -111,7 +127,7 @@ interface RunningNode {
 async function serveTurn(
   needs: Serve,
   { nodeName, controllerID, clusterID, nodeIps, tracer }: RunningNode,
-  { client, driver, signal }: TurnParts,
+  { client, nodeClient, driver, signal }: TurnParts,
 ): Promise<void> {
   const { options, logger, cluster, health, file } = needs;
   const [nodeIp = ""] = nodeIps;
@@ -119,6 +135,7 @@ async function serveTurn(
   const { config, content } = await file.readForTurn();
   await using kip = await startKip({
     client,
+    nodeClient,
     driver,
     config,
     controllerID,
@@ -138,6 +155,7 @@ async function serveTurn(
     provider: kip.provider,
     tracer,
     client,
+    nodeClient,
     cluster,
     nodeName,
     nodeIp,

@@ -2,7 +2,6 @@ import { isSystemError, OptionError, systemClock, type Logger, type OptionValues
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
 import {
-  createNodeUserClient,
   delegatedAccess,
   startNode,
   type KubeletApiOptions,
@@ -27,6 +26,8 @@ import {
 export interface ServeNodeOptions {
   readonly provider: PodProvider;
   readonly client: ApiClient;
+  /** Acts as the virtual node. Undefined: kip uses its own rights. */
+  readonly nodeClient: ApiClient | undefined;
   /** Where the API server is. */
   readonly cluster: KubeConfig;
   readonly nodeName: string;
@@ -49,8 +50,7 @@ export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
   await using starting = new AsyncDisposableStack();
   const metrics = new NodeMetrics();
   await startMetrics(options, metrics, starting);
-  const references = starting.adopt(referenceClientOf(needs), (client) => client?.close());
-  const settings = { ...(await nodeSettings(needs, references)), metrics, tracer: needs.tracer };
+  const settings = { ...(await nodeSettings(needs)), metrics, tracer: needs.tracer };
   const limitMs = duration("startup-timeout", options.required("startup-timeout"));
   const start = async (ending: AbortSignal): Promise<RunningNode> =>
     await startNode({ ...settings, signal: ending });
@@ -62,11 +62,8 @@ export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
   };
 }
 
-async function nodeSettings(
-  needs: ServeNodeOptions,
-  referenceClient: ApiClient | undefined,
-): Promise<NodeOptions> {
-  const { provider, client, cluster, nodeName, nodeIp, options, logger } = needs;
+async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
+  const { provider, client, nodeClient, cluster, nodeName, nodeIp, options, logger } = needs;
   const { streams, intervals } = nodeTimes(options);
   const tls = new ServingTls({
     pair: async () => await givenPair(options),
@@ -77,7 +74,7 @@ async function nodeSettings(
   });
   return {
     client,
-    referenceClient,
+    nodeClient,
     nodeName,
     provider,
     providerName: "kip",
@@ -95,18 +92,6 @@ async function nodeSettings(
     clock: systemClock,
     logger: logger.with({ node: nodeName }),
   };
-}
-
-/** Reads what pods refer to; undefined: with kip's own rights. */
-function referenceClientOf({
-  cluster,
-  nodeName,
-  options,
-  logger,
-}: ServeNodeOptions): ApiClient | undefined {
-  if (!options.isSet("act-as-node")) return undefined;
-  const common = { userAgent: "kip/0.1.0", clock: systemClock, logger };
-  return createNodeUserClient(cluster, { nodeName, ...common });
 }
 
 /** Clients of the kubelet API: those that the cluster's RBAC allows, or all that have a certificate of the authority. */

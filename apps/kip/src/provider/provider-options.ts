@@ -28,7 +28,7 @@ export const providerOptions: readonly Option[] = [
     flag: "act-as-node",
     type: "boolean",
     fallback: "false",
-    help: "read Secrets and ConfigMaps of pods, and get their tokens, as the user system:node:<nodename>: the API server's Node authorizer then allows those of this node's pods alone. Needs the right to impersonate that user and the group system:nodes",
+    help: "read Secrets and ConfigMaps of pods, get their tokens, and change, evict and delete pods, as the user system:node:<nodename>: the API server then allows that for this node's pods alone. Needs the right to impersonate that user and the group system:nodes",
   },
   {
     flag: "leader-elect",

@@ -18,9 +18,7 @@ export interface PolicyRule {
 /** What kip does cluster-wide under any name; nothing else. `kip cleanup` deletes Nodes and Leases as an administrator. */
 const commonRules: readonly PolicyRule[] = [
   rule("", ["nodes"], ["get", ...watch, "create"]),
-  rule("", ["pods"], ["get", ...watch, "delete"]),
-  rule("", ["pods/status"], ["patch"]),
-  rule("", ["pods/eviction"], ["create"]),
+  rule("", ["pods"], ["get", ...watch]),
   rule("", ["replicationcontrollers"], ["get"]),
   rule("apps", ["replicasets"], ["get"]),
   rule("", ["services", "namespaces"], ["get", ...watch]),
@@ -39,7 +37,6 @@ const commonRules: readonly PolicyRule[] = [
   rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
   rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
   rule("certificates.k8s.io", ["clustertrustbundles"], watch),
-  rule("certificates.k8s.io", ["podcertificaterequests"], [...watch, "create"]),
   rule("apiextensions.k8s.io", ["customresourcedefinitions"], watch),
   // Kip applies it, which names it even where it is created.
   rule(
@@ -52,10 +49,14 @@ const commonRules: readonly PolicyRule[] = [
   rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
 
-/** What kip needs for Secrets, ConfigMaps and tokens of its pods where it does not act as their node. */
-const referenceRules: readonly PolicyRule[] = [
+/** What kip needs for its pods where it does not act as their node. */
+const podRules: readonly PolicyRule[] = [
   rule("", ["configmaps", "secrets"], ["get", ...watch]),
   rule("", ["serviceaccounts/token"], ["create"]),
+  rule("certificates.k8s.io", ["podcertificaterequests"], [...watch, "create"]),
+  rule("", ["pods"], ["delete"]),
+  rule("", ["pods/status"], ["patch"]),
+  rule("", ["pods/eviction"], ["create"]),
 ];
 
 /** What kip may do, by where: nothing else. */
@@ -70,16 +71,16 @@ export interface KipRoles {
 /**
  * What kip may do. The manifests in `deploy/` are made from it, too.
  *
- * @param actsAsNode the virtual node as which kip reads what pods refer to (`--act-as-node`): the Node authorizer then lets it have
- *   the Secrets, ConfigMaps and tokens of the node's own pods alone, and kip changes no other node or Lease. Undefined: kip reads
- *   these with its own rights, for a node of any name
+ * @param actsAsNode the virtual node as which kip serves its pods (`--act-as-node`): the API server then lets it have the Secrets,
+ *   ConfigMaps, tokens and certificates of the node's own pods, and change these pods, alone; kip changes no other node or Lease.
+ *   Undefined: kip does so with its own rights, for a node of any name
  */
 export function kipRoles(actsAsNode: string | undefined): KipRoles {
   const only = actsAsNode === undefined ? undefined : [actsAsNode];
   const leaseNames = only?.flatMap((node) => [node, `${node}.kip`]);
   const forPods =
     actsAsNode === undefined
-      ? referenceRules
+      ? podRules
       : [
           rule("", ["users"], ["impersonate"], [`system:node:${actsAsNode}`]),
           rule("", ["groups"], ["impersonate"], ["system:nodes"]),
@@ -102,7 +103,7 @@ export function kipRoles(actsAsNode: string | undefined): KipRoles {
 /**
  * The objects that a new control plane needs before kip can log in, as one `List`.
  *
- * @param actsAsNode the virtual node as which kip reads what pods refer to; undefined: with its own rights
+ * @param actsAsNode the virtual node as which kip serves its pods; undefined: with its own rights
  */
 export function startingObjects(actsAsNode: string | undefined): string {
   const { cluster, own, leases } = kipRoles(actsAsNode);

@@ -7,9 +7,11 @@ import type { Lease } from "@kip/k8s-types";
 import type { CurrentTerm } from "./current-term.ts";
 import { fencedDriver } from "./fenced-driver.ts";
 
-/** What a kip works with in its turn; neither changes anything once the turn may be over. */
+/** What a kip works with in its turn; none changes anything once the turn may be over. */
 export interface TurnParts {
   readonly client: ApiClient;
+  /** Acts as the virtual node. @default none */
+  readonly nodeClient?: ApiClient | undefined;
   readonly driver: CloudDriver;
   /** Aborts when the turn is over: all work has to stop at once. */
   readonly signal: AbortSignal;
@@ -78,13 +80,14 @@ export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
 }
 
 async function takeTurn(options: RunInTurnsOptions, term: LeaderTerm): Promise<void> {
-  const { client, driver, nodeName, currentTerm, logger, run } = options;
+  const { client, nodeClient, driver, nodeName, currentTerm, logger, run } = options;
   const signal = AbortSignal.any([options.signal, term.ended]);
   logger.info("Runs the node", { node: nodeName, turn: term.number });
   currentTerm?.begin(term);
   try {
     await run({
       client: fencedClient(client, term),
+      nodeClient: nodeClient && fencedClient(nodeClient, term),
       driver: fencedDriver(driver, term),
       signal,
     });

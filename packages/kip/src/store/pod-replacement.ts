@@ -16,6 +16,8 @@ import { evictPod } from "./evict-pod.ts";
 /** What {@link PodReplacement} works with. */
 export interface PodReplacementOptions {
   readonly client: ApiClient;
+  /** Evicts. @default `client` */
+  readonly nodeClient?: ApiClient | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -46,7 +48,8 @@ export class PodReplacement {
    * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget forbids it now
    */
   async evict(ref: PodRef, graceSeconds: number): Promise<void> {
-    await evictPod(this.#options.client, ref, graceSeconds);
+    const { client, nodeClient = client } = this.#options;
+    await evictPod(nodeClient, ref, { graceSeconds, reader: client });
   }
 
   /**

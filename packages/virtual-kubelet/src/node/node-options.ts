@@ -17,12 +17,13 @@ export interface NodeTaint {
 export interface NodeOptions {
   readonly client: ApiClient;
   /**
-   * Reads what pods refer to, and gets their tokens: with the rights of a kubelet, by {@link createNodeUserClient}. It watches each
-   * Secret and each ConfigMap by itself, as only that is allowed to a kubelet; the watches share HTTP/2 connections.
+   * Makes the requests for which the rights of a kubelet are enough, by {@link createNodeUserClient}: it reads what pods refer to, gets
+   * their tokens and certificates, writes their statuses and deletes them. It watches each Secret and each ConfigMap by itself, as
+   * only that is allowed to a kubelet; the watches share HTTP/2 connections.
    *
-   * @default `client`, which watches those of whole namespaces
+   * @default `client`, which watches Secrets and ConfigMaps of whole namespaces
    */
-  readonly referenceClient?: ApiClient | undefined;
+  readonly nodeClient?: ApiClient | undefined;
   /** Name of the Node object, and of its Lease. */
   readonly nodeName: string;
   readonly provider: PodProvider;

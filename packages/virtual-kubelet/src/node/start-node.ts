@@ -51,6 +51,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
 class VirtualNode implements RunningNode {
   readonly #options: NodeOptions;
   readonly #client: ApiClient;
+  readonly #nodeClient: ApiClient | undefined;
   readonly #logger: Logger;
   readonly #intervals: NodeIntervals;
   readonly #metrics: NodeMetrics;
@@ -68,10 +69,11 @@ class VirtualNode implements RunningNode {
   #background: Promise<unknown> | undefined;
 
   constructor(options: NodeOptions) {
-    const { nodeName, clock, metrics = new NodeMetrics() } = options;
+    const { nodeName, nodeClient, clock, metrics = new NodeMetrics() } = options;
     this.#options = options;
     this.#metrics = metrics;
     this.#client = measuredClient(options.client, metrics);
+    this.#nodeClient = nodeClient && measuredClient(nodeClient, metrics);
     this.#logger = options.logger.with({ node: nodeName });
     this.#intervals = nodeIntervals(options.intervals);
     this.#recorder = createEventRecorder({
@@ -186,7 +188,7 @@ class VirtualNode implements RunningNode {
     const intervals = this.#intervals;
     const pods = new PodController({
       client: this.#client,
-      referenceClient: this.#options.referenceClient,
+      nodeClient: this.#nodeClient,
       nodeName,
       provider,
       bufferedStatuses: this.#bufferedStatuses,

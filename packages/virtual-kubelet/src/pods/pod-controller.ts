@@ -21,8 +21,8 @@ import { PodSweep } from "./pod-sweep.ts";
 /** Options of {@link PodController}. */
 export interface PodControllerOptions {
   readonly client: ApiClient;
-  /** See `NodeOptions.referenceClient`. */
-  readonly referenceClient?: ApiClient | undefined;
+  /** See `NodeOptions.nodeClient`. */
+  readonly nodeClient?: ApiClient | undefined;
   readonly nodeName: string;
   readonly provider: PodProvider;
   /** Statuses that the provider reported before the pods were listed, by UID; the controller takes them out. */
@@ -58,7 +58,7 @@ export class PodController {
     const { client, clock, logger, signal, nodeName, provider, providerTimeoutMs } = options;
     this.#resolver = new PodResolver({
       client,
-      referenceClient: options.referenceClient,
+      nodeClient: options.nodeClient,
       allocatable: async (pod) => (await provider.podAllocatable?.(pod)) ?? options.allocatable(),
       resolveEnv: options.resolveEnv,
       readsEnvFiles: options.provider.readsEnvFiles === true,
@@ -167,13 +167,14 @@ export class PodController {
   }
 
   #create(pod: Pod): PodWorker {
-    const { client, referenceClient = client, provider, clock } = this.#options;
+    const { client, nodeClient = client, provider, clock } = this.#options;
     const { slowCallMs, metrics, tracer } = this.#options;
     const { backoffMs, backoffMaxMs } = this.#options;
     const { namespace, name, uid } = pod.metadata;
-    const tokens = createTokenSource(referenceClient, pod, clock);
+    const tokens = createTokenSource(nodeClient, pod, clock);
     const worker = new PodWorker(pod, {
       client,
+      nodeClient,
       provider,
       clock,
       logger: this.#options.logger.with({ pod: `${namespace}/${name}`, podUid: uid }),

@@ -1,6 +1,7 @@
 import { errorText, untilAborted, type Clock, type Logger } from "@kip/base";
 import {
   ignoreNotFound,
+  isNotFound,
   paths,
   wireTime,
   type ApiClient,
@@ -23,6 +24,8 @@ import type { StatusWriter } from "./status-writer.ts";
 /** What the steps of one pod work with. */
 export interface PodExecutorOptions {
   readonly client: ApiClient;
+  /** Changes the pod. */
+  readonly nodeClient: ApiClient;
   readonly provider: PodProvider;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -171,7 +174,7 @@ async function remove(
 
 /** Writes the last status and completes the deletion of the object. */
 async function finalize(
-  { client, clock, status }: PodExecutorOptions,
+  { client, nodeClient, clock, status }: PodExecutorOptions,
   { state }: Context<"finalize">,
 ): Promise<PodChange> {
   await status.idle();
@@ -184,7 +187,15 @@ async function finalize(
   const { namespace, name, uid } = pod.metadata;
   // A conflict means that another pod has the name by now, which the watch will show, or that the server
   // is busy: the step is repeated until one of them is certain.
-  await ignoreNotFound(client.delete(paths.pods(namespace, name), { uid, graceSeconds: 0 }));
+  const path = paths.pods(namespace, name);
+  try {
+    await nodeClient.delete(path, { uid, graceSeconds: 0 });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    // To a node, the API server also says this of a pod that its admission (NodeRestriction) does not know yet.
+    const found = await ignoreNotFound(client.get<Pod>(path));
+    if (found?.metadata.uid === uid) throw error;
+  }
   return { kind: "finalized" };
 }
 

@@ -19,8 +19,8 @@ import { resolvePod } from "./resolve-pod.ts";
 /** Options of {@link PodResolver}. */
 export interface PodResolverOptions {
   readonly client: ApiClient;
-  /** See `NodeOptions.referenceClient`. */
-  readonly referenceClient?: ApiClient | undefined;
+  /** See `NodeOptions.nodeClient`. */
+  readonly nodeClient?: ApiClient | undefined;
   /** What the machine of a pod offers. */
   readonly allocatable: (pod: Pod) => Promise<Readonly<Record<string, string>>>;
   /** Whether environment variables are looked up. */
@@ -50,10 +50,10 @@ export class PodResolver {
   /** Starts watching services at once; ConfigMaps and Secrets when a pod refers to them. */
   constructor(options: PodResolverOptions) {
     this.#options = options;
-    const { client, referenceClient, onChange, clock, logger, signal } = options;
+    const { client, nodeClient, onChange, clock, logger, signal } = options;
     this.#references = new ReferenceStore({
-      client: referenceClient ?? client,
-      watches: referenceClient ? "objects" : "namespaces",
+      client: nodeClient ?? client,
+      watches: nodeClient ? "objects" : "namespaces",
       clock,
       logger,
       onChange,

@@ -123,8 +123,10 @@ class World {
   #isApiAway = false;
 
   constructor(canFinish: boolean) {
+    const client = this.#client();
     this.worker = new PodWorker(podWith(this.stored), {
-      client: this.#client(),
+      client,
+      nodeClient: client,
       provider: this.backend.provider(canFinish),
       clock: this.clock,
       logger: silentLogger,

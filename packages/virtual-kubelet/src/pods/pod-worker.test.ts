@@ -53,7 +53,11 @@ function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient 
   } as unknown as ApiClient; // all that a worker uses of it
 }
 
-async function start(first: Pod = pod(), api: ApiClient = client()): Promise<PodWorker> {
+async function start(
+  first: Pod = pod(),
+  nodeClient: ApiClient = client(),
+  api: ApiClient = nodeClient,
+): Promise<PodWorker> {
   await provider.start({
     podStatus: (update) => worker.reportStatus(update),
     podEvent: () => {},
@@ -61,6 +65,7 @@ async function start(first: Pod = pod(), api: ApiClient = client()): Promise<Pod
   });
   const worker: PodWorker = new PodWorker(first, {
     client: api,
+    nodeClient,
     provider,
     clock,
     logger: silentLogger,
@@ -504,6 +509,34 @@ describe("PodWorker, of a pod that is terminal in the API", () => {
     worker.update(pod({ metadata: deleting }));
     await clock.advance(0);
     assert.deepEqual([provider.count("remove"), deleted.length], [1, 1]);
+  });
+
+  it("deletes an object again that the API server did not find for the node, as long as it is there", async () => {
+    const notFound = new K8sError("K8S_NOT_FOUND", 'pods "web" not found', { httpStatus: 404 });
+    const [deleted, read]: [number[], string[]] = [[], []];
+    let isKnown = false;
+    const asNode = {
+      ...client(),
+      delete: async () => {
+        deleted.push(clock.monotonic());
+        if (!isKnown) throw notFound;
+      },
+    };
+    const get = async (path: string): Promise<Pod> => {
+      read.push(path);
+      return stored;
+    };
+    await start(
+      pod({ metadata: deleting }),
+      asNode as unknown as ApiClient, // all that a worker uses of them
+      { get } as unknown as ApiClient,
+    );
+    assert.deepEqual([deleted.length, read.length], [1, 1]);
+    await clock.advance(1000);
+    assert.deepEqual([deleted.length, read.length], [2, 2]);
+    isKnown = true;
+    await clock.advance(60_000);
+    assert.deepEqual([deleted.length, read.length], [3, 2]);
   });
 
   it("leaves it and its logs alone if the provider reported its end", async () => {

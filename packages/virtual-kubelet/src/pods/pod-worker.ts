@@ -49,10 +49,10 @@ export class PodWorker {
   constructor(pod: Pod, options: PodWorkerOptions) {
     this.uid = pod.metadata.uid;
     this.#options = options;
-    const { client, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
+    const { nodeClient, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
     const { signal } = this.#stop;
     const status = new StatusWriter({
-      client,
+      client: nodeClient,
       clock,
       logger,
       pod: () => this.pod,

@@ -23,7 +23,8 @@ const backoff = { initialMs: 20, maxMs: 500 };
 /**
  * A client that acts as the kubelet of a node, `system:node:<name>` in the group `system:nodes`: the API server's Node authorizer
  * lets it read the Secrets and ConfigMaps that pods bound to this node refer to, and get tokens for their service accounts;
- * no others. The user of the configuration needs the right to impersonate these two, and none to read Secrets.
+ * no others. Its admission plugin NodeRestriction lets it change these pods alone. The user of the configuration needs the right to
+ * impersonate these two, and none to read Secrets or to change pods.
  *
  * The authorizer follows the pods of the cluster by a watch of its own, so it may not know yet of a pod that this node has seen:
  * what is forbidden is tried again within about a second.

@@ -52,6 +52,8 @@ export interface PodCertificateSource {
 /** Options of {@link PodCertificates}. */
 export interface PodCertificatesOptions {
   readonly client: ApiClient;
+  /** See `NodeOptions.nodeClient`. */
+  readonly nodeClient?: ApiClient | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -179,7 +181,7 @@ export class PodCertificates {
   }
 
   async #request(pod: Pod, projection: Projection): Promise<OpenRequest> {
-    const { client, clock } = this.#options;
+    const { client, nodeClient = client, clock } = this.#options;
     const { namespace, name, uid } = pod.metadata;
     const { nodeName = "", serviceAccountName = "default" } = pod.spec;
     const { version } = await this.#watched(pod);
@@ -189,7 +191,7 @@ export class PodCertificates {
     ]);
     const { signerName, keyType, maxExpirationSeconds } = projection;
     const key = await this.#keys.run(async () => await createPodKey(keyType, uid));
-    const made = await client.create<KubeObject>(namespaced(version, resource)(namespace), {
+    const made = await nodeClient.create<KubeObject>(namespaced(version, resource)(namespace), {
       apiVersion: version.slice("/apis/".length),
       kind: "PodCertificateRequest",
       metadata: {
@@ -214,13 +216,13 @@ export class PodCertificates {
 
   /** The requests of the node's pods, watched from the first pod on that has one. */
   async #watched({ spec: { nodeName = "" } }: Pod): Promise<Watched> {
-    const { client, clock, logger, signal, onChange } = this.#options;
+    const { client, nodeClient = client, clock, logger, signal, onChange } = this.#options;
     const version = this.#requests?.version ?? (await servedVersion(client, resource));
     if (version === undefined) throw unresolved("the API server has no PodCertificateRequests");
     this.#requests ??= {
       version,
       informer: createInformer<CertificateRequest>({
-        client,
+        client: nodeClient,
         path: namespaced(version, resource)(),
         query: { fieldSelector: `spec.nodeName=${nodeName}` },
         onEvent: ({ object }) => onChange(this.#podsOf(object)),

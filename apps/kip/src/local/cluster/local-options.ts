@@ -117,7 +117,7 @@ export const upOptions: readonly Option[] = [
     flag: "act-as-node",
     type: "boolean",
     fallback: "false",
-    help: "kip has the rights of the manifests in deploy/ alone: what pods refer to it reads as its virtual node",
+    help: "kip has the rights of the manifests in deploy/ alone: it serves its pods as its virtual node",
   },
   {
     flag: "templates",
