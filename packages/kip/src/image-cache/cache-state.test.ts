@@ -3,14 +3,13 @@ import { describe, it } from "node:test";
 import { parseReference } from "@kip/oci-image";
 import {
   knowsAll,
+  noImages as none,
   planCache,
   reduceCache,
   type CacheChange,
   type CacheState,
 } from "./cache-state.ts";
 import type { WantedImage } from "./wanted-images.ts";
-
-const none: CacheState = { images: new Map() };
 
 /** Changes with the times at which they happen, milliseconds. */
 function after(...changes: readonly (readonly [number, CacheChange])[]): CacheState {
@@ -25,10 +24,21 @@ const wanted = (secrets: Readonly<Record<string, readonly string[]>>): CacheChan
   images: new Map(
     Object.entries(secrets).map(([name, pullSecrets]): [string, WantedImage] => [
       name,
-      { reference: parseReference(name), pullSecrets },
+      { reference: parseReference(name), namespaces: ["team"], pullSecrets },
     ]),
   ),
 });
+/** Images with the namespaces that name them. */
+const named = (all: Readonly<Record<string, readonly string[]>>): CacheChange => ({
+  kind: "wanted",
+  images: new Map(
+    Object.entries(all).map(([name, namespaces]): [string, WantedImage] => [
+      name,
+      { reference: parseReference(name), namespaces, pullSecrets: [] },
+    ]),
+  ),
+});
+const started = (name: string): CacheChange => ({ kind: "started", name });
 const filled = (name: string, nextMs: number): CacheChange => ({
   kind: "filled",
   name,
@@ -53,6 +63,57 @@ describe("planCache()", () => {
     assert.deepEqual(planned(state, 5), { names: ["a", "c"], wakeAtMs: undefined });
     assert.deepEqual(planned(state, 5, 3).names, ["a", "c", "b"]);
     assert.deepEqual(planned(none, 5), { names: [], wakeAtMs: undefined });
+  });
+
+  it("lets namespaces take turns, and goes on with what it has begun", () => {
+    const crowd = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, index) => [`crowd-${index}`, ["crowd"]]),
+    );
+    let state = after([0, named(crowd)]);
+    const apply = (monotonicMs: number, change: CacheChange): void => {
+      state = reduceCache(state, change, { monotonicMs, wallMs: 0 });
+    };
+    for (const name of planned(state, 0).names) apply(0, started(name));
+    // Others come when the crowd has both places.
+    apply(
+      1,
+      named({ ...crowd, a1: ["a"], a2: ["a"], b: ["b"], both: ["b", "crowd"], listed: [""] }),
+    );
+    assert.deepEqual(planned(state, 1).names, ["crowd-0", "crowd-1"]);
+    const order: string[] = [];
+    for (let now = 2; order.length < 10; now++) {
+      const [first = ""] = planned(state, now).names;
+      apply(now, filled(first, 1_000_000));
+      for (const name of planned(state, now).names) {
+        if (state.images.get(name)?.isRunning !== true) order.push(name);
+        apply(now, started(name));
+      }
+    }
+    assert.deepEqual(order, [
+      "crowd-2",
+      "a1",
+      "b",
+      "listed",
+      "crowd-3",
+      "a2",
+      "both",
+      "crowd-4",
+      "crowd-5",
+      "crowd-6",
+    ]);
+  });
+
+  it("gives a namespace no turn before its time for coming again", () => {
+    const [x, y] = [{ x: ["x"] }, { y1: ["y"], y2: ["y"] }];
+    const state = after(
+      [0, named(x)],
+      [1, started("x")],
+      [2, named(y)],
+      [3, started("y1")],
+      [4, filled("y1", 1000)],
+      [5, named({ ...x, ...y })],
+    );
+    assert.deepEqual(planned(state, 5).names, ["y2", "x"]);
   });
 
   it("asks again after the time to refresh, and after a failure's pause, of which other images know nothing", () => {

@@ -7,6 +7,8 @@ export interface ImageState extends WantedImage {
   readonly dueAtMs: number;
   /** What its name means, once that is known. */
   readonly digest?: string | undefined;
+  /** Whether it is being fetched. */
+  readonly isRunning?: boolean | undefined;
   /** Whether the cache has had all of `digest`. */
   readonly isFilled?: boolean | undefined;
   /** Code of the last failure; undefined after a success. */
@@ -16,13 +18,22 @@ export interface ImageState extends WantedImage {
 /** All images, by the full text of their references. */
 export interface CacheState {
   readonly images: ReadonlyMap<string, ImageState>;
+  /** Turns so far. */
+  readonly turn: number;
+  /** The last turn of each namespace that names images; a new one has its first after those that wait. */
+  readonly turns: ReadonlyMap<string, number>;
 }
+
+/** Nothing is wanted. */
+export const noImages: CacheState = { images: new Map(), turn: 0, turns: new Map() };
 
 /** What happens to {@link CacheState}. */
 export type CacheChange =
   | { readonly kind: "wanted"; readonly images: ReadonlyMap<string, WantedImage> }
   /** Registries are asked in another way: what could not be had may be there. */
   | { readonly kind: "settingsChanged" }
+  /** An image is being fetched: it is the turn of the namespaces that name it. */
+  | { readonly kind: "started"; readonly name: string }
   /** The registry has said what a name means, and the cache lacks some of it. */
   | { readonly kind: "resolved"; readonly name: string; readonly digest: string }
   /** The cache has all of an image. */
@@ -51,12 +62,24 @@ export function reduceCache(state: CacheState, change: CacheChange, now: Moment)
   if (change.kind === "settingsChanged") return withFailedDue(state, now.monotonicMs);
   const image = state.images.get(change.name);
   if (!image) return state;
-  return { images: new Map(state.images).set(change.name, changed(image, change, now)) };
+  const images = new Map(state.images);
+  if (change.kind !== "started")
+    return { ...state, images: images.set(change.name, changed(image, change, now)) };
+  images.set(change.name, { ...image, isRunning: true });
+  return { images, ...withTurn(state, image) };
+}
+
+type Turns = Pick<CacheState, "turn" | "turns">;
+
+function withTurn({ turn, turns }: Turns, { namespaces }: WantedImage): Turns {
+  const changed = new Map(turns);
+  for (const namespace of namespaces) changed.set(namespace, turn + 1);
+  return { turn: turn + 1, turns: changed };
 }
 
 function changed(
   image: ImageState,
-  change: Extract<CacheChange, { readonly name: string }>,
+  change: Exclude<Extract<CacheChange, { readonly name: string }>, { readonly kind: "started" }>,
   { monotonicMs }: Moment,
 ): ImageState {
   if (change.kind === "resolved") {
@@ -64,9 +87,10 @@ function changed(
     return { ...image, digest: change.digest, isFilled };
   }
   const dueAtMs = monotonicMs + change.nextMs;
+  const ended = { ...image, dueAtMs, isRunning: false };
   return change.kind === "filled"
-    ? { ...image, dueAtMs, digest: change.digest, isFilled: true, problem: undefined }
-    : { ...image, dueAtMs, problem: change.problem };
+    ? { ...ended, digest: change.digest, isFilled: true, problem: undefined }
+    : { ...ended, problem: change.problem };
 }
 
 function withWanted(
@@ -76,18 +100,21 @@ function withWanted(
 ): CacheState {
   let isSame = wanted.size === state.images.size;
   const images = new Map<string, ImageState>();
+  const turns = new Map<string, number>();
   for (const [name, image] of wanted) {
     const known = state.images.get(name);
-    const hasSame = known !== undefined && sameTexts(known.pullSecrets, image.pullSecrets);
+    const hasSameSecrets = known !== undefined && sameTexts(known.pullSecrets, image.pullSecrets);
+    const hasSame = hasSameSecrets && sameTexts(known.namespaces, image.namespaces);
     if (!hasSame) isSame = false;
     // A new secret may let in what an old one did not.
-    const isDue = !known || (!hasSame && known.problem !== undefined);
+    const isDue = !known || (!hasSameSecrets && known.problem !== undefined);
     images.set(
       name,
       hasSame ? known : { ...known, ...image, dueAtMs: isDue ? nowMs : known.dueAtMs },
     );
+    for (const each of image.namespaces) turns.set(each, state.turns.get(each) ?? state.turn);
   }
-  return isSame ? state : { images };
+  return isSame ? state : { ...state, images, turns };
 }
 
 function withFailedDue(state: CacheState, nowMs: number): CacheState {
@@ -98,28 +125,58 @@ function withFailedDue(state: CacheState, nowMs: number): CacheState {
       isFailing ? { ...image, dueAtMs: Math.min(image.dueAtMs, nowMs) } : image,
     ] as const;
   });
-  return { images: new Map(images) };
+  return { ...state, images: new Map(images) };
 }
 
 function sameTexts(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((text, index) => text === others[index]);
 }
 
-/** Fills what is due, the longest due first, so many at once. */
+/**
+ * Fills what is due, so many at once. The namespaces take turns, so that one with many images does not keep the others waiting;
+ * within one, what is due the longest is first.
+ */
 export function planCache(
   parallel: number,
 ): (state: CacheState, nowMs: number) => Plan<{ readonly kind: "fill"; readonly name: string }> {
-  return ({ images }, nowMs) => {
-    const due: { readonly name: string; readonly dueAtMs: number }[] = [];
+  return ({ images, ...before }, nowMs) => {
+    const names: string[] = [];
+    const due = new Map<string, ImageState>();
     let wakeAtMs: number | undefined;
-    for (const [name, { dueAtMs }] of images) {
-      if (dueAtMs <= nowMs) due.push({ name, dueAtMs });
-      else wakeAtMs = Math.min(wakeAtMs ?? dueAtMs, dueAtMs);
+    for (const [name, image] of images) {
+      const { dueAtMs, isRunning = false } = image;
+      if (dueAtMs > nowMs) wakeAtMs = Math.min(wakeAtMs ?? dueAtMs, dueAtMs);
+      else if (isRunning) names.push(name);
+      else due.set(name, image);
     }
-    due.sort((a, b) => a.dueAtMs - b.dueAtMs);
-    const steps = due.slice(0, parallel).map(({ name }) => ({ kind: "fill" as const, name }));
-    return { steps, wakeAtMs };
+    let turns: Turns = before;
+    while (names.length < parallel) {
+      const [name, image] = firstOf(due, turns) ?? [];
+      if (name === undefined || !image) break;
+      names.push(name);
+      due.delete(name);
+      turns = withTurn(turns, image);
+    }
+    return { steps: names.map((name) => ({ kind: "fill" as const, name })), wakeAtMs };
   };
+}
+
+/** An image of the namespace whose last turn is the longest ago. */
+function firstOf(
+  due: ReadonlyMap<string, ImageState>,
+  { turns }: Turns,
+): readonly [string, ImageState] | undefined {
+  let first: readonly [string, ImageState] | undefined;
+  let firstTurn = Infinity;
+  for (const entry of due) {
+    const [, { namespaces, dueAtMs }] = entry;
+    let turn = Infinity;
+    for (const namespace of namespaces) turn = Math.min(turn, turns.get(namespace) ?? 0);
+    const isFirst =
+      !first || turn < firstTurn || (turn === firstTurn && dueAtMs < first[1].dueAtMs);
+    if (isFirst) [first, firstTurn] = [entry, turn];
+  }
+  return first;
 }
 
 /** Codes of failures by which it is known that the cache need not have the image. */

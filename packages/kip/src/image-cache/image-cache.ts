@@ -13,6 +13,7 @@ import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { ProviderError } from "../errors.ts";
 import {
   knowsAll,
+  noImages,
   planCache,
   reduceCache,
   type CacheChange,
@@ -108,7 +109,7 @@ class CacheKeeper implements RunningImageCache {
     this.#settings = options.settings;
     this.#startedAtMs = clock.monotonic();
     this.#reconciler = new Reconciler<CacheStepArgs, CacheState, CacheChange>({
-      initial: { images: new Map() },
+      initial: noImages,
       plan: planCache(parallel),
       reduce: reduceCache,
       executors: { fill: async ({ name }, { signal }) => await this.#fill(name, signal) },
@@ -194,6 +195,7 @@ class CacheKeeper implements RunningImageCache {
     const { clock, logger, refreshMs } = this.#options;
     const image = this.#reconciler.state.images.get(name);
     if (!image) return undefined;
+    this.#reconciler.apply({ kind: "started", name });
     const startedAtMs = clock.monotonic();
     const count = (result: "filled" | "current" | "failed", writtenBytes: number): void =>
       this.#metrics.filled(result, writtenBytes, clock.monotonic() - startedAtMs);

@@ -28,7 +28,7 @@ export interface RegistrySettings {
  * @param client reads pull secrets; without one they are left out
  */
 export async function imageLogIns(
-  image: WantedImage,
+  image: Pick<WantedImage, "reference" | "pullSecrets">,
   { registries, dockerConfig, path }: RegistrySettings,
   { client, logger }: { readonly client: ApiClient | undefined; readonly logger: Logger },
 ): Promise<readonly (readonly RegistryConfig[])[]> {

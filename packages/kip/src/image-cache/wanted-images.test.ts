@@ -61,6 +61,16 @@ describe("wantedImages()", () => {
     assert.equal(secrets(...many)?.length, 20);
   });
 
+  it("has the namespaces that name an image, and the list", () => {
+    const of = (namespace: string): Pod =>
+      podOf(namespace, { containers: [container("c", "web"), container("d", "web")] });
+    const { images } = wantedImages([of("b"), of("a"), of("b")], ["web", "other"]);
+    assert.deepEqual(
+      [...images.values()].map(({ namespaces }) => namespaces),
+      [["", "a", "b"], [""]],
+    );
+  });
+
   it("has by digest what containers run, and leaves out names that are none", () => {
     const pod = podOf(
       "a",

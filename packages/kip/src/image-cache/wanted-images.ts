@@ -6,6 +6,8 @@ import { pulledImages } from "../dispatch/desired-pod.ts";
 /** An image that the cache should have. */
 export interface WantedImage {
   readonly reference: Reference;
+  /** Namespaces of the pods that name the image, sorted; {@link listNamespace} if the list does. */
+  readonly namespaces: readonly string[];
   /** `<namespace>/<name>` of pull secrets of pods that name the image, sorted; at most {@link maxSecrets}. */
   readonly pullSecrets: readonly string[];
 }
@@ -20,8 +22,18 @@ export interface Wanted {
   readonly invalid: readonly string[];
 }
 
+/** Stands for the list among namespaces. */
+export const listNamespace = "";
+
 /** Any number of pods may name an image, with a secret each. */
 const maxSecrets = 20;
+
+/** An image while pods are looked through. */
+interface FoundImage {
+  readonly reference: Reference;
+  readonly namespaces: Set<string>;
+  readonly secrets: Set<string>;
+}
 
 /** Whether a pod is bound to one of some nodes, or of all if there are none, and has not ended. */
 export function usesImages({ spec, status }: Pod, nodes: ReadonlySet<string>): boolean {
@@ -32,33 +44,32 @@ export function usesImages({ spec, status }: Pod, nodes: ReadonlySet<string>): b
 
 /** The images that some pods and a list name. */
 export function wantedImages(pods: readonly Pod[], listed: readonly string[]): Wanted {
-  const secrets = new Map<string, Set<string>>();
-  const references = new Map<string, Reference>();
+  const found = new Map<string, FoundImage>();
   const running = new Map<string, Reference>();
-  const add = (text: string): Set<string> | undefined => {
+  const add = (text: string, namespace: string): FoundImage | undefined => {
     const reference = referenceOf(text);
     if (!reference) return undefined;
     const name = formatReference(reference);
-    references.set(name, reference);
-    const known = secrets.get(name) ?? new Set();
-    secrets.set(name, known);
+    const known = found.get(name) ?? { reference, namespaces: new Set(), secrets: new Set() };
+    found.set(name, known);
+    known.namespaces.add(namespace);
     return known;
   };
   for (const pod of pods) {
     const { namespace } = pod.metadata;
     const names = (pod.spec.imagePullSecrets ?? []).flatMap(({ name }) => name ?? []);
     for (const image of pulledImages(pod)) {
-      const known = add(image);
-      for (const name of known ? names : [])
-        if (known && known.size < maxSecrets) known.add(`${namespace}/${name}`);
+      const { secrets } = add(image, namespace) ?? {};
+      for (const name of secrets ? names : [])
+        if (secrets && secrets.size < maxSecrets) secrets.add(`${namespace}/${name}`);
     }
     for (const reference of runningImages(pod)) running.set(formatReference(reference), reference);
   }
-  const invalid = listed.filter((text) => !add(text));
+  const invalid = listed.filter((text) => !add(text, listNamespace));
   const images = new Map(
-    [...references].map(([name, reference]) => [
+    [...found].map(([name, { reference, namespaces, secrets }]) => [
       name,
-      { reference, pullSecrets: [...(secrets.get(name) ?? [])].sort() },
+      { reference, namespaces: [...namespaces].sort(), pullSecrets: [...secrets].sort() },
     ]),
   );
   return { images, running: [...running.values()], invalid };
