@@ -153,7 +153,7 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
 async function openParts(options: MeasuredOptions): Promise<OpenedParts> {
   const { client, namespace = "kip-system", clock } = options;
   const store = new CellStore(client);
-  await store.ensureCrd();
+  await store.ensureCrd(options.signal);
   const identities = await CellIdentities.open({
     client,
     namespace,

@@ -275,3 +275,22 @@ describe("what CellStore writes", () => {
     });
   });
 });
+
+describe("CellStore.ensureCrd()", () => {
+  it("resolves when Cells are served, which the API server refuses at first", async () => {
+    const refusals = [
+      new K8sError("K8S_NOT_FOUND", "the server could not find the requested resource"),
+      new K8sError("K8S_TOO_MANY_REQUESTS", "storage is (re)initializing", { retryable: true }),
+    ];
+    const client = {
+      patch: async () => ({ metadata: { name: "cells.kip.elotl.co", uid: "u" } }),
+      list: async () => {
+        const refusal = refusals.shift();
+        if (refusal) throw refusal;
+        return { items: [] };
+      },
+    };
+    await new CellStore(client as unknown as ApiClient).ensureCrd(); // all that it uses
+    assert.deepEqual(refusals, []);
+  });
+});

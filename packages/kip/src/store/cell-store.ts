@@ -4,8 +4,10 @@ import {
   isNotFound,
   isAlreadyExists,
   isConflict,
+  ignoreNotFound,
   paths,
   type ApiClient,
+  type KubeObject,
 } from "@kip/k8s-client";
 import {
   cellFinalizer,
@@ -19,6 +21,7 @@ import {
   type StandbySpec,
 } from "../state/cell.ts";
 import { cellCrd } from "./cell-crd.ts";
+import { untilCrdIsGone } from "./crd-end.ts";
 import { cellAnnotations, cellLabels, type Labels } from "./cell-metadata.ts";
 import type { PodRef } from "../state/cell-state.ts";
 import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
@@ -36,21 +39,34 @@ export class CellStore {
     this.#client = client;
   }
 
-  /** Installs or updates the CustomResourceDefinition; resolves when it may be used. */
-  async ensureCrd(): Promise<void> {
+  /**
+   * Installs or updates the CustomResourceDefinition; resolves when it may be used. One that is being deleted is waited for, and made
+   * again; unless it has Cells, which a kip has to end before.
+   *
+   * @throws the signal's reason
+   */
+  async ensureCrd(signal: AbortSignal = new AbortController().signal): Promise<void> {
+    const client = this.#client;
     const path = paths.customResourceDefinitions(cellCrd.metadata.name);
-    await this.#client.patch(path, cellCrd, "apply", { fieldManager: "kip", force: true });
-    await this.#untilServed();
+    const options = { fieldManager: "kip", force: true };
+    for (;;) {
+      const { metadata } = await client.patch<KubeObject>(path, cellCrd, "apply", options);
+      if (metadata.deletionTimestamp === undefined) return await this.#untilServed();
+      const cells = await ignoreNotFound(client.list(paths.cells(), { query: { limit: 1 } }));
+      if ((cells?.items.length ?? 0) > 0) return;
+      await untilCrdIsGone({ client, clock: systemClock, signal });
+    }
   }
 
-  /** A new resource is served some 100 ms after it was accepted, and no event says when: ask for it. */
+  /** A new resource, or a changed one, is served some 100 ms after it was accepted, and no event says when: ask for it. */
   async #untilServed(): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       try {
         await this.#client.list(paths.cells(), { query: { limit: 1 } });
         return;
       } catch (error) {
-        if (!isNotFound(error) || attempt > 100) throw error;
+        const isEarly = isNotFound(error) || K8sError.is(error, "K8S_TOO_MANY_REQUESTS");
+        if (!isEarly || attempt > 100) throw error;
         await systemClock.sleep(50);
       }
     }

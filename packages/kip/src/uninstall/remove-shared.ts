@@ -1,17 +1,11 @@
-import { silentLogger, untilAborted, type Clock } from "@kip/base";
-import {
-  createInformer,
-  ignoreNotFound,
-  isNotFound,
-  paths,
-  type ApiClient,
-  type KubeObject,
-} from "@kip/k8s-client";
+import type { Clock } from "@kip/base";
+import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 import { heartbeatOf, signOfLife, type Heart } from "../cleanup/sign-of-life.ts";
 import { isHeldTurn, turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import { cellCrd } from "../store/cell-crd.ts";
 import { CellStore } from "../store/cell-store.ts";
+import { untilCrdIsGone } from "../store/crd-end.ts";
 
 /** Options of {@link removeShared}. */
 export interface RemoveSharedOptions {
@@ -80,29 +74,7 @@ async function findTurn(options: RemoveSharedOptions): Promise<string | undefine
 }
 
 /** Resolves when the resource is gone, so that a program which runs afterwards may install it again. */
-async function deleteResource({ client, clock, signal }: RemoveSharedOptions): Promise<void> {
-  const { name } = cellCrd.metadata;
-  const gone = Promise.withResolvers<void>();
-  const done = new AbortController();
-  const crds = createInformer<KubeObject>({
-    client,
-    path: paths.customResourceDefinitions(),
-    query: { fieldSelector: `metadata.name=${name}` },
-    onEvent: ({ type }) => {
-      if (type === "deleted") gone.resolve();
-    },
-    clock,
-    logger: silentLogger,
-    signal: AbortSignal.any([signal, done.signal]),
-  });
-  try {
-    await untilAborted(crds.synced, signal);
-    if (crds.size === 0) return;
-    await client.delete(paths.customResourceDefinitions(name));
-    await untilAborted(gone.promise, signal);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  } finally {
-    done.abort();
-  }
+async function deleteResource(options: RemoveSharedOptions): Promise<void> {
+  const path = paths.customResourceDefinitions(cellCrd.metadata.name);
+  await untilCrdIsGone({ ...options, whenWatched: () => options.client.delete(path) });
 }
