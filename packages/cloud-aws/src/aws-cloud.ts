@@ -82,9 +82,14 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   }
 
   async waitForTerminated(instanceId: string, signal?: AbortSignal): Promise<void> {
-    const { watch, instances } = this.#parts;
+    const { watch, instances, terminator } = this.#parts;
     const isGone = (now: SeenInstance | undefined): true | undefined => {
       if (!now || now.instance.state === "terminated") return true;
+      if (terminator.hasMissed(instanceId))
+        throw new CloudError(
+          "CLOUD_UNAVAILABLE",
+          `Cannot end instance "${instanceId}": EC2 did not show it when its end was asked for, and shows it now`,
+        );
       instances.expectEnd(instanceId);
       return undefined;
     };

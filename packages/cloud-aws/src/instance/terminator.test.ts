@@ -63,6 +63,30 @@ describe("Terminator", () => {
     assert.deepEqual(failed, []);
   });
 
+  it("has the end of an instance asked for again that EC2 shows only after the first time", async () => {
+    const clock = new ManualClock();
+    const states = new Map([["i-1", "running"]]);
+    const { cloud, outcome } = fakeCloud(clock, {
+      DescribeInstances: () =>
+        // Another process has launched it, and answers lag.
+        clock.monotonic() < 5000
+          ? reservations()
+          : reservations(...[...states].map(([id, state]) => describedInstance(id, state))),
+      TerminateInstances: ({ InstanceIds = [] }: sdk.TerminateInstancesCommandInput) => {
+        for (const id of InstanceIds) states.set(id, "terminated");
+      },
+    });
+    const end = async () => {
+      await cloud.terminate("i-1");
+      await clock.sleep(4000);
+      await cloud.waitForTerminated("i-1");
+    };
+    const first = await outcome(end());
+    assert.ok(first.status === "rejected" && CloudError.is(first.reason, "CLOUD_UNAVAILABLE"));
+    assert.equal((await outcome(end())).status, "fulfilled");
+    assert.deepEqual([...states.values()], ["terminated"]);
+  });
+
   it("does not split a call that failed for another reason than one of its instances", async () => {
     for (const code of ["RequestLimitExceeded", "AuthFailure", "InternalError"]) {
       const { calls, failed } = await endAll(awsError(code));

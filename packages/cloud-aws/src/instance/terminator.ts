@@ -31,6 +31,8 @@ type Failures = ReadonlyMap<string, unknown>;
 export class Terminator {
   readonly #options: TerminatorOptions;
   readonly #batch: Batch<string, true>;
+  /** Instances whose end was asked for and that EC2 did not show then. */
+  readonly #missed = new Set<string>();
 
   constructor(options: TerminatorOptions) {
     this.#options = options;
@@ -52,10 +54,19 @@ export class Terminator {
   /** Ends an instance of this owner; another one, and one that is not there, is left alone. */
   async terminate(id: string): Promise<void> {
     const { instances } = this.#options;
-    if (!instances.isOwn(id) && (await instances.describe(id)) === undefined) return;
+    if (!instances.isOwn(id) && (await instances.describe(id)) === undefined) {
+      this.#missed.add(id);
+      return;
+    }
+    this.#missed.delete(id);
     instances.expectEnd(id);
     await this.#options.release(id);
     await this.#batch.get(id);
+  }
+
+  /** Whether EC2 did not show an instance when its end was last asked for: nothing ends it then, should it appear. */
+  hasMissed(id: string): boolean {
+    return this.#missed.has(id);
   }
 
   /** EC2 ends none of a call if it cannot end one of them: the others are then asked for without it. */
