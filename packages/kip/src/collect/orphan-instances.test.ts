@@ -121,6 +121,43 @@ describe("OrphanInstances", () => {
     assert.deepEqual(waits.toSorted(), uids.toSorted());
   });
 
+  it("keeps an instance that is launched while it lists, as any may be between the two lists", async () => {
+    const { driver, launch, common, ends } = newCloud();
+    const cells: Cell[] = [];
+    const launchWithCell = async (uid: string): Promise<void> => {
+      cells.push({ metadata: { uid } } as Cell); // all that is looked at
+      await launch(uid);
+    };
+    await launchWithCell("before");
+    const names = ["while the first is listed", "while the second is listed"];
+    const answer = async <T>(items: readonly T[]): Promise<readonly T[]> => {
+      const seen = [...items];
+      await launchWithCell(names.shift() ?? "later");
+      return seen;
+    };
+    const list = async () => await answer(await driver.list());
+    const store = { list: async () => await answer(cells) };
+    await new OrphanInstances({ ...common, driver: { ...driver, list }, store }).collect();
+    const left = (await driver.list()).filter(({ state }) => state === "running");
+    assert.deepEqual([left.length, ends], [3, []]);
+  });
+
+  it("reports no instance that was ended with its Cell while it lists", async () => {
+    const { driver, launch, common, ends, logged } = newCloud();
+    const { id } = await launch("a");
+    const stopping = { ...(await driver.describe(id)), state: "stopping" } as Instance;
+    const list = async () => await Promise.resolve([stopping]);
+    const terminate = async (each: string): Promise<void> => await driver.terminate(each);
+    const store = { list: async () => await Promise.resolve([]) }; // the Cell is gone
+    await new OrphanInstances({
+      ...common,
+      driver: { ...driver, list, terminate },
+      store,
+    }).collect();
+    await driver.waitForTerminated(id);
+    assert.deepEqual([ends, logged], [[], []]);
+  });
+
   it("ends nothing when the cloud does not answer", async () => {
     const { cloud, driver, launch, collect } = newCloud();
     await launch("a");

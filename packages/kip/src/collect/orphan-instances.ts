@@ -145,7 +145,7 @@ export class OrphanInstances {
     for (const podUid of this.#wakes.keys()) this.#wake(podUid);
   }
 
-  async #terminate({ id, name }: Instance): Promise<void> {
+  async #terminate({ id, name, state }: Instance): Promise<void> {
     const { driver, metrics, logger } = this.#options;
     try {
       await driver.terminate(id);
@@ -153,6 +153,8 @@ export class OrphanInstances {
       metrics.orphanTermination("failed");
       throw error;
     }
+    // Its end was asked for already: its Cell went, as Cells do, after the instances were listed and before the Cells were.
+    if (state === "stopping") return;
     metrics.orphanTermination("ok");
     logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
   }
