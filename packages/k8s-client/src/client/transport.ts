@@ -113,7 +113,9 @@ export class Transport {
     const { signal } = request;
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
+      let isSettled = false;
       const onAnswer = (body: http.IncomingMessage): void => {
+        isSettled = true;
         resolve({ status: body.statusCode ?? 0, headers: body.headers, body });
       };
       const outgoing = this.#isPlain
@@ -124,10 +126,12 @@ export class Transport {
       signal?.addEventListener("abort", abort, { once: true });
       outgoing.on("close", () => {
         signal?.removeEventListener("abort", abort);
-        // After an answer or an error this does nothing. A switch of protocols gives neither of them.
-        reject(unavailable(request, new Error("The connection was closed before the answer")));
+        // A switch of protocols gives neither an answer nor an error. An error made for each request would cost more than its end.
+        if (!isSettled)
+          reject(unavailable(request, new Error("The connection was closed before the answer")));
       });
       outgoing.on("error", (error: NodeJS.ErrnoException) => {
+        isSettled = true;
         if (signal?.aborted === true) return reject(reasonOf(signal) ?? error);
         const failed = unavailable(request, error);
         if (outgoing.reusedSocket && error.code === "ECONNRESET") staleConnections.add(failed);

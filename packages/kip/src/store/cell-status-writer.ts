@@ -35,6 +35,9 @@ const passingMs = 10_000;
 /** A status that was noted may be the last of its Cell for hours: it is written again until it is there. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
 
+/** Why a note is no longer to be written. One for all: an error for each costs more than its timer. */
+const settled = new Error("A newer status was written, or the Cell is gone");
+
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
 export class CellStatusWriter {
   readonly #options: CellStatusWriterOptions;
@@ -88,7 +91,7 @@ export class CellStatusWriter {
 
   /** The Cell is gone: nothing more is written of it. */
   forget({ metadata: { uid } }: Cell | StandbyCell): void {
-    this.#notes.get(uid)?.settled.abort();
+    this.#notes.get(uid)?.settled.abort(settled);
     this.#notes.delete(uid);
     this.#underWay.delete(uid);
   }
