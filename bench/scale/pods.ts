@@ -5,6 +5,11 @@ import type { Pod } from "@kip/k8s-types";
 /** Calls to the API server at a time. */
 const concurrency = 32;
 
+/** How often it is looked, and said on standard error, how far kip is, milliseconds. */
+const progressMs = 15_000;
+/** Longest without any pod's progress, milliseconds: a run that is slow goes on, one that is stuck ends and says where. */
+const stuckMs = 180_000;
+
 /** What {@link ScalePods} works with. */
 export interface ScalePodsOptions {
   /** The administrator's. */
@@ -22,6 +27,7 @@ export class ScalePods implements AsyncDisposable {
   readonly #running = new Map<string, number>();
   readonly #waiting = new Set<() => void>();
   #existing = 0;
+  #lastProgressAt = 0;
   #names: readonly string[] = [];
 
   constructor(options: ScalePodsOptions) {
@@ -37,6 +43,7 @@ export class ScalePods implements AsyncDisposable {
         if (status?.phase === "Running" && container?.ready === true)
           this.#running.set(uid, container.restartCount);
         else this.#running.delete(uid);
+        this.#lastProgressAt = performance.now();
         for (const check of this.#waiting) check();
       },
       logger: silentLogger,
@@ -82,14 +89,26 @@ export class ScalePods implements AsyncDisposable {
     await this.#options.client.delete(paths.namespaces(this.#options.namespace));
   }
 
+  /** @throws {Error} if nothing of any pod changes for three minutes */
   async #until(isMet: () => boolean): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = (): void => {
       if (isMet()) resolve();
     };
+    this.#lastProgressAt = performance.now();
+    const timer = setInterval(() => {
+      const state = `of ${this.#existing} pods ${this.#running.size} run`;
+      console.error(state);
+      if (performance.now() - this.#lastProgressAt > stuckMs)
+        reject(new Error(`kip is stuck: for ${stuckMs / 1000} s no pod has changed; ${state}`));
+    }, progressMs);
     this.#waiting.add(check);
-    await promise;
-    this.#waiting.delete(check);
+    try {
+      await promise;
+    } finally {
+      clearInterval(timer);
+      this.#waiting.delete(check);
+    }
   }
 }
 
