@@ -81,6 +81,19 @@ describe("CellStatusWriter", () => {
     assert.equal(written.length, 3);
   });
 
+  it("ends only when a write that is under way has ended", async () => {
+    const answer = Promise.withResolvers<void>();
+    const { clock, writer } = start(async () => await answer.promise);
+    writer.note(cell, { phase: "Ready" });
+    await clock.advance(1000);
+    let isEnded = false;
+    const ending = writer.flush().then(() => (isEnded = true));
+    await setImmediate();
+    assert.equal(isEnded, false);
+    answer.reject(new Error("no answer"));
+    await ending;
+  });
+
   it("writes a phase that passes after ten seconds, and with what may wait for a second alone", async () => {
     const written: CellPhase[] = [];
     const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));

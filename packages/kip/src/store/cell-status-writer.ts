@@ -96,10 +96,16 @@ export class CellStatusWriter {
     this.#underWay.delete(uid);
   }
 
-  /** Writes at once what was noted; for the end of kip. Failures are logged, and no write is repeated from then on. */
+  /**
+   * Writes at once what was noted, and waits for what is being written; for the end of kip. Failures are logged, and no write is
+   * repeated from then on.
+   */
   async flush(): Promise<void> {
     this.#isEnded = true;
-    await Promise.all([...this.#notes.values()].map(async (note) => await this.#writeNote(note)));
+    const underWay = [...this.#pending.values()].map(({ work }) => work);
+    const noted = [...this.#notes.values()].map(async (note) => await this.#writeNote(note));
+    // Whoever asked for a write sees its failure.
+    await Promise.allSettled([...underWay, ...noted]);
   }
 
   /** Resolves when this status, or a newer one, is written. @throws as the write that failed */
