@@ -51,7 +51,7 @@ class World {
     const { answers } = this;
     const troubled = Object.entries(answers).map(([action, answer]) => [
       action,
-      async (input: never) => await this.#call(answer as (input: never) => unknown, input),
+      async (input: never) => await this.#call(answer, input),
     ]);
     return fakeCloud(this.clock, Object.fromEntries(troubled) as Answers, { dedicatedHosts: true });
   }
