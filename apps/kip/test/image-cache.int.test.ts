@@ -159,14 +159,12 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     folder.remove();
   });
 
-  /** Plain HTTP is for registries that the configuration names. */
+  /** The file of the manifests, with registries: plain HTTP is for those that it names. */
   function writeConfig(registries: readonly ChangingRegistry[]): void {
-    const config = {
-      apiVersion: "v1",
-      cloud: { local: {} },
-      registries: registries.map(({ registry }) => ({ host: registry.host, insecure: true })),
-    };
-    writeFileSync(path.join(folder.path, "provider.yaml"), JSON.stringify(config));
+    const shipped = readFileSync(path.join(manifests, "base/provider.yaml"), "utf8");
+    const hosts = registries.map(({ registry }) => ({ host: registry.host, insecure: true }));
+    const text = `${shipped}\nregistries: ${JSON.stringify(hosts)}\n`;
+    writeFileSync(path.join(folder.path, "provider.yaml"), text);
   }
 
   const names = (): readonly string[] => blobsOf(cache).filter((name) => !name.startsWith("."));

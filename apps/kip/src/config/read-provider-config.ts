@@ -21,14 +21,26 @@ export interface ReadConfig {
   readonly notices: readonly PlacedNote[];
 }
 
+/** Options of {@link readConfigText}. */
+export interface ReadConfigTextOptions {
+  /** Whether a cloud has to be named: a command that starts no machine takes a file without one. @default true */
+  readonly needsCloud?: boolean | undefined;
+}
+
 /** Reads the text of a `provider.yaml`, and finds all of its problems. Never throws. */
-export function readConfigText(text: string): ReadConfig {
+export function readConfigText(
+  text: string,
+  { needsCloud = true }: ReadConfigTextOptions = {},
+): ReadConfig {
   const { content, problems: yaml, lineOf } = parseYaml(text);
   if (yaml.length > 0) {
     const problems = yaml.map((each) => ({ ...each, path: "", remedy: undefined }));
     return { config: undefined, content, problems, notices: [] };
   }
-  const { config, problems, notices } = checkProviderConfig(content);
+  const hasCloud = (content as { readonly cloud?: unknown } | null)?.cloud !== undefined;
+  const { config, problems, notices } = checkProviderConfig(
+    needsCloud || hasCloud ? content : { cloud: { local: {} }, ...(content as object | null) },
+  );
   const all = [...problems, ...withoutDriver(content)];
   return {
     config: all.length === 0 ? config : undefined,

@@ -108,7 +108,9 @@ function platformOf(text: string): Platform {
 async function readSettings(options: OptionValues): Promise<ImageCacheSettings> {
   const file = options.text("provider-config");
   const { config, problems } =
-    file === undefined ? noConfig : readConfigText(await readConfigFile(file));
+    file === undefined
+      ? noConfig
+      : readConfigText(await readConfigFile(file), { needsCloud: false });
   if (file !== undefined && !config) throw configError(file, problems);
   const list = options.text("list") === undefined ? "" : await readOptionFile(options, "list");
   return {
