@@ -2,7 +2,16 @@
 // those pods are cells of another kip. The cloud of the kip that is installed is an imitation of EC2 (moto): its machines have no
 // agent, so a pod of its node gets an instance and waits for it.
 import assert from "node:assert/strict";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -179,6 +188,49 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
     await eventually("the node to be ready", ready, patientMs);
     assert.equal(await instance(), machine);
     await cluster.ok("rollout", "status", "deployment/kip", "-n", "kip-system", "--timeout=600s");
+  });
+
+  /** An overlay of the image cache for this cluster, which has neither an NFS server nor an ordinary node. */
+  function writeImageCacheOverlay(image: string): void {
+    const base = path.join(folder, "repository/deploy/image-cache/base");
+    const mine = path.join(folder, "repository/deploy/image-cache/overlays/mine");
+    mkdirSync(mine);
+    const [name = "", tag] = image.split(/:(?=[^:]+$)/);
+    const volume = [{ op: "replace", path: "/spec/template/spec/volumes/1", value: local }];
+    const anyNode = [{ op: "remove", path: "/spec/template/spec/affinity" }];
+    const target = { kind: "Deployment", name: "kip-image-cache" };
+    const overlay = {
+      resources: ["../../base"],
+      images: [{ name: "kip", newName: name, newTag: tag }],
+      patches: [...volume, ...anyNode].map((patch) => ({ target, patch: JSON.stringify([patch]) })),
+    };
+    writeFileSync(path.join(mine, "kustomization.yaml"), JSON.stringify(overlay));
+    appendFileSync(path.join(base, "images.txt"), `${image}\n`);
+    const host = `${cluster.hostAddress}:${cluster.registryPort}`;
+    const registries = JSON.stringify([{ host, endpoint: `http://${host}` }]);
+    appendFileSync(path.join(base, "provider.yaml"), `\nregistries: ${registries}\n`);
+  }
+  const local = { name: "cache", emptyDir: {} };
+
+  it("runs the image cache, which fetches the images of its list, and removes it", async () => {
+    const image = `${cluster.hostAddress}:${cluster.registryPort}/kip:0.1.0`;
+    writeImageCacheOverlay(image);
+    for (const line of linesOf("Install", "docs/image-cache.md")) await follow(line);
+    const lines = ["logs", "-n", "kip-system", "deployment/kip-image-cache"];
+    const isFetched = async (): Promise<boolean> => {
+      const put = (await cluster.ok(...lines))
+        .split("\n")
+        .filter((line) => line.includes('"Put an image into the cache"'));
+      return put.some((line) => line.includes(`"image":"${image}"`));
+    };
+    await eventually("the image in the cache", isFetched, patientMs).catch(async (error) => {
+      throw new Error(`${(await cluster.kubectl(...lines)).stdout}\n${await evidence()}`, {
+        cause: error,
+      });
+    });
+    const remove = "kubectl delete -k deploy/image-cache/overlays/mine";
+    assert.ok(readFileSync(path.join(root, "docs/image-cache.md"), "utf8").includes(remove));
+    await follow(remove);
   });
 
   it("leaves nothing when it is removed", async () => {
