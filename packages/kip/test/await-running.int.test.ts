@@ -39,7 +39,7 @@ describe("awaitRunning()", () => {
     const tools = {
       driver: { waitForRunning },
       clock,
-      statuses: { note: () => {}, notePassing: () => {} },
+      statuses: { note: () => {}, noteTransient: () => {} },
     } as unknown as CellTools; // all that the step uses
     await cell.run(async (context) => await awaitRunning(tools, context));
     assert.deepEqual([seen, cell.state.cell.status.ip], [["answered"], address]);

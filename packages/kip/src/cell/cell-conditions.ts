@@ -8,15 +8,15 @@ import {
   type CellStatus,
 } from "../state/cell.ts";
 
-/** A condition as it should be, without the time since when. */
+/** A condition to write, without its transition time. */
 type Wanted = Omit<CellCondition, "lastTransitionTime">;
-/** One as the API has it: another client may have written it. */
+/** A condition as the API has it, perhaps written by another client. */
 type Known = Pick<CellCondition, "type" | "status"> & Partial<CellCondition>;
 type Text = readonly [reason: string, message: string];
 
 const agentUnreachable = "AgentUnreachable";
 
-/** Those of {@link endTexts}. */
+/** Reasons of {@link endTexts}. */
 const endReasons: ReadonlySet<string> = new Set([
   "NotNeeded",
   "PodFinished",
@@ -24,8 +24,11 @@ const endReasons: ReadonlySet<string> = new Set([
   "CellLost",
 ]);
 
-/** Of conditions that are not true because the start of the cell has not come so far, or its end has begun. */
-const plainReasons: ReadonlySet<string> = new Set([
+/**
+ * Reasons of conditions that are not true because the start has not reached them, or the end has begun: nothing is
+ * wrong.
+ */
+const ordinaryReasons: ReadonlySet<string> = new Set([
   "InstanceNotStarted",
   "InstanceNotRunning",
   "AgentNotConnected",
@@ -35,9 +38,9 @@ const plainReasons: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first that is not
- * true says what the cell waits for. Each keeps its time while its status stays; one that is as it was stays the same object, and
- * so does the list.
+ * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first
+ * that is not true says what the cell waits for. Each keeps its transition time while its status stays. A condition
+ * that has not changed is the same object as before, and so is a list without changes.
  */
 export function cellConditions(state: CellState, wallMs: number): readonly CellCondition[] {
   const { conditions: known = [], phase } = state.cell.status;
@@ -52,19 +55,25 @@ export function cellConditions(state: CellState, wallMs: number): readonly CellC
   return hasChanged ? next : known;
 }
 
-/** Whether conditions have changed by themselves. The step that changes the phase writes them with it. */
+/**
+ * Whether conditions have changed and have to be written. With a change of the phase they have not: the step that
+ * changes it writes both.
+ */
 export function hasNewConditions(before: CellStatus | undefined, now: CellStatus): boolean {
   if (before?.conditions === undefined || before.phase !== now.phase) return false;
   return before.conditions !== now.conditions;
 }
 
-/** Whether a status says of something that is wrong, or that the cell has to wait for, that the cell waits for it. */
-export function saysWhatWaits(status: CellStatus | undefined): boolean {
+/** Whether the conditions show a problem, or a wait that is not an ordinary part of a start or an end. */
+export function isHeldUp(status: CellStatus | undefined): boolean {
   const { conditions = [] } = status ?? {};
-  return conditions.some((each) => each.status === "False" && !plainReasons.has(each.reason));
+  return conditions.some((each) => each.status === "False" && !ordinaryReasons.has(each.reason));
 }
 
-/** Figures in a message (free memory, place in the queue) may differ each time: they do not count as a change. */
+/**
+ * The message without its numbers (free memory, place in the queue), which may differ each time and do not count as a
+ * change.
+ */
 export function withoutFigures(message: string): string {
   return message.replace(/\d+(\.\d+)*/g, "#");
 }
@@ -94,7 +103,10 @@ function starting(state: CellState, known: readonly Known[]): readonly Wanted[] 
   return conditions.map((each, at) => (at === first && waiting ? { ...each, ...waiting } : each));
 }
 
-/** What was reached before the end began stays as it was, and so does why it began: a pod that is deleted then ends. */
+/**
+ * The conditions of a cell that is being ended. Only `Ready` changes, once: a pod that is deleted ends, too, but the
+ * first reason of the end stays.
+ */
 function ending(state: CellState, known: readonly CellCondition[]): readonly Wanted[] {
   if (known.some(({ reason }) => endReasons.has(reason))) return known;
   const conditions = known.length > 0 ? known : starting(state, known);
@@ -143,7 +155,10 @@ function claimTexts({ cell, podRef }: CellState): { readonly yes: Text; readonly
   };
 }
 
-/** Of a cell that had answered, and has been out of reach for a while, or for so long that the cloud was asked for its instance. */
+/**
+ * Why a cell whose agent had answered is out of reach: for a while, or for so long that the cloud was asked for its
+ * instance.
+ */
 function unreachable(
   { agent, machine, cell }: CellState,
   known: readonly Known[],

@@ -7,8 +7,8 @@ import { mustEvict } from "./interruption.ts";
 import { cellTimes, observeCell, type CellLimits, type CellObservation } from "./observe-cell.ts";
 
 /**
- * What is to be done for a cell: the next step of its life, nothing until something changes, or nothing more. The steps that are
- * left out here run beside it: {@link planFor} adds them.
+ * The decision of {@link planCell}: the next step of the cell, nothing until something changes, or nothing more.
+ * Steps that run in parallel to it are not among these; {@link planFor} adds them.
  */
 export type CellDecision =
   | CellStep<
@@ -45,7 +45,7 @@ export function standbyPlan(
   };
 }
 
-/** The next step, and when to plan again. */
+/** The next step with those that run in parallel, and when to plan again. */
 function planFor(
   state: CellState,
   seen: CellObservation,
@@ -68,13 +68,19 @@ function planFor(
   };
 }
 
-/** The steps for a pod whose instance the cloud takes back, and whose owner makes a replacement; they run beside the others. */
+/**
+ * The steps for a pod whose instance the cloud takes back, and whose owner makes a replacement; they run in parallel
+ * to the others.
+ */
 function planReplacement(state: CellState, { isStopHeld }: CellObservation): readonly CellStep[] {
   if (isStopHeld) return [{ kind: "awaitReplacement" }];
   return mustEvict(state) ? [{ kind: "evict" }] : [];
 }
 
-/** The step that marks the pod as not ready because its agent does not answer, or undoes that; it runs beside the others. */
+/**
+ * The step that marks the pod as not ready because its agent does not answer, or undoes that; it runs in parallel to
+ * the others.
+ */
 function planReach(
   { agent }: CellState,
   { reachIn }: ReturnType<typeof cellTimes>,
@@ -82,7 +88,10 @@ function planReach(
   return reachIn <= 0 ? [{ kind: "noteReach", isOutOfReach: !agent.isOutOfReach }] : [];
 }
 
-/** The step that tags the instance of a cell that stood by for its pod; neither waits for the other. */
+/**
+ * The step that tags the instance of a former standby cell with the labels of its pod; it runs in parallel to the
+ * others.
+ */
 function planTags({ cell, machine, pod, end }: CellState): readonly CellStep[] {
   const { object } = cell;
   const isNeeded = pod.wanted.kind === "run" && !end.isPodFinished && machine.state === "running";
@@ -91,7 +100,7 @@ function planTags({ cell, machine, pod, end }: CellState): readonly CellStep[] {
   return isMarked ? [{ kind: "tagInstance" }] : [];
 }
 
-/** Pause before a step that follows from a cell that was lost, a connection that soon ended, or many documents; milliseconds. */
+/** The pause before a step, milliseconds: after a lost cell, a connection that soon ended, or many documents. */
 function pauseBefore({ kind }: CellDecision, { history, agent }: CellState, nowMs: number): number {
   if (kind === "createCell") return (history.createAt ?? nowMs) - nowMs;
   if (kind === "dispatch") return dispatchPauseMs(agent, nowMs);
@@ -107,14 +116,17 @@ export function planCell(seen: CellObservation): CellDecision {
   if (mustRecord(seen)) return { kind: "recordEnd" };
   if (seen.instance === "unknown") return { kind: "observeInstance" };
   if (seen.instance === "gone") return planGone(seen);
-  // Ending it again waits until it has ended: its containers may run until then.
+  // The step is repeated because it waits for the end of the instance: its containers may run until then.
   if (seen.instance === "stopping") return { kind: "terminate" };
   if (seen.isUnhealthy && seen.instance !== "none") return { kind: "terminate" };
   const mustEnd = seen.wanted.kind === "remove" || seen.isPodFinished || seen.isCellDeleted;
   return mustEnd ? planEnd(seen) : planStart(seen);
 }
 
-/** The end is written before its sources may disappear; a removal waits for that only within its time limit. */
+/**
+ * Whether the pod's end has to be written now, before the agent and its report may be gone. A removal waits for that
+ * only within its time limit.
+ */
 function mustRecord({
   wanted,
   isEndRecorded,

@@ -19,7 +19,7 @@ export interface CellStepArgs {
   readonly connect: NoArguments;
   /** Send the pod, or its newest version, to the agent. */
   readonly dispatch: NoArguments;
-  /** Give the instance of a cell that stood by the tags of its pod. */
+  /** Tag the instance of a former standby cell with the labels of its pod. */
   readonly tagInstance: NoArguments;
   /** Look again for the profiles of system calls that were missing when the pod was sent. */
   readonly lookForProfiles: NoArguments;

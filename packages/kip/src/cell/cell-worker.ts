@@ -44,18 +44,22 @@ const lanes: { readonly [K in CellStep["kind"]]?: string } = {
   tagInstance: "tags",
 };
 
-/** Longest time before its end for which a machine's own notice counts, 24 hours in milliseconds: clouds give minutes. */
+/**
+ * The longest notice that is accepted from a cell about its own machine, milliseconds (24 hours): clouds give
+ * minutes.
+ */
 const longestNoticeMs = 86_400_000;
 
-/** What is looked at of an `InterruptionNotice`. */
+/** The used fields of an `InterruptionNotice`. */
 interface CellNotice {
   readonly instance: Pick<Instance, "id" | "token">;
   readonly endsAt: string;
 }
 
 /**
- * The worker of one pod and its cell: it tells a {@link Reconciler} what the API, the cloud and the agent report, and follows
- * the agent that the state is connected to. Workers of different pods never wait for each other.
+ * The worker of one pod and its cell: passes on to a {@link Reconciler} what the API, the cloud and the agent report,
+ * and receives the reports of the agent that the state is connected to. Workers of different pods never wait for each
+ * other.
  */
 export class CellWorker {
   readonly #options: CellWorkerOptions;
@@ -64,7 +68,7 @@ export class CellWorker {
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
   #status: CellStatus | undefined;
-  /** UID of the cell that has said when its machine ends. */
+  /** UID of the Cell whose own notice of its machine's end was taken. */
   #heardCell: string | undefined;
 
   constructor(options: CellWorkerOptions) {
@@ -77,7 +81,7 @@ export class CellWorker {
       executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
       lane: ({ kind }) => lanes[kind] ?? "cell",
       backoff: { initialMs: 500, maxMs: 300_000 },
-      // The launch that failed is still ahead.
+      // After a failed launch the instance is looked up first, and only the next launch can be progress.
       isProgress: ({ kind }) => kind !== "observeInstance",
       onChange: (state) => this.#changed(state),
       onFailure: (failure) => this.#failed(failure),
@@ -106,7 +110,7 @@ export class CellWorker {
     return this.#logsSaved.promise;
   }
 
-  /** The pod should run, in this form. */
+  /** The pod should run with this content. */
   apply(resolved: ResolvedPod): void {
     this.#request({ kind: "applied", resolved });
   }
@@ -137,8 +141,8 @@ export class CellWorker {
   }
 
   /**
-   * The cloud announced, to kip or to the machine, that it takes the instance back; of several ends the earliest counts.
-   * {@link CellWorker.instanceEnded} reports its end.
+   * The cloud announced, to kip or to the machine, that it takes the instance back; of several notices the earliest
+   * end counts. {@link CellWorker.instanceEnded} reports the end itself.
    */
   interrupted({ instance, endsAt }: CellNotice): void {
     const { cell, machine } = this.state;
@@ -147,7 +151,7 @@ export class CellWorker {
     const notice = { instanceId: instance.id, endsAt };
     this.#options.onProblem("CellInterrupted", interruptionMessage(notice));
     const leftMs = Date.parse(endsAt) - this.#options.clock.now();
-    // Without a time that can be read the pod moves at once.
+    // If the time is invalid, the pod moves at once.
     this.#reconciler.apply({ kind: "interrupted", notice, leftMs: Math.max(0, leftMs || 0) });
   }
 
@@ -160,7 +164,7 @@ export class CellWorker {
       : undefined;
   }
 
-  /** The cloud has said which instances run. */
+  /** The cloud has answered which instances run. */
   cloudAsked(running: ReadonlySet<string>): void {
     const token = this.unreachable;
     if (token !== undefined)
@@ -177,7 +181,10 @@ export class CellWorker {
     this.#options.onReport({ ...report, ...agent.report }, cell.object?.metadata.uid);
   }
 
-  /** What the cloud has announced to a machine. Once: a cell that names ever other times moves its pod, and no more. */
+  /**
+   * Takes the cloud's notice that the machine itself has received, once per cell: a hostile cell that reports other
+   * times again and again has no further effect.
+   */
   #takeNotice({ machineEndsAt: endsAt }: PodReport): void {
     const { cell } = this.state;
     const token = cell.object?.metadata.uid;
@@ -201,7 +208,7 @@ export class CellWorker {
     await stopped;
   }
 
-  /** A new request ends the pause after a failure. */
+  /** Applies a request; one that changes something ends the pause after a failure. */
   #request(change: CellChange<"applied" | "removed" | "finished">): void {
     const { pod, end } = this.state;
     this.#reconciler.apply(change);
@@ -209,7 +216,7 @@ export class CellWorker {
     if (change.kind === "applied" || hasChanged) this.#reconciler.retryNow();
   }
 
-  /** Does not leave a connection open that was made when it was no longer wanted. */
+  /** Connects, and closes a connection that was made after the step was aborted. */
   async #connect(
     ...[step, context]: Parameters<CellSteps["executors"]["connect"]>
   ): Promise<CellChange | undefined> {
@@ -258,7 +265,7 @@ export class CellWorker {
   }
 }
 
-/** When an instance ends, milliseconds since the Unix epoch; at once, if the time cannot be read. */
+/** When an instance ends, milliseconds since the Unix epoch; -Infinity if the time is invalid. */
 function endOf(endsAt: string): number {
   const at = Date.parse(endsAt);
   return Number.isNaN(at) ? -Infinity : at;

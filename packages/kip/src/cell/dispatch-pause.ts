@@ -1,27 +1,28 @@
 import type { Pod } from "@kip/k8s-types";
 import type { AgentPart } from "../state/cell-state.ts";
 
-/** What a document costs the pod that it is made for: the time in which it can have another one in the long run, milliseconds. */
+/** What each document costs its pod, milliseconds: in the long run the pod gets one document in that time. */
 const documentMs = 10_000;
-/** The same for each MiB of it: to make one of 8 MiB takes 60 ms, in which kip does nothing else. */
+/** The cost of each MiB in addition: making a document of 8 MiB takes 60 ms, in which kip does nothing else. */
 const mebibyteMs = 10_000;
 /**
- * What a pod may have at once before it waits, milliseconds. It is enough for five small documents; one of any length goes at once
- * to a pod that has had none for a while.
+ * The cost that a pod may run up before it waits, milliseconds: five small documents. A document of any length goes
+ * at once to a pod that has had none for a while.
  */
 const creditMs = 45_000;
 
-/** What a document costs at most that a new pod's agent did not take, milliseconds: three can go at once. */
+/** The highest cost of a new pod's document that its agent did not take, milliseconds: three can go at once. */
 const newPodMs = 22_500;
 /**
- * What a version that ends the pod sooner may have besides, milliseconds: one document of any length, when others would wait. It
- * counts like them, so that deadlines that get shorter again and again are as rare in the long run.
+ * The credit in addition for a version that ends the pod sooner, milliseconds: one document of any length goes
+ * although others would wait. It costs as much as others, so that a deadline that gets shorter again and again is not
+ * sent more often in the long run.
  */
 const deadlineCreditMs = 90_000;
-/** How long such a version waits for others that end the pod still sooner, milliseconds. */
+/** How long such a version waits for another one that ends the pod still sooner, milliseconds. */
 const deadlinePauseMs = 1000;
 
-/** Notes that a document was made for the agent: one of a new pod, which it did not take, costs less. */
+/** Charges a document that was made for the agent. One of a new pod that the agent did not take costs less. */
 export function withDocument(
   agent: AgentPart,
   { bytes, isNewPod }: { readonly bytes: number; readonly isNewPod: boolean },
@@ -33,9 +34,9 @@ export function withDocument(
 }
 
 /**
- * How long the newest version of the pod waits before it is sent, milliseconds; 0 or less: it does not. A pod that changes again and
- * again, or that mounts a ConfigMap that does, would otherwise take all of kip's time. A kubelet, too, takes up to a minute or so
- * until a pod has the new content of a ConfigMap.
+ * How long the newest version of the pod waits before it is sent, milliseconds; 0 or less: not at all. Without this a
+ * pod that changes all the time, or mounts a ConfigMap that does, would take all of kip's time. With a kubelet, too,
+ * a pod gets the new content of a ConfigMap only after a minute or so.
  */
 export function dispatchPauseMs(
   { documentsPaidAt, endsSoonerAt }: AgentPart,

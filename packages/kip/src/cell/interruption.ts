@@ -1,12 +1,18 @@
 import type { OwnerReference, Pod } from "@kip/k8s-types";
 import { isInUse, type CellState } from "../state/cell-state.ts";
 
-/** Milliseconds between the end of a pod's grace period and that of its instance: its logs are saved, and its end reported. */
+/**
+ * Milliseconds kept between the end of a pod's grace period and the end of its instance, for saving its logs and
+ * reporting its end.
+ */
 const reserveMs = 5000;
 /** The API's default, seconds. */
 const defaultGraceSeconds = 30;
 
-/** Why the Cell of a pod stays in its phase after the pod's eviction was asked for; outlives a restart of kip. */
+/**
+ * Reason in the status of a Cell whose pod's eviction was requested: after a restart kip knows from it why the pod is
+ * removed.
+ */
 export const evictedReason = "Evicted";
 
 /** Seconds that a pod has to stop, by its spec. */
@@ -15,8 +21,8 @@ export function specGraceSeconds({ object }: CellState["pod"]): number {
 }
 
 /**
- * Seconds that the containers have to stop. Those of an instance that is taken back have what was left at the notice, if that is
- * less: the figure stays the same while the time runs out.
+ * Seconds that the containers have to stop. If the instance is taken back, at most the time that was left at the
+ * notice; the value does not fall while that time passes.
  */
 export function stopGraceSeconds(state: CellState): number {
   const { wanted } = state.pod;
@@ -42,13 +48,13 @@ export function interruptionStopIn(state: CellState, nowMs: number): number {
 /** Whether the pod has to leave its cell, because the cloud takes the instance back and there is no more time. */
 export function mustLeave(state: CellState, nowMs: number): boolean {
   if (!state.machine.interruption) return false;
-  // A pod that was not handed over yet loses nothing.
+  // A pod that was not sent to its cell yet loses nothing.
   return !isInUse(state.cell.status.phase) || interruptionStopIn(state, nowMs) <= 0;
 }
 
 /**
- * Milliseconds for which the containers of an evicted pod may go on until its replacement is ready: to the end of the instance, or
- * of the grace period that the API gives, less the pod's own. 0 or less: they stop now.
+ * How long the containers of an evicted pod may go on while its replacement is not ready, milliseconds: until the
+ * instance or the grace period in the API ends, less the pod's own grace period. 0 or less: they stop now.
  */
 export function heldIn(state: CellState, nowMs: number): number {
   const { pod, machine, agent } = state;
@@ -66,7 +72,7 @@ export function evictionGraceSeconds(endsAtMs: number, nowMs: number): number {
   return Math.max(1, Math.floor((endsAtMs - reserveMs - nowMs) / 1000));
 }
 
-/** Whether the pod's eviction is to be asked for: its owner then makes a replacement, while its containers go on. */
+/** Whether to request the pod's eviction, so that its owner makes a replacement while its containers go on. */
 export function mustEvict({ pod, cell, machine, end }: CellState): boolean {
   const { interruption } = machine;
   if (!interruption || interruption.isEvicted === true || end.isPodFinished) return false;

@@ -27,7 +27,7 @@ function start(deletePod: AgentClient["deletePod"]) {
     end: { isPodFinished: true, isInApi: true },
   });
   const cell = new StateUnderTest(state, clock);
-  const tools = { statuses: { note: () => {}, notePassing: () => {} }, logger: silentLogger };
+  const tools = { statuses: { note: () => {}, noteTransient: () => {} }, logger: silentLogger };
   return {
     cell,
     clock,

@@ -14,7 +14,7 @@ export interface CellObservation {
   readonly isEndRecorded: boolean;
   /** Whether the API has the pod's end, or no longer has the pod; true if kip does not report the end. */
   readonly isEndInApi: boolean;
-  /** Whether the loss of its cell is the end of the pod. */
+  /** Whether the pod ends if its cell is lost. */
   readonly isLossFinal: boolean;
   readonly cell: CellState["cell"]["object"];
   /** Whether the Cell's deletion was requested. */
@@ -25,7 +25,7 @@ export interface CellObservation {
   readonly isAgentConnected: boolean;
   /** Whether the agent has the newest desired pod. */
   readonly isDispatched: boolean;
-  /** Whether to look again for profiles of system calls that a container may wait for. */
+  /** Whether to look again for seccomp profiles that a container may wait for. */
   readonly areProfilesDue: boolean;
   /** Grace period in seconds last sent to the agent; undefined if it was not asked to stop. */
   readonly drainSent: number | undefined;
@@ -67,16 +67,16 @@ export interface CellLimits {
 /** A connection that ends sooner than this, milliseconds, does not count as contact. */
 export const shortestUsefulConnectionMs = 10_000;
 /**
- * How long an agent may be out of reach before its pod counts as not ready, milliseconds; up to half as much again by the pod,
- * so that the API server is not asked to write all pods at once when kip itself loses its network. A connection counts as
- * broken 10 to 15 seconds after the last answer: in all that is 30 to 45 seconds, where Kubernetes' `node-monitor-grace-period`
- * is 50 (40 before Kubernetes 1.32).
+ * How long an agent may be out of reach before its pod counts as not ready, milliseconds. Up to half of it is added,
+ * depending on the pod's UID, so that kip does not write all pods at once when it loses its own network. A connection
+ * counts as broken 10 to 15 seconds after the last answer, so a pod is not ready after 30 to 45 seconds; Kubernetes'
+ * `node-monitor-grace-period` is 50 (40 before Kubernetes 1.32).
  */
 const outOfReachMs = 20_000;
 /**
- * The same while this process of kip has not reached the agent yet, milliseconds; up to a quarter more by the pod. After a start
- * kip connects to thousands of cells at once: that it is slow itself says nothing of them. As long as Kubernetes'
- * `node-startup-grace-period`.
+ * The same while this process of kip has not reached the agent yet, milliseconds; up to a quarter more, depending on
+ * the pod's UID. After a start kip connects to thousands of cells, so a late connection may be kip's fault. As long
+ * as Kubernetes' `node-startup-grace-period`.
  */
 const firstContactMs = 60_000;
 /** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
@@ -129,7 +129,7 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
       saveLogsSince === undefined || areLogsSaved ? Infinity : saveLogsSince + saveLogsMs - nowMs,
     overdueIn: overdueIn(state, limits, nowMs),
     unhealthyIn: unhealthyIn(state, limits, nowMs),
-    /** The agent counts as out of reach, or no longer does. */
+    /** The pod becomes not ready because its agent is out of reach, or ready again. */
     reachIn: reachIn(state, nowMs),
     deadlineIn: deadlineIn(state, nowMs),
     /** The cloud takes the instance back: the containers have to begin to stop. */
@@ -150,7 +150,7 @@ function profilesIn({ agent: { missingProfiles, report } }: CellState, nowMs: nu
 function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number): number {
   const { wanted, removeSince } = state.pod;
   const isRemoved = wanted.kind === "remove";
-  // An agent that does not answer, or connects again and again, has no more time than another.
+  // The limit also holds for an agent that does not answer, or connects again and again.
   const since = isRemoved ? removeSince : state.agent.stopSince;
   if (since === undefined) return Infinity;
   const graceSeconds = isRemoved ? wanted.graceSeconds : stopGraceSeconds(state);
@@ -169,11 +169,12 @@ function unhealthyIn(
   const own = pod.object && unreachableLimitOf(pod.object);
   const limit = isInUse(cell.status.phase) ? (own ?? unreachableLimitMs) : bootMs;
   if (isCloudAsked && isInUse(cell.status.phase)) {
-    // The time of an answer counts, not the present one: while the cloud does not answer nothing is known.
+    // Measured until the cloud's last answer, not until now: while the cloud does not answer, the state of the
+    // instance is unknown.
     const { cloudAskedAt = -Infinity, cloudSeenAt = -Infinity } = machine;
     return cloudAskedAt - Math.max(unreachableSince, cloudSeenAt) >= limit ? 0 : Infinity;
   }
-  // A new connection has time to prove stable.
+  // A new connection gets time to prove stable.
   const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
   return Math.max(unreachableSince + limit, provenAt) - now;
 }

@@ -31,7 +31,7 @@ export function connected(
   nowMs: number,
 ): CellState {
   const { agent, cell } = state;
-  // It need not be sent again: connections of all cells may break at once.
+  // It is not sent again after each new connection: those of all cells may break at once.
   const hasNewest = generation !== undefined && generation === agent.sentGeneration;
   const next = {
     ...state,
@@ -81,7 +81,7 @@ export function reported(state: CellState, change: CellChange<"reported">): Cell
   const { events: _passedOn, ...stateOfPod } = change.report;
   const report = restrictReportToPod(stateOfPod, pod.object);
   const seen = { ...state, agent: { ...agent, report } };
-  // The end of a pod that was asked to stop is not its own.
+  // A pod that was asked to stop has not ended by itself.
   const isOwnEnd = agent.drain === undefined && cell.status.phase !== "Draining";
   if (!hasEnded(report) || !isOwnEnd) return seen;
   const podEnd = pod.object && !end.isRecorded ? reportedEnd(report, seen, pod.object) : end.podEnd;

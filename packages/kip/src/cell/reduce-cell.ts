@@ -18,9 +18,12 @@ type Reducers = {
   ) => CellState;
 };
 
-/** The loss of a cell that had its pod for this long, milliseconds, resets the count of losses. */
+/** The count of losses begins again when a cell is lost that had its pod for this long, milliseconds. */
 const steadyCellMs = 600_000;
-/** How often a profile of system calls is looked for that a container waits for, milliseconds. A folder of others gives no event. */
+/**
+ * How often to look for a seccomp profile that a container waits for, milliseconds. Polled: other programs fill the
+ * folder, perhaps on a file system that gives no events.
+ */
 const profileIntervalMs = 30_000;
 
 /** What each kind of change does. */
@@ -40,7 +43,7 @@ const reducers: Reducers = {
     const { wanted } = state.pod;
     if (wanted.kind === "remove" && wanted.graceSeconds <= graceSeconds) return seen;
     const asked = { wanted: { kind: "remove", graceSeconds }, removeSince: nowMs } as const;
-    // The report of a cell that is lost is outdated: the status goes on from what was shown after the loss.
+    // The report of a lost cell is outdated: the status continues from the one published after the loss.
     const agent = isAbandoned(seen) ? { ...seen.agent, report: undefined } : seen.agent;
     return retried({ ...seen, pod: { ...seen.pod, ...asked }, agent });
   },
@@ -85,7 +88,8 @@ const reducers: Reducers = {
   }),
   machine: (state, change) => withMachine(state, { state: change.state }),
   machineSeen: (state, { instance }) => machineSeen(state, instance),
-  // The answer may be one that was lost on the way and given again: the cloud is asked before another machine is.
+  // The refusal may be a repeated answer to an earlier launch that succeeded: the cloud is asked before another
+  // machine is launched.
   refused: (state) => withMachine(state, { state: "unknown", isRefused: true }),
   launched: (state, { instance, cloudMs }, nowMs) => {
     const startMs = { ...state.cell.startMs, cloud: cloudMs };
@@ -191,7 +195,10 @@ const reducers: Reducers = {
   publishAgain: (state) => ({ ...state, status: state.status && { ...state.status } }),
 };
 
-/** After one of these a reason for waiting is reported again, although it is the same. Looking up a machine is not progress. */
+/**
+ * Changes that are progress: after one of them the same reason for waiting is reported again. Looking up a machine is
+ * not progress.
+ */
 const progress: ReadonlySet<CellChange["kind"]> = new Set([
   "launched",
   "running",
@@ -206,7 +213,7 @@ const progress: ReadonlySet<CellChange["kind"]> = new Set([
   "cellDeleted",
 ]);
 
-/** Applies a change to what kip knows of a pod and its cell: the only writer of that. Pure. */
+/** Applies a change to the state of a pod and its cell. Pure, and the only place where that state changes. */
 export function reduceCell(state: CellState, change: CellChange, now: Moment): CellState {
   // The kind picks the function that takes exactly this change.
   const reduce = reducers[change.kind] as (
@@ -220,7 +227,10 @@ export function reduceCell(state: CellState, change: CellChange, now: Moment): C
   return withConditions(state, shown, now);
 }
 
-/** The conditions of the cell follow from everything else, too. A report of the agent, the most frequent change, changes none. */
+/**
+ * Derives the conditions of the cell from the rest of the state. Skipped for the most frequent change, a report of
+ * the agent, which changes none.
+ */
 function withConditions(before: CellState, state: CellState, { wallMs }: Moment): CellState {
   const { cell } = state;
   const isSame =
@@ -235,7 +245,10 @@ function withConditions(before: CellState, state: CellState, { wallMs }: Moment)
   return { ...state, cell: { ...cell, status: { ...cell.status, conditions } } };
 }
 
-/** The pod's status follows from everything else. One that kip has done nothing for yet keeps the status that it has. */
+/**
+ * Derives the pod's status from the rest of the state. A pod for which kip has done nothing yet keeps the status that
+ * it has.
+ */
 function withStatus(state: CellState, { monotonicMs, wallMs }: Moment): CellState {
   const { pod, cell, agent, wait, end } = state;
   const isKnown = state.status ?? cell.object ?? agent.report ?? wait.reason ?? end.podEnd;
@@ -286,7 +299,7 @@ function cellSeen(state: CellState, seen: Cell | StandbyCell): CellState {
   if (history.goneCells.has(uid)) return state;
   if (cell.object && !isPresent(state, uid)) return state;
   const isDeleted = cell.isDeleted || deletionTimestamp !== undefined;
-  // What this kip has found out, as the ID of the instance, may not be written yet.
+  // The status in memory may be newer than the one in the API: the ID of the instance is perhaps not written yet.
   const isStarting = cell.status.phase === "Pending" && seen.status !== undefined;
   const status = isStarting ? { ...cell.status, ...seen.status } : cell.status;
   const isNewEnd = status.podEnd !== undefined && end.podEnd === undefined;
@@ -315,13 +328,13 @@ function machineSeen(
   return withMachine(state, { instance, state: present, isRefused: false });
 }
 
-/** An instance that has ended does not come back: an answer that says otherwise is older, as clouds list what was so a while ago. */
+/** An instance that has ended stays so: an answer that says otherwise is outdated, as lists of clouds lag behind. */
 function withMachine(state: CellState, change: Partial<CellState["machine"]>): CellState {
   if (state.machine.state === "gone") return state;
   return { ...state, machine: { ...state.machine, ...change } };
 }
 
-/** Forgets everything about the cell; the pod stays known, and takes the facts of its containers to its next cell. */
+/** Forgets the cell, and keeps the pod and what its next cell needs to know of its containers. */
 function cellDeleted(state: CellState, isLost: boolean, nowMs: number): CellState {
   const { cell, history, pod, containers } = state;
   const lists = isLost && wasClaimed(cell.status) ? listsAfterLoss(state) : undefined;

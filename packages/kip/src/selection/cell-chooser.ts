@@ -35,11 +35,11 @@ export interface CellDefaults {
   /** Images that pods may choose by name. @default none */
   readonly bootImages?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly privateIPOnly: boolean;
-  /** Of cells whose pods name no other, where the cloud has such. @default none */
+  /** Instance profile of cells whose pods name no other, where the cloud has instance profiles. @default none */
   readonly instanceProfile?: string | undefined;
-  /** Processors of pods that do not say which. @default amd64 */
+  /** Processor architecture of pods that do not name one. @default amd64 */
   readonly architecture?: string | undefined;
-  /** What types have besides. @default nothing */
+  /** Extended resources of instance types, beside processors, memory and disk. @default none */
   readonly extendedResources?: ExtendedResources | undefined;
 }
 
@@ -51,7 +51,7 @@ export interface CellRequest {
   readonly attempt: number;
   /** Restarts of its containers on them, by name. */
   readonly restartCounts: Readonly<Record<string, number>>;
-  /** What the cloud had no capacity of: the next best is chosen. @default nothing */
+  /** Machines without capacity in the cloud: the next best is chosen. @default none */
   readonly unavailable?: readonly CapacityScope[] | undefined;
 }
 
@@ -97,7 +97,7 @@ export class CellChooser {
   }
 
   /**
-   * The machine of a pool of standby cells: the one that a pod would get of which {@link choose} takes this type.
+   * The machine of a pool of standby cells: what a pod would get for which {@link choose} takes this type.
    *
    * @throws {ProviderError} `STANDBY_POOL_INVALID`; what the cloud reports
    */
@@ -111,7 +111,7 @@ export class CellChooser {
   }
 
   /**
-   * Where {@link choose} would ask for a machine.
+   * Type, launch type and zone of the machine that {@link choose} would take.
    *
    * @throws as `choose`
    */
@@ -150,7 +150,7 @@ export class CellChooser {
     }
   }
 
-  /** What an instance type has of extended resources, by configuration. */
+  /** The extended resources of an instance type, by configuration. */
   extendedResourcesOf(instanceType: string): ResourceAmounts {
     return resourcesOfType(this.#defaults().extendedResources ?? {}, instanceType);
   }
@@ -173,7 +173,10 @@ export class CellChooser {
     });
   }
 
-  /** The annotation's size, else the default, which has room for images, and what the pod requests above it. */
+  /**
+   * The disk size of the annotation, else the default, which has room for images, plus the ephemeral storage that the
+   * pod requests.
+   */
   #diskBytes(pod: Pod, { rootDiskBytes }: CellConstraints): number {
     if (rootDiskBytes !== undefined) return rootDiskBytes;
     const requested = podRequests(pod).get("ephemeral-storage") ?? 0;
@@ -206,7 +209,7 @@ export class CellChooser {
     const offers = await this.#driver.instanceTypes();
     const types = offersWithResources(offers, pod, extendedResources);
     const isAnyType = types === offers;
-    // What sizes in between have of other resources is not known.
+    // Custom sizes are left out: their extended resources are not known.
     const families = isAnyType ? await this.#driver.customFamilies?.() : undefined;
     // The default is for pods that ask for nothing.
     const fallback = isAnyType ? defaultInstanceType : undefined;
@@ -215,7 +218,7 @@ export class CellChooser {
     const usual = types.find(({ name }) => name === fallback);
     const bySize = instanceTypeRequest(pod, undefined, constraints);
     if (unavailable.length > 0 && usual && request.typeGlob !== bySize.typeGlob) {
-      // Where there is none of the default type, it stands for its size.
+      // If the default type is sold out, other types of at least its size will do.
       const { cpuMilli, memoryBytes } = usual;
       requests.push({ ...bySize, cpuMilli, memoryBytes });
     }
@@ -239,7 +242,7 @@ export class CellChooser {
   }
 }
 
-/** The best of the first launch type that there is a machine of. */
+/** The best machine of the first launch type of which there is any. */
 function selectByLaunchType(
   offers: Parameters<typeof selectInstanceType>[0],
   request: InstanceTypeRequest,
@@ -257,7 +260,7 @@ function selectByLaunchType(
   }
 }
 
-/** The cheapest that fits is the one to compare: all others cost more. */
+/** The cheapest machine that fits is compared: all others cost more. */
 function checkPrice(
   { type, pricePerHour }: Pick<Candidate, "type" | "pricePerHour">,
   { maxPricePerHour }: CellConstraints,

@@ -1,6 +1,6 @@
 import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 
-/** What the containers of a pod were given by its cells so far, by name; empty for a pod that has not run. */
+/** The resources that a pod's cells have granted to its containers, by name; empty for a pod that has not run. */
 export function grantedResources(
   status: PodStatus | undefined,
 ): ReadonlyMap<string, NonNullable<ContainerStatus["resources"]>> {
@@ -12,7 +12,7 @@ export function grantedResources(
   );
 }
 
-/** The pod as if it had never been asked to be resized beyond what it has. */
+/** The pod with the resources that it was granted, as if larger ones had never been requested. */
 export function withGrantedResources(pod: Pod, status: PodStatus | undefined): Pod {
   const granted = grantedResources(status);
   const had = (container: Container): Container => {

@@ -22,7 +22,7 @@ export function launchExtras(
   });
 }
 
-/** Whether two machines may do the same at the cloud, and have the same firewall and routes. */
+/** Whether two machines have the same instance profile, firewall groups and routes. */
 export function haveSameExtras(a: Extras, b: Extras): boolean {
   return (
     a.instanceProfile === b.instanceProfile &&

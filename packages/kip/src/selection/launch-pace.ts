@@ -8,7 +8,10 @@ export interface PacedLaunch {
   readonly launchType: LaunchType;
   /** Milliseconds since the epoch: the oldest launch is the first to be made when launches are slowed down. */
   readonly createdAt: number;
-  /** It waits: the cloud refused it, or one like it, with this error; it is made in so many milliseconds at the earliest. */
+  /**
+   * Called when the launch has to wait, because the cloud refused it or one like it with this error; `inMs` is the
+   * least time until it is made, milliseconds.
+   */
   readonly onWait: (error: CloudError, inMs: number) => void;
   readonly signal: AbortSignal;
 }
@@ -20,13 +23,13 @@ interface PaceLimits {
 
 /** Calls are refused until the rate has fallen: a short pause is enough. */
 const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000 };
-/** A limit of the account is lifted by a person, or when machines end, which is seen. */
+/** A limit of the account is lifted by a person, or has room again when machines end, of which kip learns by itself. */
 const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000 };
 
 /**
- * Slows launches down as the cloud asks for, over all pods. `CLOUD_THROTTLED` slows down all of them, `CLOUD_QUOTA` those of the
- * same instance type and launch type, as quotas are of families and markets. A launch that was refused so is made again when it is
- * its turn; other errors are the caller's.
+ * Limits the rate of launches of all pods, as the cloud asks for. `CLOUD_THROTTLED` slows down all of them,
+ * `CLOUD_QUOTA` those of the same instance type and launch type, because quotas are per family and market. A launch
+ * that was refused with one of these is made again when it is its turn; other errors are left to the caller.
  */
 export class LaunchPace {
   readonly #clock: Clock;
@@ -70,7 +73,7 @@ export class LaunchPace {
     return [{ of: "all", ...this.#all.dump() }, ...kinds];
   }
 
-  /** A machine has ended: a launch that is above a quota may be made now. */
+  /** To be called when a machine has ended: a launch that exceeded a quota may be made now. */
   freed(): void {
     for (const pace of this.#ofKind.values()) pace.now();
   }
@@ -135,7 +138,7 @@ class Pace {
 
   refused(error: CloudError, startedAt: number): void {
     const now = this.#clock.monotonic();
-    // Launches that were under way when one was refused say nothing new.
+    // Refusals of launches that began before the last refusal are one and the same.
     if (startedAt > this.#refusedAt || this.#delayMs === 0) {
       const { initialMs, maxMs } = this.#limits;
       this.#delayMs = Math.min(maxMs, Math.max(initialMs, this.#delayMs * 2));

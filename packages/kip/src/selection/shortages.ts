@@ -12,7 +12,7 @@ export interface Placement {
 export interface RefusedLaunch {
   readonly podUid: string;
   readonly placement: Placement;
-  /** What there is none of, as the cloud says; what it leaves out means any. */
+  /** Which machines have no capacity, as the cloud reports it; a field that it leaves out stands for any value. */
   readonly scope: CapacityScope;
   /** When the cloud wants to be asked again, milliseconds. @default it did not say */
   readonly retryAfterMs?: number | undefined;
@@ -23,7 +23,7 @@ export interface ShortPod {
   readonly podUid: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Shortages of which the end would help it. */
+  /** Shortages whose end would let the pod start. */
   readonly scopes: readonly CapacityScope[];
 }
 
@@ -44,7 +44,7 @@ interface Shortage {
   refusals: number;
   /** Monotonic milliseconds. */
   endsAt: number;
-  /** The pod that tries whether it has ended. */
+  /** The pod that has its turn to try whether the shortage has ended. */
   trialBy?: string | undefined;
 }
 
@@ -85,7 +85,7 @@ export class Shortages {
     this.#limit = limit;
   }
 
-  /** What not to ask for now; without the shortages that this pod is to try. */
+  /** Machines not to ask for now, without the shortages that this pod has its turn to try. */
   inForce(podUid: string): readonly CapacityScope[] {
     const now = this.#clock.monotonic();
     return [...this.#known.values()]
@@ -121,7 +121,7 @@ export class Shortages {
     this.#look();
   }
 
-  /** When the first of these shortages is looked at again, in milliseconds. */
+  /** Milliseconds until the first of these shortages is tried again. */
   endsIn(scopes: readonly CapacityScope[]): number {
     const now = this.#clock.monotonic();
     const ends = scopes.map((scope) => this.#known.get(keyOf(scope))?.endsAt ?? now);
@@ -193,7 +193,7 @@ export class Shortages {
   }
 }
 
-/** Whether a shortage of this is one of that machine. */
+/** Whether a shortage with this scope covers that machine. */
 export function covers(scope: CapacityScope, placement: Placement): boolean {
   return (
     (scope.instanceType ?? placement.instanceType) === placement.instanceType &&
@@ -202,7 +202,7 @@ export function covers(scope: CapacityScope, placement: Placement): boolean {
   );
 }
 
-/** A scope for people: `type local.small, spot`. */
+/** A scope as text for messages: `type local.small, spot`. */
 export function describeScope({ instanceType, zone, launchType }: CapacityScope): string {
   const parts = [
     instanceType === undefined ? [] : `type ${instanceType}`,

@@ -15,7 +15,7 @@ export interface CellChanges {
   /** The pod is terminal in the API. */
   readonly finished: { readonly pod?: Pod | undefined };
   readonly cellSeen: { readonly cell: Cell | StandbyCell };
-  /** The Cell is deleted, or will be: kip has asked for it, or another client deleted it without its finalizer. */
+  /** The Cell is gone or will be: kip asked for its deletion, or another client deleted it without its finalizer. */
   readonly cellGone: { readonly uid: string };
 
   // Reported by the cloud and the agent.
@@ -54,10 +54,10 @@ export interface CellChanges {
     readonly client: AgentClient;
     /** Of the pod that the agent has. */
     readonly generation?: number | undefined;
-    /** Its first report: how the pod ended is known before anything else is asked of the agent. */
+    /** The agent's first report, so that a pod that has ended is known to have before anything is asked of the agent. */
     readonly report?: PodReport | undefined;
     readonly isPodLost?: boolean | undefined;
-    /** Times of the start; undefined if it was over before. */
+    /** Times of the start; undefined if the start was complete before. */
     readonly startMs?: Partial<Readonly<Record<StartPhase, number>>> | undefined;
   };
   /** A document was made for the agent, whether that took it or not. */

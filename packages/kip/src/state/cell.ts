@@ -31,7 +31,7 @@ export type CellPhase = (typeof cellPhases)[number];
 export const startPhases = ["api", "cloud", "boot", "dial", "pull", "unpack", "start"] as const;
 export type StartPhase = (typeof startPhases)[number];
 
-/** The machine that a cell is; never changes, but that a claim makes its disk larger. */
+/** The machine of a cell. It never changes, except that a claim may make its disk larger. */
 export interface MachineSpec {
   /** Name of the virtual node that the pod is bound to. */
   readonly nodeName: string;
@@ -48,7 +48,7 @@ export interface MachineSpec {
   readonly instanceProfile?: string;
   /** IDs of firewall groups besides those of all cells. */
   readonly securityGroups?: readonly string[];
-  /** CIDRs whose packets the cloud leads to the instance. */
+  /** CIDRs that the cloud routes to the instance. */
   readonly routes?: readonly string[];
   /** US dollars. */
   readonly pricePerHour: number;
@@ -122,13 +122,16 @@ export interface CellStatus {
   /** Management address. */
   readonly ip?: string;
   readonly podIP?: string;
-  /** How the machine came up, where the cloud has two ways. */
+  /** How the machine was started, where the cloud has two ways. */
   readonly startedFrom?: "boot" | "template" | "image-template";
   /** Milliseconds each phase of the start took. */
   readonly startMs?: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the cell's certificate ends, RFC 3339. */
   readonly identityExpires?: string;
-  /** Of the machine's kernel, as the agent told it last before the pod was sent: another one later means that the machine was started again. */
+  /**
+   * Boot ID of the machine's kernel, as the agent reported it last before the pod was sent. If it differs later, the
+   * machine was rebooted.
+   */
   readonly bootID?: string;
   /** Why the cell is in its phase, if the phase does not say. */
   readonly reason?: string;
@@ -144,10 +147,16 @@ export interface CellMeta extends ObjectMeta {
   readonly uid: string;
 }
 
-/** Tag of instances: the cluster whose Cells they stand for, where several have one ID of the installation by mistake. */
+/**
+ * Tag of instances: the ID of their cluster. It tells clusters apart that were given the same ID of the installation
+ * by mistake.
+ */
 export const clusterTag = "kip-cluster";
 
-/** The tag of an instance that has the UID of its pod. One that stands by lacks it, and one that a pod has just taken. */
+/**
+ * Tag of instances: the UID of the pod. Missing on standby cells, and for a moment on one that a pod has just
+ * claimed.
+ */
 export const podUidTag = "kip-pod-uid";
 
 /** Tag of an instance without a pod. */
@@ -162,7 +171,10 @@ export interface Cell {
   readonly status?: CellStatus;
 }
 
-/** A Cell that waits for its pod: what {@link CellClaim} has is written when a pod claims it, and makes it a {@link Cell}. */
+/**
+ * A Cell that waits for a pod. The claim by a pod writes the fields of {@link CellClaim}, which makes it a {@link
+ * Cell}.
+ */
 export interface StandbyCell extends Omit<Cell, "spec"> {
   readonly spec: StandbySpec;
 }
@@ -178,15 +190,12 @@ export const cellFinalizer = "kip.elotl.co/instance";
 /** Label of a Cell: the virtual node it serves. */
 export const nodeLabel = "kip.elotl.co/node";
 
-/**
- * Name of the cell of a pod: follows from the pod's UID and the attempt, so that creating it twice
- * is found out by the API server.
- */
+/** Name of a pod's Cell, made from the pod's UID and the attempt, so that the API server refuses to create it twice. */
 export function cellName(podUid: string, attempt: number): string {
   return attempt === 0 ? `cell-${podUid}` : `cell-${podUid}-${attempt}`;
 }
 
-/** Name of a standby cell, which it keeps when a pod claims it: its certificate and its machine have it. */
+/** Name of a standby cell. It keeps the name when a pod claims it, because its certificate and its machine have it. */
 export function standbyName(id: string): string {
   return `cell-standby-${id}`;
 }

@@ -4,7 +4,10 @@ import type { Pod } from "@kip/k8s-types";
 
 /** Time limit for a cell's answer, milliseconds. A busy cell must not hold up the others. */
 const timeoutMs = 5000;
-/** Time limit for all cells together, milliseconds: half a virtual kubelet's, which would have none of them afterwards. */
+/**
+ * Time limit for all cells together, milliseconds: half of the virtual kubelet's, which drops all figures when its
+ * own has passed.
+ */
 const allTimeoutMs = 8000;
 /** Cells that are asked at the same moment. */
 const parallel = 200;
@@ -16,7 +19,7 @@ export interface MeasuredPod {
   readonly uid: string;
   readonly agent: AgentClient;
   readonly report: ReportedPod | undefined;
-  /** As it was resolved; figures of containers and volumes that it does not have are ignored. */
+  /** The resolved pod. Figures of containers and volumes that it does not have are ignored. */
   readonly pod: Pod | undefined;
 }
 
@@ -74,7 +77,7 @@ export class CellStats {
     const nowMs = clock.monotonic();
     const known = this.#answers.get(agent);
     if (known && nowMs - known.timeMs < freshMs) return await known.stats;
-    // Not by the caller's signal: others may wait for the same answer.
+    // Not ended by the caller's signal: other callers may wait for the same answer.
     const ask = async (limit: AbortSignal): Promise<AgentStats> => await agent.stats(limit);
     const stats = withTimeout(ask, { limitMs: timeoutMs, clock });
     this.#answers.set(agent, { timeMs: nowMs, stats });

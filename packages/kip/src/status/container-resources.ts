@@ -62,8 +62,9 @@ interface Plausibility {
 }
 
 /**
- * A cell's report without claims that would fill the node: the scheduler counts what a container was granted as used. Containers that together were
- * granted more than their machine has, show what the pod asks for; while the machine is not known, or what was published before.
+ * A cell's report without false claims about granted resources: the scheduler counts those as used, so a hostile cell
+ * could fill the node. If the containers together claim more than their machine has, they show what the pod asks for,
+ * or, while the machine is not known, what was published before.
  */
 export function withPlausibleResources(report: ReportedPod, context: Plausibility): ReportedPod {
   const { machine, specs, published } = context;

@@ -17,9 +17,10 @@ export function interruptionMessage({
 }
 
 /**
- * The condition of a pod whose cell the cloud takes back, or has evicted it to protect itself; false once the pod has another
- * cell. Also that of a pod that has failed with its cell, so that a Job may try again without counting it; a disruption that
- * another client has noted stays. None for any other pod: the scheduler and the eviction API write this condition with reasons of their own.
+ * The condition `DisruptionTarget` of a pod whose cell the cloud takes back, or whose cell has evicted it to protect
+ * itself; false once the pod has another cell. A pod that has failed with its cell has it, too, so that a Job can try
+ * again without counting the failure. A disruption that another client has written stays. Undefined for any other
+ * pod: the scheduler and the eviction API write this condition with reasons of their own.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
  */

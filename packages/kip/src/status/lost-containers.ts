@@ -18,9 +18,9 @@ export interface CarriedContainers {
 }
 
 /**
- * The statuses of a pod whose cell was lost: its containers wait for another cell. A container that ran counts one
- * restart more and has `ContainerStatusUnknown` for its last state, as the kubelet reports one that it does not find;
- * one that has ended finally is unchanged. Idempotent.
+ * The statuses of a pod whose cell was lost: its containers wait for another cell. The restart count of a container
+ * that ran rises by one, and its last state is `ContainerStatusUnknown`, as the kubelet reports a container that it
+ * does not find. A container that has ended for good is unchanged. Idempotent.
  */
 export function afterLoss(
   pod: Pod,
@@ -158,8 +158,8 @@ function endedContainer({
 }
 
 /**
- * A restart is counted when the next run begins, which is on another cell. One that waits has run on this cell if it has an ID, and not
- * if it waits since a loss before.
+ * The restart is counted here, because the next run begins on another cell. A waiting container has run on this cell
+ * if it has an ID; one that has waited since an earlier loss has none.
  */
 function nextCount({ restartCount, state, containerID }: ContainerStatus): number {
   const hasRunHere = state?.running ?? state?.terminated ?? containerID !== undefined;
@@ -168,7 +168,7 @@ function nextCount({ restartCount, state, containerID }: ContainerStatus): numbe
 
 const unknownReason = "ContainerStatusUnknown";
 
-/** The kubelet's state of a container that it does not find. */
+/** The state by which the kubelet reports a container that it does not find. */
 const unknownEnd = {
   exitCode: 137,
   reason: unknownReason,

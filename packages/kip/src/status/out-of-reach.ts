@@ -10,8 +10,9 @@ export function outOfReach(cellName: string): {
 }
 
 /**
- * The conditions of a pod whose cell does not answer: those by which Services choose are false, as Kubernetes' node controller
- * makes `Ready` for the pods of a node that it does not hear from. One that is false already keeps its reason.
+ * The conditions of a pod whose cell does not answer. Those on which Services depend are false, as Kubernetes' node
+ * controller sets `Ready` for the pods of a node that is out of reach. A condition that is false already keeps its
+ * reason.
  *
  * @param known the conditions that are published: one that was false keeps its time
  * @param now as `metav1.Time`

@@ -6,10 +6,13 @@ import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
 import { withShortMessage } from "./short-message.ts";
 
-/** A Cell with a larger end than this, characters of JSON, may be more than the API server's store takes. */
+/**
+ * The largest end that is written into a Cell, characters of JSON: with a larger one the Cell may exceed the limit of
+ * the API server's store.
+ */
 const maxEnd = 200 * 1024;
 
-/** The end that a cell reports; undefined while the pod has not ended. */
+/** The pod's end, from the report of its cell; undefined while the pod has not ended. */
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;

@@ -36,7 +36,7 @@ export class PodPublisher {
   report(report: PodReport, cellUid: string | undefined): void {
     const { callbacks, podUid, startedAt } = this.#options;
     const newest = report.events.at(-1)?.sequence ?? 0;
-    // An agent that counts from the start was started again, or is that of another cell.
+    // If the numbers start again, the agent was restarted, or the report is of another cell's.
     const isSameCount = newest >= this.#lastEvent && cellUid === this.#cellUid;
     const last = isSameCount ? this.#lastEvent : 0;
     for (const { sequence, time, event } of eventsOfReport(report, podUid)) {

@@ -78,7 +78,10 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   });
 }
 
-/** The pod's known status, but not ready, for a pod whose cell has not answered this process of kip; undefined for other pods. */
+/**
+ * The known status, set to not ready, of a pod whose cell has not answered this process of kip yet; undefined for
+ * other pods.
+ */
 function statusOutOfReach(state: CellState, pod: Pod, now: string): PodStatus | undefined {
   const { agent, cell, end, pod: wanted } = state;
   const status = state.status ?? pod.status;
@@ -150,7 +153,10 @@ function conditions(
   return conditionsOutOfReach(merged, cell.object.metadata.name, { known, now });
 }
 
-/** The cell's own addresses, from when it has the pod: shown earlier, they would take one more write for each start. They stay when the cell is gone. */
+/**
+ * The pod's addresses, from the moment its cell has it: to show them earlier would cost one more write for each
+ * start. They stay when the cell is gone.
+ */
 function cellAddresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
   const own = report ? hostAddresses(state).map((ip) => ({ ip })) : [];
   const { hostIP = "", hostIPs = [{ ip: hostIP }] } = state.status ?? pod.status ?? {};

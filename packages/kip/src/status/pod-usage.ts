@@ -126,7 +126,7 @@ function network(timeMs: number, interfaces: AgentStats["interfaces"]): PodUsage
   return { timeMs, receivedBytes, sentBytes, interfaces };
 }
 
-/** Files on the cell's disk. What they take is known only once the disk watch has walked through them. */
+/** Usage of files on the cell's disk. It is known only once the agent has walked through them. */
 function onDisk(disk: DiskStats, files: Walk["pod"] | undefined): FileSystemUsage {
   const { sizeBytes, freeBytes, inodes, freeInodes } = disk;
   return {

@@ -82,7 +82,7 @@ const conditions = {
     },
   },
 };
-/** What the original had in the status, where its users' scripts look for it; the spec says the same. */
+/** Fields of the spec that the original had in the status, where scripts of its users look for them. */
 const originalStatus = {
   podName: text,
   podNamespace: text,

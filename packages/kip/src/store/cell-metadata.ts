@@ -10,8 +10,9 @@ const deployerLabels: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Tools that find what they deployed by their own labels, and delete what they did not: they put them into the templates of pods
- * too, and a Cell with them would be deleted, and its machine with it. Their subdomains count too.
+ * Domains of the labels by which deployment tools find their objects; they delete objects that they did not deploy.
+ * Such a tool labels the templates of pods too, and would delete a Cell with the same labels, and its machine with
+ * it. Subdomains of these count too.
  */
 const deployerDomains = [
   "argocd.argoproj.io",
@@ -22,15 +23,18 @@ const deployerDomains = [
   "addonmanager.kubernetes.io",
 ];
 
-/** The labels of a Cell: those of its pod that no tool deletes it by, and above them those that kip finds its Cells by. */
+/**
+ * The labels of a Cell: those of its pod without the labels of deployment tools, overridden by those by which kip
+ * finds its Cells.
+ */
 export function cellLabels(nodeName: string, podLabels: Labels): Labels {
   const kept = Object.entries(podLabels).filter(([key]) => !isDeployerLabel(key));
   return { ...Object.fromEntries(kept), [nodeLabel]: nodeName };
 }
 
 /**
- * Keeps a Cell from Argo CD where that finds its objects by a label of the user's choice: it deletes no Cell that its application
- * does not have, nor with the application, and does not count it as a difference.
+ * Annotations that keep Argo CD away from Cells where it is configured to find its objects by another label: it
+ * neither deletes a Cell, also not with its application, nor reports it as a difference.
  *
  * @see https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
  * @see https://argo-cd.readthedocs.io/en/stable/user-guide/compare-options/

@@ -97,17 +97,17 @@ describe("CellStatusWriter", () => {
   it("writes a phase that passes after ten seconds, and with what may wait for a second alone", async () => {
     const written: CellPhase[] = [];
     const { clock, writer } = start(async (_cell, { phase }) => void written.push(phase));
-    writer.notePassing(cell, { phase: "Launching" });
+    writer.noteTransient(cell, { phase: "Launching" });
     await clock.advance(6000);
-    writer.notePassing(cell, { phase: "Booting" });
+    writer.noteTransient(cell, { phase: "Booting" });
     await clock.advance(3999);
     assert.deepEqual(written, []);
     await clock.advance(1);
     assert.deepEqual(written, ["Booting"]);
-    writer.notePassing(cell, { phase: "Booting" });
+    writer.noteTransient(cell, { phase: "Booting" });
     await clock.advance(100);
     writer.note(cell, { phase: "Booting" });
-    writer.notePassing(cell, { phase: "Ready" });
+    writer.noteTransient(cell, { phase: "Ready" });
     await clock.advance(1000);
     assert.deepEqual(written, ["Booting", "Ready"]);
     await clock.advance(60_000);
@@ -194,15 +194,15 @@ describe("CellStatusWriter", () => {
       phase: "Pending",
       conditions: [{ ...condition, reason: "CloudNoCapacity" }],
     } as const;
-    writer.notePassing({ ...cell, status: waits }, { phase: "Launching" });
+    writer.noteTransient({ ...cell, status: waits }, { phase: "Launching" });
     await clock.advance(1000);
     await writer.write(cell, waits);
-    writer.notePassing(cell, { phase: "Launching" });
+    writer.noteTransient(cell, { phase: "Launching" });
     await clock.advance(1000);
     assert.deepEqual(written, ["Launching", "Pending", "Launching"]);
     const plain = [{ ...condition, reason: "InstanceNotStarted" }];
     await writer.write(cell, { phase: "Pending", conditions: plain });
-    writer.notePassing(cell, { phase: "Launching" });
+    writer.noteTransient(cell, { phase: "Launching" });
     await clock.advance(9999);
     assert.equal(written.length, 4);
   });

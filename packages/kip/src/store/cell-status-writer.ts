@@ -1,5 +1,5 @@
 import { backoffDelay, type Clock, type Logger } from "@kip/base";
-import { saysWhatWaits } from "../cell/cell-conditions.ts";
+import { isHeldUp } from "../cell/cell-conditions.ts";
 import type { CellStore } from "./cell-store.ts";
 import type { Cell, CellStatus, StandbyCell } from "../state/cell.ts";
 
@@ -13,7 +13,7 @@ interface Note {
   status: CellStatus;
   /** By the monotonic clock, milliseconds. */
   readonly dueAt: number;
-  /** Aborted when it need not be written: a newer status was, or the Cell is gone. */
+  /** Aborted when the status need not be written, because a newer one was, or the Cell is gone. */
   readonly settled: AbortController;
   /** How often its write has failed. */
   readonly failures: number;
@@ -26,13 +26,16 @@ export interface CellStatusWriterOptions {
   readonly logger: Logger;
 }
 
-/** How long a status that says what is wrong, or that is to stay, may wait for a newer one, milliseconds. */
+/** How long the write of a status waits for a newer one, milliseconds: of one that shows a problem, or that will last. */
 const noteMs = 1000;
 
-/** The same of a phase of a start or a stop that goes on: it is written if it lasts, and else with the phase after it. */
-const passingMs = 10_000;
+/**
+ * The same for a status that lasts only until the next step of a start or a stop: it is written together with the
+ * next one, if that comes in time.
+ */
+const transientMs = 10_000;
 
-/** A status that was noted may be the last of its Cell for hours: it is written again until it is there. */
+/** The write of a noted status is repeated until it succeeds: the status may be the last of its Cell for hours. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
 
 /** Why a note is no longer to be written. One for all: an error for each costs more than its timer. */
@@ -43,7 +46,7 @@ export class CellStatusWriter {
   readonly #options: CellStatusWriterOptions;
   readonly #pending = new Map<string, Pending>();
   readonly #notes = new Map<string, Note>();
-  /** What was noted and is being written, while nothing newer has come. */
+  /** Noted statuses that are being written and are still the newest. */
   readonly #underWay = new Map<string, Note>();
   /** What the API has of each Cell, if this process wrote it. */
   readonly #written = new WeakMap<Cell | StandbyCell, CellStatus>();
@@ -53,19 +56,19 @@ export class CellStatusWriter {
     this.#options = options;
   }
 
-  /** Has this status of a Cell that is being deleted written after ten seconds, if there still is the Cell then. */
+  /** Has this status of a Cell that is being deleted written after ten seconds, if the Cell still exists then. */
   noteEnd(cell: Cell | StandbyCell, status: CellStatus): void {
     this.forget(cell);
-    this.#note(cell, status, passingMs);
+    this.#note(cell, status, transientMs);
   }
 
   /**
-   * Has this status, or a newer one, written within ten seconds; within a second if the API says that the cell waits for something,
-   * which was so before. A failure is logged, and the write repeated.
+   * Has this status, or a newer one, written within ten seconds; within a second if the API shows a problem that is
+   * over now. A failure is logged, and the write repeated.
    */
-  notePassing(cell: Cell | StandbyCell, status: CellStatus): void {
-    const isOutdated = saysWhatWaits(this.#written.get(cell) ?? cell.status);
-    this.#note(cell, status, isOutdated ? noteMs : passingMs);
+  noteTransient(cell: Cell | StandbyCell, status: CellStatus): void {
+    const isOutdated = isHeldUp(this.#written.get(cell) ?? cell.status);
+    this.#note(cell, status, isOutdated ? noteMs : transientMs);
   }
 
   /** Has this status, or a newer one, written within a second. A failure is logged, and the write repeated. */
@@ -89,7 +92,7 @@ export class CellStatusWriter {
     void this.#writeLater(note, withinMs);
   }
 
-  /** The Cell is gone: nothing more is written of it. */
+  /** To be called when the Cell is gone: its statuses are no longer written. */
   forget({ metadata: { uid } }: Cell | StandbyCell): void {
     this.#notes.get(uid)?.settled.abort(settled);
     this.#notes.delete(uid);

@@ -101,8 +101,9 @@ export class CellStore {
   }
 
   /**
-   * Writes the pod into a standby Cell that is as it was seen, so that no two pods get one, with the labels of the pod. Undefined
-   * if the Cell is no longer to be had; a Cell that has this very pod is returned.
+   * Writes the pod and its labels into a standby Cell. The write succeeds only if the Cell has not changed since it
+   * was read, so that no two pods get it. Returns undefined if the Cell is no longer available, and the Cell as it is
+   * if it has this pod already.
    *
    * @throws what leaves the outcome open
    */
@@ -174,7 +175,7 @@ export class CellStore {
     const path = paths.cells(metadata.name);
     const { uid } = metadata;
     let left = isMarked ? await this.#read(path) : await this.#delete(path, uid);
-    // Its deletion was asked for of an API server that has lost it since, as by a backup.
+    // The API server has lost the request for the deletion, for example by the restore of a backup.
     if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined)
       left = await this.#delete(path, uid);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
@@ -206,7 +207,10 @@ export class CellStore {
     }
   }
 
-  /** A conflict is that of another UID, unless the Cell is there. @throws the error of a request for a Cell that is there */
+  /**
+   * Handles a conflict: it means another UID, unless the Cell still exists. @throws the error, if the Cell still
+   * exists
+   */
   async #expectGone(
     { path, uid }: { readonly path: string; readonly uid: string },
     error: unknown,
@@ -250,7 +254,7 @@ export class CellStore {
   }
 }
 
-/** What the original wrote into a Cell's status, in its words. */
+/** Fields that the original wrote into a Cell's status, with its names. */
 function originalStatus(spec: CellSpec | StandbySpec) {
   const { nodeName, launchType, instanceType, controllerID } = spec;
   const { namespace, name } = (spec as Partial<CellSpec>).podRef ?? {}; // a standby cell has none

@@ -6,7 +6,10 @@ import type { CellTools } from "./step-context.ts";
 
 /** What is read of a console, bytes. */
 const readBytes = 8192;
-/** What of it an event has room for: the API takes 1024 bytes, of which the sentence before needs some. */
+/**
+ * How many characters of the console an event shows: the API takes 1024 bytes, of which the sentence before needs
+ * some.
+ */
 const shownBytes = 700;
 const shownLines = 12;
 
@@ -33,7 +36,7 @@ export async function reportBootFailure(tools: CellTools, context: CellContext):
   }
 }
 
-/** Whether the cell is given up although its pod wants it, and no agent has ever answered on it. */
+/** Whether the cell is given up before its agent has ever answered, although its pod still needs it. */
 function hasFailedToBoot({ pod, cell, machine, agent, end }: CellState): boolean {
   const isWanted = pod.wanted.kind === "run" && !end.isPodFinished && !cell.isDeleted;
   const { phase } = cell.status;
@@ -42,7 +45,7 @@ function hasFailedToBoot({ pod, cell, machine, agent, end }: CellState): boolean
   return isWanted && isNew && !wasClaimed(cell.status) && !hasAnswered && !machine.interruption;
 }
 
-/** The end of a console as text for an event: whole lines, without what a terminal is controlled with. */
+/** The end of a console as text for an event: whole lines, without control sequences of terminals. */
 export function lastLines(text: string): string {
   const lines = stripVTControlCharacters(text)
     .replaceAll(/[^\P{Cc}\n]|\p{Cf}/gu, "")

@@ -19,11 +19,11 @@ import { awaitRunning, launch, observeInstance } from "./start-instance.ts";
 import { InstanceList } from "./instance-list.ts";
 import { noteStatus, type CellTools } from "./step-context.ts";
 
-/** What {@link createCellSteps} makes itself. */
+/** The tools that {@link createCellSteps} makes itself. */
 type OwnTools =
   "statuses" | "knownImages" | "documents" | "sizeChecks" | "shortages" | "pace" | "instances";
 
-/** The steps of the cells of one kip, which share these tools: of those with pods, and of those that stand by. */
+/** Makes the steps of all cells of one kip, those with pods and standby cells; they share their tools. */
 export function createCellSteps(
   options: Omit<CellTools, OwnTools>,
 ): CellSteps & { readonly standby: StandbySteps; readonly launches: Pick<LaunchPace, "dump"> } {
@@ -44,7 +44,7 @@ export function createCellSteps(
   };
 }
 
-/** A standby cell has no pod that its events could be of. */
+/** Events of standby cells are dropped: they have no pod to show them on. */
 function standbySteps(tools: CellTools): StandbySteps {
   const { logger } = tools;
   const onProblem = (_: string, reason: string, message: string): void =>

@@ -11,8 +11,8 @@ import type { CellContext } from "../cell-step.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /**
- * The spec of the pod's next Cell: the best machine that the cloud has capacity of, as far as is known. If there is none, the
- * pod says so and waits; a new version of the pod is looked at at once.
+ * The spec of the pod's next Cell: the best machine of which the cloud has capacity, as far as is known. If there is
+ * none, waits, and reports that on the pod. A new version of the pod is tried at once.
  *
  * @throws as `CellChooser.choose`; the signal's reason
  */
@@ -50,7 +50,7 @@ async function choose(
   const take = async (wanted: Pod): Promise<CellSpec> =>
     await chooser.choose({ podRef, pod: wanted, attempt, restartCounts, unavailable });
   const spec = await take(pod).catch(async (error: unknown) => {
-    // A pod that was asked to be larger than every machine goes on with the size that it had.
+    // A pod that was resized beyond every machine goes on with the size that it had.
     const known = status ?? pod.status;
     if (!isTooSmall(error) || grantedResources(known).size === 0) throw error;
     return await take(withGrantedResources(pod, known));
@@ -58,7 +58,10 @@ async function choose(
   return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
 }
 
-/** Says what there is no capacity of, and waits until the pod's turn to try again. @throws if no machine would do anyway */
+/**
+ * Reports which machines are sold out, and waits until the pod's turn to try again. @throws if no machine fits the
+ * pod at all
+ */
 async function waitForCapacity(
   tools: CellTools,
   context: CellContext,
@@ -95,7 +98,10 @@ async function waitForCapacity(
 /** How many shortages are named in a message. */
 const maxNamed = 5;
 
-/** The shortages of all machines that would do, those of the best one first. @throws if no machine would do anyway */
+/**
+ * The shortages of all machines that fit the pod, those of the best one first. @throws if no machine fits the pod at
+ * all
+ */
 async function shortagesOf(
   { chooser }: CellTools,
   { state }: CellContext,
@@ -119,7 +125,7 @@ async function shortagesOf(
   }
 }
 
-/** Whether no machine is left that the pod may have; those that are too dear for it do not count. */
+/** Whether no machine is left that fits the pod and does not exceed its price limit. */
 function isNothingLeft(error: unknown): boolean {
   return isTooSmall(error) || ProviderError.is(error, "PRICE_ABOVE_LIMIT");
 }

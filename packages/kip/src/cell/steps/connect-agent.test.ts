@@ -49,7 +49,7 @@ describe("connect()", () => {
     const tools = {
       clock: new ManualClock(),
       identities: { clientPair: async () => ({ certificate: "", key: "" }) },
-      statuses: { note: () => {}, notePassing: () => {} },
+      statuses: { note: () => {}, noteTransient: () => {} },
       dial: async () => client,
     } as unknown as CellTools; // all that is called
     await seen.run(async (context) => await connect(tools, context));

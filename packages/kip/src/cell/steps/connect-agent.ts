@@ -6,12 +6,12 @@ import { isStandby } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { firstReport } from "./follow-agent.ts";
 import { instanceFacts } from "./start-instance.ts";
-import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 
 /** A connection to an agent, with the times of its start. */
 interface Dialed {
   readonly client: AgentClient;
-  /** From the first attempt to the connection. */
+  /** From the first attempt to the connection, milliseconds. */
   readonly bootMs: number;
   readonly answeredAt: number;
 }
@@ -73,14 +73,16 @@ async function introduce(
   const { bootId: bootID } = info;
   const { phase, bootID: before = bootID } = state().cell.status;
   if (isInUse(phase)) {
-    // Of a pod that has ended there is nothing to stop and no log to save. A kip that was killed may have sent the pod.
+    // A pod that has ended here has nothing to stop and no log to save. It may have been sent by a kip that was
+    // killed.
     const isPodLost = state().end.isPodFinished || hasRunHere(state()) || bootID !== before;
     return { kind: "connected", client, generation, isPodLost };
   }
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
   const facts = instanceFacts(state().machine.instance);
-  // A standby cell stays in this phase; another one gets its pod now, which is written.
-  const set = isStandby(cellOf(context)) ? setStatus : setPassingStatus;
+  // A standby cell stays in this phase, so it is written soon. Another cell gets its pod now, and the phase of that
+  // is written.
+  const set = isStandby(cellOf(context)) ? setStatus : setTransientStatus;
   set(tools, context, { phase: "Ready", bootID, ...facts });
   return { kind: "connected", client, generation, startMs };
 }

@@ -33,7 +33,7 @@ export async function createCell(
   const claimed = await claimCell(tools, context);
   const cell = claimed ?? (await newCell(tools, context));
   const { name } = cell.metadata;
-  // That of a new Cell comes with its instance, as one.
+  // A new Cell is reported together with its instance, by one event.
   if (claimed) {
     const message = `Cell "${name}" of type ${cell.spec.instanceType}, which stood by, was taken for this pod`;
     onEvent(state().podRef.uid, "CellCreated", message);
@@ -65,7 +65,7 @@ async function checkSize(
   await sizeChecks.send(size, { make, use: async () => {} }, signal);
 }
 
-/** Takes a standby cell that is what the pod would get, if one is ready. */
+/** Claims a standby cell that equals the machine the pod would get, if one is ready. */
 async function claimCell(tools: CellTools, context: CellContext): Promise<Cell | undefined> {
   const { standby, clock } = tools;
   if (standby?.isUsed !== true) return undefined;

@@ -22,7 +22,7 @@ import { isStandby, startPhases } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
-/** What the document is made of besides the pod's state. */
+/** The parts of the document that are not in the pod's state. */
 interface Sources {
   readonly resolved: ResolvedPod;
   readonly dns: DnsSettings;
@@ -63,13 +63,13 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
     isTaken = true;
     return done;
   } finally {
-    // Not before the end: the plan would no longer have this step, which would abort it.
+    // Only now: with a document charged to the pod, the plan may no longer have this step, and would abort it.
     if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
       change({ kind: "documentMade", bytes: madeBytes, isTaken });
   }
 }
 
-/** Those of the version that the pod has now: it may have changed while its document had no place. */
+/** The sources for the pod's present version: the pod may have changed while its document waited for a place. */
 async function newestSources(
   tools: CellTools,
   context: CellContext,
@@ -175,7 +175,7 @@ function reportIgnored(
   onProblem(pod.metadata.uid, "EphemeralContainersIgnored", message);
 }
 
-/** Reads the profiles of the pod, which is sent again if another one is missing than was sent as missing. */
+/** Reads the pod's seccomp profiles. If others are missing now than were sent as missing, the pod is sent again. */
 export async function lookForProfiles(
   { settings }: CellTools,
   { state }: CellContext,
@@ -190,8 +190,8 @@ function missingOf(profiles: readonly DesiredSeccompProfile[]): readonly Desired
 }
 
 /**
- * What the cell's type has on offer now, else what it had. Undefined if that is not known: the agent then takes every resize for feasible. A cloud that
- * does not answer must not keep the pod from its cell.
+ * The size of the cell's instance type as the cloud offers it now, else as it was sent before. Undefined if it is not
+ * known: the agent then accepts every resize. A cloud that does not answer must not keep the pod from its cell.
  */
 async function machineOf(
   { chooser, logger }: CellTools,
@@ -226,7 +226,7 @@ async function growDisk({ driver }: CellTools, context: CellContext): Promise<vo
   await driver.growRootDisk(id, cell.spec.rootDiskBytes);
 }
 
-/** Writes that the cell has its pod. That comes before the pod is sent: a cell that may run it must not count as unused. */
+/** Writes the phase `Claimed`, before the pod is sent: a cell that may run the pod must not count as unused. */
 async function claim(
   { statuses, onEvent }: CellTools,
   context: CellContext,
@@ -246,7 +246,7 @@ async function claim(
   onEvent(state().podRef.uid, "CellReady", message);
 }
 
-/** How long the start took until the agent answered; the agent's own events tell the rest. */
+/** The times of the start until the agent answered, as text; the agent's own events have the later ones. */
 function timesText(startMs: CellPart["startMs"]): string {
   const known = startPhases.flatMap((phase) => {
     const ms = startMs[phase];

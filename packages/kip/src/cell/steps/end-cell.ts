@@ -5,9 +5,12 @@ import { wasClaimed } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
-import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 
-/** A server that refuses a deletion may do so for good: the instance must not stay, and cost money, because of it. */
+/**
+ * Refusals that do not keep an instance from being ended: the API server may refuse for good, and the instance would
+ * cost money.
+ */
 const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
 
 /** Has the agent stop the pod within its grace period. */
@@ -18,8 +21,8 @@ export async function drain(
 ): Promise<CellChange> {
   const { state, change, signal } = context;
   const client = required(state().agent.client, "the agent is not connected");
-  // That a pod is to be removed is in the API already, for a kip that is started now.
-  const set = state().pod.wanted.kind === "remove" ? setPassingStatus : setStatus;
+  // Not urgent for a pod that is removed: a kip that starts now sees the deletion in the API.
+  const set = state().pod.wanted.kind === "remove" ? setTransientStatus : setStatus;
   if (state().cell.status.phase !== "Draining") set(tools, context, { phase: "Draining" });
   change({ kind: "draining" });
   try {
@@ -79,10 +82,11 @@ export async function terminate(
 }
 
 /**
- * Has the API say that the cell ends before the cloud is asked for it: the cloud may end the instance long after this kip was
- * there, and another kip must neither give the cell to a pod nor go on with one on it. The deletion says so, and is due anyway; the
- * phase follows if the instance takes seconds. It comes first where the agent of a cell with a pod is out of reach: of a deletion
- * alone another kip would ask that agent to stop the pod, and wait for it as long as this one has.
+ * Records the end of the cell in the API before the cloud is asked to end the instance. The cloud may end it long
+ * after this kip is gone, and another kip must neither give the cell to a pod nor go on with its pod there. Asking
+ * for the Cell's deletion, which is due anyway, is enough for that; the phase is written later, if the instance takes
+ * seconds to end. Where the agent of a cell with a pod is out of reach, the phase is written first: seeing the
+ * deletion alone, another kip would ask that agent to stop the pod, and wait for it as long as this one has.
  */
 async function recordEnding(
   { store, statuses, logger }: CellTools,
@@ -95,7 +99,7 @@ async function recordEnding(
     if (object && !isLost) statuses.noteEnd(object, state().cell.status);
   }
   if (!object) return;
-  // Also of a Cell that a user has deleted, but not once more of one whose end an earlier kip has written.
+  // Also if a user has deleted the Cell, but not if an earlier kip has written its end.
   if (isLost && object.status?.phase !== "Terminating")
     await unlessRefused(logger, "status", async () => {
       await statuses.write(object, state().cell.status);
@@ -107,7 +111,7 @@ async function recordEnding(
   });
 }
 
-/** Makes a request whose refusal is logged. @throws its other failures */
+/** Makes a request, and logs if it is refused. @throws its other failures */
 async function unlessRefused(
   logger: CellTools["logger"],
   what: "status" | "deletion",

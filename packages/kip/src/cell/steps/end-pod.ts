@@ -8,7 +8,7 @@ import { storedEnd } from "../../status/pod-end.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, type CellTools } from "./step-context.ts";
 
-/** The kubelet's reason and message for a pod that took longer than its `activeDeadlineSeconds`. */
+/** The kubelet's reason and message for a pod that was active for longer than its `activeDeadlineSeconds`. */
 const deadlineExceeded = {
   reason: "DeadlineExceeded",
   message: "Pod was active on the node longer than the specified deadline",
@@ -48,7 +48,7 @@ export async function recordEnd(
   const cell = cellOf(context);
   const end = required(state().end.podEnd, "the pod has not ended");
   const write = async (podEnd: PodEnd): Promise<void> => {
-    // Set before it is written: a newer status that replaces this one must have it, too.
+    // Set in the state before it is written, so that a newer status which replaces this one has it, too.
     change({ kind: "cellStatus", status: { podEnd } });
     await statuses.write(cell, state().cell.status);
   };
@@ -64,8 +64,8 @@ export async function recordEnd(
 }
 
 /**
- * Resolves when the API has the pod's end, or no longer has the pod. Each time that it has not, the status is published
- * again: the virtual kubelet may have given up writing it.
+ * Resolves when the API has the pod's end, or no longer has the pod. Until then the status is published again at each
+ * look: the virtual kubelet may have given up writing it.
  */
 export async function awaitEndInApi(
   { store, clock }: CellTools,

@@ -52,7 +52,7 @@ export async function keepStandbyIdentity(
     cellName: cellOf(follower).metadata.name,
     expires: () => Date.parse(state().cell.status.identityExpires ?? ""),
     onRenewed: (expires) => {
-      // Else the pod's worker writes the status, and renews soon.
+      // If a pod has the cell by now, the pod's worker writes the status, and renews soon.
       if (!isReleased()) setStatus(tools, follower, { identityExpires: expires.toISOString() });
     },
   });
@@ -90,7 +90,7 @@ async function passNext(
   return next.done !== true;
 }
 
-/** Of all kinds; more than any pod has while the pod is not known. */
+/** The pod's containers of all kinds, or a number that no pod exceeds while the pod is not known. */
 function containerCount({ pod }: CellState): number {
   return pod.object ? containerNames(pod.object).size : Infinity;
 }
@@ -131,7 +131,7 @@ function noteStart(
   traceStart(tools, podRef, startMs);
 }
 
-/** Spans of what the agent did, which ended just now, one after the other. */
+/** Records the phases on the agent as spans, one after the other, that end now. */
 function traceStart(
   { tracer, clock }: Pick<CellTools, "tracer" | "clock">,
   podRef: CellState["podRef"],

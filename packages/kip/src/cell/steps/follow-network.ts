@@ -4,7 +4,7 @@ import type { PodRef } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { CellTools } from "./step-context.ts";
 
-/** After how long a pod says that it waits for the cluster's network, milliseconds. */
+/** After how long it is reported on a pod that it waits for the cluster's network, milliseconds. */
 const lateMs = 10_000;
 
 /** Delays before changes are sent again over the same connection, milliseconds. */
@@ -13,7 +13,7 @@ const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 /** What {@link followNetwork} needs. */
 type NetworkTools = Pick<CellTools, "network" | "onProblem" | "clock" | "logger">;
 
-/** A stream that has gone on for so long begins with the shortest delay again, milliseconds. */
+/** After a stream that lasted this long, milliseconds, the delays begin with the shortest again. */
 const steadyMs = 60_000;
 
 /**

@@ -1,8 +1,8 @@
 import type { CloudDriver, Instance } from "@kip/cloud";
 
 /**
- * The instances of the cloud for many cells that look for theirs at about the same time, as after a start of kip: each gets a
- * list that was asked for after it asked, and one list answers all that asked while the one before was under way.
+ * Lists the cloud's instances for many cells that look for theirs at about the same time, as after a start of kip.
+ * Each caller gets a list that was requested after its call; all calls that come during one request share the next.
  */
 export class InstanceList {
   readonly #driver: Pick<CloudDriver, "list">;

@@ -13,20 +13,23 @@ import { cellOf, required, type CellTools } from "./step-context.ts";
 
 type Tags = Readonly<Record<string, string>>;
 
-/** What a cloud takes less the tags of kip, with some to spare. */
+/** The most labels that become tags: the limit of clouds, less kip's own tags and some to spare. */
 const maxLabelTags = cloudLimits.tags - 8;
 
 /** Labels that are not the user's: those that the original leaves out, and the keys of kip's own tags. */
 const ownLabels = /^(kip-|kiyot\.|kubernetes\.io|io\.kubernetes|aws:)/i;
 
-/** The pod's labels as tags of its machine, for bills by team or application. One that some cloud does not take is left out. */
+/**
+ * The pod's labels as tags of its machine, for bills by team or application. Labels that not every cloud accepts as a
+ * tag are left out.
+ */
 export function labelTags(labels: Tags = {}): Tags {
   const isTag = ([key]: readonly [string, string]): boolean =>
     key.length <= cloudLimits.tagKeyLength && !ownLabels.test(key);
   return Object.fromEntries(Object.entries(labels).filter(isTag).slice(0, maxLabelTags));
 }
 
-/** The tags of a cell's instance: the pod's labels, which pod it is, and whose. */
+/** The tags of a cell's instance: the pod's labels, its namespace, name and UID, and the installation that owns it. */
 export function instanceTags(
   { clusterID, settings }: Pick<CellTools, "clusterID" | "settings">,
   context: Pick<CellContext, "state">,
@@ -40,7 +43,7 @@ export function instanceTags(
   };
 }
 
-/** Gives an instance the tags of the pod that has its cell. One that is gone needs none. */
+/** Tags an instance with the labels of the pod that has its cell. An instance that is gone is skipped. */
 export async function tagInstance(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { id } = required(context.state().machine.instance, "there is no instance");
   const tags = instanceTags(tools, context);
@@ -52,7 +55,7 @@ export async function tagInstance(tools: CellTools, context: CellContext): Promi
   return { kind: "tagged", tags };
 }
 
-/** The pod's, which a standby cell does not have yet. */
+/** Tags of the pod; a standby cell has none. */
 function podTags(cell: Cell | StandbyCell): Tags {
   if (isStandby(cell)) return { [standbyTag]: "true" };
   const { namespace, name, uid } = cell.spec.podRef;

@@ -4,7 +4,7 @@ import type { CellContext } from "../cell-step.ts";
 import { cellOf, type CellTools } from "./step-context.ts";
 
 /**
- * Records whether the agent is out of reach: its pod then counts as not ready, and has an event. The status follows from the
+ * Records whether the agent is out of reach, and reports that as an event. The pod's status is derived from the
  * change.
  */
 export async function noteReach(

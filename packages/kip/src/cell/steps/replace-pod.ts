@@ -9,9 +9,9 @@ import { cellOf, required, type CellTools } from "./step-context.ts";
 const refusedPauseMs = 5000;
 
 /**
- * Has the pod's owner make a replacement, by evicting the pod with all the time that its instance has left. A refusal, such as
- * that of a PodDisruptionBudget, is repeated until the plan aborts it: the containers then stop in time, and the pod
- * gets another cell.
+ * Evicts the pod, so that its owner makes a replacement; the grace period is all the time that the instance has left.
+ * A refused eviction (by a PodDisruptionBudget, for example) is tried again until the plan aborts the step: then the
+ * containers stop in time, and the pod gets another cell.
  */
 export async function evict(
   { statuses, replacement, clock, onProblem, logger }: CellTools,
@@ -20,7 +20,7 @@ export async function evict(
   const { state, change, signal } = context;
   const { podRef, machine } = state();
   const interruption = required(machine.interruption, "the instance is not taken back");
-  // Written before: the next process of kip must know why the pod is removed.
+  // Written first: the next process of kip must know why the pod is removed.
   const noted = { reason: evictedReason, message: interruptionMessage(interruption) };
   change({ kind: "cellStatus", status: noted });
   await statuses.write(cellOf(context), state().cell.status);

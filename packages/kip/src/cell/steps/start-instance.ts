@@ -7,7 +7,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
-import { cellOf, required, setPassingStatus, setStatus, type CellTools } from "./step-context.ts";
+import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -52,7 +52,7 @@ export async function launch(
   const { instance, expires } = launched;
   shortages.accepted(placementOf(tools, context));
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
-  setPassingStatus(tools, context, {
+  setTransientStatus(tools, context, {
     phase: "Launching",
     instanceID: instance.id,
     identityExpires: expires.toISOString(),
@@ -81,7 +81,7 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     change({ kind: "waits", reason, message: `${message}. ${when}` });
   };
   return await pace.run({ instanceType, launchType, createdAt, onWait, signal }, async () => {
-    // Issued for each attempt: it does not get old while the launch waits.
+    // Issued for each attempt, so that it does not age while the launch waits.
     const { identity, expires } = await identities.issueForCell(metadata.name);
     const instance = await driver.launch(launchRequest(tools, context, identity), signal);
     return { instance, expires };
@@ -105,7 +105,7 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   const { scope, retryAfterMs } = error;
   const { reason, message } = problemOf(error);
   onProblem(podRef.uid, reason, message);
-  // There may be room for a pod: it comes before a standby cell, and waits where that does not.
+  // Not remembered as a shortage: the cloud may still have room for a pod, which comes before standby cells.
   if (isStandby(cellOf(context))) return { kind: "refused" };
   shortages.refused({ podUid: podRef.uid, placement, scope, retryAfterMs });
   logger.info("The cloud had no capacity for a machine", {
@@ -151,14 +151,14 @@ function launchRequest(
   });
 }
 
-/** Says to the cloud which images the pod of this cell runs: pods like it may follow. */
+/** Reports to the cloud which images the pod runs, because similar pods may follow. */
 export function prepareImages(tools: CellTools, context: Pick<CellContext, "state">): void {
   const { instanceType, image, rootDiskBytes } = cellOf(context).spec;
   const images = launchImages(tools, context.state());
   if (images) tools.driver.prepareImages?.({ instanceType, image, rootDiskBytes, images });
 }
 
-/** The images that a cell for this pod may have ready. */
+/** The images that the cloud may have prepared on a machine for this pod. */
 function launchImages(
   { knownImages, settings }: CellTools,
   { pod }: CellState,
@@ -189,11 +189,11 @@ export async function awaitRunning(
     throw error;
   }
   change({ kind: "running", instance, cloudMs: clock.monotonic() - began });
-  setPassingStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
+  setTransientStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
   return undefined;
 }
 
-/** A request whose answer may be lost: the cloud may have done it, and has to be asked. */
+/** Makes a request whose answer may be lost. After a failure the instance is looked up: the cloud may have done it. */
 async function orUnknown<T>({ change }: CellContext, request: () => Promise<T>): Promise<T> {
   try {
     return await request();
@@ -203,7 +203,7 @@ async function orUnknown<T>({ change }: CellContext, request: () => Promise<T>):
   }
 }
 
-/** What a Cell's status says of its instance. */
+/** The parts of a Cell's status that describe its instance. */
 export function instanceFacts(
   instance: Instance | undefined,
 ): Pick<CellStatus, "ip" | "podIP" | "startedFrom"> {

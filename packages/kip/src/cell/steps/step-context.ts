@@ -25,7 +25,7 @@ import type { CellStore } from "../../store/cell-store.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { InstanceList } from "./instance-list.ts";
 
-/** The part of the configuration that steps read, each time it is needed. */
+/** The part of the configuration that steps read. Read it when it is needed: it changes while kip runs. */
 export type CellSettings = Pick<
   ProviderConfig,
   "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag" | "cloudInit"
@@ -43,7 +43,7 @@ export interface StandbyClaims {
   claim(wanted: WantedMachine): Promise<Cell | undefined>;
   /** The pod gets a cell of its own. */
   missed(wanted: WantedMachine): void;
-  /** The open connection to the agent of a cell that was claimed, once. */
+  /** The open connection to the agent of a claimed standby cell; only the first call returns it. */
   takeAgent(cellUid: string): AgentClient | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface CellTools {
   readonly store: CellStore;
   readonly statuses: CellStatusWriter;
   readonly driver: CloudDriver;
-  /** What the cloud lists, shared by all cells. */
+  /** Lists the cloud's instances, for all cells together. */
   readonly instances: InstanceList;
   /** ID of the cluster, which its instances carry. */
   readonly clusterID: string;
@@ -87,11 +87,11 @@ export interface CellTools {
     | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Publishes an event of a pod. */
   readonly metrics: Pick<KipMetrics, "started">;
   readonly tracer: Tracer;
+  /** Publishes an event of a pod, of type `Normal`. */
   readonly onEvent: (podUid: string, reason: string, message: string) => void;
-  /** Publishes an event of a pod that is a warning. */
+  /** Publishes an event of a pod, of type `Warning`. */
   readonly onProblem: (podUid: string, reason: string, message: string) => void;
 }
 
@@ -105,18 +105,24 @@ export function setStatus(
   noteStatus(tools, state());
 }
 
-/** Changes the Cell's status while its start or its stop goes on: it is written within ten seconds, or with what follows. */
-export function setPassingStatus(
+/**
+ * Sets a status that lasts only until the next step of a start or a stop: written within ten seconds, or together
+ * with the next one.
+ */
+export function setTransientStatus(
   { statuses }: Pick<CellTools, "statuses">,
   { change, state }: Pick<CellContext, "change" | "state">,
   status: Partial<CellStatus>,
 ): void {
   change({ kind: "cellStatus", status });
   const { cell } = state();
-  if (cell.object) statuses.notePassing(cell.object, cell.status);
+  if (cell.object) statuses.noteTransient(cell.object, cell.status);
 }
 
-/** Has the Cell's status written within a second, unless a newer one is: kip can do without it after a restart. */
+/**
+ * Has the Cell's status, or a newer one, written within a second. Only for a status that kip can do without after a
+ * restart.
+ */
 export function noteStatus({ statuses }: Pick<CellTools, "statuses">, { cell }: CellState): void {
   if (cell.object) statuses.note(cell.object, cell.status);
 }

@@ -69,7 +69,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
     documents: new DocumentPlaces(),
     statuses: {
       note: (_cell: Cell, status: CellStatus) => void written.push(status),
-      notePassing: () => {},
+      noteTransient: () => {},
       forget: () => {},
       write: async (_cell: Cell, status: CellStatus) => {
         if (failures-- > 0) throw new Error("the API does not answer");

@@ -5,7 +5,10 @@ import type { CellCloudInit } from "../../config/cell-cloud-init.ts";
 /** Where the agent finds its identity. */
 export const identityPath = "/var/lib/itzo/identity.json";
 
-/** Up to this, bytes, user data stays as it can be read in the cloud's console: clouds take four times as much. */
+/**
+ * User data of at most this size, bytes, is not compressed, so that people can read it in the cloud's console. Clouds
+ * take four times as much.
+ */
 const plainBytes = 4096;
 
 /**
