@@ -14,7 +14,10 @@ export interface CleanUpInTurnOptions extends CleanUpOptions {
   readonly logger: Logger;
 }
 
-/** A kip that is gone holds its turn for 15 s; one that waits as well may have it in between. Milliseconds. */
+/**
+ * How long to wait for the node's turn, milliseconds. A kip that is gone holds it for 15 s, and another one may have
+ * it in between.
+ */
 const turnLimitMs = 60_000;
 
 /**

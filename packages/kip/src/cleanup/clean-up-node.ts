@@ -17,11 +17,11 @@ export interface CleanUpOptions extends Installation {
 }
 
 /**
- * No event tells of an instance that was asked for and is not listed yet: EC2 lists a new instance within seconds. So the cloud is
- * looked at again after this pause, milliseconds.
+ * Pause before the cloud is asked again, milliseconds. No event reports an instance that was requested and is not
+ * listed yet; EC2 lists a new one within seconds.
  */
 const settleMs = 10_000;
-/** Instances of calls that were under way may appear in the first looks, but not in so many. */
+/** The most times that the cloud is asked: instances of requests that were under way appear in the first few. */
 const maxLooks = 6;
 /** Drivers keep a dedicated host until it is two minutes old. */
 const maxHostLooks = 14;
@@ -90,7 +90,7 @@ async function instancesOf(options: CleanUpOptions): Promise<readonly OwnedInsta
   );
 }
 
-/** Never throws: an instance that cannot be ended holds up no other one, and is tried again at the next look. */
+/** Never throws: an instance that cannot be ended is tried again at the next look, and does not delay the others. */
 async function end(
   { id, name }: OwnedInstance,
   { driver, signal, onProgress }: Pick<CleanUpOptions, "driver" | "signal" | "onProgress">,

@@ -10,7 +10,7 @@ import { isOfCluster } from "../collect/orphan-instances.ts";
 import type { Cell, StandbyCell } from "../state/cell.ts";
 import { CellStore } from "../store/cell-store.ts";
 
-/** What an installation of kip has in its cloud and in the API. */
+/** The resources of an installation of kip in its cloud and in the API. */
 export interface LeftOvers {
   /** Instances that have not ended, with their Cell if they have one. */
   readonly instances: readonly OwnedInstance[];
@@ -42,8 +42,8 @@ export interface Installation {
 }
 
 /**
- * What the installation has. Instances are listed before Cells: one without a Cell among these had none when it was listed.
- * A cluster without the Cell resource has no Cells.
+ * Lists the resources of the installation. Instances are listed before Cells, so an instance without a Cell in the
+ * answer had none when it was listed. A cluster without the Cell resource has no Cells.
  *
  * @throws {CloudError | K8sError} if the cloud or the API does not answer: nothing is known then
  */
@@ -68,7 +68,7 @@ export async function findLeftOvers(installation: Installation): Promise<LeftOve
   };
 }
 
-/** Without the right to list hosts the rest is known all the same: most installations never had a host. */
+/** Without the right to list hosts the rest is still listed: most installations never had a host. */
 async function listHosts({
   hosts,
 }: CloudDriver): Promise<Pick<LeftOvers, "hosts" | "hostsUnknown">> {

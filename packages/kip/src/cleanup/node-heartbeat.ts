@@ -11,7 +11,7 @@ export interface HeartbeatOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long a node's Lease lasts that does not say it, seconds: the kubelet's. */
+/** Duration of a node's Lease that does not name one, seconds: the kubelet's default. */
 const leaseSeconds = 40;
 
 /**

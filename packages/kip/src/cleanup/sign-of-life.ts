@@ -8,7 +8,7 @@ export interface Heart extends KubeObject {
   readonly status?: { readonly conditions?: readonly NodeCondition[] };
 }
 
-/** Objects that are looked at, and which of them is a sign of life. */
+/** The objects to look at, and which of them count as a sign of life. */
 export interface Watched {
   /** Collection, from `paths`. */
   readonly path: string;
@@ -26,8 +26,8 @@ export interface SignOfLifeOptions {
 }
 
 /**
- * The first object that is a sign of life, as soon as there is one; undefined if there was none for the whole time. The time is
- * this computer's alone: what the objects say about when they were written is compared with nothing.
+ * Waits for the first object that is a sign of life; undefined if none came in time. Time is measured on this
+ * computer alone: the times in the objects are not compared with its clock.
  *
  * @throws the signal's reason; {K8sError} if the API does not answer in the end
  */
@@ -60,7 +60,7 @@ export async function signOfLife(
   return found;
 }
 
-/** Changes with each heartbeat: of a Lease its renewal, of a Node the latest report of a condition. */
+/** The heartbeat of an object, as text to compare: the renewal of a Lease, the latest report of a condition of a Node. */
 export function heartbeatOf({ spec, status }: Heart): string | undefined {
   const reports = status?.conditions?.map(({ lastHeartbeatTime }) => lastHeartbeatTime ?? "");
   return spec?.renewTime ?? reports?.toSorted().at(-1);

@@ -8,7 +8,7 @@ import type { OrphanInstances } from "./orphan-instances.ts";
 
 /** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
 const intervalMs = 45_000;
-/** How often it is looked whether other nodes are gone, milliseconds. */
+/** How often kip looks for other nodes that are gone, milliseconds. */
 const goneNodesIntervalMs = 300_000;
 
 /** What {@link collect} works with. */
@@ -24,7 +24,10 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   readonly signal: AbortSignal;
 }
 
-/** Compares Pods, Cells and instances again and again, and ends what nothing needs. Resolves when the signal has aborted; never throws. */
+/**
+ * Compares Pods, Cells and instances at intervals, and ends what nothing needs. Resolves when the signal has aborted;
+ * never throws.
+ */
 export async function collect(options: CollectOptions): Promise<void> {
   const { client, controllerID, clusterID = controllerID, orphans, provider, cells } = options;
   const { healthMs, clock, logger, signal } = options;

@@ -2,8 +2,8 @@ import type { Logger } from "@kip/base";
 import type { DedicatedHosts } from "@kip/cloud";
 
 /**
- * What gives back the dedicated hosts that have no instance, and logs each of them: a host is paid for until then. One that the
- * cloud keeps is logged once.
+ * Makes a function that gives back the dedicated hosts without instances, which cost money until then, and logs each
+ * of them. A host that the cloud does not take back yet is logged once.
  */
 export function hostRelease(hosts: DedicatedHosts, logger: Logger): () => Promise<void> {
   let kept: ReadonlySet<string> = new Set();

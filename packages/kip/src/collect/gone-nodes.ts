@@ -21,11 +21,17 @@ export interface GoneNodesOptions {
   readonly logger: Logger;
 }
 
-/** For how long there must have been no sign of a node's kip, milliseconds. One that runs registers its Node again within seconds. */
+/**
+ * How long there must have been no sign of a node's kip, milliseconds. A kip that runs registers its Node again
+ * within seconds.
+ */
 const goneMs = 600_000;
-/** Another kip may have the turn of the node for the same reason. Milliseconds. */
+/** How long to wait for the turn of the node, milliseconds: another kip may have it for the same reason. */
 const turnLimitMs = 60_000;
-/** How long a turn waits for instances to end: a kip of the node that comes back waits as well. Clouds need about a minute. Milliseconds. */
+/**
+ * How long a turn waits for instances to end, milliseconds. Clouds need about a minute, and a kip of the node that
+ * comes back has to wait as long.
+ */
 const endLimitMs = 120_000;
 
 /** What is known of a node that does not exist. */
@@ -105,7 +111,7 @@ export class GoneNodes {
     return (await Promise.all([node, turnLease(node)].map(versionOf))).join(" ");
   }
 
-  /** Whether there is the Node, or a pod bound to it that has not ended. */
+  /** Whether the Node exists, or a pod bound to it that has not ended. */
   async #isInUse(node: string): Promise<boolean> {
     const { client } = this.#options;
     if (await ignoreNotFound(client.get<Node>(paths.nodes(node)))) return true;
@@ -144,7 +150,7 @@ export class GoneNodes {
     return { phase: "Terminating", reason: "NodeGone", message } as const;
   }
 
-  /** Never throws: a cell that cannot be ended holds up no other one, and is tried again. */
+  /** Never throws: a cell that cannot be ended is tried again, and does not delay the others. */
   async #end(cell: AnyCell, instance: Instance | undefined, parts: TurnParts): Promise<void> {
     const { client, driver, signal } = parts;
     const { clock, logger } = this.#options;

@@ -21,22 +21,23 @@ const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 /**
  * Terminates instances of this installation that have no Cell.
  *
- * A Cell is written before its instance is asked for, so an instance that was listed *before* the
- * Cells were read and has none among them is an orphan. Instances belong to the installation, so the
- * Cells of all its virtual nodes count. Instances whose tag names another cluster are left alone: two clusters have been given
- * one `testing.controllerID` then, and the Cells of the other one are not known here.
+ * A Cell is written before its instance is asked for, so an instance that was listed *before* the Cells were read and
+ * has none among them is an orphan. Instances belong to the installation, so the Cells of all its virtual nodes
+ * count. Instances whose tag names another cluster are left alone: then two clusters have the same
+ * `testing.controllerID`, and the Cells of the other one are not known here.
  */
 export class OrphanInstances {
   readonly #options: OrphanInstancesOptions;
   readonly #reported = new Set<string>();
   /**
-   * Those that there were at the start of kip and have not ended, by the UID of their pod, or none; undefined before the first list.
-   * Where all Cells were removed each of thousands of pods waits: the end of one's instance costs the others nothing.
+   * The orphans found at the start of kip that have not ended, by the UID of their pod (undefined for one without
+   * it); undefined before the first list. Kept by pod because thousands of pods may wait, if all Cells were removed:
+   * the end of one's instance must not wake the others.
    */
   #left: Map<string | undefined, Set<Instance>> | undefined;
   /** Why there is no list yet, once it has failed. */
   #problem: string | undefined;
-  /** Ends the waiting of the pods of which something has changed, by UID. */
+  /** Wake the waiting pods whose orphans have changed, by UID. */
   readonly #wakes = new Map<string, PromiseWithResolvers<void>>();
 
   constructor(options: OrphanInstancesOptions) {
@@ -68,7 +69,7 @@ export class OrphanInstances {
     }
   }
 
-  /** One that has the pod's tag, or that of none. */
+  /** An orphan that may run the pod: its tag names the pod, or it has no such tag. */
   #mayRun(podUid: string): Instance | undefined {
     const first = (uid: string | undefined): Instance | undefined =>
       this.#left?.get(uid)?.values().next().value;
@@ -81,7 +82,10 @@ export class OrphanInstances {
     return this.#problem && `Cannot tell whether an instance still runs this pod: ${this.#problem}`;
   }
 
-  /** Terminates those that there are, and waits for their end; repeats that until it succeeds or the signal aborts. */
+  /**
+   * Terminates the orphans that exist now, and waits for their end; repeats that until it succeeds or the signal
+   * aborts.
+   */
   async begin(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     for (let failures = 0; !signal.aborted; failures++) {
@@ -126,7 +130,7 @@ export class OrphanInstances {
     const ofPod = this.#left?.get(uid);
     ofPod?.delete(orphan);
     if (uid !== undefined) this.#wake(uid);
-    // Which one of several it is that all pods wait for is not worth a look of each.
+    // The pods that all wait for orphans without the tag are woken when the last one has ended.
     else if (ofPod?.size === 0) this.#wakeAll();
   }
 
@@ -200,7 +204,7 @@ export class OrphanInstances {
   }
 }
 
-/** Whether kip launched an instance in this cluster. One of an earlier version of kip names no cluster. */
+/** Whether kip launched the instance in this cluster. Instances of earlier versions of kip do not name a cluster. */
 export function isOfCluster({ tags }: Pick<Instance, "tags">, clusterID: string): boolean {
   return (tags[clusterTag] ?? clusterID) === clusterID;
 }

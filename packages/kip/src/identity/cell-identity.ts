@@ -110,7 +110,10 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
   }
 }
 
-/** Makes kip's own namespace, too, where it is missing: an administrator's kubeconfig is enough for a first try. */
+/**
+ * Creates kip's own namespace, too, if it is missing, so that an administrator's kubeconfig is enough for a first
+ * try.
+ */
 async function createWithNamespace(
   { client, namespace }: IdentityOptions,
   secret: Secret,
@@ -126,7 +129,7 @@ async function createWithNamespace(
   });
 }
 
-/** Says what to do where the API server does not allow kip to read or to make its Secret; other errors stay as they are. */
+/** Adds a remedy if the API server forbids kip to read or create its Secret; other errors stay as they are. */
 function forbidden({ namespace }: IdentityOptions, error: unknown): unknown {
   if (!K8sError.is(error, "K8S_FORBIDDEN")) return error;
   return new ProviderError(

@@ -9,23 +9,23 @@ import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
 import { readSavedLog } from "./read-saved-log.ts";
 
-/** How much of the end of one container's log is kept at most, bytes; the kubelet's default for a log file. */
+/** The most that is kept of one container's log, from its end, bytes; the kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
 
 /**
- * How much all logs may take, bytes, less than the volume of kip's own pod has: a kubelet evicts a pod whose emptyDir is larger than
- * its `sizeLimit`.
+ * The most that all logs may take, bytes. It is less than the volume of kip's own pod has, because a kubelet evicts a
+ * pod whose emptyDir exceeds its `sizeLimit`.
  */
 const maxArchiveBytes = 768 * 1024 * 1024;
 
-/** What each file takes at least: a block. */
+/** The least that a file takes, bytes: one block. */
 const blockBytes = 4096;
 
 /** Names come from cells and from the disk: only folders and files with these names are touched. */
 const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const containerShape = /^[a-z\d][-a-z\d]{0,62}$/;
 
-/** How many logs of a pod are fetched at a time: each takes a file and a stream of the connection. */
+/** How many logs of a pod are fetched at a time: each uses an open file and a stream of the connection. */
 const parallelFetches = 4;
 
 /** One run of a container: its last one, or the one before. */
@@ -35,10 +35,11 @@ interface ContainerRun {
 }
 
 /**
- * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is
- * deleted. Files `<root>/<pod UID>/<container>.log`, one line each with its time first. Where they are too many, those of the pod
- * that has most are removed sooner, of several as large the one that finished first; a pod that has more itself gets no more. So
- * one pod of many containers does not cost all others theirs.
+ * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is deleted. Files
+ * `<root>/<pod UID>/<container>.log`, one line each with its time first. When there is no room for more, the logs of
+ * the pod with the largest ones are removed, or of several as large those of the pod that finished first. If that is
+ * the pod whose logs are being saved, they are cut instead. So a pod with many containers does not push out the logs
+ * of all others.
  */
 export class LogArchive {
   readonly #root: string;
@@ -58,7 +59,7 @@ export class LogArchive {
 
   /**
    * Fetches the logs of all containers that ran. A log that the agent does not have or that cannot be written is left
-   * out, with a warning. To be repeated after a lost connection: a log that is saved is not fetched again.
+   * out, with a warning. Repeat the call after a lost connection: a log that is saved is not fetched again.
    *
    * @throws {ProviderError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
    * need not wait for that
@@ -115,7 +116,7 @@ export class LogArchive {
     this.#total += bytes;
   }
 
-  /** Makes room for so many bytes of a pod. @returns whether there is room */
+  /** Makes room for this many bytes of a pod's logs. @returns whether there is room */
   async #take(podUid: string, bytes: number): Promise<boolean> {
     this.#count(podUid, bytes);
     while (this.#total > this.#maxBytes) {
@@ -131,7 +132,7 @@ export class LogArchive {
     return false;
   }
 
-  /** The pod whose logs take most of those that are not being saved; the oldest of several. */
+  /** The pod with the largest logs, of those whose logs are not being saved; the oldest of several. */
   #largest(): { readonly uid: string; readonly size: number } | undefined {
     let found: { readonly uid: string; readonly size: number } | undefined;
     for (const [uid, size] of this.#sizes)
@@ -163,7 +164,7 @@ export class LogArchive {
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });
       await pipeline(firstBytes(log, { limit: maxLogBytes, container, take }), part, { signal });
-      // Readers ask the agent until then: a saved log is a whole one.
+      // Renamed only now, so that a saved log is complete; until then readers ask the agent.
       await rename(`${file}.part`, file);
     } catch (error) {
       await rm(`${file}.part`, { force: true }).catch(() => {}); // the error says why

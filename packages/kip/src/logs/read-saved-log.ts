@@ -8,7 +8,7 @@ const { O_RDONLY, O_NOFOLLOW } = constants;
 const blockBytes = 65_536;
 const lineEnd = 0x0a;
 const space = 0x20;
-/** The fewest and most bytes of a time: `2026-01-01T00:00:00Z` to nine digits and an offset. */
+/** The least and most bytes of a line's time: from `2026-01-01T00:00:00Z` to nine digits and an offset. */
 const shortestTime = 20;
 const longestTime = 35;
 
@@ -146,7 +146,7 @@ class LineFilter {
   }
 }
 
-/** Where the time ends that a line begins with; undefined if it begins with none. */
+/** The offset at which the line's time ends; undefined if the line does not begin with a time. */
 function endOfTime(bytes: Buffer, at: number): number | undefined {
   const end = bytes.subarray(at, at + longestTime + 1).indexOf(space);
   const isTime =

@@ -8,10 +8,10 @@ import {
 } from "@kip/cloud";
 
 const waits: readonly CloudOperation[] = ["waitForRunning", "waitForTerminated"];
-/** What is asked of the cloud and answered at once; not what waits for a machine. */
+/** Calls of a driver that are measured: those which the cloud answers at once, not those which wait for a machine. */
 const requests = cloudOperations.filter((each) => !waits.includes(each));
 
-/** Takes the time of an operation, and its result: "ok", or the code of its error. */
+/** Receives the duration of a call, and its result: "ok", or the code of its error. */
 export type CloudObserver = (operation: CloudOperation, result: string, ms: number) => void;
 
 /** A driver whose requests are counted. */

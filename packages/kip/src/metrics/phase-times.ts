@@ -2,7 +2,10 @@ import type { Clock } from "@kip/base";
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { cellPhases, type Cell, type CellPhase, type CellStatus } from "../state/cell.ts";
 
-/** Phases that a cell is to leave by itself; in the others it stays as long as its pod runs, or none has come. */
+/**
+ * Phases that a cell should leave without delay. In the others it stays as long as its pod runs, or until a pod
+ * comes.
+ */
 const passing: readonly CellPhase[] = cellPhases.filter(
   (phase) => phase !== "Ready" && phase !== "Claimed",
 );
@@ -14,8 +17,9 @@ export interface TimedCell {
 }
 
 /**
- * How long cells are in phases that they are to leave. Times begin when the figures are first read with the cell in its phase, so
- * they begin again with each start of kip, and are short by up to one interval of the monitoring.
+ * How long cells have been in phases that they should leave. Times are measured from the first time that the figures
+ * are read with the cell in its phase: they begin again with each start of kip, and are too short by up to one
+ * interval of the monitoring.
  */
 export class PhaseTimes {
   readonly #clock: Clock;

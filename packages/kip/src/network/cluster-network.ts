@@ -33,7 +33,7 @@ export interface ClusterNetworkOptions {
   readonly signal: AbortSignal;
 }
 
-/** What cells need to know of the cluster's network; all of it is listed and watched. */
+/** The resources of the API that make up the cluster's network; kip lists and watches all of them. */
 const needed = {
   services: paths.services(),
   "endpointslices.discovery.k8s.io": paths.endpointSlices(),
@@ -43,13 +43,13 @@ const needed = {
 /** How often a missing permission is looked for again, milliseconds. */
 const grantIntervalMs = 60_000;
 
-/** How often ranges of Services are listed, milliseconds: ranges may be added, and pods that start then have them. */
+/** How often the ranges of Services are listed, milliseconds: pods that start after a range was added get it, too. */
 const rangesIntervalMs = 60_000;
 
-/** After how long they are listed again if that failed, milliseconds: twice as long each time, up to the interval. */
+/** Delay after a failed list, milliseconds: it doubles each time, up to the interval. */
 const rangesRetryMs = 1000;
 
-/** After how long the API server's computer is led again if that has ended, milliseconds. */
+/** Delay before `leadServices` of the driver is called again after it has ended, milliseconds. */
 const leadIntervalMs = 60_000;
 
 /** The network of the cluster for all cells: watched once, by kip alone. */
@@ -97,7 +97,7 @@ export class ClusterNetwork {
     return this.#watch !== undefined;
   }
 
-  /** What a pod's rules depend on; undefined while kip may not watch the cluster's network. */
+  /** The settings that a pod's rules depend on; undefined while kip may not watch the cluster's network. */
   async settings(): Promise<DesiredNetwork | undefined> {
     await this.#begun.promise;
     if (!this.#watch) return undefined;
@@ -111,7 +111,7 @@ export class ClusterNetwork {
     await this.#watch?.synced(signal);
   }
 
-  /** Whether there is a policy of an administrator, which agents of earlier versions do not know. */
+  /** Whether the cluster has an administrator's policy; agents of earlier versions cannot apply these. */
   hasTiers(): boolean {
     return this.#views.policies.hasTiers;
   }
@@ -140,7 +140,7 @@ export class ClusterNetwork {
     return true;
   }
 
-  /** The API server's computer has the Services of a cell, and no policy. Never throws. */
+  /** Has the driver route Services on the API server's computer as on a cell, without policies. Never throws. */
   async #leadHost(): Promise<void> {
     const { driver, clock, logger, signal } = this.#options;
     if (!driver.leadServices) return;
@@ -153,7 +153,7 @@ export class ClusterNetwork {
     });
   }
 
-  /** Resources that kip may not list. An API server that does not answer is asked again by the watches. */
+  /** The resources that kip may not list. Other failures are ignored here: the watches repeat their requests. */
   async #forbidden(): Promise<readonly string[]> {
     const { client, signal } = this.#options;
     const ask = async ([name, path]: readonly [string, string]): Promise<readonly string[]> => {
@@ -183,8 +183,8 @@ export class ClusterNetwork {
   }
 
   /**
-   * Finds the ranges that the API server has now. Clusters before Kubernetes 1.33 do not tell, and one that is updated, or whose API
-   * server is behind another for a while, may tell later.
+   * Reads the ranges of Services from the API server. Clusters before Kubernetes 1.33 do not have them there; one
+   * that is updated, or whose API server is behind another for a while, may have them later.
    *
    * @returns whether the API server has answered
    */

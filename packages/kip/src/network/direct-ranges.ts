@@ -2,8 +2,9 @@ import type { DesiredNetwork } from "@kip/agent-api";
 import type { Instance, NetworkFacts } from "@kip/cloud";
 
 /**
- * Where a pod's packets keep its own address: the cloud's ranges, and those of the cluster's Services. Undefined where they do so
- * everywhere: on a cell without a public address a NAT gateway, if there is one, serves the pod's address like the cell's.
+ * The ranges to which a pod's packets keep the pod's own address: those of the cloud, and of the cluster's Services.
+ * Undefined if they keep it everywhere: on a cell without a public address, a NAT gateway translates the pod's
+ * address like the cell's.
  *
  * @param network undefined while kip may not watch the cluster's network
  */

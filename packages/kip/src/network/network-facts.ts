@@ -8,10 +8,13 @@ export interface KnownNetworkFactsOptions {
   readonly logger: Logger;
 }
 
-/** From which age on facts are asked for again, milliseconds. */
+/** The age of facts from which on they are read again, milliseconds. */
 const refreshMs = 60_000;
 
-/** What the cloud says of its network, kept: each pod needs it before it is dispatched, and a cloud may be slow or away. */
+/**
+ * A cache of the cloud's network facts: each pod needs them before it is dispatched, and a cloud may be slow or out
+ * of reach.
+ */
 export class KnownNetworkFacts {
   readonly #options: KnownNetworkFactsOptions;
   #known: NetworkFacts | undefined;
@@ -23,8 +26,8 @@ export class KnownNetworkFacts {
   }
 
   /**
-   * The newest facts that are known. Waits for the cloud only if there are none; after a minute they are asked for again in
-   * the background.
+   * The newest facts that are known. Waits for the cloud only if there are none; facts older than a minute are read
+   * again in the background.
    *
    * @throws {CloudError} what the driver throws, as long as there are none
    */

@@ -21,11 +21,12 @@ const changes: readonly CloudOperation[] = [
 ];
 
 /**
- * A driver that begins nothing that changes the cloud once another process may lead: it fails with `CLOUD_UNAVAILABLE` then. A
- * driver that sends a change later than it was asked to, or again, asks its own {@link ChangeTerm} before each attempt.
+ * A driver that changes nothing in the cloud once another process may be the leader: its calls fail with
+ * `CLOUD_UNAVAILABLE` then. A driver that delays or repeats its requests asks its own {@link ChangeTerm} before each
+ * attempt.
  *
- * `leadServices` changes only the computer that this process is on, where the rules of every kip are made of the same
- * Services; its signal ends it.
+ * `leadServices` is not checked: it changes only the computer that this process is on, where every kip makes the same
+ * rules from the same Services; its signal ends it.
  */
 export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver {
   const begin = async <T>(operation: string, call: () => Promise<T>): Promise<T> => {

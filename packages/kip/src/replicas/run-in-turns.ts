@@ -20,7 +20,7 @@ export interface TurnParts {
 /** Options of {@link runInTurns}. */
 export interface RunInTurnsOptions extends TurnParts {
   readonly nodeName: string;
-  /** Gets the term of each turn, for drivers that ask it themselves. @default none does */
+  /** Receives the term of each turn, for a driver that checks it itself. */
   readonly currentTerm?: CurrentTerm | undefined;
   /** How long after the last renewal another kip takes over, milliseconds, whole seconds. @default 15000 */
   readonly durationMs?: number | undefined;

@@ -93,8 +93,9 @@ export interface WantedMachine {
 }
 
 /**
- * Whether a standby cell is what a pod would get: the same type, launch type, image, kind of address, profile and groups, in a zone where the pod may
- * be. So a pod runs on the same machine at the same price whether one stood by or not. A smaller disk grows.
+ * Whether a standby cell is what a pod would get: the same type, launch type, image, kind of address, profile and
+ * groups, in a zone where the pod may be. So a pod gets the same machine at the same price with and without standby
+ * cells. A disk that is too small grows.
  */
 export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): boolean {
   return (
@@ -107,7 +108,7 @@ export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): bool
   );
 }
 
-/** The disk that the pod needs, if that of the standby cell is smaller. */
+/** The size of the disk that the pod needs, bytes, if that of the standby cell is smaller. */
 export function largerDisk(
   { spec }: WantedMachine,
   { rootDiskBytes }: StandbySpec,
@@ -116,7 +117,7 @@ export function largerDisk(
   return { rootDiskBytes: spec.rootDiskBytes, launchedDiskBytes: rootDiskBytes };
 }
 
-/** The same for specs of standby cells that are as good as one another. */
+/** A key that is equal for specs of standby cells which can replace each other. */
 export function poolKey(spec: StandbySpec): string {
   const { instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes } = spec;
   const { instanceProfile, securityGroups } = spec;

@@ -3,7 +3,7 @@ import { backoffDelay, type Clock } from "@kip/base";
 /** Pauses before a lost cell is replaced, milliseconds. */
 const backoff = { initialMs: 1000, maxMs: 300_000 };
 
-/** Pauses of pools whose cells cannot be started, or are lost again and again. */
+/** Pauses of pools whose cells cannot be started, or are lost repeatedly. */
 export class PoolPauses {
   readonly #clock: Clock;
   /** By the pool's key; `untilMs` is monotonic. */

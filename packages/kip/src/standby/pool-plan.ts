@@ -17,7 +17,7 @@ export interface PresentCell {
   readonly isReserved: boolean;
 }
 
-/** What makes the cells that are there into those that are wanted. */
+/** The changes that lead from the present cells to the wanted ones. */
 export interface PoolPlan {
   /** UIDs of those to end, the oldest first. */
   readonly end: readonly string[];
@@ -37,7 +37,7 @@ export function planPools(
   }
   const left = new Map([...counts].map(([key, { count }]) => [key, count]));
   const end: string[] = [];
-  // The newest are kept, and those that a pod is about to have.
+  // The newest cells are kept, and those that a pod is about to claim.
   const byWorth = [...present].sort(
     (a, b) => Number(b.isReserved) - Number(a.isReserved) || byAge(b, a),
   );

@@ -28,7 +28,7 @@ import { PoolPauses } from "./pool-pauses.ts";
 import { StandbyMetrics } from "./standby-metrics.ts";
 import { StandbyWorker } from "./standby-worker.ts";
 
-/** How often the pools are looked at although nothing has happened, milliseconds: their image may have a newer version. */
+/** How often the pools are compared without an event, milliseconds: a pool's image may have a newer version. */
 const lookAgainMs = 60_000;
 /** Pauses after a look that failed, milliseconds. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
@@ -49,9 +49,10 @@ export interface StandbyOptions {
  * The standby cells of one virtual node: keeps as many as the configuration says, and gives them to pods.
  *
  * Invariants:
- * - The Cell objects are the only record. A cell has a pod from the moment its Cell says so, and that is written once.
- * - A cell that is being claimed is not ended. Where a claim fails and has its effect all the same, the pod may have two cells: one
- *   is ended.
+ * - The Cell objects are the only record. A cell has a pod from the moment when its Cell names the pod, which is
+ *   written once.
+ * - A cell that is being claimed is not ended. If a claim seems to fail but was written, the pod may have two cells:
+ *   one is ended.
  * - Cells that no pool still wants are ended, whichever process has created them.
  */
 export class StandbyCells implements StandbyClaims {
@@ -62,14 +63,17 @@ export class StandbyCells implements StandbyClaims {
   readonly #strays = new Map<string, StandbyWorker<Cell>>();
   /** Those that are being claimed. */
   readonly #reserved = new Set<StandbyWorker>();
-  /** Connections to cells that were claimed and are not used yet, by UID. */
+  /** Connections to claimed cells that their pods' workers have not taken yet, by UID. */
   readonly #handed = new Map<string, AgentClient>();
   /** UIDs of Cells that are claimed or deleted: the watch lags behind. */
   readonly #past = new Set<string>();
   readonly #unclaimable = new WeakSet<StandbyWorker>();
-  /** Those that the cloud takes back, by notices that came while they were being claimed. */
+  /** UIDs of Cells whose machines the cloud takes back, as notices reported while the cells were being claimed. */
   readonly #doomed = new WeakSet<StandbyWorker>();
-  /** Cells of which it is not known whether they were written, as pool keys by name: the same is written again. */
+  /**
+   * Cells that were perhaps written, because no answer came: pool keys by name. They are written again under the same
+   * name.
+   */
   readonly #unanswered = new Map<string, string>();
   readonly #pauses: PoolPauses;
   readonly #metrics = new StandbyMetrics();
@@ -87,7 +91,7 @@ export class StandbyCells implements StandbyClaims {
     this.#pauses = new PoolPauses(options.clock);
   }
 
-  /** Takes over the standby cells that there are, and fills the pools in the background. */
+  /** Takes over the existing standby cells, and fills the pools in the background. */
   start(steps: StandbySteps, cells: readonly (Cell | StandbyCell)[]): void {
     this.#steps = steps;
     const { driver } = this.#options;
@@ -230,7 +234,7 @@ export class StandbyCells implements StandbyClaims {
   #interrupted(token: string): void {
     const worker = this.#workers.get(token);
     if (!worker) return;
-    // The claim decides: the notice is then for the pod, or it is ended.
+    // The outcome of the claim decides: the pod gets the notice, or the cell is ended.
     if (this.#reserved.has(worker)) return void this.#doomed.add(worker);
     worker.end();
     this.#wake();
@@ -277,7 +281,7 @@ export class StandbyCells implements StandbyClaims {
     }
   }
 
-  /** Ends cells that are too many, and creates those that are missing. @returns when to look again, milliseconds */
+  /** Ends superfluous cells, and creates missing ones. @returns milliseconds until the next comparison */
   async #look(): Promise<number> {
     const wanted = await this.#wanted();
     this.#wantedCells = wanted;
@@ -300,7 +304,7 @@ export class StandbyCells implements StandbyClaims {
       const cell = await this.#options.store.createStandby(spec, name);
       if (cell) this.#adopt(cell);
     } catch (error) {
-      // It may have been written all the same, and the watch may be behind.
+      // It may have been written in spite of the error, and the watch may lag behind.
       this.#unanswered.set(name, key);
       throw error;
     }

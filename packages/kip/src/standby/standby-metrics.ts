@@ -2,7 +2,7 @@ import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { sumsByLabels } from "../metrics/sums-by-labels.ts";
 import type { StandbyCell } from "../state/cell.ts";
 
-/** What became of a pod's need of a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
+/** The outcome for a pod that needs a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
 export type ClaimResult = "hit" | "miss" | "unfit";
 
 /** What is read of a worker to count its cell. */

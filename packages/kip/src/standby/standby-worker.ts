@@ -22,8 +22,8 @@ export interface StandbyWorkerOptions<C extends Cell | StandbyCell> {
 }
 
 /**
- * The worker of one cell without a pod: starts its instance, keeps a connection to its agent, and ends it when it is asked to, or
- * when its agent or its instance is lost. A cell that was lost is not replaced here.
+ * The worker of one cell without a pod: starts its instance, keeps a connection to its agent, and ends the cell when
+ * asked to, or when the agent or the instance is lost. A cell that was lost is not replaced here.
  */
 export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   readonly #options: StandbyWorkerOptions<C>;
@@ -117,7 +117,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     this.#reconciler.apply({ kind: "instanceEnded", token: this.#cell.metadata.uid });
   }
 
-  /** Lets go of the cell, which a pod has now; returns the connection to its agent if there is one. */
+  /** Releases the cell to the pod that has claimed it; returns the connection to its agent if there is one. */
   release(): AgentClient | undefined {
     const { client } = this.#reconciler.state.agent;
     this.#isReleased = true;

@@ -9,12 +9,12 @@ import { evictPod } from "../store/evict-pod.ts";
 
 /** Options of {@link drainNode}. */
 export interface DrainOptions extends HeartbeatOptions {
-  /** Gets a sentence at the start, when fewer pods are left, and when a disruption budget forbids an eviction. */
+  /** Receives one sentence at the start, when fewer pods are left, and when a disruption budget forbids an eviction. */
   readonly onProgress: (message: string) => void;
 }
 
 const disruptionBudgets = namespaced("/apis/policy/v1", "poddisruptionbudgets");
-/** After a refusal that no change of a pod or budget ends: the server may be busy. */
+/** Pauses after a refused eviction, if no pod and no budget changes meanwhile: the API server may have been busy. */
 const backoff = { initialMs: 1000, maxMs: 10_000 };
 
 /**
@@ -47,7 +47,7 @@ async function evictAll(options: DrainOptions): Promise<void> {
   createInformer<KubeObject>({ ...watch, path: disruptionBudgets() });
   const query = { labelSelector: `${nodeLabel}=${nodeName}` };
   const cells = createInformer<Cell | StandbyCell>({ ...watch, path: paths.cells(), query });
-  // A pod may have ended, and be there, while its instance still runs.
+  // A pod may have ended while its instance still runs.
   const cellsLeft = (): number =>
     cells.list().filter((each) => {
       if (isStandby(each)) return false;

@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Container } from "@kip/k8s-types";
 
-/** The node that a Deployment runs, or why that cannot be read from it. */
+/** The node whose kip a Deployment runs, or why that cannot be read from it. */
 export type NodeOfDeployment =
   | { readonly isKnown: true; readonly name: string }
   | { readonly isKnown: false; readonly reason: string };
@@ -24,14 +24,14 @@ export function nodeOfContainers(containers: readonly Container[]): NodeOfDeploy
     if (names.size > 1) return unknown("its containers name several nodes");
     return said.find(({ isKnown }) => !isKnown) ?? first;
   }
-  // Nothing says it: the default counts, if nothing is there that may say it.
+  // Neither says it: the default counts, unless something else may set the name.
   if (!containers.every(isKip)) return unknown("a container of it has a command that is not kip's");
   if (containers.some(({ envFrom = [] }) => envFrom.length > 0))
     return unknown(`${variables[0]} may be among the variables of envFrom`);
   return { isKnown: true, name: defaultNodeName };
 }
 
-/** By flag or variable; undefined if the container has neither. */
+/** The name by flag or variable; undefined if the container has neither. */
 function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
   const words = [...(container.command ?? []), ...(container.args ?? [])];
   const given = words.flatMap((word, index) => {
@@ -51,7 +51,7 @@ function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
   return undefined;
 }
 
-/** With the literal values of `$(NAME)`; `$$` stands for a dollar sign. */
+/** Replaces each `$(NAME)` by its literal value; `$$` stands for a dollar sign. */
 function resolve(text: string, { env = [] }: Container): NodeOfDeployment {
   const missing: string[] = [];
   const name = text.replaceAll(/\$\$|\$\(([^)]*)\)/g, (whole, key?: string) => {

@@ -20,12 +20,12 @@ export interface RemoveSharedOptions {
 
 /** Label of the virtual nodes of kip. */
 const cloudLabel = "kip.elotl.co/cloud";
-/** How long a turn's Lease lasts that does not say it, seconds. */
+/** Duration of a turn's Lease that does not name one, seconds. */
 const turnSeconds = 15;
 
 /**
- * Removes what the kips of a cluster share: the Secret of the certificate authority, and at last the Cell resource. Both stay while
- * something else uses them.
+ * Removes the objects that the kips of a cluster share: the Secret of the certificate authority, and last the Cell
+ * resource. Both stay while another kip uses them.
  *
  * @returns what still uses them; undefined if they are removed
  */
@@ -53,8 +53,9 @@ async function findUser(options: RemoveSharedOptions): Promise<string | undefine
 }
 
 /**
- * Name of the Lease of another node that a kip renews in its turn. Those that are not renewed for twice as long as they last were left
- * by a kip that is gone, and none waits for its turn: it takes over within once that time.
+ * Name of the Lease of another node that a kip renews in its turn. A Lease that was not renewed for twice its
+ * duration was left by a kip that is gone, and no other waits for that turn, since it would have taken over within
+ * one duration.
  */
 async function findTurn(options: RemoveSharedOptions): Promise<string | undefined> {
   const { client, nodeName, onProgress } = options;
