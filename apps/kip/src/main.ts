@@ -2,7 +2,7 @@ import { errorText, isCodedError, nearest, OptionError } from "@kip/base";
 import { KipError } from "./errors.ts";
 
 interface Command {
-  /** One line; one without it is not for people. */
+  /** One line for `kip help`. @default the command is internal, and not listed */
   readonly summary?: string;
   /** Resolves when it is done; prints its help for `--help`. */
   run(args: readonly string[]): Promise<void>;
@@ -11,68 +11,68 @@ interface Command {
 const commands: Readonly<Record<string, Command>> = {
   up: {
     summary:
-      "start a local cluster: a real Kubernetes control plane, and cells as virtual machines",
+      "start a local cluster: a real Kubernetes control plane, and virtual machines as cells",
     run: async (args) => (await import("./local/start/up.ts")).up(args),
   },
   down: {
-    summary: "remove the local cluster without a trace",
+    summary: "remove the local cluster and everything that it made, except the cache",
     run: async (args) => (await import("./local/stop/down.ts")).down(args),
   },
   status: {
-    summary: "what runs: control plane, node, cells",
+    summary: "show what runs of the local cluster: control plane, node, cells",
     run: async (args) => (await import("./local/status.ts")).status(args),
   },
   local: {
-    summary: "cause faults in the local cluster: no capacity, lost cells",
+    summary: "cause faults in the local cluster, such as no capacity or lost cells",
     run: async (args) => (await import("./local/faults/inject-fault.ts")).injectFault(args),
   },
   explain: {
-    summary: "what decides whether a pod reaches another pod, a Service or an address",
+    summary: "say whether a pod reaches another pod, a Service or an address, and why",
     run: async (args) => (await import("./explain/explain.ts")).explain(args),
   },
   price: {
     summary:
-      "which machines the pods of a manifest would get on AWS, GCE or Azure, and what they cost",
+      "say which machines the pods of a manifest would get on AWS, GCE or Azure, and their prices",
     run: async (args) => (await import("./price/price.ts")).price(args),
   },
   prices: {
-    summary: "write what AWS sells today, and for how much, into a file of prices",
+    summary: "write the instance types and prices that AWS offers today into a file",
     run: async (args) => (await import("./prices/prices.ts")).pricesCommand(args),
   },
   config: {
-    summary: "check a provider.yaml",
+    summary: "check a provider.yaml, the configuration of the provider",
     run: async (args) => (await import("./config/check-config.ts")).configCommand(args),
   },
   iam: {
-    summary: "print the policy that kip needs on AWS",
+    summary: "print the IAM policy that kip needs on AWS",
     run: async (args) => (await import("./iam/iam.ts")).iamCommand(args),
   },
   image: {
-    summary: "make the image of AWS (AMI) that cells boot",
+    summary: "build the machine image (AMI) that cells boot on AWS",
     run: async (args) => (await import("./image/image.ts")).imageCommand(args),
   },
   cleanup: {
-    summary: "list what kip has in its cloud, or end all of it",
+    summary: "list what this kip has in its cloud, or remove a node that no kip runs",
     run: async (args) => (await import("./cleanup/cleanup.ts")).cleanup(args),
   },
   "image-cache": {
-    summary: "fill a folder of images that cells share, and remove from it what is unused",
+    summary: "keep a folder of images that cells share: fill it, and remove unused images",
     run: async (args) => (await import("./image-cache/image-cache.ts")).imageCache(args),
   },
   uninstall: {
-    summary: "remove a node from its cluster and its cloud, and what kip has made in the cluster",
+    summary: "stop a kip that runs, and remove its node from the cluster and the cloud",
     run: async (args) => (await import("./uninstall/uninstall.ts")).uninstall(args),
   },
   providers: {
-    summary: "names of the providers, as Virtual Kubelet has them",
+    summary: "print the names of the providers, as Virtual Kubelet does",
     run: async ([name]) => printProviders(name),
   },
-  version: { summary: "the version of kip", run: async ([flag]) => printVersion(flag) },
+  version: { summary: "print the version of kip", run: async ([flag]) => printVersion(flag) },
   help: { run: async ([name]) => await printHelp(name) },
   "local-daemon": { run: async (args) => (await import("./local/run/daemon.ts")).daemon(args) },
 };
 
-// The modes of files and folders are those that the code names, also in programs that it starts.
+// Files and folders get the modes that the code names, also in programs that it starts.
 process.umask(0o022);
 try {
   await run(process.argv.slice(2));
@@ -104,7 +104,7 @@ function explainAbsence(command: string): (error: unknown) => never {
       throw error;
     throw new KipError(
       "COMMAND_NOT_INSTALLED",
-      `Cannot run "kip ${command}": this installation has the provider alone`,
+      `Cannot run "kip ${command}": this installation has only the provider`,
       { cause: error, remedy: "Run it in a checkout of Kip's repository, after npm ci" },
     );
   };
@@ -114,7 +114,7 @@ function explainAbsence(command: string): (error: unknown) => never {
 function printProviders(name: string | undefined): void {
   if (isHelp(name))
     return void process.stdout.write(
-      "Usage: kip providers [NAME]\n\nPrints the providers, of which there is one; fails if NAME is not one.\n\nExample: kip providers\n",
+      "Usage: kip providers [NAME]\n\nPrints the names of the providers, of which there is one; fails if NAME is not one.\n\nExample: kip providers\n",
     );
   if (name === undefined || name === "kip") return void process.stdout.write("kip\n");
   throw new OptionError("OPTION_UNKNOWN", `Cannot find provider "${name}"`, {
@@ -144,13 +144,13 @@ function helpText(): string {
   const shown = Object.entries(commands).flatMap(([name, { summary }]) =>
     summary === undefined ? [] : [`  kip ${name.padEnd(11)} ${summary}`],
   );
-  return `Kip runs every pod on a machine of its own.
+  return `Kip runs every pod on a machine of its own, which is called a cell.
 
 ${shown.join("\n")}
-  kip [options]   the provider: a virtual node of an existing cluster; kip --help lists the options
+  kip [options]   run a virtual node of an existing cluster; kip --help lists the options
 
-kip COMMAND --help shows options and an example of a command.
-kipctl, or kubectl kip, shows cells and pods of a cluster, what they cost, and why a pod waits: kipctl --help.
+kip COMMAND --help shows the options and an example of a command.
+kipctl, or kubectl kip, shows the cells and pods of a cluster, what they cost, and why a pod waits.
 
 Example: kip up && kubectl get pods,cells -o wide
 `;

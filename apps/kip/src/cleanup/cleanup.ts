@@ -11,20 +11,30 @@ import {
 
 const usage = `Usage: kip cleanup --provider-config=FILE [options]
 
-Lists what this installation of kip has in its cloud: instances, volumes and dedicated hosts. With --yes it removes the node for
-good: the Node object, its instances, those that no Cell stands for, its Cells, and dedicated hosts without instances; then it lists
-what is left. Volumes stay: they may hold data.
-Stop kip first.
+Lists what this installation of kip has in its cloud: instances, volumes and dedicated hosts.
 
-Exit code: 0 nothing is left that costs money, or nothing was to be ended; 1 something is left, or it is not known.
+With --yes it removes the node for good: the Node object, its instances and Cells, instances without
+a Cell, and dedicated hosts without instances. Then it lists what is left. Volumes stay, because they
+may hold data. Stop kip before that; kip uninstall removes a node whose kip runs.
+
+Exit code: 0 nothing is left that costs money, or nothing was to be removed; 1 something is left, or
+it is not known.
 
 Example: kip cleanup --provider-config=provider.yaml --nodename=kip --yes`;
 
 const options: readonly Option[] = [
   ...installationOptions,
   { flag: "yes", type: "boolean", help: "remove the node; without it nothing is changed" },
-  { flag: "end-pods", type: "boolean", help: "also if the node has pods that have not ended" },
-  { flag: "verify", type: "boolean", help: "change nothing, and fail if something costs money" },
+  {
+    flag: "end-pods",
+    type: "boolean",
+    help: "remove the node even if it has pods that have not ended",
+  },
+  {
+    flag: "verify",
+    type: "boolean",
+    help: "change nothing, and fail if something is left that costs money",
+  },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 

@@ -6,9 +6,9 @@ import { readConfigFiles, type ReadConfig } from "./read-provider-config.ts";
 
 const usage = `Usage: kip config check FILE [options]
 
-Says whether kip can use a provider.yaml, and names all that is wrong with it, by line. Nothing is started or changed.
+Says whether kip can use a provider.yaml, and lists all mistakes in it by line. Changes nothing.
 
-Exit code: 0 it can be used, perhaps with warnings; 1 it cannot.
+Exit code: 0 kip can use it, perhaps with warnings; 1 it cannot.
 
 Example: kip config check provider.yaml`;
 

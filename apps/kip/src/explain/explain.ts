@@ -15,28 +15,38 @@ import { findingText } from "./finding-text.ts";
 const usage = `Usage: kip explain network POD [--to POD|SERVICE|HOST:PORT] [options]
        kip explain network POD --from POD [options]
 
-Says what decides whether a pod reaches something: Services, endpoints and network policies.
-Without --to and --from: where the pod is, what restricts it, and which Services lead to it.
+Says whether a connection from or to a pod is allowed, and which Services, endpoints and network
+policies decide that. Without --to and --from it says where the pod runs, which policies restrict it
+and which Services have it as an endpoint.
 
-POD is NAME or NAMESPACE/NAME; SERVICE is NAME, NAMESPACE/NAME or a name as pods use it, web.shop.svc;
-pod/NAME and service/NAME where one name is both.
+POD is NAME or NAMESPACE/NAME. SERVICE is NAME, NAMESPACE/NAME, or a DNS name such as web.shop.svc.
+Write pod/NAME or service/NAME if a pod and a Service have the same name.
 
-Exit code: 0 it passes, 1 no answer, 2 it does not pass, or not to each endpoint, 3 not known.
+Exit code: 0 the connection is allowed, 1 the command failed, 2 it is not allowed, or not to each
+endpoint, 3 it is not known.
 
 Example: kip explain network shop/web --to=database --port=5432`;
 
 const options: readonly Option[] = [
-  { flag: "to", type: "string", help: "what the pod connects to" },
-  { flag: "from", type: "string", help: "the pod that connects to POD" },
-  { flag: "port", type: "string", help: "80, 80/TCP or TCP; default those of the Service or pod" },
+  { flag: "to", type: "string", help: "destination of a connection from POD" },
+  { flag: "from", type: "string", help: "pod from which POD is reached" },
+  {
+    flag: "port",
+    type: "string",
+    help: "port or protocol: 80, 80/TCP or TCP; default all ports of the Service or pod",
+  },
   {
     flag: "kubeconfig",
     type: "string",
-    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config",
+    help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config",
   },
-  { flag: "namespace", type: "string", help: "of names that say none; default the context's" },
+  {
+    flag: "namespace",
+    type: "string",
+    help: "namespace of names without one; default that of the context",
+  },
   { flag: "output", type: "string", fallback: "text", help: "text or json" },
-  { flag: "help", type: "boolean", help: "show this" },
+  { flag: "help", type: "boolean", help: "show this text" },
 ];
 
 const protocols = ["TCP", "UDP", "SCTP"] as const;

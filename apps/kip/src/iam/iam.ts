@@ -12,7 +12,8 @@ import { KipError } from "../errors.ts";
 
 const usage = `Usage: kip iam print FILE [options]
 
-Prints the least policy of IAM that kip needs on AWS with a provider.yaml, as JSON. Asks nothing of AWS.
+Prints the smallest IAM policy with which kip can use AWS as FILE, a provider.yaml, says. The policy is
+JSON. Makes no request to AWS.
 
 Example: kip iam print provider.yaml > policy.json`;
 
@@ -20,22 +21,22 @@ const options: readonly Option[] = [
   {
     flag: "owner",
     type: "string",
-    help: "ID of the installation, to which the policy is then limited; default any",
+    help: "limit the policy to the installation with this ID; default any installation",
   },
   {
     flag: "pass-role",
     type: "list",
-    help: "a role that instance profiles of cells may have: its name, with * as a wildcard, or its ARN; repeatable. Default the name in cells.defaultIAMPermissions, as AWS' console gives a profile and its role one name",
+    help: "role that instance profiles of cells may have: its name, with * as a wildcard, or its ARN. Default the name in cells.defaultIAMPermissions: AWS' console gives a profile and its role the same name",
   },
   {
     flag: "image-build",
     type: "boolean",
-    help: "instead the policy of who runs kip image build, which kip itself does not need",
+    help: "print the policy for kip image build instead; kip itself does not need it",
   },
   {
     flag: "prices",
     type: "boolean",
-    help: "instead the policy of who runs kip prices refresh",
+    help: "print the policy for kip prices refresh instead",
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];

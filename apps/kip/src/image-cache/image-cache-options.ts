@@ -3,8 +3,8 @@ import { duration } from "@kip/virtual-kubelet/command";
 
 /** Options of `kip image-cache`. */
 export const imageCacheOptions: readonly Option[] = [
-  { flag: "cache", type: "string", help: "the folder, as an NFS or EFS volume" },
-  { flag: "list", type: "string", help: "file with names of further images, one a line" },
+  { flag: "cache", type: "string", help: "folder of the cache, such as an NFS or EFS volume" },
+  { flag: "list", type: "string", help: "file with names of further images, one per line" },
   {
     flag: "provider-config",
     type: "string",
@@ -13,54 +13,54 @@ export const imageCacheOptions: readonly Option[] = [
   {
     flag: "kubeconfig",
     type: "string",
-    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
+    help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config; if there is none, the service account of the pod",
   },
   {
     flag: "node",
     type: "list",
-    help: "take the images of this node's pods; repeatable. Default those of all nodes",
+    help: "take the images of this node's pods; default those of all nodes",
   },
   {
     flag: "platform",
     type: "list",
-    help: "os/architecture[/variant] of cells; repeatable. Default this machine's",
+    help: "os/architecture[/variant] of cells; default this machine's",
   },
   {
     flag: "refresh",
     type: "string",
     fallback: "1h",
-    help: "time between two questions what a tag means",
+    help: "how often a tag is resolved again",
   },
   {
     flag: "unused-for",
     type: "string",
     fallback: "168h",
-    help: "remove what was not used for so long; or off",
+    help: "remove images that were not used for this time; or off",
   },
   {
     flag: "collect",
     type: "string",
     fallback: "1h",
-    help: "time between two looks for what is unused",
+    help: "how often to look for unused images",
   },
   {
     flag: "fill-timeout",
     type: "string",
     fallback: "30m",
-    help: "longest that one image may take at once; blobs that are whole by then stay, and the rest is asked for after --refresh",
+    help: "time limit for one image; its complete blobs stay, and the rest is fetched after --refresh",
   },
   {
     flag: "min-rate",
     type: "string",
     fallback: "32",
-    help: "KiB/s; a registry that sends less for a minute is given up",
+    help: "least rate in KiB/s; a pull that is slower for a minute is given up",
   },
   { flag: "parallel", type: "string", fallback: "2", help: "images that are fetched at once" },
   {
     flag: "private",
     type: "boolean",
     fallback: "false",
-    help: "take images that need a log-in too; root on every cell with the cache can read them",
+    help: "also take images that need a log-in; root on every cell with the cache can read them",
   },
   {
     flag: "pull-secrets",
@@ -72,19 +72,19 @@ export const imageCacheOptions: readonly Option[] = [
     flag: "metrics-addr",
     type: "string",
     fallback: "off",
-    help: "address of GET /metrics, or off",
+    help: "address that serves GET /metrics; or off",
   },
   {
     flag: "health-addr",
     type: "string",
     fallback: "off",
-    help: "address of GET /livez and GET /readyz, or off",
+    help: "address that serves GET /livez and GET /readyz; or off",
   },
   {
     flag: "log-level",
     type: "string",
     fallback: "info",
-    help: "trace, debug, info, warn or error",
+    help: "least level that is logged: trace, debug, info, warn or error",
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];

@@ -26,8 +26,9 @@ import { collectionOf, imageCacheOptions, intervalOf, listedNames } from "./imag
 
 const usage = `Usage: kip image-cache --cache=FOLDER [options]
 
-Fills a folder that cells pull images from (images.cache in provider.yaml) with the images of the cluster's pods and of a list, asks at
-intervals what their tags mean now, and removes what was not used for long. Runs until SIGINT or SIGTERM.
+Fills a folder from which cells pull images (images.cache in provider.yaml) with the images of the
+cluster's pods and of a list. Resolves their tags again at intervals, and removes what was not used
+for a long time. Runs until SIGINT or SIGTERM.
 
 Example: kip image-cache --cache=/var/cache/images --node=kip --list=images.txt --unused-for=72h`;
 

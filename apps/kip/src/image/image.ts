@@ -9,15 +9,16 @@ import { builtText } from "./built-text.ts";
 
 const usage = `Usage: kip image build --cloud=aws [options]
 
-Makes the image that cells boot, and of it an image of AWS (AMI) in one region, by the EBS direct API: no instance is started. Prints
-its ID. Needs root, Debian or a relative of it, and credentials of AWS with the rights that kip iam print --image-build prints. The same
-image is made once: if it is there, its ID is printed. A build that is stopped removes what it has made, and one that was killed is
-finished by the next one.
+Builds the disk that cells boot, and makes an AWS image (AMI) of it in one region. It uploads the
+disk by the EBS direct API and starts no instance. Prints the ID of the image; if the same image
+exists already, only its ID is printed. A build that is interrupted removes what it has made; one
+that was killed is finished by the next one. Needs root, Debian or a system derived from it, and AWS
+credentials with the rights that kip iam print --image-build prints.
 
 Example: kip image build --cloud=aws --region=eu-central-1`;
 
 const options: readonly Option[] = [
-  { flag: "cloud", type: "string", help: "aws" },
+  { flag: "cloud", type: "string", help: "cloud of the image; aws is the only one" },
   {
     flag: "region",
     type: "string",
@@ -26,19 +27,19 @@ const options: readonly Option[] = [
   {
     flag: "provider-config",
     type: "string",
-    help: "provider.yaml, of whose cloud.aws the region, the keys and the endpoint count",
+    help: "provider.yaml, for the region, the keys and the endpoint in its section cloud.aws",
   },
   {
     flag: "cache-dir",
     type: "string",
     env: "KIP_CACHE_DIR",
     fallback: "/var/cache/kip",
-    help: "images and what they are made of",
+    help: "folder for images and their parts",
   },
   {
     flag: "refresh-image",
     type: "boolean",
-    help: "make the cells' operating system again, with Debian's security updates",
+    help: "rebuild the operating system of cells with Debian's security updates",
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];

@@ -8,10 +8,14 @@ import { clusterProcesses } from "./cluster/processes.ts";
 import { requireRoot } from "./cluster/requirements.ts";
 
 const usage =
-  "Usage: kip status [options]\n\nShows what runs of the local cluster.\n\nExample: kip status --show=kubeconfig";
+  "Usage: kip status [options]\n\nShows the API server, processes, nodes, cells and pods of the local cluster.\n\nExample: kip status --show=kubeconfig";
 const statusOptions: readonly Option[] = [
   ...commonOptions,
-  { flag: "show", type: "string", help: "print one fact only: kubectl, kubeconfig, server" },
+  {
+    flag: "show",
+    type: "string",
+    help: "print only the path of kubectl or of the kubeconfig, or the address of the server",
+  },
 ];
 
 /** Prints what runs. */

@@ -25,26 +25,26 @@ const options: readonly Option[] = [
   {
     flag: "filename",
     type: "list",
-    help: "manifest, YAML or JSON, - for the standard input; also -f; repeatable",
+    help: "manifest, YAML or JSON; - is standard input; also -f",
   },
-  { flag: "cloud", type: "string", fallback: "aws", help: catalogClouds.join(", ") },
+  { flag: "cloud", type: "string", fallback: "aws", help: `cloud: ${catalogClouds.join(", ")}` },
   {
     flag: "region",
     type: "string",
-    help: "region as the cloud names it; default us-east-1, us-central1 or eastus",
+    help: "name of the region; default us-east-1, us-central1 or eastus",
   },
   {
     flag: "default-instance-type",
     type: "string",
-    help: "type of pods that ask for nothing, as cells.defaultInstanceType; default the cheapest",
+    help: "instance type of pods that request nothing, as cells.defaultInstanceType in provider.yaml; default the cheapest",
   },
   {
     flag: "instance-data-path",
     type: "string",
-    help: "JSON file with prices of your own (docs/instance-selection.md)",
+    help: "JSON file with your own instance types and prices (docs/instance-selection.md)",
   },
   { flag: "output", type: "string", fallback: "text", help: "text or json; also -o" },
-  { flag: "help", type: "boolean", help: "show this" },
+  { flag: "help", type: "boolean", help: "show this text" },
 ];
 
 /** Runs `kip price`. */

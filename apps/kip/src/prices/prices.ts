@@ -7,9 +7,10 @@ import { stopRequest } from "../cli/stop-request.ts";
 
 const usage = `Usage: kip prices refresh FILE [options]
 
-Reads what a region of AWS sells today, with on-demand, dedicated and spot prices, and writes it into a file of prices, which kip and
-kip price take by --instance-data-path. Other regions in the file stay. kip reads the file when it starts. Needs credentials of AWS
-with the rights that kip iam print --prices prints.
+Reads the instance types of an AWS region and their on-demand, dedicated and spot prices, and writes
+them into FILE. Other regions in the file stay. kip and kip price read such a file by their option
+--instance-data-path; kip reads it when it starts. Needs AWS credentials with the rights that
+kip iam print --prices prints.
 
 Example: kip prices refresh prices.json --region=eu-central-1`;
 
@@ -17,17 +18,17 @@ const options: readonly Option[] = [
   {
     flag: "region",
     type: "list",
-    help: "region to read; repeatable. Default AWS_REGION, AWS_DEFAULT_REGION, cloud.aws.region, that of this machine",
+    help: "region to read; default AWS_REGION, AWS_DEFAULT_REGION, cloud.aws.region, that of this machine",
   },
   {
     flag: "zone",
     type: "list",
-    help: "zone whose spot prices count, the dearest of several; repeatable. Default all of the region",
+    help: "zone whose spot prices count, of several zones the highest; default all zones of the region",
   },
   {
     flag: "provider-config",
     type: "string",
-    help: "provider.yaml, of whose cloud.aws the region, the keys and the endpoint count",
+    help: "provider.yaml, for the region, the keys and the endpoint in its section cloud.aws",
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];

@@ -6,23 +6,28 @@ import { commandOptions, ownAddress } from "@kip/virtual-kubelet/command";
 /** Options of the provider. Names, variables and meaning follow the original Kip and Virtual Kubelet. */
 export const providerOptions: readonly Option[] = [
   { flag: "provider-config", type: "string", help: "path of provider.yaml" },
-  { flag: "provider", type: "string", fallback: "kip", help: "kip, which is the only provider" },
+  {
+    flag: "provider",
+    type: "string",
+    fallback: "kip",
+    help: "name of the provider; kip is the only one",
+  },
   {
     flag: "cluster-dns",
     type: "list",
-    help: "address of a DNS server for pods; repeatable. Default the service kube-system/kube-dns, if there is one",
+    help: "address of a DNS server for pods; default the Service kube-system/kube-dns, if there is one",
   },
   {
     flag: "kubelet-access",
     type: "string",
     env: "KUBELET_ACCESS",
     fallback: "cluster",
-    help: "who may use the kubelet API: cluster (certificates and tokens, as RBAC says) or certificate (any of the authority's)",
+    help: "who may use the kubelet API: cluster (client certificates and tokens, authorised by RBAC), or certificate (each client certificate of --client-ca-file)",
   },
   {
     flag: "rotate-server-certificates",
     type: "boolean",
-    help: "have the cluster sign the kubelet API's certificate, and its successors; the self-signed one serves until the request is approved. Not with --tls-cert-file",
+    help: "have the cluster sign and renew the kubelet API's certificate; a self-signed one is used until the request is approved. Not with --tls-cert-file",
   },
   {
     flag: "act-as-node",
@@ -34,25 +39,25 @@ export const providerOptions: readonly Option[] = [
     flag: "leader-elect",
     type: "boolean",
     fallback: "true",
-    help: "wait while another kip runs this node; with false there must be no other one",
+    help: "wait while another kip runs this node; set it to false only if no other kip does",
   },
   {
     flag: "own-namespace",
     type: "string",
     env: "KIP_NAMESPACE",
-    help: "namespace of kip's own Secrets. Default that of its pod, else kip-system",
+    help: "namespace of kip's own Secrets; default that of kip's pod, else kip-system",
   },
   {
     flag: "health-addr",
     type: "string",
     fallback: "off",
-    help: "address of GET /livez and GET /readyz, which answers also while another kip runs the node; or off",
+    help: "address that serves GET /livez and GET /readyz, also while another kip runs the node; or off",
   },
   {
     flag: "log-dir",
     type: "string",
     fallback: "/var/log/kip",
-    help: "logs of finished pods, 768 MiB at most",
+    help: "folder for logs of finished pods, 768 MiB at most",
   },
   {
     flag: "network-agent-secret",
@@ -75,13 +80,13 @@ export const providerOptions: readonly Option[] = [
   {
     flag: "instance-data-path",
     type: "string",
-    help: "JSON file with types and prices of your own (docs/instance-selection.md), read at the start; for clouds with a list of prices: cloud.aws",
+    help: "JSON file with your own instance types and prices (docs/instance-selection.md), read at the start; for cloud.aws",
   },
   ...commandOptions({
-    certificate: "self-signed, also if the file is missing",
+    certificate: "a self-signed one, also if the file is missing",
     clientCa: "the authority that the kubeconfig trusts",
     nodeIp:
-      "InternalIP of the node, or one of each family with a comma; the API server must reach the first. Default the address of this machine towards the internet",
+      "InternalIP of the node, or one of each family separated by a comma; the API server must reach the first one. Default the address of this machine towards the internet",
     logFormat: "json",
     metrics: "off",
   }),

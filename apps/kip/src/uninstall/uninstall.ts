@@ -11,12 +11,14 @@ import {
 
 const usage = `Usage: kip uninstall --provider-config=FILE [options]
 
-Removes a node of kip for good: moves its pods, whose machines end with them, stops kip, then deletes the Node, what is left of its
-instances and Cells, its Leases, and the Cell resource unless another kip uses it. Then it lists what still costs money. The
-objects of the manifests stay: kubectl delete -k, or helm uninstall, removes them afterwards. It may be interrupted and
-run again. Without --yes nothing is changed.
+Removes a node of kip for good. It evicts the node's pods, whose machines end with them, and stops
+kip. Then it deletes the Node, instances and Cells that are left, its Leases, and the Cell resource
+unless another kip uses it, and lists what still costs money. It may be interrupted and run again.
+Without --yes nothing is changed. The objects of the manifests stay: remove them afterwards with
+kubectl delete -k or helm uninstall.
 
-Exit code: 0 nothing is left that costs money, or nothing was to be removed; 1 something is left, or it is not known.
+Exit code: 0 nothing is left that costs money, or nothing was to be removed; 1 something is left, or
+it is not known.
 
 Example: kip uninstall --provider-config=provider.yaml --nodename=kip --stop-kip --yes`;
 
@@ -25,12 +27,12 @@ const options: readonly Option[] = [
   {
     flag: "stop-kip",
     type: "boolean",
-    help: "also if a kip runs the node: it ends the pods first, then its Deployment is stopped",
+    help: "remove the node even if a kip runs it: kip ends the pods, then its Deployment is stopped",
   },
   {
     flag: "end-pods",
     type: "boolean",
-    help: "also if pods are lost: those that nothing replaces, or all of them if no kip runs",
+    help: "remove the node even if pods are lost: those that nothing replaces, or all of them if no kip runs",
   },
   { flag: "namespace", type: "string", fallback: "kip-system", help: "namespace of kip" },
   { flag: "deployment", type: "string", fallback: "kip", help: "Deployment that runs kip" },

@@ -108,3 +108,29 @@ describe("parseOptions(), of an option without effect", () => {
     assert.doesNotMatch(helpText("Usage: kip", table), /workers/);
   });
 });
+
+describe("helpText()", () => {
+  const options: readonly Option[] = [
+    { flag: "help", type: "boolean", help: "show this text" },
+    { flag: "dns", type: "list", env: ["A", "B"], help: "a server" },
+    { flag: "size", type: "string", fallback: "4", help: "word ".repeat(20).trim() },
+    { flag: "a-name-that-is-much-too-long", type: "string", help: "short" },
+  ];
+
+  it("shows defaults, variables and what may be repeated, with --help last", () => {
+    const lines = helpText("Usage: kip", options).split("\n");
+    assert.deepEqual(lines.slice(0, 3), ["Usage: kip", "", "Options:"]);
+    assert.equal(lines[3], `${"  --dns VALUE".padEnd(33)}a server (repeatable, env A or B)`);
+    assert.equal(lines.at(-2), `${"  --help".padEnd(33)}show this text`);
+  });
+
+  it("breaks lines at 100 columns, and after a long name", () => {
+    const lines = helpText("Usage: kip", options).split("\n");
+    assert.ok(lines.every((line) => line.length <= 100));
+    assert.equal(lines[5], `${" ".repeat(33)}${"word ".repeat(7)}(default 4)`);
+    assert.deepEqual(lines.slice(6, 8), [
+      "  --a-name-that-is-much-too-long VALUE",
+      `${" ".repeat(33)}short`,
+    ]);
+  });
+});

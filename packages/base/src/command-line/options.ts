@@ -3,16 +3,16 @@ import { parseArgs } from "node:util";
 import { OptionError } from "../errors.ts";
 import { nearest } from "../nearest.ts";
 
-/** One option of a command: everything about it on one line. */
+/** One option of a command. */
 export interface Option {
   /** Long flag without dashes. */
   readonly flag: string;
   readonly type: "string" | "boolean" | "list";
   /** Environment variables that stand in when the flag is not given; the first that is set. */
   readonly env?: string | readonly string[] | undefined;
-  /** What it is without flag and variable; undefined means absent. */
+  /** Its value without flag and variable. @default the option is absent */
   readonly fallback?: string | undefined;
-  /** For `--help`; of an option without effect the reason, for {@link uselessOptions}. */
+  /** For `--help`; for an option without effect the reason, which {@link uselessOptions} shows. */
   readonly help: string;
   /** Accepted for compatibility, and not shown by `--help`. @default false */
   readonly hasNoEffect?: boolean | undefined;
@@ -58,7 +58,7 @@ export function parseOptions(
     const value = text(flag);
     if (value !== undefined) return value;
     const [name] = variablesOf(table.find((each) => each.flag === flag));
-    throw new OptionError("OPTION_MISSING", `Cannot start: --${flag} is not given`, {
+    throw new OptionError("OPTION_MISSING", `Cannot run this command: --${flag} is not given`, {
       remedy: name === undefined ? `Give --${flag}` : `Give --${flag} or set ${name}`,
     });
   };
@@ -106,7 +106,7 @@ function readWords(
   const { tokens } = parseArgs({
     args,
     options: Object.fromEntries(known),
-    strict: false, // its own messages know no nearest flag
+    strict: false, // its own messages do not name the nearest flag
     tokens: true,
   });
   const values = new Map<string, string[]>();
@@ -155,16 +155,40 @@ export function uselessOptions(table: readonly Option[], options: OptionValues):
     .map(({ flag, help }) => `--${flag} is deprecated and has no effect: ${help}`);
 }
 
-/** The table as help text. */
+/** Columns of a help text, and of the names of options in it. */
+const helpColumns = 100;
+const nameColumns = 33;
+
+/** The table as help text of at most 100 columns, apart from longer words. `--help` comes last. */
 export function helpText(usage: string, table: readonly Option[]): string {
   const shown = table.filter(({ hasNoEffect }) => hasNoEffect !== true);
-  const lines = shown.map((option) => {
-    const name = `  --${option.flag}${option.type === "boolean" ? "" : " VALUE"}`;
-    const notes = [
-      option.env === undefined ? "" : `env ${variablesOf(option).join(" or ")}`,
-      option.fallback === undefined ? "" : `default ${option.fallback}`,
-    ].filter((note) => note !== "");
-    return `${name.padEnd(32)} ${option.help}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
-  });
-  return `${usage}\n\nOptions:\n${lines.join("\n")}\n`;
+  const isHelp = ({ flag }: Option): boolean => flag === "help";
+  const inOrder = [...shown.filter((each) => !isHelp(each)), ...shown.filter(isHelp)];
+  return `${usage}\n\nOptions:\n${inOrder.map(optionHelp).join("\n")}\n`;
+}
+
+function optionHelp(option: Option): string {
+  const name = `  --${option.flag}${option.type === "boolean" ? "" : " VALUE"}`;
+  const notes = [
+    option.type === "list" ? "repeatable" : "",
+    option.env === undefined ? "" : `env ${variablesOf(option).join(" or ")}`,
+    option.fallback === undefined ? "" : `default ${option.fallback}`,
+  ].filter((note) => note !== "");
+  const help = notes.length > 0 ? `${option.help} (${notes.join(", ")})` : option.help;
+  const indent = " ".repeat(nameColumns);
+  const lines = wrapped(help, helpColumns - nameColumns).join(`\n${indent}`);
+  return name.length < nameColumns
+    ? `${name.padEnd(nameColumns)}${lines}`
+    : `${name}\n${indent}${lines}`;
+}
+
+/** The words of a text in lines of at most this many columns; a longer word has a line of its own. */
+function wrapped(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > columns) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
 }

@@ -5,13 +5,13 @@ import { nodeOptions, type NodeOptionDefaults } from "./node-options.ts";
 /** Defaults of options that differ from command to command. */
 export interface CommandOptionDefaults extends NodeOptionDefaults {
   readonly logFormat: "text" | "json";
-  /** Of `--metrics-addr`. */
+  /** Default of `--metrics-addr`. */
   readonly metrics: string;
 }
 
 /**
- * The options of each command that runs a node with all that Virtual Kubelet's has: names, variables and meaning of the original,
- * and of its early releases.
+ * The options of each command that runs a node as Virtual Kubelet's does. Names, variables and meaning follow Virtual
+ * Kubelet and its early releases.
  */
 export function commandOptions(defaults: CommandOptionDefaults): readonly Option[] {
   return [
@@ -26,33 +26,38 @@ export function commandOptions(defaults: CommandOptionDefaults): readonly Option
       flag: "full-resync-period",
       type: "string",
       fallback: "1m",
-      help: "time between comparisons of the API's pods with the provider's",
+      help: "time between comparisons of the pods in the API with those of the provider",
     },
     {
       flag: "startup-timeout",
       type: "string",
       fallback: "0",
-      help: "longest start of the node; 0 for no limit",
+      help: "end if the node has not started after this time; 0 for no limit",
     },
     {
       flag: "stream-idle-timeout",
       type: "string",
       fallback: "4h",
-      help: "exec, attach and port-forward without traffic end after this (the original: 30s)",
+      help: "end exec, attach and port-forward after this time without traffic (the original: 30s)",
     },
     {
       flag: "stream-creation-timeout",
       type: "string",
       fallback: "30s",
-      help: "time a client has to open its streams",
+      help: "time that a client of exec and attach has to open its streams",
     },
-    { flag: "log-format", type: "string", fallback: defaults.logFormat, help: "text or json" },
+    {
+      flag: "log-format",
+      type: "string",
+      fallback: defaults.logFormat,
+      help: "format of log lines: text or json",
+    },
     ...traceOptions,
     {
       flag: "metrics-addr",
       type: "string",
       fallback: defaults.metrics,
-      help: "address of GET /metrics, or off: the kubelet API has it too",
+      help: "address that serves GET /metrics, as the kubelet API does; or off",
     },
     ...uselessOptions,
     ...klogOptions,
@@ -72,14 +77,14 @@ const taintOptions: readonly Option[] = [
     flag: "taint-value",
     type: "string",
     env: "VKUBELET_TAINT_VALUE",
-    help: "its value; default the provider's name",
+    help: "value of the node's taint; default the provider's name",
   },
   {
     flag: "taint-effect",
     type: "string",
     env: "VKUBELET_TAINT_EFFECT",
     fallback: "NoSchedule",
-    help: "its effect: NoSchedule, NoExecute or PreferNoSchedule",
+    help: "effect of the node's taint: NoSchedule, NoExecute or PreferNoSchedule",
   },
 ];
 
@@ -87,7 +92,7 @@ const traceOptions: readonly Option[] = [
   {
     flag: "trace-exporter",
     type: "list",
-    help: "where traces go: otlp or log; repeatable. jaeger and ocagent send as otlp, zpages has no effect",
+    help: "where traces are sent: otlp or log; jaeger and ocagent mean otlp, zpages has no effect",
   },
   {
     flag: "trace-service-name",
@@ -95,12 +100,12 @@ const traceOptions: readonly Option[] = [
     fallback: "virtual-kubelet",
     help: "service.name of traces",
   },
-  { flag: "trace-tag", type: "list", help: "key=value on all traces; repeatable" },
+  { flag: "trace-tag", type: "list", help: "key=value that is added to all traces" },
   {
     flag: "trace-sample-rate",
     type: "string",
     fallback: "always",
-    help: "share of traces: always, never, or 0 to 100 percent",
+    help: "traces that are sent: always, never, or a percentage from 0 to 100",
   },
 ];
 

@@ -2,7 +2,11 @@ import type { Option } from "@kip/base";
 
 /** The flags of klog, which the original passes on as `--klog.*` and its libraries know without prefix. */
 export const klogOptions: readonly Option[] = [
-  { flag: "klog.v", type: "string", help: "verbosity: from 4 debug, from 8 trace; also -v" },
+  {
+    flag: "klog.v",
+    type: "string",
+    help: "verbosity: 4 and more is debug, 8 and more is trace; also -v",
+  },
   {
     flag: "klog.logtostderr",
     type: "boolean",
@@ -14,27 +18,27 @@ export const klogOptions: readonly Option[] = [
     flag: "klog.alsologtostderrthreshold",
     type: "string",
     fallback: "INFO",
-    help: "lowest severity that --klog.alsologtostderr shows",
+    help: "lowest severity on standard error with --klog.alsologtostderr",
   },
   {
     flag: "klog.stderrthreshold",
     type: "string",
     fallback: "ERROR",
-    help: "lowest severity that is on standard error although there is a file",
+    help: "lowest severity on standard error while logging to a file",
   },
-  { flag: "klog.log_file", type: "string", help: "the file" },
+  { flag: "klog.log_file", type: "string", help: "log file" },
   {
     flag: "klog.log_dir",
     type: "string",
-    help: "directory of virtual-kubelet.log, without --klog.log_file; default the one for temporary files",
+    help: "folder for virtual-kubelet.log, without --klog.log_file; default the one for temporary files",
   },
   {
     flag: "klog.log_file_max_size",
     type: "string",
     fallback: "1800",
-    help: "size in MB at which the file becomes <file>.1; 0 for none",
+    help: "size in MB at which the log file is renamed to <file>.1; 0 for no limit",
   },
-  { flag: "klog.skip_headers", type: "boolean", help: "text logs without time and level" },
+  { flag: "klog.skip_headers", type: "boolean", help: "write text logs without time and level" },
   {
     flag: "klog.vmodule",
     type: "string",

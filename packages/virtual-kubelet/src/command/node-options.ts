@@ -1,12 +1,12 @@
 import type { Option } from "@kip/base";
 
-/** What `--help` says of options whose default depends on the program. */
+/** Texts of `--help` for options whose default depends on the program. */
 export interface NodeOptionDefaults {
-  /** Of the kubelet API's certificate. */
+  /** Default of `--tls-cert-file`. */
   readonly certificate: string;
-  /** Of the authority of the kubelet API's clients. */
+  /** Default of `--client-ca-file`. */
   readonly clientCa?: string | undefined;
-  /** Of the node's addresses, where the program takes one of each family. @default one address */
+  /** Help of `--node-ip`, where the program takes an address of each family. @default one address */
   readonly nodeIp?: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export function nodeOptions({
       // KUBECONFIG may list files: it is left to the client.
       flag: "kubeconfig",
       type: "string",
-      help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config, else in-cluster",
+      help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config; if there is none, the service account of the pod",
     },
     {
       flag: "cluster-domain",
@@ -51,14 +51,14 @@ export function nodeOptions({
       flag: "log-level",
       type: "string",
       fallback: "info",
-      help: "trace, debug, info, warn or error",
+      help: "least level that is logged: trace, debug, info, warn or error",
     },
     { flag: "help", type: "boolean", help: "show this text" },
   ];
 }
 
 function kubeletOptions({ certificate, clientCa }: NodeOptionDefaults): readonly Option[] {
-  const authority = "authority of the client certificates that the kubelet API accepts";
+  const authority = "certificate authority of the kubelet API's clients";
   return [
     {
       flag: "kubelet-port",
@@ -77,7 +77,7 @@ function kubeletOptions({ certificate, clientCa }: NodeOptionDefaults): readonly
       flag: "tls-private-key-file",
       type: "string",
       env: "APISERVER_KEY_LOCATION",
-      help: "its key",
+      help: "private key of --tls-cert-file",
     },
     {
       flag: "client-ca-file",

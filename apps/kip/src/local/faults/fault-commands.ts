@@ -4,7 +4,7 @@ import { commonOptions } from "../cluster/local-options.ts";
 /** A command of `kip local`. */
 export interface FaultCommandHelp {
   readonly name: string;
-  /** The word that follows it, if one has to. */
+  /** The argument that has to follow the name. @default none */
   readonly operand?: string | undefined;
   readonly help: string;
   readonly options: readonly Option[];
@@ -20,7 +20,7 @@ const type: Option = {
 export const faultCommands: readonly FaultCommandHelp[] = [
   {
     name: "no-capacity",
-    help: "no new cell starts",
+    help: "the cloud has no capacity for new cells",
     options: [
       type,
       { flag: "launch-type", type: "string", help: "on-demand, spot or dedicated; default all" },
@@ -30,22 +30,25 @@ export const faultCommands: readonly FaultCommandHelp[] = [
   {
     name: "slow-launch",
     help: "new cells take longer to start",
-    options: [type, { flag: "seconds", type: "string", help: "by how much, like 40 or 2m" }],
+    options: [
+      type,
+      { flag: "seconds", type: "string", help: "how much longer, like 40 (seconds) or 2m" },
+    ],
   },
-  { name: "kill", operand: "CELL|POD", help: "a cell is gone from now on", options: [] },
+  { name: "kill", operand: "CELL|POD", help: "the machine of a cell ends at once", options: [] },
   {
     name: "interrupt",
     operand: "CELL|POD",
-    help: "the cloud says that it takes a cell back, and does",
+    help: "the cloud gives notice that it takes the machine of a cell back, and does",
     options: [
-      { flag: "notice", type: "string", fallback: "120s", help: "how long the cell still has" },
+      { flag: "notice", type: "string", fallback: "120s", help: "time until the machine ends" },
     ],
   },
   {
     name: "throttle",
-    help: "the cloud refuses calls because there are too many",
+    help: "the cloud refuses calls as too many",
     options: [
-      { flag: "calls", type: "string", help: "how many; default no limit" },
+      { flag: "calls", type: "string", help: "how many calls; default no limit" },
       { flag: "for", type: "string", help: "for how long, like 30s; default no limit" },
     ],
   },
@@ -54,13 +57,17 @@ export const faultCommands: readonly FaultCommandHelp[] = [
     operand: "CALL",
     help: "the next calls of one kind fail: launch, terminate, list, ...",
     options: [
-      { flag: "code", type: "string", fallback: "CLOUD_UNAVAILABLE", help: "with which error" },
-      { flag: "calls", type: "string", fallback: "1", help: "how many" },
-      { flag: "after", type: "boolean", help: "the call is done, and only its answer is lost" },
+      { flag: "code", type: "string", fallback: "CLOUD_UNAVAILABLE", help: "code of the error" },
+      { flag: "calls", type: "string", fallback: "1", help: "how many calls" },
+      {
+        flag: "after",
+        type: "boolean",
+        help: "the call has its effect, and only its answer is lost",
+      },
     ],
   },
-  { name: "status", help: "what is in force", options: [] },
-  { name: "clear", help: "end it all; notices that were given stay", options: [] },
+  { name: "status", help: "show the faults in force", options: [] },
+  { name: "clear", help: "end all faults; notices that were given stay", options: [] },
 ];
 
 /** All options of a verb. */

@@ -170,11 +170,11 @@ function usage(): string {
   const lines = faultCommands.map(({ name, operand = "", help }) =>
     `  kip local ${name} ${operand}`.padEnd(36).concat(help),
   );
-  return `Usage: kip local COMMAND [options]\n\nCauses faults in the local cluster, to see how Kip handles them.\n\n${lines.join("\n")}\n\nkip local COMMAND --help lists the options. kip down ends it, too.\n\nExample: kip local status\n`;
+  return `Usage: kip local COMMAND [options]\n\nCauses faults in the local cluster, to see how Kip handles them.\n\n${lines.join("\n")}\n\nFaults last until kip local clear or kip down. kip local COMMAND --help lists the options.\n\nExample: kip local status\n`;
 }
 
 function verbUsage(verb: FaultCommandHelp): string {
   const { name, operand, help } = verb;
   const words = [name, ...(operand === undefined ? [] : [operand])].join(" ");
-  return `Usage: kip local ${words} [options]\n\nFrom now on: ${help}.`;
+  return `Usage: kip local ${words} [options]\n\n${help.charAt(0).toUpperCase()}${help.slice(1)}.`;
 }
