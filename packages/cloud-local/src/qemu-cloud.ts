@@ -17,7 +17,7 @@ import { findOffer, machineSize } from "./launch/machine-reservation.ts";
 import { machineNotFound } from "./launch/machines.ts";
 import type { LocalCloudParts } from "./local-cloud-parts.ts";
 import type { ClusterDnsPlace, LocalCloud, PrepareTemplateOptions } from "./local-cloud.ts";
-import { leadHostServices } from "./network/host-services.ts";
+import { routeHostServices } from "./network/host-services.ts";
 import { keepConsolesShort } from "./machine/console-size.ts";
 import type { MachineShape } from "./template/template-shape.ts";
 
@@ -71,9 +71,9 @@ export class QemuCloud implements LocalCloud {
     return { namespaceFile: network.namespace.file, address, resolvers };
   }
 
-  async leadServices(source: ServiceSource, signal: AbortSignal): Promise<void> {
+  async routeServices(source: ServiceSource, signal: AbortSignal): Promise<void> {
     const { options, network } = this.#parts;
-    if (options.hostServices) await leadHostServices(source, { ...options, network }, signal);
+    if (options.hostServices) await routeHostServices(source, { ...options, network }, signal);
   }
 
   async removeNetwork(): Promise<void> {

@@ -5,7 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { CommandError, runCommand, silentLogger, systemClock } from "@kip/base";
 import { CloudError, type ServiceSource } from "@kip/cloud";
 import { encodeLine, type ServiceView } from "@kip/network-view";
-import { leadHostServices } from "../src/network/host-services.ts";
+import { routeHostServices } from "../src/network/host-services.ts";
 import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
 import { joinBridge, type BridgeGuest } from "./support/bridge-guest.ts";
 import { listen } from "./support/listeners.ts";
@@ -69,7 +69,7 @@ function service(endpoints: readonly string[], more: Partial<ServiceView> = {}):
   };
 }
 
-describe("leadHostServices()", { timeout: 120_000 }, () => {
+describe("routeHostServices()", { timeout: 120_000 }, () => {
   const network = new LocalNetwork(options);
   const { plan } = network;
   const source = new Source();
@@ -90,7 +90,7 @@ describe("leadHostServices()", { timeout: 120_000 }, () => {
       clock: systemClock,
       logger: silentLogger,
     };
-    leading = leadHostServices(source, needs, stop.signal);
+    leading = routeHostServices(source, needs, stop.signal);
     await source.set(service([`${cell.podIp}:8080`]));
   });
   after(async () => {

@@ -39,7 +39,7 @@ export interface LaunchRequest {
    */
   readonly securityGroups?: readonly string[] | undefined;
   /**
-   * CIDRs, in their canonical form, whose packets the cloud leads to this instance while it runs; it may then send packets from
+   * CIDRs, in their canonical form, whose packets the cloud routes to this instance while it runs; it may then send packets from
    * these addresses. Only for a driver whose {@link CloudDriver.launchExtras} has it. @default none
    */
   readonly routes?: readonly string[] | undefined;
@@ -192,7 +192,7 @@ export interface NetworkFacts {
   readonly nodeAddresses?: readonly string[] | undefined;
   /**
    * Ranges of both families that pods reach by their own addresses. What they send elsewhere leaves with the address of their
-   * cell if that has a public one, where the cloud leads the public address to the cell's own alone.
+   * cell if that has a public one, where the cloud translates the public address to the cell's own only.
    *
    * @default everything keeps the pod's address
    */
@@ -299,10 +299,10 @@ export interface CloudDriver extends AsyncDisposable {
    */
   networkFacts(): Promise<NetworkFacts>;
   /**
-   * Has packets of the computer that the cluster's API server runs on led to Services, until the signal aborts; what is in
-   * force then stays. Only for a cloud in which that computer is not a node of the cluster, so nothing else does it.
+   * Routes packets for Services on the computer that the cluster's API server runs on, until the signal aborts; the rules
+   * in force then stay. Only for a cloud in which that computer is not a node of the cluster, so that nothing else does it.
    */
-  leadServices?(source: ServiceSource, signal: AbortSignal): Promise<void>;
+  routeServices?(source: ServiceSource, signal: AbortSignal): Promise<void>;
   /**
    * Calls back whenever an instance of this owner ends without having been asked to, as far as the
    * cloud tells; returns a function that unsubscribes.

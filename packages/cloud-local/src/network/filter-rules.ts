@@ -13,9 +13,9 @@ export interface FilterOptions {
   readonly managementPorts: readonly number[];
   /** The host's own addresses and prefixes: not to be reached by way of the uplink. */
   readonly hostAddresses: readonly string[];
-  /** Ranges of the cluster's Services: what is not led to an endpoint is refused at once. */
+  /** Ranges of the cluster's Services: packets that no rule routes to an endpoint are refused at once. */
   readonly serviceRanges: readonly string[];
-  /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. */
+  /** The ClusterIP of the cluster's name server: queries to it are redirected to `plan.clusterDns`. */
   readonly dnsService?: string | undefined;
   /** Address in the namespace whose TCP port 80 machines reach. */
   readonly metadataAddress?: string | undefined;
@@ -225,17 +225,18 @@ function leaveRules(plan: AddressPlan): string {
 }
 
 /**
- * Name servers are asked at one address, and are at another. A cell with rules of its own leads to the cluster's by itself;
- * this is for those without, and for the host while nothing leads it.
+ * Redirects queries to the name servers, which answer at other addresses. A cell with rules of its own reaches the
+ * cluster's name server by those; this is for cells without rules, and for the host while {@link
+ * CloudDriver.routeServices} does not run.
  */
 function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
-  const lead = (from: string, to: string): string =>
+  const redirect = (from: string, to: string): string =>
     `ip daddr ${from} meta l4proto { tcp, udp } th dport 53 dnat to ${to}`;
   return `
   chain resolve {
     type nat hook prerouting priority dstnat;
-    ${internet ? lead(plan.gateway, plan.uplinkDns) : ""}
-    ${dnsService === undefined ? "" : lead(dnsService, plan.clusterDns)}
+    ${internet ? redirect(plan.gateway, plan.uplinkDns) : ""}
+    ${dnsService === undefined ? "" : redirect(dnsService, plan.clusterDns)}
   }
 `;
 }

@@ -6,7 +6,7 @@ import type { LocalNetwork } from "./local-network.ts";
 import { NodePorts } from "./node-ports.ts";
 import { changesIn } from "./changes-in.ts";
 
-/** What {@link leadHostServices} needs. */
+/** Options of {@link routeHostServices}. */
 export interface HostServicesOptions {
   readonly network: LocalNetwork;
   /** See `LocalCloudOptions`. */
@@ -15,29 +15,66 @@ export interface HostServicesOptions {
   readonly logger: Logger;
 }
 
-/** Delays before rules are written again that were refused, milliseconds. */
+/** Delays before refused rules are written again, milliseconds. */
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /**
- * Keeps the rules of the namespace up to date that lead the host's packets to endpoints, until the signal aborts. They stay
- * in force afterwards, and go with the namespace. Never throws.
+ * Keeps the rules of the namespace up to date that route the host's packets for Services to their endpoints, until the
+ * signal aborts. The rules stay in force afterwards, and end with the namespace. Never throws.
  *
- * Machines have rules of their own; what they send to a Service's address here is refused by the namespace's filter.
+ * Machines have rules of their own: packets that they send to a Service's address are refused by the namespace's filter.
  */
-export async function leadHostServices(
+export async function routeHostServices(
   source: ServiceSource,
   options: HostServicesOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { network, clock, logger } = options;
+  const rules = hostRules(options, signal);
+  await using nodePorts = new NodePorts({
+    addresses: nodePortAddresses(options),
+    target: network.plan.gateway,
+    clock,
+    logger,
+  });
+  using subscription = source.subscribe(rules.sums);
+  const reader = new ChangeReader();
+  try {
+    for (;;) {
+      for await (const change of changesIn(await subscription.next(signal), reader)) {
+        await applyRules(rules, change);
+        await nodePorts.apply(change);
+      }
+    }
+  } catch (err) {
+    if (!signal.aborted) logger.error("Could not read the cluster's Services", { err });
+  }
+
+  async function applyRules(to: NetworkRules, change: ViewChange): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      try {
+        return await to.apply(change);
+      } catch (err) {
+        logger.warn("Could not route the host's packets to Services", { err });
+        await clock.sleep(backoffDelay(attempt, backoff), signal);
+      }
+    }
+  }
+}
+
+/** The rules of the network namespace for the host; they replace those of an earlier kip. */
+function hostRules(
+  { network, clock, logger }: HostServicesOptions,
+  signal: AbortSignal,
+): NetworkRules {
   const { namespace, plan } = network;
-  const rules = new NetworkRules({
+  return new NetworkRules({
     place: {
       podAddresses: [],
       nodeAddresses: [],
       clients: [plan.host, plan.ipv6?.host ?? []].flat(),
       serviceRanges: [],
-      // Where br_netfilter was loaded later, what the bridge carries passes these rules, too.
+      // If br_netfilter is loaded later, packets that the bridge carries pass these rules, too.
       machinePorts: network.managementPorts,
       machineRanges: [plan.machines, plan.ipv6?.machines ?? []].flat(),
     },
@@ -48,41 +85,11 @@ export async function leadHostServices(
     logger,
     clock,
     signal,
-    takesOver: true, // of a kip that was here before
+    takesOver: true,
   });
-  // Rules answer for them at this address of the namespace.
-  await using nodePorts = new NodePorts({
-    addresses: nodePortAddresses(options),
-    target: plan.gateway,
-    clock,
-    logger,
-  });
-  using subscription = source.subscribe(rules.sums);
-  const reader = new ChangeReader();
-  try {
-    for (;;) {
-      for await (const change of changesIn(await subscription.next(signal), reader)) {
-        await apply(rules, change);
-        await nodePorts.apply(change);
-      }
-    }
-  } catch (err) {
-    if (!signal.aborted) logger.error("Could not read the cluster's Services", { err });
-  }
-
-  async function apply(to: NetworkRules, change: ViewChange): Promise<void> {
-    for (let attempt = 0; !signal.aborted; attempt++) {
-      try {
-        return await to.apply(change);
-      } catch (err) {
-        logger.warn("Could not lead the host's packets to Services", { err });
-        await clock.sleep(backoffDelay(attempt, backoff), signal);
-      }
-    }
-  }
 }
 
-/** None if none is wanted; one of its kind if it stands for all. */
+/** Addresses at which NodePorts are relayed to the namespace; 0.0.0.0 alone if that is among them. */
 function nodePortAddresses({
   nodePortAddresses: wanted,
   network,

@@ -40,20 +40,20 @@ export interface LocalNetworkOptions {
   readonly hostPorts: readonly number[];
   /** TCP and UDP ports of machines' own addresses that only the host reaches. */
   readonly managementPorts: readonly number[];
-  /** Ranges of the cluster's Services, CIDRs: nothing leads to them, and clients learn so at once. */
+  /** Ranges of the cluster's Services, CIDRs: connections to them that no rule routes are refused at once. */
   readonly serviceRanges: readonly string[];
   /** Whether the host sends to these ranges by way of the namespace. @default false */
   readonly hostServices?: boolean | undefined;
   /** Address in the namespace whose TCP port 80 machines reach. @default none */
   readonly metadataAddress?: string | undefined;
-  /** The ClusterIP of the cluster's name server: questions to it are led to `plan.clusterDns`. @default none */
+  /** The ClusterIP of the cluster's name server: queries to it are redirected to `plan.clusterDns`. @default none */
   readonly dnsService?: string | undefined;
   readonly logger: Logger;
 }
 
 /**
- * The network of the local cloud: a namespace with one bridge, one veth pair to the host, one tap per
- * machine and one userspace process that leads out.
+ * The network of the local cloud: a namespace with one bridge, one veth pair to the host, one tap per machine and one
+ * userspace process that connects it to the outside.
  *
  * ```
  *   host ── <name>0 (.0.1) ══ host ─┐
@@ -151,7 +151,7 @@ export class LocalNetwork {
     await this.#closing.run();
   }
 
-  /** Whether machines are led out; says once in the log if they cannot be. */
+  /** Whether machines have a connection to the outside; logs once if they cannot have one. */
   async hasInternet(): Promise<boolean> {
     if (this.#options.internet === false) return false;
     if (await hasUplinkProgram()) return true;
@@ -309,10 +309,11 @@ export class LocalNetwork {
       "-qwe", // without br_netfilter the last key is unknown
       "net.ipv4.ip_forward=1",
       "net.ipv4.icmp_ratelimit=0",
-      // The host would go past the rules for Services, which are on this way alone.
+      // With redirects the host would bypass this namespace, and with it the rules for Services.
       "net.ipv4.conf.all.send_redirects=0",
       `net.ipv4.conf.${bridge}.send_redirects=0`,
-      // What is led elsewhere is routed, not bridged: a bridge gives nothing back to the host, even if that is the endpoint.
+      // Redirected packets are routed, not bridged: a bridge does not return packets to the host, even if the host is
+      // the endpoint.
       "net.bridge.bridge-nf-call-iptables=0",
       // Half-closed connections to Services stay translated for an hour, as on cells.
       "net.netfilter.nf_conntrack_tcp_timeout_close_wait=3600",

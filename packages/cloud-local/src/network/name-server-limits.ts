@@ -2,7 +2,7 @@ import type { AddressPlan } from "./address-plan.ts";
 
 /**
  * What one machine may ask of the cluster's name server, packets by UDP per second and connections by TCP. The server takes
- * 8,000 questions at once that it leads on, each for up to 5 s: one machine, or two, cannot use all of them.
+ * 8,000 questions at once that it forwards, each for up to 5 s: one machine, or two, cannot use all of them.
  */
 export const nameServerLimits = {
   packetsPerSecond: 500,

@@ -16,11 +16,11 @@ import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 export interface NodePortsOptions {
   /** Addresses of this computer at which NodePorts answer. */
   readonly addresses: readonly string[];
-  /** Where rules lead each NodePort to its endpoints. */
+  /** Address at which rules route each NodePort to its endpoints. */
   readonly target: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Of all ports together. @default a limit of this process */
+  /** Limits the clients of all ports together. @default a limit of this process */
   readonly clients?: RelayClients | undefined;
 }
 
@@ -176,8 +176,9 @@ interface WantedPorts {
 const noPorts: WantedPorts = { open: [], idle: [] };
 
 /**
- * A Service of IPv6 alone has none here: relays pass on IPv4, and no rule would lead it further. Rules lead the host to all endpoints,
- * whatever `externalTrafficPolicy` says. UDP ports answer nothing in any case, and are always open.
+ * The ports to open for a Service. One with IPv6 only has none: relays connect by IPv4, for which it has no rule. The
+ * host reaches all endpoints, whatever `externalTrafficPolicy` says. UDP ports are always open, because without an
+ * endpoint they do not answer anyway.
  */
 function nodePortsOf({ clusterIps, ports, healthCheck: check }: ServiceView): WantedPorts {
   if (!clusterIps.some((address) => ipFamily(address) === 4)) return noPorts;

@@ -21,7 +21,7 @@ const recordDocument = decode.object({
 /** What the process is known by, besides its argument: it reads what machines send, and may be broken into. */
 type UplinkRecord = decode.Decoded<typeof recordDocument>;
 
-/** Whether the program that leads out of the namespace is installed. */
+/** Whether the program that connects the namespace to the outside is installed. */
 export async function hasUplinkProgram(): Promise<boolean> {
   return (await missingPrograms([program])).length === 0;
 }

@@ -35,17 +35,17 @@ export interface LocalCloudOptions {
   /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
   readonly managementPorts?: readonly number[] | undefined;
   /**
-   * Ranges of the cluster's Services, CIDRs. What is sent there and not led to an endpoint is refused at once, instead
+   * Ranges of the cluster's Services, CIDRs. Packets for them that no rule routes to an endpoint are refused at once, instead
    * of leaving by way of the host. @default ["10.96.0.0/16"]
    */
   readonly serviceRanges?: readonly string[] | undefined;
   /**
-   * Whether the host sends to these ranges by way of the namespace, where {@link CloudDriver.leadServices} leads to their
+   * Whether the host sends to these ranges by way of the namespace, where {@link CloudDriver.routeServices} leads to their
    * endpoints. The host may have no other route into them. @default false
    */
   readonly hostServices?: boolean | undefined;
   /**
-   * IPv4 addresses of the host at which NodePorts answer while {@link CloudDriver.leadServices} runs, by TCP and UDP, and at the
+   * IPv4 addresses of the host at which NodePorts answer while {@link CloudDriver.routeServices} runs, by TCP and UDP, and at the
    * host's address in the range; "0.0.0.0" for all. Needs {@link LocalCloudOptions.hostServices}. @default none
    */
   readonly nodePortAddresses?: readonly string[] | undefined;

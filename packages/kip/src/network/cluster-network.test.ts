@@ -44,7 +44,7 @@ function start(
       }),
     },
     driver: {
-      leadServices: async (source) => {
+      routeServices: async (source) => {
         using subscription = source.subscribe([]);
         assert.ok(subscription);
         led.push("led");

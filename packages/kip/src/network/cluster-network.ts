@@ -22,8 +22,8 @@ import type { KnownNetworkFacts } from "./network-facts.ts";
 /** Options of {@link ClusterNetwork}. */
 export interface ClusterNetworkOptions {
   readonly client: ApiClient;
-  /** Has the API server's computer led to Services, if it can. */
-  readonly driver: Pick<CloudDriver, "leadServices">;
+  /** Routes Services on the API server's computer, if the driver can. */
+  readonly driver: Pick<CloudDriver, "routeServices">;
   readonly facts: Pick<KnownNetworkFacts, "get">;
   readonly node: ViewNode;
   /** Addresses of the virtual node. */
@@ -49,7 +49,7 @@ const rangesIntervalMs = 60_000;
 /** Delay after a failed list, milliseconds: it doubles each time, up to the interval. */
 const rangesRetryMs = 1000;
 
-/** Delay before `leadServices` of the driver is called again after it has ended, milliseconds. */
+/** Delay before `routeServices` of the driver is called again after it has ended, milliseconds. */
 const leadIntervalMs = 60_000;
 
 /** The network of the cluster for all cells: watched once, by kip alone. */
@@ -143,13 +143,13 @@ export class ClusterNetwork {
   /** Has the driver route Services on the API server's computer as on a cell, without policies. Never throws. */
   async #leadHost(): Promise<void> {
     const { driver, clock, logger, signal } = this.#options;
-    if (!driver.leadServices) return;
-    const what = "lead the API server's computer to Services";
+    if (!driver.routeServices) return;
+    const what = "route Services on the API server's computer";
     const subscribe = (sums: readonly number[]) =>
       this.subscribe({ podUid: "", namespace: "", sums });
     await every({ intervalMs: leadIntervalMs, what, clock, logger, signal }, async () => {
       await this.synced(signal);
-      await driver.leadServices?.({ subscribe }, signal);
+      await driver.routeServices?.({ subscribe }, signal);
     });
   }
 

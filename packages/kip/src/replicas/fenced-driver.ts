@@ -25,7 +25,7 @@ const changes: readonly CloudOperation[] = [
  * `CLOUD_UNAVAILABLE` then. A driver that delays or repeats its requests asks its own {@link ChangeTerm} before each
  * attempt.
  *
- * `leadServices` is not checked: it changes only the computer that this process is on, where every kip makes the same
+ * `routeServices` is not checked: it changes only the computer that this process is on, where every kip makes the same
  * rules from the same Services; its signal ends it.
  */
 export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver {
