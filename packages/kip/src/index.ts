@@ -31,5 +31,6 @@ export { KipProvider } from "./provider.ts";
 export { findClusterDns, installCells, readClusterID } from "./cluster-facts.ts";
 export { CurrentTerm } from "./replicas/current-term.ts";
 export { runInTurns, type TurnParts } from "./replicas/run-in-turns.ts";
-export { startKip, type RunningKip, type StartKipOptions } from "./start-kip.ts";
+export { startKip, type RunningKip } from "./start-kip.ts";
+export type { StartKipOptions } from "./start-kip-options.ts";
 export { cellCrd } from "./store/cell-crd.ts";

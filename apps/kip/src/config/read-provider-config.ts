@@ -7,7 +7,7 @@ import {
   type ProviderConfig,
 } from "@kip/kip";
 import { KipError } from "../errors.ts";
-import { driverNames } from "../provider/driver-names.ts";
+import { driverNames } from "./driver-names.ts";
 import { parseYaml } from "./parse-yaml.ts";
 import { noteText, placeNotes, type PlacedNote } from "./placed-notes.ts";
 

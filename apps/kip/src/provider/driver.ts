@@ -3,7 +3,7 @@ import type { ChangeTerm, CloudDriver } from "@kip/cloud";
 import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import type { ProviderConfig } from "@kip/kip";
 import { markerVariable } from "../local/cluster/processes.ts";
-import { driverNames } from "./driver-names.ts";
+import { driverNames } from "../config/driver-names.ts";
 import { KipError } from "../errors.ts";
 
 /** What {@link openDriver} needs besides the configuration. */

@@ -1,8 +1,7 @@
 import { every, type EveryOptions } from "@kip/base";
-import type { KipProvider } from "../provider.ts";
 import type { Cell } from "../state/cell.ts";
 import { hostRelease } from "./empty-hosts.ts";
-import { freeFinishedPods } from "./finished-pods.ts";
+import { freeFinishedPods, type FinishedPodsOptions } from "./finished-pods.ts";
 import { GoneNodes, type GoneNodesOptions } from "./gone-nodes.ts";
 import type { OrphanInstances } from "./orphan-instances.ts";
 
@@ -16,7 +15,10 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   /** @default `controllerID` */
   readonly clusterID?: string | undefined;
   readonly orphans: OrphanInstances;
-  readonly provider: Pick<KipProvider, "askCloud" | "hasWorker" | "freeCell">;
+  readonly provider: FinishedPodsOptions["provider"] & {
+    /** Asks the cloud which cells run, for those whose agents are out of reach. @throws {CloudError} */
+    askCloud(): Promise<void>;
+  };
   /** The cells of this node that have a pod. */
   readonly cells: () => readonly Cell[];
   /** How often the cloud is asked for cells out of reach, milliseconds; undefined: it is not asked. */

@@ -10,7 +10,7 @@ import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "@kip/
 import { withFaultInjection } from "@kip/cloud-local/faults";
 import { networkRanges } from "../cluster/network-ranges.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
-import type { ClusterContext } from "../run/cluster-context.ts";
+import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { KipError } from "../../errors.ts";
 import { ec2Offers, ec2Region as region } from "./ec2-offers.ts";
 import { MetadataHops } from "./metadata-hops.ts";

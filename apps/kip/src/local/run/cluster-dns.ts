@@ -9,7 +9,7 @@ import { dnsService } from "../cluster/service-range.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { KipError } from "../../errors.ts";
 import { withClient } from "./administrator.ts";
-import type { ClusterContext } from "./cluster-context.ts";
+import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { corefile, corefileName, dnsKubeconfigName } from "./corefile.ts";
 import { dnsObjects, dnsUser } from "./dns-objects.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";

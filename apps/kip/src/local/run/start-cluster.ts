@@ -18,7 +18,7 @@ import { switches } from "../cluster/switches.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { nodeReady, withClient } from "./administrator.ts";
 import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
-import type { ClusterContext } from "./cluster-context.ts";
+import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { providerReady } from "./provider-ready.ts";
 import { startClusterDns } from "./cluster-dns.ts";
 import { hasRegistry, pushToRegistry, startRegistry } from "./registry.ts";

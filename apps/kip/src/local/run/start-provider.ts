@@ -6,7 +6,7 @@ import { registryPort } from "../cluster/host-ports.ts";
 import { readUserSettings, type UserSettings } from "../prepare/user-settings.ts";
 import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
 import type { CloudChoice } from "../ec2/start-ec2.ts";
-import type { ClusterContext } from "./cluster-context.ts";
+import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";
 import type { LocalCloud } from "@kip/cloud-local";
 import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";

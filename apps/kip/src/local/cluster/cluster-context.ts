@@ -1,5 +1,5 @@
 import type { Logger, OptionValues } from "@kip/base";
-import type { LocalLayout } from "../cluster/layout.ts";
+import type { LocalLayout } from "./layout.ts";
 
 /** What the phases of a start share. */
 export interface ClusterContext {
