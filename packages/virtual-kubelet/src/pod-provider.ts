@@ -133,9 +133,9 @@ export interface NodeFacts {
 /**
  * What runs pods. Calls for one pod UID are serial; calls for different pods are not.
  *
- * Errors: throw {@link VirtualKubeletError}s, or other errors that have one as a `cause`. Its code `VK_NOT_FOUND` means that the pod or container does not exist,
- * `VK_INVALID_POD` that this pod can never run here (the pod is failed with the message); every other
- * error is repeated with a back-off and shown as an event on the pod.
+ * Errors: throw {@link VirtualKubeletError}s, or other errors that have one as a `cause`. The code `VK_NOT_FOUND` means
+ * that the pod or container does not exist, `VK_INVALID_POD` that this pod can never run here: it fails with the error's
+ * message. After any other error the call is repeated with a back-off, and the error is shown as an event on the pod.
  */
 export interface PodProvider {
   /** Called once, before anything else. */

@@ -2,7 +2,7 @@ import { servePages, type PlainServer } from "./plain-server.ts";
 
 /** What a process reports of itself. */
 export interface ProcessHealth {
-  /** Whether it does its work, or stands by for it; and what it is doing, in a few words. */
+  /** Whether the process does its work or stands by, and what it is doing, in a few words. */
   readonly isReady: boolean;
   readonly doing: string;
 }

@@ -21,7 +21,7 @@ const severities: Readonly<Record<string, LogLevel>> = {
 };
 
 /**
- * Standard error, or what klog's flags make of it.
+ * Where log lines go: standard error, or as klog's flags say.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
@@ -74,12 +74,12 @@ interface LogFileOptions {
   readonly path: string;
   /** 0 for no limit. */
   readonly maxBytes: number;
-  /** Its name is ours: in a folder for everybody it could be somebody's symbolic link to another file. */
+  /** The name is predictable: in a folder that everyone may write to, it could be another user's symbolic link. */
   readonly isOwn: boolean;
   readonly print: (line: string) => void;
 }
 
-/** A file that grows to a size and then starts again, with its older part beside it. */
+/** A log file that is renamed when it reaches a size, and started again. */
 class LogFile implements Disposable {
   readonly #path: string;
   readonly #maxBytes: number;

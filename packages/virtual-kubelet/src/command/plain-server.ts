@@ -35,7 +35,7 @@ export interface PagesOptions {
  */
 export async function servePages(options: PagesOptions): Promise<PlainServer> {
   const { host, port, pages, what, flag } = options;
-  // Strangers may ask: they get no more than a few of the process's file descriptors.
+  // Requests are not authenticated, so they get no more than a few of the process's file descriptors.
   const server = httpModule().createServer({ maxHeaderSize: 8192 }, (request, response) => {
     const name = request.url?.split("?")[0] ?? "";
     const page = Object.hasOwn(pages, name) ? pages[name]?.() : undefined;

@@ -1,15 +1,15 @@
 import type { Socket } from "node:net";
 
 /**
- * The TCP connections of a server, at most so many. When there is no room for a new one, the oldest
- * makes room whose client has not shown yet that it may come in: so strangers cannot keep others
- * out by holding connections open. If all are known, the new one is closed.
+ * Limits the TCP connections of a server. At the limit, a new connection replaces the oldest one whose client has not
+ * been authenticated yet, so that clients without access cannot keep others out by holding connections open. If all
+ * clients are authenticated, the new connection is closed.
  */
 export class Connections {
   readonly #limit: number;
   readonly #all = new Set<Socket>();
-  /** By their addresses, which a socket and the TLS socket around it share; the oldest first. */
-  readonly #strangers = new Map<string, Socket>();
+  /** By client address and port, which a socket and the TLS socket around it share; the oldest first. */
+  readonly #notAdmitted = new Map<string, Socket>();
 
   constructor(limit: number) {
     this.#limit = limit;
@@ -18,7 +18,7 @@ export class Connections {
   /** Takes a new connection in, or closes it. */
   add(socket: Socket): void {
     if (this.#all.size >= this.#limit) {
-      const oldest = this.#strangers.values().next();
+      const oldest = this.#notAdmitted.values().next();
       if (oldest.done === true) {
         socket.destroy();
         return;
@@ -27,17 +27,17 @@ export class Connections {
       oldest.value.destroy();
     }
     this.#all.add(socket);
-    this.#strangers.set(addresses(socket), socket);
+    this.#notAdmitted.set(addresses(socket), socket);
     const key = addresses(socket); // gone once the socket is closed
     socket.once("close", () => {
       this.#all.delete(socket);
-      if (this.#strangers.get(key) === socket) this.#strangers.delete(key);
+      if (this.#notAdmitted.get(key) === socket) this.#notAdmitted.delete(key);
     });
   }
 
   /** The client of this connection is known from now on. */
   admit(socket: Socket): void {
-    this.#strangers.delete(addresses(socket));
+    this.#notAdmitted.delete(addresses(socket));
   }
 
   closeAll(): void {
@@ -46,7 +46,7 @@ export class Connections {
 
   #forget(socket: Socket): void {
     this.#all.delete(socket);
-    this.#strangers.delete(addresses(socket));
+    this.#notAdmitted.delete(addresses(socket));
   }
 }
 

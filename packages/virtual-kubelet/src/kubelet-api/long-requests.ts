@@ -5,11 +5,10 @@ import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletLimits } from "./options.ts";
 
 /**
- * Decides who may send a long request head, which is how the words of an exec's command come, and
- * keeps what all of them hold bounded: a client without a certificate of the client CA gets the
- * usual limit. One with a certificate gets the long limit, but a certificate does not say what its
- * owner may do. So only some connections may have the long limit before a request of theirs was
- * authorised; for a further one the oldest of them is closed.
+ * Decides which clients may send a long request head (it contains the command of an exec), and limits the memory of
+ * all long heads: a client without a certificate of the client CA gets the usual limit. One with a certificate gets
+ * the long limit, but a certificate does not say what its owner may do. So only some connections may have the long
+ * limit before a request of theirs was authorised; for a further one the oldest of them is closed.
  */
 export class LongRequests {
   readonly #limits: KubeletLimits;

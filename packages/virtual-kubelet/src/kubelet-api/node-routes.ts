@@ -26,7 +26,7 @@ export interface NodeAnswersOptions {
   readonly logger: Logger;
 }
 
-/** How long the provider has to say how probes went, or what a log of its own has. */
+/** Time limit for the provider to return the probe counts or a log of the node, milliseconds. */
 const answerTimeoutMs = 15_000;
 
 /** Answers what is asked of the node as a whole. */
@@ -80,7 +80,7 @@ export class NodeAnswers {
     }
   }
 
-  /** Without counts of the provider there is nothing to tell, which is an answer too. */
+  /** Without counts of the provider the answer is empty. */
   async #probes(): Promise<readonly MetricFamily[]> {
     const { handlers, clock } = this.#options;
     const [counts, pods] = await Promise.all([

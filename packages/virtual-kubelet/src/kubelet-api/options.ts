@@ -13,8 +13,8 @@ export interface KubeletTls {
 }
 
 /**
- * What the kubelet API serves. The optional calls are those of {@link PodProvider}; without one, its
- * routes answer 501.
+ * Options of the kubelet API. The optional calls are those of {@link PodProvider}; without one, its routes answer
+ * 501.
  */
 export interface KubeletHandlers extends Pick<
   PodProvider,
@@ -39,8 +39,8 @@ export interface KubeletHandlers extends Pick<
 /** Bounds on what one client can make the server hold. */
 export interface KubeletLimits {
   /**
-   * Open TCP connections. For one more, the oldest is closed whose client has not been let in yet; if
-   * there is none, the new one. @default 1000
+   * Most open TCP connections. For one more, the oldest is closed whose client is not authenticated yet; if there is
+   * none, the new one. @default 1000
    */
   readonly connections: number;
   /** Bytes of request line and headers of an HTTP request of a client without a certificate. @default 32768 */

@@ -14,7 +14,7 @@ export interface ExporterSetup {
   readonly serviceName: string;
   /** Further attributes of the process. */
   readonly tags: Readonly<Record<string, string>>;
-  /** Environment: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS` and those for traces, and the original's variables. */
+  /** Environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`, those for traces, and the original's. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly logger: Logger;

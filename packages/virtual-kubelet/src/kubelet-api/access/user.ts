@@ -62,7 +62,7 @@ function clientCertificate(socket: Partial<TLSSocket>): PeerCertificate | undefi
   return certificate.ext_key_usage?.includes(clientAuthUsage) ? certificate : undefined;
 }
 
-/** Lets in the users of a list, or everybody who is known if there is none. */
+/** Allows the users of a list; without a list, every authenticated user. */
 export function allowUsers(names: readonly string[] | undefined): KubeletAuthorize {
   return async (user) => names === undefined || names.includes(user.name);
 }

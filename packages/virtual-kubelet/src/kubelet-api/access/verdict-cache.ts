@@ -13,9 +13,9 @@ interface Kept<T> {
 }
 
 /**
- * Remembers what the API server said of a key for some time, good and bad news apart, so that many
- * bad keys cannot push out the good ones. Equal questions at the same moment are asked once; a
- * question that fails is not remembered.
+ * Caches the API server's verdict on a key for some time, positive and negative verdicts apart, so that many refused
+ * keys cannot push out the accepted ones. Equal questions at the same moment are asked once; a question that fails is
+ * not cached.
  */
 export class VerdictCache<T> {
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class VerdictCache<T> {
     return this.#asked.size;
   }
 
-  /** The verdict on a key: the one that is kept, else the answer of `ask`. @throws what `ask` throws */
+  /** The verdict on a key: the cached one, else the answer of `ask`. @throws what `ask` throws */
   async get(key: string, ask: () => Promise<T>): Promise<T> {
     const kept = this.#kept(this.#good, key) ?? this.#kept(this.#bad, key);
     if (kept) return kept.verdict;

@@ -27,7 +27,7 @@ export interface NodeUsageOptions {
   readonly cpu: NodeCpu;
 }
 
-/** Processor time of the pods of a node: a counter, which pods that go do not turn back. */
+/** Processor time of all pods of a node: a counter that does not fall when pods are removed. */
 export class NodeCpu {
   #nanoseconds = 0;
   #last: ReadonlyMap<string, number> = new Map();
@@ -43,7 +43,7 @@ export class NodeCpu {
         return [uid, cpuNanoseconds];
       }),
     );
-    // A cell that has not answered this time counts on from where it was.
+    // A pod without figures this time continues from its last ones.
     this.#last = new Map([...this.#last, ...now]);
     return this.#nanoseconds;
   }

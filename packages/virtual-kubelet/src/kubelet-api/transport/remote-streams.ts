@@ -28,8 +28,8 @@ export interface RemoteStreams {
   /** Aborts once, when the connection is gone before `close` was called. */
   readonly gone: AbortSignal;
   /**
-   * Says goodbye once all that was written is on its way, and waits for the client to leave, for a
-   * few seconds at most.
+   * Closes the connection once everything written is on its way, and waits a few seconds at most for the client to
+   * close it, too.
    */
   close(): Promise<void>;
 }

@@ -9,7 +9,10 @@ import { HttpRefusal } from "../transport/answer.ts";
  */
 export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
 
-/** How long a client that said goodbye has to close its connection: till then it does not count as gone. */
+/**
+ * How long a client that has sent its close message may take to close the connection; until then it does not count as
+ * gone.
+ */
 const closeTimeoutMs = 5000;
 
 /** Whether a request asks for the connection to become a WebSocket. */
