@@ -107,7 +107,7 @@ export class CellStatusWriter {
     this.#isEnded = true;
     const underWay = [...this.#pending.values()].map(({ work }) => work);
     const noted = [...this.#notes.values()].map(async (note) => await this.#writeNote(note));
-    // Whoever asked for a write sees its failure.
+    // The caller of each write sees its failure.
     await Promise.allSettled([...underWay, ...noted]);
   }
 
