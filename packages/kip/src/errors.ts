@@ -12,6 +12,8 @@ export type ProviderErrorCode =
   | "CELL_POD_IGNORED"
   /** `provider.yaml` or an option has no valid value. */
   | "CONFIG_INVALID"
+  /** The kernel of a cell cannot have the name that a pod wants. Its event has the kubelet's reason. */
+  | "FAILED_CREATE_POD_SAND_BOX"
   /** An image was not wholly in the shared cache within the time limit. */
   | "IMAGE_FILL_TIMEOUT"
   /** Kip may not write the Secret of the certificate authority, or make its namespace. */

@@ -1,4 +1,8 @@
 import type { Pod } from "@kip/k8s-types";
+import { ProviderError } from "../errors.ts";
+
+/** Linux takes no longer name of a host; bytes, which are characters in names of pods. */
+const mostKernelName = 64;
 
 /** The pod's host name: `spec.hostnameOverride`, `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
 export function podHostname({ spec, metadata }: Pod): string {
@@ -18,6 +22,23 @@ function fullName(pod: Pod, clusterDomain: string): string | undefined {
 export function kernelHostname(pod: Pod, clusterDomain: string): string {
   const wanted = pod.spec.setHostnameAsFQDN === true ? fullName(pod, clusterDomain) : undefined;
   return wanted ?? podHostname(pod);
+}
+
+/**
+ * Checks that a kernel takes the name that the pod wants, in the kubelet's words: such a pod waits, as on a node. With the network of
+ * its cell it has that one's name.
+ *
+ * @throws {ProviderError} code `FAILED_CREATE_POD_SAND_BOX`
+ */
+export function checkKernelHostname(pod: Pod, clusterDomain: string): void {
+  const name = kernelHostname(pod, clusterDomain);
+  if (name.length <= mostKernelName || pod.spec.hostNetwork === true) return;
+  const why = `FQDN ${name} is too long (${mostKernelName} characters is the max, ${name.length} characters requested)`;
+  throw new ProviderError(
+    "FAILED_CREATE_POD_SAND_BOX",
+    `Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, ${why}`,
+    { remedy: "Give the pod a shorter hostname or subdomain, or no setHostnameAsFQDN" },
+  );
 }
 
 /**

@@ -1,5 +1,6 @@
 import { wireTime } from "@kip/k8s-client";
 import { checkPodSize } from "../../dispatch/document-size.ts";
+import { checkKernelHostname } from "../../dispatch/pod-network-files.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { annotationsWithoutEffect } from "../../annotations/read-annotations.ts";
@@ -20,6 +21,8 @@ export async function createCell(
   const { state, change } = context;
   const resolved = required(state().pod.resolved, "the pod is not known");
   const { pod } = resolved;
+  if (pod.spec.setHostnameAsFQDN === true)
+    checkKernelHostname(pod, (await tools.dns()).clusterDomain);
   await checkSize(tools, context, resolved);
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);

@@ -6,6 +6,7 @@ import { CodedError, silentLogger } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { DocumentPlaces } from "../../dispatch/document-places.ts";
+import { problemOf } from "../../errors.ts";
 import { KipMetrics } from "../../metrics/kip-metrics.ts";
 import { cellStateWith, StateUnderTest, type CellStateParts } from "../../testing/index.ts";
 import { InstanceTypeError } from "@kip/instance-types";
@@ -252,6 +253,41 @@ describe("createCell()", () => {
     const failed = cell.run((context) => createCell(tools, context));
     await assert.rejects(failed, { code: "POD_TOO_LARGE" });
     assert.deepEqual(created, []);
+  });
+
+  it("creates no cell for a pod whose full name is longer than a kernel takes, and says so in the kubelet's words", async () => {
+    const pod = podOf("Always", { main: running });
+    const spec = { ...pod.spec, subdomain: "s".repeat(63), setHostnameAsFQDN: true };
+    const named = (more: object): Pod => ({
+      metadata: { ...pod.metadata, namespace: "shop" },
+      spec: { ...spec, ...more },
+    });
+    const { tools, cell, created } = start(named({}), away);
+    const dns = async () => ({ clusterDomain: "cluster.local" });
+    const failed = cell.run(
+      async (context) => await createCell({ ...tools, dns } as unknown as CellTools, context), // all that is looked at
+    );
+    await assert.rejects(failed, (error) => {
+      const { reason, message } = problemOf(error);
+      assert.equal(reason, "FailedCreatePodSandBox");
+      const name = `web.${"s".repeat(63)}.shop.svc.cluster.local`;
+      assert.ok(
+        message.startsWith(
+          `Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, FQDN ${name} is too long (64 characters is the max, 90 characters requested)`,
+        ),
+        message,
+      );
+      return true;
+    });
+    assert.deepEqual(created, []);
+    for (const more of [{ hostNetwork: true }, { subdomain: "s".repeat(37) }]) {
+      const other = start(named(more), away);
+      await other.cell.run(
+        async (context) =>
+          await createCell({ ...other.tools, dns } as unknown as CellTools, context), // all that is looked at
+      );
+      assert.equal(other.created.length, 1);
+    }
   });
 
   it("checks one pod in a turn of the event loop", async () => {
