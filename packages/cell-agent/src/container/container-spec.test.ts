@@ -26,7 +26,13 @@ function spec(
     pod: desiredPod(),
     container: container("web", overrides),
     image,
-    sandbox: { name: "", hostname: "", ipcNamespace: "", utsNamespace: "", cgroupParent: "" },
+    sandbox: {
+      name: "",
+      hostname: "of-sandbox",
+      ipcNamespace: "",
+      utsNamespace: "",
+      cgroupParent: "",
+    },
     rootfs: "/rootfs",
     imageUser: { uid: 0, gid: 0, additionalGids: [] },
     mounts: [],
@@ -77,7 +83,7 @@ describe("containerSpec()", () => {
     const { env } = spec({ env: [{ name: "B", value: "pod" }] });
     assert.ok(env.includes("A=image") && env.includes("B=pod") && !env.includes("B=image"));
     assert.ok(env.some((entry) => entry.startsWith("PATH=/usr/local/sbin")));
-    assert.ok(env.includes("HOSTNAME=pod") && env.includes("HOME=/"));
+    assert.ok(env.includes("HOSTNAME=of-sandbox") && env.includes("HOME=/"));
   });
 
   it("weighs a container by what it asks for, and one that asks for nothing as nothing", () => {

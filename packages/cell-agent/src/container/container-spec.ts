@@ -96,10 +96,10 @@ function commandLine(container: DesiredContainer, image: ImageConfig): readonly 
   });
 }
 
-function environment({ container, image, imageUser, wantedUser, pod }: SpecInput): string[] {
+function environment({ container, image, imageUser, wantedUser, sandbox }: SpecInput): string[] {
   const entries = new Map<string, string>();
   const home = (container.user === undefined ? imageUser : wantedUser)?.home ?? "/";
-  const defaults = [defaultPath, `HOSTNAME=${pod.hostname}`, `HOME=${home}`];
+  const defaults = [defaultPath, `HOSTNAME=${sandbox.hostname}`, `HOME=${home}`];
   if (container.tty === true) defaults.push("TERM=xterm");
   for (const entry of [...defaults, ...image.env]) entries.set(textBefore(entry, "="), entry);
   for (const { name, value } of container.env) entries.set(name, `${name}=${value}`);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { hostname } from "node:os";
 import { describe, it } from "node:test";
 import type { StoredImage } from "@kip/oci-image";
 import { container, desiredPod } from "../../test/desired-pod.ts";
@@ -19,6 +20,10 @@ describe("sandboxOf()", () => {
       ipcNamespace: "/proc/1/ns/ipc",
       sharedMemoryDir: "/dev/shm",
     });
+  });
+
+  it("takes the machine's name with its network, as its kernel has that one", () => {
+    assert.equal(sandboxOf({ hostNetwork: true }, own).hostname, hostname());
   });
 });
 

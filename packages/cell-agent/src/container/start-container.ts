@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync } from "node:fs";
-import { constants, totalmem } from "node:os";
+import { constants, hostname, totalmem } from "node:os";
 import { AgentError, type DesiredPod, type DesiredContainer } from "@kip/agent-api";
 import { defined, removeTree } from "@kip/base";
 import type { ResolvedUser, StoredImage } from "@kip/oci-image";
@@ -154,13 +154,14 @@ async function usersOf(
 /** Groups of a process that are reported, as many as a report may have. */
 const maxGroups = 1000;
 
-/** The pod's sandbox, with the namespaces of this machine that the pod wants in place of its own. */
+/** The pod's sandbox, with the namespaces and the name of this machine that the pod wants in place of its own. */
 export function sandboxOf(
-  { hostPID, hostIPC }: Pick<DesiredPod, "hostPID" | "hostIPC">,
+  { hostPID, hostIPC, hostNetwork }: Partial<DesiredPod>,
   sandbox: PodSandbox,
 ): PodSandbox {
   return {
     ...sandbox,
+    ...(hostNetwork === true && { hostname: hostname() }),
     ...(hostPID === true && { pidNamespace: "/proc/1/ns/pid" }),
     ...(hostIPC === true && { ipcNamespace: "/proc/1/ns/ipc", sharedMemoryDir: "/dev/shm" }),
   };

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
+import { hostname } from "node:os";
 import path from "node:path";
 import { describe, it } from "node:test";
 import type { DesiredPod } from "@kip/agent-api";
@@ -45,6 +46,16 @@ describe("writePodFiles()", () => {
     // A container with a path to it has made it large.
     fs.truncateSync(own, 2 ** 40);
     assert.match(hosts(true), /^# header\n127.0.0.1\tlocalhost\n::1\tlocalhost\n\n# aliases/);
+  });
+
+  it("gives a pod with the cell's network the cell's name, which its kernel has", () => {
+    using folder = temporaryFolder();
+    const name = (hostNetwork: boolean): string => {
+      const files = writePodFiles(folder.path, { ...pod, hostNetwork });
+      return fs.readFileSync(files.get("/etc/hostname") ?? "", "utf8");
+    };
+    assert.equal(name(true), `${hostname()}\n`);
+    assert.equal(name(false), "web\n");
   });
 
   it("does not wait for a container that has a lease on its /etc/hosts", async () => {

@@ -1,4 +1,5 @@
 import fs from "node:fs";
+import { hostname } from "node:os";
 import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
 import { isSystemError, makeFolderSync } from "@kip/base";
@@ -10,7 +11,7 @@ const maxHostsBytes = 1024 * 1024;
 export type PodFiles = ReadonlyMap<string, string>;
 
 /**
- * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. Written in place, since a
+ * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. With the cell's network it has the cell's name. Written in place, since a
  * container's mount stays with the file it was made from. At once: they are small, and a turn through
  * the thread pool takes longer than the writing.
  */
@@ -23,7 +24,7 @@ export function writePodFiles(
   makeFolderSync(directory, 0o755, { recursive: true });
   const contents: readonly (readonly [string, string])[] = [
     ["/etc/hosts", pod.hostNetwork ? withOwnHosts(pod.etcHosts, cellHosts) : pod.etcHosts],
-    ["/etc/hostname", `${pod.hostname}\n`],
+    ["/etc/hostname", `${pod.hostNetwork ? hostname() : pod.hostname}\n`],
     ["/etc/resolv.conf", pod.resolvConf],
   ];
   const files = new Map<string, string>();
