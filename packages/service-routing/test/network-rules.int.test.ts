@@ -338,6 +338,8 @@ describe("NetworkRules", () => {
     await applyService(service(["10.0.0.12:8080"], { nodePort: 30_080 }));
     assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.0.0.12 10.0.0.2");
     assert.equal(await network.pod.tcp("10.0.0.200", 30_080), "10.0.0.12 10.1.0.2");
+    await applyService(service(["10.1.0.2:8080"], { nodePort: 30_080 }));
+    assert.equal(await network.others.tcp("10.0.0.2", 30_080), "10.1.0.2 10.0.0.11");
     await applyService(service([], { nodePort: 30_080 }));
     assert.equal(await network.others.tcp("10.0.0.2", 30_080), "error: ECONNREFUSED");
   });
@@ -366,6 +368,8 @@ describe("NetworkRules", () => {
     assert.equal(await network.pod.tcp("192.0.2.1", 80), "10.0.0.12 10.1.0.2");
     await applyService({ ...view, sourceRanges: ["10.2.0.0/16"] });
     assert.equal(await network.pod.tcp("192.0.2.1", 80, 300), "error: timeout");
+    await applyService({ ...view, sourceRanges: ["0.0.0.0/0", "10.2.0.0/16"] });
+    assert.equal(await network.pod.tcp("192.0.2.1", 80), "10.0.0.12 10.1.0.2");
   });
 
   it("loses no connection while endpoints are replaced", async () => {
