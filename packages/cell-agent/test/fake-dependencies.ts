@@ -90,6 +90,7 @@ export class FakeRuntime implements ContainerRuntime {
     signal: AbortSignal,
   ): Promise<{ exitCode: number }> {
     this.#state(id);
+    options.onBegun?.();
     const exitCode = await this.execute(options, streams, signal);
     streams.stdout?.end();
     streams.stderr?.end();

@@ -11,6 +11,8 @@ async function said(
   overrides: Partial<DesiredContainer>,
   codes: readonly (number | Error)[],
   enough: number,
+  /** How long a command takes until its process begins, and then until it ends. @default no time */
+  takesMs?: { readonly begin: number; readonly run: number },
 ): Promise<{ said: string[]; events: string[]; probed: string[] }> {
   const list: string[] = [];
   const probed: string[] = [];
@@ -25,7 +27,10 @@ async function said(
       containerId: "1",
       address: "127.0.0.1",
       runtime: {
-        exec: async () => {
+        exec: async (_id, { onBegun }, _streams, signal) => {
+          if (takesMs) await clock.sleep(takesMs.begin, signal);
+          onBegun?.();
+          if (takesMs) await clock.sleep(takesMs.run, signal);
           const exitCode = codes[next++] ?? codes.at(-1) ?? 0;
           if (exitCode instanceof Error) throw exitCode;
           return { exitCode };
@@ -88,16 +93,44 @@ describe("ContainerProbes", () => {
   it("does not count probes that could not be made, and tells of them", async () => {
     const no = new Error("fork: Resource temporarily unavailable");
     const once = { ...probe, failureThreshold: 2 };
-    const result = await said({ livenessProbe: once }, [no, no, no, 1, no, no, 1], 3);
+    const thrice = [no, no, no];
+    const result = await said({ livenessProbe: once }, [...thrice, 1, ...thrice, 1], 3);
     assert.deepEqual(result.said, ["started", "ready", "liveness"]);
     assert.deepEqual(result.probed, ["Liveness false", "Liveness false"]);
     const errored = `Liveness probe errored and resulted in unknown state: ${no.message}`;
-    assert.equal(result.events.filter((text) => text === errored).length, 5);
-    const startup = await said({ startupProbe: once }, [no, no, no, 0], 1);
+    assert.equal(result.events.filter((text) => text === errored).length, 2);
+    const startup = await said({ startupProbe: once }, [...thrice, 0], 1);
     assert.deepEqual(startup.said, ["started"]);
-    const ready = await said({ readinessProbe: { ...probe, failureThreshold: 1 } }, [0, no, 1], 3);
+    const readinessProbe = { ...probe, failureThreshold: 1 };
+    const ready = await said({ readinessProbe }, [0, ...thrice, 1], 3);
     assert.deepEqual(ready.said, ["started", "ready", "not ready"]);
     assert.deepEqual(ready.probed, ["Readiness true", "Readiness false"]);
+  });
+
+  it("makes a probe up to three times that cannot be made, as the kubelet does", async () => {
+    const no = new Error("fork: Resource temporarily unavailable");
+    const once = { ...probe, failureThreshold: 1 };
+    const result = await said({ livenessProbe: once }, [no, no, 1], 3);
+    assert.deepEqual(result.said, ["started", "ready", "liveness"]);
+    assert.deepEqual(result.events, ["Liveness probe failed: "]);
+  });
+
+  it("limits the time of a command from the begin of its process, as containerd does", async () => {
+    const readinessProbe = { ...probe, failureThreshold: 1, timeoutSeconds: 2 };
+    const slow = { begin: 100_000, run: 2000 };
+    const ready = await said({ readinessProbe }, [0], 2, { ...slow, run: 1000 });
+    assert.deepEqual([ready.said, ready.events], [["started", "ready"], []]);
+    const late = await said({ readinessProbe }, [0], 2, { ...slow, run: 3000 });
+    assert.deepEqual(late.said, ["started", "not ready"]);
+    const text = 'command timed out: "check" timed out after 2s';
+    assert.equal(late.events[0], `Readiness probe failed: ${text}`);
+  });
+
+  it("fails a command whose process does not begin within two minutes and its limit", async () => {
+    const readinessProbe = { ...probe, failureThreshold: 1 };
+    const never = { begin: Number.POSITIVE_INFINITY, run: 0 };
+    const result = await said({ readinessProbe }, [0], 2, never);
+    assert.deepEqual(result.said, ["started", "not ready"]);
   });
 
   it("does not count probes of a port whose name the container lacks, in the kubelet's words", async () => {

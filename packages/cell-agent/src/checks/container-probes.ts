@@ -120,8 +120,8 @@ export class ContainerProbes {
   }
 
   /**
-   * Probes once, and tells how it went. A probe that could not be made has no result, and does not count, as in the kubelet:
-   * also one whose command does not exist. One that takes too long has failed.
+   * Probes once, and tells how it went. A probe that could not be made, also when tried again, has no result, and does not count, as in
+   * the kubelet: also one whose command does not exist. One that takes too long has failed.
    */
   async #probe(
     kind: ProbeKind,
@@ -129,11 +129,14 @@ export class ContainerProbes {
     signal: AbortSignal,
   ): Promise<ProbeVerdict | undefined> {
     const { container, listener, events } = this.#options;
-    const { isSuccess, output, isError, isWarning } = await this.#check(probe, signal);
+    let result = await this.#check(probe, signal);
+    for (let tries = 1; result.errorState && tries < mostTries && !signal.aborted; tries++)
+      result = await this.#check(probe, signal);
+    const { isSuccess, output, errorState, isWarning } = result;
     signal.throwIfAborted();
     const { name } = container;
-    if (isError === true) {
-      const text = `${kind} probe errored and resulted in unknown state: ${output}`;
+    if (errorState !== undefined) {
+      const text = `${kind} probe errored and resulted in ${errorState} state: ${output}`;
       events.warning("Unhealthy", text, name);
       return undefined;
     }
@@ -145,21 +148,34 @@ export class ContainerProbes {
     return "failure";
   }
 
+  /** The time that a command has counts from the begin of its process: until then a busy machine may take longer than it has. */
   async #check(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
     const { target, clock } = this.#options;
+    const limitMs = (probe.timeoutSeconds ?? 1) * 1000;
     const limit = new AbortController();
-    const done = new AbortController();
-    void pause((probe.timeoutSeconds ?? 1) * 1000, clock, done.signal).then((isOver) => {
-      if (isOver) limit.abort();
-    });
+    let timer = new AbortController();
+    const restart = (ms: number): void => {
+      timer.abort();
+      timer = new AbortController();
+      void pause(ms, clock, timer.signal).then((isOver) => {
+        if (isOver) limit.abort();
+      });
+    };
+    restart(probe.exec ? beginLimitMs + limitMs : limitMs);
     try {
-      return await runCheck(probe, target, AbortSignal.any([signal, limit.signal]));
+      const onBegun = (): void => restart(limitMs);
+      const either = AbortSignal.any([signal, limit.signal]);
+      return await runCheck(probe, target, either, { limitMs, onBegun });
     } finally {
-      done.abort();
+      timer.abort();
       limit.abort(); // what still listens to it would be kept as long as the other signal
     }
   }
 }
 
+/** How often a probe is tried that cannot be made; the kubelet's number. */
+const mostTries = 3;
+/** How long a command may take until its process begins, besides its own limit; the kubelet's limit of requests to a runtime. */
+const beginLimitMs = 120_000;
 /** Made once: an abort without a reason makes one with a stack trace. */
 const isStopped = new DOMException("The container is being stopped", "AbortError");

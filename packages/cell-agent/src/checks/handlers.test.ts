@@ -252,10 +252,10 @@ describe("runCheck(), by HTTP as Go does it", () => {
       const late = await runCheck({ httpGet: { path: "/late", port } }, target, signal);
       const reason = "Client.Timeout or context cancellation while reading body";
       const output = `context deadline exceeded (${reason})`;
-      assert.deepEqual(late, { isSuccess: false, output, status: 200, isError: true });
+      assert.deepEqual(late, { isSuccess: false, output, status: 200, errorState: "failure" });
       const cut = { httpGet: { path: "/cut", port } };
-      const { isError, status } = await runCheck(cut, target, never);
-      assert.deepEqual([isError, status], [true, 200]);
+      const { errorState, status } = await runCheck(cut, target, never);
+      assert.deepEqual([errorState, status], ["failure", 200]);
       assert.equal((await runHook(cut, target, never, events)).isSuccess, true);
     } finally {
       server.closeAllConnections();
@@ -267,7 +267,11 @@ describe("runCheck(), by HTTP as Go does it", () => {
 describe("runHook(), of a hook by tcpSocket", () => {
   it("fails, as on a kubelet: hooks cannot do it", async () => {
     const result = await runHook({}, target, never, events);
-    assert.deepEqual(result, { isSuccess: false, output: "invalid handler", isError: true });
+    assert.deepEqual(result, {
+      isSuccess: false,
+      output: "invalid handler",
+      errorState: "unknown",
+    });
   });
 });
 

@@ -6,6 +6,7 @@ import { errorText, pause, systemClock, type ProcessStreams } from "@kip/base";
 import type { ContainerRuntime } from "@kip/oci-runtime";
 import { askGrpcHealth } from "./grpc-check.ts";
 import { askHttp, hostAndPort } from "./http-check.ts";
+import { goDuration } from "../state/go-duration.ts";
 import type { PodEvents } from "../state/pod-events.ts";
 import { networkText } from "./network-text.ts";
 
@@ -16,8 +17,8 @@ export interface CheckResult {
   readonly output: string;
   /** Of an answer by HTTP. */
   readonly status?: number;
-  /** It could not be made, which says nothing about the container. */
-  readonly isError?: boolean;
+  /** It could not be made, which says nothing about the container: what the kubelet calls its state then. */
+  readonly errorState?: "unknown" | "failure";
   /** The other end of an HTTPS request does not speak TLS. */
   readonly isNoTls?: boolean;
   /** A success that is worth a look. */
@@ -38,15 +39,26 @@ export interface CheckTarget {
 
 const maxOutput = 10 * 1024;
 
+/** Options of {@link runCheck}. */
+export interface CheckOptions {
+  /** @default "probe" */
+  readonly purpose?: "probe" | "lifecycle";
+  /** The time that the caller gives it, which results name, milliseconds. @default none */
+  readonly limitMs?: number;
+  /** Called when a command's process has begun. */
+  readonly onBegun?: () => void;
+}
+
 /** Runs a probe's or hook's action once. Never fails; an abort of the signal is a failed result. */
 export async function runCheck(
   check: Check,
   target: CheckTarget,
   signal: AbortSignal,
-  purpose: "probe" | "lifecycle" = "probe",
+  options: CheckOptions = {},
 ): Promise<CheckResult> {
+  const { purpose = "probe" } = options;
   try {
-    if (check.exec) return await runExec(check.exec.command, target, signal);
+    if (check.exec) return await runExec(check.exec.command, target, signal, options);
     checkPort(check.httpGet ?? check.tcpSocket);
     if (check.httpGet) return await askHttp(check.httpGet, target.address, signal, purpose);
     if (check.tcpSocket) {
@@ -55,9 +67,9 @@ export async function runCheck(
     }
     if (check.grpc) return await runGrpc(check.grpc, target, signal);
     if (check.sleepSeconds !== undefined) return await runSleep(check.sleepSeconds, signal);
-    return { isSuccess: false, output: "invalid handler", isError: true };
+    return { isSuccess: false, output: "invalid handler", errorState: "unknown" };
   } catch (error) {
-    return { isSuccess: false, output: errorText(error), isError: true };
+    return { isSuccess: false, output: errorText(error), errorState: "unknown" };
   }
 }
 
@@ -71,13 +83,13 @@ export async function runHook(
   signal: AbortSignal,
   events: Pick<PodEvents, "warning">,
 ): Promise<CheckResult> {
-  const result = await runCheck(hook, target, signal, "lifecycle");
+  const result = await runCheck(hook, target, signal, { purpose: "lifecycle" });
   if (result.status !== undefined) return { ...result, isSuccess: true };
   const { httpGet } = hook;
   if (httpGet?.scheme !== "HTTPS" || !result.isNoTls) return result;
   const headers = httpGet.headers?.filter(({ name }) => name.toLowerCase() !== "authorization");
   const plain = { httpGet: { ...httpGet, scheme: "HTTP" as const, headers } };
-  const second = await runCheck(plain, target, signal, "lifecycle");
+  const second = await runCheck(plain, target, signal, { purpose: "lifecycle" });
   if (second.status === undefined) return result;
   const where = hostAndPort(httpGet.host ?? target.address, httpGet.port);
   const what = `request to HTTPS lifecycle hook ${where} got HTTP response`;
@@ -110,6 +122,7 @@ async function runExec(
   command: readonly string[],
   target: CheckTarget,
   signal: AbortSignal,
+  { limitMs = 0, onBegun }: CheckOptions,
 ): Promise<CheckResult> {
   const parts: Buffer[] = [];
   let size = 0;
@@ -125,7 +138,7 @@ async function runExec(
   try {
     const { exitCode } = await target.runtime.exec(
       target.containerId,
-      { command, isUrgent: true },
+      { command, isUrgent: true, onBegun },
       streams,
       signal,
     );
@@ -133,7 +146,8 @@ async function runExec(
     return { isSuccess: exitCode === 0, output };
   } catch (error) {
     if (!signal.aborted) throw error;
-    return { isSuccess: false, output: `command "${command.join(" ")}" timed out` };
+    const text = `${JSON.stringify(command.join(" "))} timed out after ${goDuration(limitMs)}`;
+    return { isSuccess: false, output: `command timed out: ${text}` };
   }
 }
 

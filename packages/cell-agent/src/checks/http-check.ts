@@ -102,7 +102,7 @@ function verdict({ status, body, bodyError }: Answer, signal: AbortSignal): Chec
     const late =
       "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
     const output = signal.aborted ? late : networkText(bodyError, signal);
-    return { isSuccess: false, output, status, isError: true };
+    return { isSuccess: false, output, status, errorState: "failure" };
   }
   if (status >= 300 && status < 400) {
     const output = `Probe terminated redirects, Response body: ${body}`;

@@ -43,6 +43,8 @@ export interface ExecOptions {
   readonly cwd?: string | undefined;
   /** Whether it begins at once, however many others do; else few begin at the same time. @default false */
   readonly isUrgent?: boolean | undefined;
+  /** Called when the process has begun. */
+  readonly onBegun?: (() => void) | undefined;
 }
 
 /** How a process ended: 0 to 255; 128 + n when signal n ended it. */

@@ -140,6 +140,27 @@ open(sys.argv[2], "w").write(str(pid))
     assert.deepEqual(readdirSync(place.context.paths.execs), []);
   });
 
+  it("says when the process has begun, before it ends", { timeout: 20_000 }, async () => {
+    const script = `
+      for word; do case $word in --pid-file=*) file=\${word#*=};; esac; done
+      read line; echo $$ >"$file"; read line`;
+    using place = temporaryRuntime(script);
+    const begun = Promise.withResolvers<void>();
+    const stdin = new PassThrough();
+    let isAllowed = false;
+    const onBegun = (): void =>
+      isAllowed ? begun.resolve() : begun.reject(new Error("too early"));
+    const context = { ...place.context, onBegun };
+    const { signal } = new AbortController();
+    const running = execProcess("c", main, { tty: false, stdin }, signal, context);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    isAllowed = true;
+    stdin.write("begin\n");
+    await begun.promise;
+    stdin.write("end\n");
+    assert.deepEqual(await running, { exitCode: 0 });
+  });
+
   it("closes the pipes that it has opened when it cannot have another one", async () => {
     using place = temporaryRuntime("exit 0");
     const opened: ChildPipe[] = [];

@@ -32,6 +32,8 @@ export interface ExecContext {
   readonly leavesOrphans: boolean;
   /** Those of commands that do not begin at once. @default it begins at once */
   readonly turns?: ExecTurns | undefined;
+  /** Called when the process has begun. */
+  readonly onBegun?: (() => void) | undefined;
 }
 
 /** Runs a process in a container. @see ContainerRuntime.exec for the contract */
@@ -51,7 +53,11 @@ export async function execProcess(
   const child = startCrun(id, { files, pipes, context, process, isTerminal: streams.tty });
   const exited = exitCode(child, id);
   const finished = new AbortController();
-  if (turn) void files.waitPid(finished.signal).then(() => turn[Symbol.dispose](), ignore);
+  if (turn ?? context.onBegun)
+    void files.waitPid(finished.signal).then(() => {
+      turn?.[Symbol.dispose]();
+      context.onBegun?.();
+    }, ignore);
   const onAbort = (): void => {
     // Once it has ended, its process ID may be another process's.
     if (child.exitCode === null && child.signalCode === null) void killAll(child, files);

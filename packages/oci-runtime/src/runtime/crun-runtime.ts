@@ -239,6 +239,7 @@ class CrunRuntime implements ContainerRuntime {
       name: String(++this.#execs),
       leavesOrphans: await isInOurPidNamespace(await readLivePid(files.pid)),
       turns: options.isUrgent === true ? undefined : this.#turns,
+      onBegun: options.onBegun,
     };
     const result = await execProcess(id, process, streams, signal, context);
     this.#pipes.prepare();
