@@ -166,10 +166,16 @@ describe("an ephemeral container", limit, () => {
     await client.putPod({ ...pod, ephemeralContainers, generation: 2 });
     const seen = await report(
       client,
-      ({ ephemeralContainers: [good, bad] }) =>
-        good?.running !== undefined && bad?.waiting?.reason === "CreateContainerError",
+      ({ ephemeralContainers: [good, bad], events }) =>
+        good?.running !== undefined &&
+        bad?.waiting?.message !== undefined &&
+        events.some(({ reason }) => reason === "Failed"),
     );
-    assert.match(seen.ephemeralContainers[1]?.waiting?.message ?? "", /container "other"/);
+    const message = "unable to find target container other";
+    const reason = "CreateContainerConfigError";
+    assert.deepEqual(seen.ephemeralContainers[1]?.waiting, { reason, message });
+    const failed = seen.events.find((event) => event.reason === "Failed");
+    assert.equal(failed?.message, `Error: ${message}`);
     const namespaces = [...cell.runtime.specs.values()].map(({ sandbox }) => sandbox.pidNamespace);
     assert.deepEqual(namespaces, [undefined, "/proc/1/ns/pid"]);
   });

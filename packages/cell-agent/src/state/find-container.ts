@@ -28,6 +28,17 @@ export function runningId(state: PodState, name: string): string {
 }
 
 /**
+ * ID of the container whose processes another one is to see. To the kubelet, one that has never run does not exist.
+ *
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_CONTAINER_NOT_RUNNING`
+ */
+export function targetId(state: PodState, name: string): string {
+  const { run } = state.containers.get(name)?.saved ?? {};
+  if (run && (hasBegun(run) || run.attempt > 0)) return runningId(state, name);
+  throw new AgentError("AGENT_CONTAINER_CONFIG", `unable to find target container ${name}`);
+}
+
+/**
  * The log of a container: that of its current run, or of the last one that has begun.
  *
  * @param previous the log of the run before, as `kubectl logs --previous` asks for

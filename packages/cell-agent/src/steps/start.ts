@@ -16,7 +16,7 @@ import { allocateDevices, givenDevices } from "../devices/allocate-devices.ts";
 import type { CdiDevices } from "../devices/cdi-devices.ts";
 import { podLimits } from "../state/amounts.ts";
 import { nextAttempt, type ContainerRecord, type ContainerRun } from "../state/container-record.ts";
-import { runningId } from "../state/find-container.ts";
+import { targetId } from "../state/find-container.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { EndReason } from "../state/pod-state.ts";
 import { shownId } from "../state/run-id.ts";
@@ -116,7 +116,7 @@ async function makeAndStart(
   const pidNamespace =
     targetContainer === undefined
       ? undefined
-      : await pidNamespaceOf(runningId(state(), targetContainer), runtime);
+      : await pidNamespaceOf(targetId(state(), targetContainer), runtime);
   limitPod(input, { state, change }, { dependencies, clock });
   const made = await createContainer(run, { ...input, pidNamespace });
   events.normal("Created", `Created container: ${container}`, container);
