@@ -66,6 +66,11 @@ export class AgentClient implements AsyncDisposable {
     this.answeredAtMs = answeredAtMs;
   }
 
+  /** Whether the connection takes no more requests; {@link AgentClient.closed} resolves only when its socket has closed. */
+  get isClosing(): boolean {
+    return this.#requests.isClosing;
+  }
+
   /**
    * Connects once.
    *

@@ -47,6 +47,11 @@ export class AgentRequests implements AsyncDisposable {
     keepAlive(session);
   }
 
+  /** Whether the connection takes no more requests. */
+  get isClosing(): boolean {
+    return this.#session.closed || this.#session.destroyed;
+  }
+
   /** Sends a document or none, and reads one. @throws {AgentError} also codes of the agent */
   async json<T = void>(
     method: string,
@@ -84,7 +89,7 @@ export class AgentRequests implements AsyncDisposable {
     },
   ): Promise<ClientHttp2Stream> {
     options.signal?.throwIfAborted();
-    if (this.#session.closed || this.#session.destroyed) throw this.lost("the connection is gone");
+    if (this.isClosing) throw this.lost("the connection is gone");
     const { kind } = options;
     const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
     const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";

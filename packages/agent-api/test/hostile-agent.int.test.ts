@@ -224,6 +224,7 @@ describe("hostile cell: the client of its agent", limit, () => {
     try {
       await using meeting = await Meeting.with(() => {});
       const closing = meeting.client[Symbol.asyncDispose]();
+      assert.equal(meeting.client.isClosing, true);
       mock.timers.tick(20_000); // an error here would end the process
       await closing;
     } finally {

@@ -17,6 +17,7 @@ function start(
   const log: string[] = [];
   const client = {
     closed: closed.promise,
+    isClosing: false,
     sendNetwork: send,
     [Symbol.asyncDispose]: async () => {
       log.push("connection closed");
@@ -41,7 +42,8 @@ function start(
   };
   const state = cellStateWith();
   const ended = followNetwork(tools, client, { state: () => state });
-  return { log, ended, clock, close: closed.resolve, uid: state.podRef.uid };
+  const beginToClose = (): void => void Object.assign(client, { isClosing: true });
+  return { log, ended, clock, close: closed.resolve, beginToClose, uid: state.podRef.uid };
 }
 
 const untilAborted = async (signal: AbortSignal): Promise<void> =>
@@ -152,6 +154,18 @@ describe("followNetwork()", () => {
       close();
       throw new AgentError("AGENT_UNREACHABLE", "gone");
     });
+    await ended;
+    assert.deepEqual(log, []);
+  });
+
+  it("says nothing either if the socket of the connection closes after the pause", async () => {
+    const { log, ended, clock, close, beginToClose } = start(async () => {
+      beginToClose();
+      throw new AgentError("AGENT_ANSWER_INVALID", "it ended");
+    });
+    await new Promise(setImmediate);
+    await clock.advance(1000);
+    close();
     await ended;
     assert.deepEqual(log, []);
   });

@@ -38,8 +38,8 @@ export async function followNetwork(
       return await sendChanges(tools, client, { podRef, signal });
     } catch (error) {
       if (clock.monotonic() - startedAt > steadyMs) attempt = 0;
-      // A stream that ends with its connection is not a problem of its own.
-      if (!(await pause(backoffDelay(attempt, backoff), clock, signal))) return;
+      // A stream that ends with its connection is not a problem of its own. In a busy process the socket may close after the pause.
+      if (!(await pause(backoffDelay(attempt, backoff), clock, signal)) || client.isClosing) return;
       logger.warn("Could not send a cell more of the cluster's network", { podUid, err: error });
       const what = "The pod's Services and network policies are not up to date";
       onProblem(podUid, "NetworkNotReady", `${what}: ${errorText(error)}`);
