@@ -73,11 +73,7 @@ async function measure(): Promise<void> {
     report("  idle: ", idle);
   }
   if (lost > 0) {
-    const replaced = pods.restarted(lost);
-    const loss = await timed(async () => {
-      await ask({ take: lost });
-      await replaced;
-    });
+    const loss = await timed(async () => await pods.restarted(lost, ask({ take: lost })));
     goals.figure(`${lost} machines lost, all replaced`, loss.seconds, "s");
     report("  ", loss);
   }

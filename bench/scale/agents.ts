@@ -11,6 +11,7 @@ export interface MachineMessage {
 
 const agents = new Map<string, Promise<SimulatedAgent>>();
 
+process.once("disconnect", () => process.exit()); // kip's process has ended
 process.on("message", ({ host, identity }: MachineMessage) => {
   const before = agents.get(host);
   agents.delete(host);

@@ -61,6 +61,7 @@ const config = decodeProviderConfig({
 const logs = mkdtempDisposableSync(path.join(tmpdir(), "kip-scale-"));
 process.once("exit", () => logs.remove());
 process.once("SIGTERM", () => process.exit());
+process.once("disconnect", () => process.exit()); // the bench has ended
 const kip = await startKip({
   ...shared,
   client,

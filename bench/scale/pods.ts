@@ -56,32 +56,29 @@ export class ScalePods implements AsyncDisposable {
   async create(count: number): Promise<void> {
     const { client, namespace, nodeName } = this.#options;
     this.#names = Array.from({ length: count }, (_, index) => `p${index}`);
-    const ready = this.#until(() => this.#running.size === count);
-    await inParallel(this.#names, concurrency, async (name) => {
+    const createAll = inParallel(this.#names, concurrency, async (name) => {
       await client.create(paths.pods(namespace), pod(name, nodeName));
     });
-    await ready;
+    await this.#until(() => this.#running.size === count, createAll);
   }
 
-  /** Resolves when so many have been restarted, and all are ready. */
-  async restarted(count: number): Promise<void> {
-    await this.#until(
-      () =>
-        this.#running.size === this.#names.length &&
-        [...this.#running.values()].filter((restarts) => restarts > 0).length >= count,
-    );
+  /** Resolves when `work` is done, so many have been restarted, and all are ready. */
+  async restarted(count: number, work: Promise<unknown>): Promise<void> {
+    const isMet = (): boolean =>
+      this.#running.size === this.#names.length &&
+      [...this.#running.values()].filter((restarts) => restarts > 0).length >= count;
+    await this.#until(isMet, work);
   }
 
   /** Resolves when all are gone. */
   async remove(): Promise<void> {
     const { client, namespace } = this.#options;
-    const gone = this.#until(() => this.#existing === 0);
-    await inParallel(this.#names, concurrency, async (name) => {
+    const removeAll = inParallel(this.#names, concurrency, async (name) => {
       await client.delete(paths.pods(namespace, name)).catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
       });
     });
-    await gone;
+    await this.#until(() => this.#existing === 0, removeAll);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -89,8 +86,12 @@ export class ScalePods implements AsyncDisposable {
     await this.#options.client.delete(paths.namespaces(this.#options.namespace));
   }
 
-  /** @throws {Error} if nothing of any pod changes for three minutes */
-  async #until(isMet: () => boolean): Promise<void> {
+  /**
+   * Resolves when `work` is done and the condition is met.
+   *
+   * @throws {Error} if nothing of any pod changes for three minutes, or as the work does
+   */
+  async #until(isMet: () => boolean, work: Promise<unknown>): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = (): void => {
       if (isMet()) resolve();
@@ -104,7 +105,7 @@ export class ScalePods implements AsyncDisposable {
     }, progressMs);
     this.#waiting.add(check);
     try {
-      await promise;
+      await Promise.all([promise, work]);
     } finally {
       clearInterval(timer);
       this.#waiting.delete(check);
