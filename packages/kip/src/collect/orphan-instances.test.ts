@@ -142,21 +142,32 @@ describe("OrphanInstances", () => {
     assert.deepEqual([left.length, ends], [3, []]);
   });
 
-  it("reports no instance that was ended with its Cell while it lists", async () => {
-    const { driver, launch, common, ends, logged } = newCloud();
-    const { id } = await launch("a");
-    const stopping = { ...(await driver.describe(id)), state: "stopping" } as Instance;
-    const list = async () => await Promise.resolve([stopping]);
-    const terminate = async (each: string): Promise<void> => await driver.terminate(each);
-    const store = { list: async () => await Promise.resolve([]) }; // the Cell is gone
-    await new OrphanInstances({
-      ...common,
-      driver: { ...driver, list, terminate },
-      store,
-    }).collect();
-    await driver.waitForTerminated(id);
-    assert.deepEqual([ends, logged], [[], []]);
-  });
+  for (const isEnded of [true, false])
+    it(`counts no instance that ${isEnded ? "ended" : "is stopping"} with its Cell while it lists`, async () => {
+      const { driver, launch, common, ends, logged } = newCloud();
+      const { id } = await launch("a");
+      const describe = async (): Promise<Instance | undefined> => {
+        const now = await driver.describe(id);
+        return now && !isEnded ? { ...now, state: "stopping" } : now;
+      };
+      const terminate = async (each: string): Promise<void> => await driver.terminate(each);
+      const list = async (): Promise<readonly Instance[]> => await driver.list();
+      const store = {
+        list: async () => {
+          if (isEnded) {
+            await driver.terminate(id);
+            await driver.waitForTerminated(id);
+          }
+          return []; // the Cell is gone
+        },
+      };
+      const changed = { ...driver, list, describe, terminate };
+      await new OrphanInstances({ ...common, driver: changed, store }).collect();
+      await driver.waitForTerminated(id);
+      assert.deepEqual(ends, []);
+      assert.ok(!logged.join("").includes('"level":"warn"'), logged.join(""));
+      assert.equal(logged.length, isEnded ? 0 : 1);
+    });
 
   it("ends nothing when the cloud does not answer", async () => {
     const { cloud, driver, launch, collect } = newCloud();

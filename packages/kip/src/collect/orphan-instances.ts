@@ -149,18 +149,27 @@ export class OrphanInstances {
     for (const podUid of this.#wakes.keys()) this.#wake(podUid);
   }
 
-  async #terminate({ id, name, state }: Instance): Promise<void> {
+  async #terminate({ id, name }: Instance): Promise<void> {
     const { driver, metrics, logger } = this.#options;
+    let now: Instance | undefined;
     try {
+      now = await driver.describe(id);
+      // Also if it is not found: the cloud may show it too late.
       await driver.terminate(id);
     } catch (error) {
       metrics.orphanTermination("failed");
       throw error;
     }
-    // Its end was asked for already: its Cell went, as Cells do, after the instances were listed and before the Cells were.
-    if (state === "stopping") return;
+    const fields = { instance: id, cell: name };
+    // It ended after the instances were listed and before the Cells were, and its Cell went with it.
+    if (!now) return;
+    if (now.state === "stopping") {
+      // Most likely its Cell has just gone. A machine that was stopped by another client of the cloud looks the same.
+      logger.info("Terminated an instance without a Cell that was stopping", fields);
+      return;
+    }
     metrics.orphanTermination("ok");
-    logger.warn("Terminated an instance without a Cell", { instance: id, cell: name });
+    logger.warn("Terminated an instance without a Cell", fields);
   }
 
   /** @returns how many were found */
