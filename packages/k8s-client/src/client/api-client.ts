@@ -93,6 +93,11 @@ export interface RawResponse {
 export interface ApiClient {
   /** Base URL of the server, without a slash at the end. */
   readonly server: string;
+  /**
+   * How long the request that has waited the longest for its turn has waited, milliseconds; 0 if none waits. Requests of a program that
+   * makes more than the server answers wait before they are sent. @default not known
+   */
+  readonly longestWaitMs?: number | undefined;
   get<T>(path: string, options?: RequestOptions): Promise<T>;
   list<T>(path: string, options?: RequestOptions): Promise<ObjectList<T>>;
   create<T>(path: string, body: unknown, options?: RequestOptions): Promise<T>;

@@ -8,6 +8,7 @@ import { silentLogger, systemClock } from "@kip/base";
 import { K8sError } from "../errors.ts";
 import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./create-api-client.ts";
+import { wrapRequests } from "./wrap-requests.ts";
 import type { Credentials } from "../kubeconfig/kubeconfig.ts";
 
 let server: http.Server;
@@ -55,6 +56,19 @@ describe("createApiClient()", () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => client.get("/pods")));
     for (const each of answers) assert.deepEqual(each, { items });
     assert.ok(sockets.size <= 2);
+  });
+
+  it("says how long requests wait for their turn, also where it is wrapped", async () => {
+    const held: http.ServerResponse[] = [];
+    answer = (_request, response) => void held.push(response);
+    const wrapped = wrapRequests(client, async (_verb, send) => await send());
+    const all = Promise.all(Array.from({ length: 3 }, () => wrapped.get("/pods")));
+    while (wrapped.longestWaitMs === 0) await new Promise(setImmediate);
+    answer = (_request, response) => void response.end("{}");
+    while (held.length < 2) await new Promise(setImmediate);
+    for (const response of held) response.end("{}");
+    await all;
+    assert.equal(wrapped.longestWaitMs, 0);
   });
 
   it("ends a request for the caller's reason, before it, in it and in its answer", async () => {

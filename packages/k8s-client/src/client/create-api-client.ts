@@ -99,8 +99,12 @@ class HttpApiClient implements ApiClient {
     const { maxConnections = 16, sharesStreams = false, clock } = options;
     const { server } = config;
     this.#transport = new Transport({ server, maxConnections, sharesStreams, clock });
-    this.#slots = new RequestSlots(maxConnections);
+    this.#slots = new RequestSlots(maxConnections, clock);
     this.#pace = requestPacer(options.clock, options.qps);
+  }
+
+  get longestWaitMs(): number {
+    return this.#slots.longestWaitMs;
   }
 
   get<T>(path: string, options?: RequestOptions): Promise<T> {

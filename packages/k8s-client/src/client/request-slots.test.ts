@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ManualClock } from "@kip/testing";
 import { RequestSlots } from "./request-slots.ts";
 
 /** Fills a single slot, lets requests wait for it, and tells their order. */
 async function order(wishes: readonly { readonly name: string; readonly isUrgent?: boolean }[]) {
-  const slots = new RequestSlots(1);
+  const slots = new RequestSlots(1, new ManualClock());
   const busy = Promise.withResolvers<void>();
   const seen: string[] = [];
   const all = [
@@ -42,7 +43,7 @@ describe("RequestSlots", () => {
   });
 
   it("runs as many as there are slots, and goes on after a failure", async () => {
-    const slots = new RequestSlots(2);
+    const slots = new RequestSlots(2, new ManualClock());
     let running = 0;
     let most = 0;
     const tasks = Array.from({ length: 6 }, (_, index) =>
@@ -59,7 +60,7 @@ describe("RequestSlots", () => {
   });
 
   it("does not start a request that was given up while it waited", async () => {
-    const slots = new RequestSlots(1);
+    const slots = new RequestSlots(1, new ManualClock());
     const busy = Promise.withResolvers<void>();
     const first = slots.run(() => busy.promise, {});
     const stop = new AbortController();
@@ -71,5 +72,27 @@ describe("RequestSlots", () => {
     await first;
     assert.equal(hasRun, false);
     await slots.run(async () => {}, {});
+  });
+
+  it("says how long the first of those that wait has waited, without what was given up", async () => {
+    const clock = new ManualClock();
+    const slots = new RequestSlots(1, clock);
+    const busy = Promise.withResolvers<void>();
+    const seen = [slots.longestWaitMs];
+    const first = slots.run(() => busy.promise, {});
+    seen.push(slots.longestWaitMs);
+    const stop = new AbortController();
+    const second = slots.run(async () => {}, { signal: stop.signal });
+    await clock.advance(1000);
+    const third = slots.run(async () => {}, { isUrgent: true });
+    await clock.advance(1000);
+    seen.push(slots.longestWaitMs);
+    stop.abort(new Error("stopped"));
+    await assert.rejects(second, /stopped/);
+    seen.push(slots.longestWaitMs);
+    busy.resolve();
+    await Promise.all([first, third]);
+    seen.push(slots.longestWaitMs);
+    assert.deepEqual(seen, [0, 0, 2000, 1000, 0]);
   });
 });

@@ -17,13 +17,24 @@ const maxUrgentRun = 3;
  */
 export class RequestSlots {
   #free: number;
+  readonly #clock: Pick<Clock, "monotonic">;
   readonly #urgent: Turn[] = [];
   readonly #waiting: Turn[] = [];
   #urgentRun = 0;
 
   /** @param count 1 or more */
-  constructor(count: number) {
+  constructor(count: number, clock: Pick<Clock, "monotonic">) {
     this.#free = count;
+    this.#clock = clock;
+  }
+
+  /** How long the request that has waited the longest for its turn has waited, milliseconds; 0 if none waits. */
+  get longestWaitMs(): number {
+    const first = [this.#urgent, this.#waiting].flatMap(
+      (queue) => queue.find(({ isGone }) => !isGone) ?? [],
+    );
+    const now = this.#clock.monotonic();
+    return Math.max(0, ...first.map(({ since }) => now - since));
   }
 
   /** Runs a task when a slot is free. @throws the signal's reason, as soon as it aborts before that */
@@ -43,7 +54,7 @@ export class RequestSlots {
 
   async #turn(queue: Turn[], signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const turn = { isGone: false, take: resolve };
+    const turn = { isGone: false, since: this.#clock.monotonic(), take: resolve };
     const leave = (): void => {
       turn.isGone = true; // it stays in the queue until its turn: taking it out takes a search
       reject(signal?.reason instanceof Error ? signal.reason : new Error("Aborted"));
@@ -78,6 +89,8 @@ export class RequestSlots {
 interface Turn {
   /** Its signal has aborted. */
   readonly isGone: boolean;
+  /** By the monotonic clock, milliseconds. */
+  readonly since: number;
   readonly take: () => void;
 }
 

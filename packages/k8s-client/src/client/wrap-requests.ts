@@ -10,6 +10,9 @@ export function wrapRequests(
 ): ApiClient {
   return {
     server: client.server,
+    get longestWaitMs() {
+      return client.longestWaitMs;
+    },
     get: (path, options) => around("GET", () => client.get(path, options)),
     list: (path, options) => around("LIST", () => client.list(path, options)),
     create: (path, body, options) => around("POST", () => client.create(path, body, options)),

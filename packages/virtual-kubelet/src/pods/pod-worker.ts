@@ -49,7 +49,7 @@ export class PodWorker {
   constructor(pod: Pod, options: PodWorkerOptions) {
     this.uid = pod.metadata.uid;
     this.#options = options;
-    const { nodeClient, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
+    const { client, nodeClient, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
     const { signal } = this.#stop;
     const status = new StatusWriter({
       client: nodeClient,
@@ -68,6 +68,7 @@ export class PodWorker {
       setCondition: (condition) => status.setCondition(condition),
       recordEvent,
       slowCallMs,
+      apiWaitMs: () => client.longestWaitMs ?? 0,
       signal,
     });
     this.#status = status;

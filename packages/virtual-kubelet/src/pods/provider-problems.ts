@@ -13,6 +13,8 @@ export interface ProviderProblemsOptions {
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   /** How long a call may take before it is reported, milliseconds. */
   readonly slowCallMs: number;
+  /** How long requests to the API server wait for their turn now, milliseconds. */
+  readonly apiWaitMs: () => number;
   /** Ends all watches of calls. */
   readonly signal: AbortSignal;
 }
@@ -20,6 +22,8 @@ export interface ProviderProblemsOptions {
 /** Condition that a pod has once a call of its provider failed. */
 const conditionType = "virtual-kubelet.io/ProviderReady";
 const maxMessageLength = 1024;
+/** From what wait for a request's turn on, milliseconds, a slow call is not the provider's fault: its own requests wait as long. */
+const longApiWaitMs = 1000;
 
 /** Reason of timers that are no longer needed, made once: an error with a stack trace per call is measurably slow. */
 const timerCancelled = new Error("The call has ended");
@@ -54,25 +58,31 @@ export class ProviderProblems {
   }
 
   /**
-   * Waits for a call of the provider, however long it takes, and reports it once it is slow.
+   * Waits for a call of the provider, however long it takes, and reports it once it is slow. As long as requests to the API server
+   * wait for their turn, it is not reported: an event and a condition of each pod would make them wait longer.
    *
    * @param graceSeconds time that this call may take in addition
    */
   async watch(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
-    const { clock, slowCallMs, signal } = this.#options;
+    const { slowCallMs, signal } = this.#options;
     const done = new AbortController();
     const end = (): void => done.abort(timerCancelled);
     signal.addEventListener("abort", end, { once: true });
-    void pause(slowCallMs + graceSeconds * 1000, clock, done.signal).then((isSlow) => {
-      const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
-      if (isSlow) this.report("ProviderNotResponding", message);
-    });
+    void this.#reportSlow(call, slowCallMs + graceSeconds * 1000, done.signal);
     try {
       await start();
     } finally {
       end();
       signal.removeEventListener("abort", end);
     }
+  }
+
+  async #reportSlow(call: string, limitMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, slowCallMs, apiWaitMs } = this.#options;
+    if (!(await pause(limitMs, clock, signal))) return;
+    while (apiWaitMs() >= longApiWaitMs) if (!(await pause(slowCallMs, clock, signal))) return;
+    const message = `The provider has not answered "${call}" for ${slowCallMs / 1000} s`;
+    this.report("ProviderNotResponding", message);
   }
 
   #setCondition(
