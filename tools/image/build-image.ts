@@ -1,12 +1,12 @@
 // Builds the container image of kip from this repository.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { fetchNodePackage } from "@kip/cell-image";
 import { billOfMaterials } from "./bill-of-materials.ts";
 import { bundleFolder } from "./bundle.ts";
 import { fetchPackages } from "./debian-packages.ts";
 import { emptyLayout, ImageLayout, type Layer } from "./image-layout.ts";
 import { fillNode, fillPackages, fillProgram, fillSystem, installFolder } from "./layer-folders.ts";
-import { fetchNode } from "./node-binary.ts";
 import { npmClosure, type LockEntries } from "./npm-closure.ts";
 import { readDebianLock, readRecipe, root } from "./recipe.ts";
 import type { Architecture, ImageRecipe } from "./recipe.ts";
@@ -60,7 +60,11 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     onProgress?.(`Fetching and packing Node and Debian's libraries for ${architecture}`);
     const lock = readDebianLock();
     const packages = await fetchPackages(lock, architecture, options.cacheDir);
-    const node = await fetchNode(recipe, architecture, options.cacheDir);
+    const { package: name, integrity } = recipe.node[architecture];
+    const node = await fetchNodePackage(
+      { name, version: recipe.node.version, integrity },
+      { cacheDir: options.cacheDir },
+    );
     const system = [
       await layer("debian", async (folder) => await fillSystem(folder, packages, recipe.user)),
       await layer("node", (folder) => fillNode(folder, node)),

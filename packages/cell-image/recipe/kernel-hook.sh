@@ -10,7 +10,8 @@ real=$(apt-cache depends "$package" | sed -n 's/^ *Depends: \(linux-image-[0-9][
 mkdir "$root/kernel"
 cd "$root/kernel"
 apt-get download -qq "$real"
-dpkg-deb -x "$real"_*.deb .
+# The name of another architecture is part of what apt says.
+dpkg-deb -x "${real%:*}"_*.deb .
 mv boot/vmlinuz-* vmlinuz
 mkdir -p "$root/usr/lib/modules"
 mv lib/modules/* "$root/usr/lib/modules/"

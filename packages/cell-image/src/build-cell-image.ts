@@ -2,12 +2,14 @@ import { createHash } from "node:crypto";
 import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { silentLogger, type Clock, type Logger, systemClock } from "@kip/base";
+import { type Architecture, hostArchitecture } from "./architecture.ts";
 import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
 import { cachedBuild, imagesKind } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { readCellImage, writeManifest, type CellImage } from "./cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { requireHostTools } from "./host-tools.ts";
+import { fetchNodePackage, nodePackages } from "./node-package.ts";
 import { buildOperatingSystem, osFiles } from "./operating-system.ts";
 import { bootFiles, cmdline, recipe, recipeDirectory } from "./recipe.ts";
 
@@ -17,7 +19,9 @@ export interface BuildCellImageOptions {
   readonly cacheDir: string;
   /** The program that starts the agent: `apps/itzo/src/main.ts`. */
   readonly agentEntry: string;
-  /** The Node binary put into the image. @default the one that runs this code */
+  /** Processor of the machines. @default that of this computer */
+  readonly architecture?: Architecture | undefined;
+  /** The Node binary put into the image. @default the one that runs this code; for another processor that of an npm package */
   readonly nodeBinary?: string | undefined;
   /** Builds the operating system again, with the packages that Debian offers now. @default false */
   readonly refresh?: boolean | undefined;
@@ -42,7 +46,7 @@ export interface BuildCellImageOptions {
  */
 export async function buildCellImage(options: BuildCellImageOptions): Promise<CellImage> {
   const { signal, logger = silentLogger, clock = systemClock } = options;
-  const { nodeBinary = process.execPath } = options;
+  const { architecture = hostArchitecture } = options;
   const startedAt = clock.monotonic();
   await requireHostTools([
     "mmdebstrap",
@@ -54,10 +58,14 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
     "flock",
   ]);
   return await asBuildFailure("build the cell image", signal, async () => {
-    const system = await buildOperatingSystem({ ...options, nodeBinary });
+    const nodeBinary = options.nodeBinary ?? (await nodeFor(architecture, options));
+    const system = await buildOperatingSystem({ ...options, architecture, nodeBinary });
     const bundle = await bundleAgent(options.agentEntry);
     const files = await bootEntries();
-    const hash = createHash("sha256").update(system.key).update(cmdline).update(bundle);
+    const hash = createHash("sha256")
+      .update(system.key)
+      .update(cmdline(architecture))
+      .update(bundle);
     const id = hash.update(cpioArchive(files)).digest("hex").slice(0, 16);
     const dir = await cachedBuild({
       cacheDir: options.cacheDir,
@@ -65,15 +73,27 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
       key: id,
       signal,
       build: async (work) => {
-        const code = await compileBundle(work, { bundle, nodeBinary, signal });
+        // Only the processor that will run it can compile it: elsewhere the first agent of each cell does.
+        const code =
+          architecture === hostArchitecture
+            ? await compileBundle(work, { bundle, nodeBinary, signal })
+            : new Map<string, Uint8Array>();
         const agent = [...files, ...agentEntries(bundle, code)];
-        await assemble({ work, id, system: system.directory, agent });
+        await assemble({ work, id, architecture, system: system.directory, agent });
       },
     });
     const durationMs = Math.round(clock.monotonic() - startedAt);
     logger.info("Prepared the cell image", { image: id, durationMs });
     return await readCellImage(dir);
   });
+}
+
+async function nodeFor(
+  architecture: Architecture,
+  options: BuildCellImageOptions,
+): Promise<string> {
+  if (architecture === hostArchitecture) return process.execPath;
+  return path.join(await fetchNodePackage(nodePackages[architecture], options), "bin/node");
 }
 
 /** Where the agent is on the cell. */
@@ -103,10 +123,11 @@ function agentEntries(
 async function assemble(parts: {
   readonly work: string;
   readonly id: string;
+  readonly architecture: Architecture;
   readonly system: string;
   readonly agent: readonly CpioEntry[];
 }): Promise<void> {
-  const { work, system } = parts;
+  const { work, system, architecture } = parts;
   for (const name of await readdir(work)) await rm(path.join(work, name), { recursive: true });
   // The same file under two names: an image must survive the collection of its operating system.
   for (const name of [osFiles.kernel, osFiles.rootDisk, osFiles.packages])
@@ -115,11 +136,13 @@ async function assemble(parts: {
   await writeFile(path.join(work, "initrd"), Buffer.concat([fixed, cpioArchive(parts.agent)]));
   await writeManifest(work, {
     id: parts.id,
+    architecture,
     kernel: osFiles.kernel,
     initrd: "initrd",
     rootDisk: osFiles.rootDisk,
     rootDiskBytes: recipe.rootDiskBytes,
-    cmdline,
-    template: true,
+    cmdline: cmdline(architecture),
+    // Of an emulated machine of another processor none has been made.
+    template: architecture === hostArchitecture,
   });
 }

@@ -1,11 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { decode } from "@kip/base";
+import { type Architecture, hostArchitecture } from "./architecture.ts";
 
 /** An image that machines can boot. Its files never change. */
 export interface CellImage {
   /** 16 hexadecimal digits, made from everything that went into the image. */
   readonly id: string;
+  readonly architecture: Architecture;
   /** Absolute path of the folder that holds the files below. */
   readonly dir: string;
   /** Absolute path of the kernel, for QEMU's `-kernel`. */
@@ -25,6 +27,7 @@ export interface CellImage {
 const decodeManifest = decode.object({
   schema: decode.integer,
   id: decode.string,
+  architecture: decode.optional(decode.oneOf("amd64", "arm64")),
   kernel: decode.string,
   initrd: decode.string,
   rootDisk: decode.string,
@@ -41,6 +44,8 @@ export async function readCellImage(dir: string): Promise<CellImage> {
   );
   return {
     id: manifest.id,
+    // Those without were made for the computer that made them.
+    architecture: manifest.architecture ?? hostArchitecture,
     dir,
     kernel: path.join(dir, manifest.kernel),
     initrd: path.join(dir, manifest.initrd),

@@ -2,17 +2,20 @@ import { createHash } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { decode, runCommand, type Logger } from "@kip/base";
+import { type Architecture, hostArchitecture } from "./architecture.ts";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { requireHostTools } from "./host-tools.ts";
 import { runMmdebstrap } from "./mmdebstrap.ts";
-import { writeOciLayout } from "./oci-layout.ts";
+import { writeOciLayout, type ImageLayer } from "./oci-layout.ts";
 import { recipe, recipeDirectory } from "./recipe.ts";
 
 /** Options of {@link buildDemoImage}. */
 export interface BuildDemoImageOptions {
   /** Where the image is kept; made when it is missing. */
   readonly cacheDir: string;
+  /** Processors that it is for. @default that of this computer */
+  readonly architectures?: readonly Architecture[] | undefined;
   /** Gets one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
   /** @default silent */
@@ -24,9 +27,9 @@ export interface BuildDemoImageOptions {
 export interface DemoImage {
   /** Absolute path of the layout directory (`oci-layout`, `index.json`, `blobs/sha256`). */
   readonly layoutDir: string;
-  /** Digest of the manifest, `sha256:...`; the same inputs give the same digest. */
+  /** Digest of the manifest, or of the index for several architectures, `sha256:...`; the same inputs give the same digest. */
   readonly digest: string;
-  /** Tag of the manifest in `index.json` (`org.opencontainers.image.ref.name`). */
+  /** Its tag in `index.json` (`org.opencontainers.image.ref.name`). */
   readonly tag: string;
 }
 
@@ -53,7 +56,13 @@ const image = {
   /** Files of the recipe folder, by the name of the program. */
   scripts: { demo: "demo.sh", wget: "wget.sh" },
   /** Debian's static busybox as a shell would run its own wget, whatever is in the path. */
-  shell: { package: "mksh", file: "usr/lib/x86_64-linux-musl/bin/mksh" },
+  shell: {
+    package: "mksh",
+    files: {
+      amd64: "usr/lib/x86_64-linux-musl/bin/mksh",
+      arm64: "usr/lib/aarch64-linux-musl/bin/mksh",
+    },
+  },
 } as const;
 
 /**
@@ -63,11 +72,11 @@ const image = {
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
 export async function buildDemoImage(options: BuildDemoImageOptions): Promise<DemoImage> {
-  const { signal } = options;
+  const { signal, architectures = [hostArchitecture] } = options;
   await requireHostTools(["mmdebstrap", "tar", "setpriv", "unshare", "flock"]);
   return await asBuildFailure("build the demo image", signal, async () => {
     const inputs = createHash("sha256");
-    inputs.update(JSON.stringify([recipe.suite, recipe.revision, image]));
+    inputs.update(JSON.stringify([recipe.suite, recipe.revision, image, architectures]));
     for (const script of Object.values(image.scripts))
       inputs.update(await readFile(path.join(recipeDirectory, script)));
     const layoutDir = await cachedBuild({
@@ -77,7 +86,7 @@ export async function buildDemoImage(options: BuildDemoImageOptions): Promise<De
       signal,
       build: async (work) => {
         options.onProgress?.("Making the demo container image");
-        await build(work, signal);
+        await build(work, architectures, signal);
       },
     });
     const index = await readFile(path.join(layoutDir, "index.json"), "utf8");
@@ -86,34 +95,67 @@ export async function buildDemoImage(options: BuildDemoImageOptions): Promise<De
   });
 }
 
-async function build(work: string, signal: AbortSignal | undefined): Promise<void> {
-  const packages = path.join(work, "packages");
-  const root = path.join(work, "root");
-  await runMmdebstrap({
-    root: packages,
-    arguments: ["--variant=extract", `--include=busybox-static,${image.shell.package}`],
-    signal,
-  });
-  await fillRoot(root, packages);
-  const archive = path.join(work, "layer.tar");
-  const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
-  await runCommand("tar", [...reproducible, "--format=ustar", "-cf", archive, "-C", root, "."]);
-  const layer = await readFile(archive);
-  for (const name of [packages, root, archive]) await rm(name, { recursive: true });
-  await writeOciLayout(work, { layer, architecture: "amd64", config: image.config, tag });
+async function build(
+  work: string,
+  architectures: readonly Architecture[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const folder = (architecture: Architecture): string => path.join(work, architecture);
+  for (const each of new Set([hostArchitecture, ...architectures]))
+    await runMmdebstrap({
+      root: folder(each),
+      arguments: [
+        "--variant=extract",
+        `--architectures=${each}`,
+        `--include=busybox-static,${image.shell.package}`,
+      ],
+      signal,
+    });
+  // All architectures have the same commands; that of this computer can be asked.
+  const { stdout } = await runCommand(busyboxIn(folder(hostArchitecture)), ["--list"]);
+  const commands = stdout.trim().split("\n");
+  const layers: ImageLayer[] = [];
+  for (const architecture of architectures) {
+    const root = path.join(work, "root");
+    await fillRoot(root, { architecture, packages: folder(architecture), commands });
+    const archive = path.join(work, "layer.tar");
+    const reproducible = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+    await runCommand("tar", [...reproducible, "--format=ustar", "-cf", archive, "-C", root, "."]);
+    layers.push({ architecture, layer: await readFile(archive) });
+    for (const name of [root, archive]) await rm(name, { recursive: true });
+  }
+  for (const each of new Set([hostArchitecture, ...architectures]))
+    await rm(folder(each), { recursive: true });
+  await writeOciLayout(work, { layers, config: image.config, tag });
 }
 
-async function fillRoot(root: string, packages: string): Promise<void> {
-  const busybox = path.join(packages, "bin", "busybox");
+function busyboxIn(packages: string): string {
+  return path.join(packages, "bin", "busybox");
+}
+
+/** What the root of an architecture is made of. */
+interface RootParts {
+  readonly architecture: Architecture;
+  /** Folder with the architecture's packages. */
+  readonly packages: string;
+  readonly commands: readonly string[];
+}
+
+async function fillRoot(
+  root: string,
+  { architecture, packages, commands }: RootParts,
+): Promise<void> {
   for (const name of image.folders)
     await mkdir(path.join(root, name), { recursive: true, mode: 0o755 });
   await chmod(path.join(root, "tmp"), 0o1777);
-  await copyFile(busybox, path.join(root, "bin", "busybox"));
-  await copyFile(path.join(packages, image.shell.file), path.join(root, "bin", "sh"));
+  await copyFile(busyboxIn(packages), path.join(root, "bin", "busybox"));
+  await copyFile(
+    path.join(packages, image.shell.files[architecture]),
+    path.join(root, "bin", "sh"),
+  );
   await chmod(path.join(root, "bin", "sh"), 0o755);
   const others = ["busybox", "sh", ...Object.keys(image.scripts)];
-  const { stdout } = await runCommand(busybox, ["--list"]);
-  for (const name of stdout.trim().split("\n"))
+  for (const name of commands)
     if (!others.includes(name)) await symlink("busybox", path.join(root, "bin", name));
   for (const [name, script] of Object.entries(image.scripts)) {
     await copyFile(path.join(recipeDirectory, script), path.join(root, "bin", name));

@@ -1,3 +1,4 @@
+export type { Architecture } from "./architecture.ts";
 export { hostAptSources } from "./apt-sources.ts";
 export { markImageUsed } from "./build-cache.ts";
 export { buildCellImage, type BuildCellImageOptions } from "./build-cell-image.ts";
@@ -5,5 +6,6 @@ export { buildBootDisk, type BootDisk, type BuildBootDiskOptions } from "./disk/
 export { readCellImage, type CellImage } from "./cell-image.ts";
 export { buildDemoImage, type BuildDemoImageOptions, type DemoImage } from "./demo-image.ts";
 export { CellImageError, type CellImageErrorCode } from "./errors.ts";
+export { fetchNodePackage, type NodePackage } from "./node-package.ts";
 export { buildPackageTree, type BuildPackageTreeOptions } from "./package-tree.ts";
 export { defaultSources } from "./recipe.ts";

@@ -13,11 +13,12 @@ import {
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "@kip/base";
+import { type Architecture, hostArchitecture } from "./architecture.ts";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { moduleClosure } from "./kernel-modules.ts";
 import { runMmdebstrap } from "./mmdebstrap.ts";
-import { recipe, recipeDirectory } from "./recipe.ts";
+import { kernelPackage, recipe, recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
 import { updatableBuild } from "./updatable-build.ts";
 
@@ -35,16 +36,23 @@ const dayMs = 24 * 3600 * 1000;
 /** From this age on, each use of the operating system says how old it is. */
 const oldDays = 14;
 
+/** Options of {@link buildOperatingSystem}. */
+interface BuildOperatingSystemOptions extends BuildCellImageOptions {
+  readonly architecture: Architecture;
+  readonly nodeBinary: string;
+}
+
 /**
  * Gives kernel, root disk and the fixed part of the initramfs: everything but the agent. Takes most of a minute once;
  * depends on the recipe and on the Node binary, and on the packages that Debian offered when it was built.
  */
 export async function buildOperatingSystem(
-  options: BuildCellImageOptions & { readonly nodeBinary: string },
+  options: BuildOperatingSystemOptions,
 ): Promise<{ readonly directory: string; readonly key: string }> {
-  const hook = await readFile(path.join(recipeDirectory, "kernel-hook.sh"));
-  const init = await readFile(path.join(recipeDirectory, "init.sh"));
-  const hash = createHash("sha256").update(JSON.stringify(recipe)).update(hook).update(init);
+  const { architecture } = options;
+  const hash = createHash("sha256").update(JSON.stringify([recipe, architecture]));
+  for (const name of ["kernel-hook.sh", "init.sh", ...foreignHooks(architecture)])
+    hash.update(await readFile(path.join(recipeDirectory, name)));
   await pipeline(createReadStream(options.nodeBinary), hash);
   const { clock = systemClock } = options;
   const { directory, key, currentAt } = await updatableBuild({
@@ -66,13 +74,12 @@ export async function buildOperatingSystem(
   return { directory, key };
 }
 
-async function build(
-  work: string,
-  options: BuildCellImageOptions & { readonly nodeBinary: string },
-): Promise<void> {
+async function build(work: string, options: BuildOperatingSystemOptions): Promise<void> {
   const root = path.join(work, "root");
-  options.onProgress?.(`Installing Debian ${recipe.suite} for the cells (about 30 s)`);
-  await installPackages(root, options.signal);
+  const { architecture } = options;
+  const kind = architecture === hostArchitecture ? "" : ` with ${architecture}`;
+  options.onProgress?.(`Installing Debian ${recipe.suite} for the cells${kind} (about 30 s)`);
+  await installPackages(root, architecture, options.signal);
   await writeFile(path.join(work, osFiles.packages), await listPackages(root, options.signal));
   await rename(path.join(root, "kernel", "vmlinuz"), path.join(work, osFiles.kernel));
   await rm(path.join(root, "kernel"), { recursive: true });
@@ -84,15 +91,31 @@ async function build(
   await rm(root, { recursive: true });
 }
 
-async function installPackages(root: string, signal: AbortSignal | undefined): Promise<void> {
-  const hook = path.join(recipeDirectory, "kernel-hook.sh");
+/** Hooks of an image for another architecture than this computer's. */
+function foreignHooks(architecture: Architecture): readonly string[] {
+  return architecture === hostArchitecture ? [] : ["architecture-hook.sh"];
+}
+
+async function installPackages(
+  root: string,
+  architecture: Architecture,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const hook = (name: string, ...args: readonly string[]): string => {
+    const file = shellQuoted(path.join(recipeDirectory, name));
+    return `--customize-hook=sh ${file} "$1" ${args.map(shellQuoted).join(" ")}`;
+  };
+  const foreign = foreignHooks(architecture);
+  const { excludedPaths } = recipe;
   await runMmdebstrap({
     root,
     arguments: [
       "--variant=minbase",
       `--include=${recipe.packages.join(",")}`,
-      ...recipe.excludedPaths.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
-      `--customize-hook=sh ${shellQuoted(hook)} "$1" ${recipe.kernelPackage}`,
+      ...(foreign.length > 0 ? [`--architectures=${hostArchitecture},${architecture}`] : []),
+      ...excludedPaths.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
+      hook("kernel-hook.sh", kernelPackage(architecture)),
+      ...foreign.map((name) => hook(name, architecture, ...excludedPaths)),
     ],
     signal,
   });
@@ -104,8 +127,8 @@ function shellQuoted(text: string): string {
 
 async function listPackages(root: string, signal: AbortSignal | undefined): Promise<string> {
   const format = "${Package} ${Version}\n";
-  const args = [root, "dpkg-query", "-W", "-f", format];
-  return await runContained("chroot", args, { signal });
+  const database = path.join(root, "var/lib/dpkg");
+  return await runContained("dpkg-query", ["--admindir", database, "-W", "-f", format], { signal });
 }
 
 async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry[]> {

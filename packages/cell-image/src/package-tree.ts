@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import path from "node:path";
+import { hostArchitecture } from "./architecture.ts";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { requireHostTools } from "./host-tools.ts";
@@ -11,7 +12,7 @@ import { recipe } from "./recipe.ts";
 export interface BuildPackageTreeOptions {
   /** Where the tree is kept; made when it is missing. */
   readonly cacheDir: string;
-  /** Debian packages, by name. */
+  /** Debian packages, by name; those of another architecture with it: `name:arm64`. */
   readonly packages: readonly string[];
   /** Gets one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
@@ -38,7 +39,9 @@ export async function buildPackageTree(options: BuildPackageTreeOptions): Promis
         options.onProgress?.(`Fetching the Debian packages ${packages.join(", ")}`);
         const root = path.join(work, "root");
         const include = `--include=${packages.join(",")}`;
-        await runMmdebstrap({ root, arguments: ["--variant=extract", include], signal });
+        const named = packages.flatMap((each) => each.split(":").slice(1));
+        const all = `--architectures=${[...new Set([hostArchitecture, ...named])].join(",")}`;
+        await runMmdebstrap({ root, arguments: ["--variant=extract", all, include], signal });
         for (const device of ["dev", "var/cache", "var/lib/apt"])
           await rm(path.join(root, device), { recursive: true, force: true });
       },

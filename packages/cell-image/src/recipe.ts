@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { Architecture } from "./architecture.ts";
 
 /** Where the scripts of the images are. */
 export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");
@@ -8,7 +9,6 @@ export const recipe = {
   /** Raise it to rebuild with newer packages of the same suite. */
   revision: 1,
   suite: "bookworm",
-  kernelPackage: `linux-image-cloud-${process.arch === "arm64" ? "arm64" : "amd64"}`,
   /** On top of the packages that Debian calls essential. */
   packages: [
     "busybox-static",
@@ -46,12 +46,25 @@ export const recipe = {
   rootDiskBytes: 1024 ** 3,
 } as const;
 
+/** Debian package that depends on the newest kernel for machines of clouds. */
+export function kernelPackage(architecture: Architecture): string {
+  return `linux-image-cloud-${architecture}`;
+}
+
+/** Serial ports that the kernel writes to, of which a machine has one. With arm64, QEMU's is the second, that of EC2 the first. */
+const consoles: Readonly<Record<Architecture, readonly string[]>> = {
+  amd64: ["ttyS0"],
+  arm64: ["ttyS0", "ttyAMA0"],
+};
+
 /**
  * Kernel command line. `cryptomgr.notests` saves a third of a second under emulation: the kernel's self-tests of its
  * ciphers matter to FIPS certificates only.
  */
-export const cmdline =
-  "console=ttyS0 quiet panic=-1 net.ifnames=0 cryptomgr.notests=1 root=/dev/vda";
+export function cmdline(architecture: Architecture): string {
+  const ports = consoles[architecture].map((port) => `console=${port}`).join(" ");
+  return `${ports} quiet panic=-1 net.ifnames=0 cryptomgr.notests=1 root=/dev/vda`;
+}
 
 /** Where Debian comes from when the host names no source for the suite. */
 export const defaultSources = [

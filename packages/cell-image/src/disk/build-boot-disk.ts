@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { copyFile, link, open, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { type Architecture, hostArchitecture } from "../architecture.ts";
 import { cachedBuild } from "../build-cache.ts";
 import { asBuildFailure } from "../build-failure.ts";
 import type { CellImage } from "../cell-image.ts";
@@ -25,7 +26,7 @@ export interface BuildBootDiskOptions {
 export interface BootDisk {
   /** Absolute path: raw and sparse. */
   readonly file: string;
-  readonly architecture: "x64" | "arm64";
+  readonly architecture: Architecture;
 }
 
 const diskName = "disk.img";
@@ -36,17 +37,19 @@ const cloudArguments = "nvme_core.io_timeout=4294967295";
 
 /**
  * Gives a whole disk of an image, with partitions and a boot loader, as clouds start machines from; builds it if it is not there. Machines
- * with UEFI start it, and on x86-64 those with a BIOS. As root only.
+ * with UEFI start it, and on amd64 those with a BIOS. As root only.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`; the signal's reason
  */
 export async function buildBootDisk(options: BuildBootDiskOptions): Promise<BootDisk> {
   const { cacheDir, image, signal } = options;
-  const architecture = process.arch === "arm64" ? "arm64" : "x64";
+  const { architecture } = image;
   const loaders = diskLoaders[architecture];
   await requireHostTools(["mmdebstrap", "debugfs", "setpriv", "unshare", "flock"]);
   return await asBuildFailure("build a disk that boots", signal, async () => {
-    const packages = ["dosfstools", "fdisk", "grub-common", "mtools", ...loaders.packages];
+    const suffix = architecture === hostArchitecture ? "" : `:${architecture}`;
+    const parts = loaders.packages.map((name) => `${name}${suffix}`);
+    const packages = ["dosfstools", "fdisk", "grub-common", "mtools", ...parts];
     const tree = await buildPackageTree({ ...options, packages });
     const inputs = JSON.stringify([revision, image.id, architecture, cloudArguments]);
     const dir = await cachedBuild({

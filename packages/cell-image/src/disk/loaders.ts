@@ -1,3 +1,5 @@
+import type { Architecture } from "../architecture.ts";
+
 /** How machines of an architecture start a disk: GRUB, as Debian has it. */
 export interface DiskLoaders {
   /** Debian packages with GRUB's parts. */
@@ -10,9 +12,8 @@ export interface DiskLoaders {
   readonly hasBios: boolean;
 }
 
-/** Architectures, as Node names them. */
-export const diskLoaders: Readonly<Record<"x64" | "arm64", DiskLoaders>> = {
-  x64: {
+export const diskLoaders: Readonly<Record<Architecture, DiskLoaders>> = {
+  amd64: {
     packages: ["grub-efi-amd64-bin", "grub-pc-bin"],
     efiFormat: "x86_64-efi",
     efiFile: "BOOTX64.EFI",

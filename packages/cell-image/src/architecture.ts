@@ -1,0 +1,5 @@
+/** Processors that images are made for, as Debian and Kubernetes name them. */
+export type Architecture = "amd64" | "arm64";
+
+/** That of this computer. */
+export const hostArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";

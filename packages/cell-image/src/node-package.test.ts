@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { describe, it } from "node:test";
+import { decode } from "@kip/base";
+import { nodePackages } from "./node-package.ts";
+
+const decodePin = decode.object({ package: decode.string, integrity: decode.string });
+const decodePins = decode.object({
+  node: decode.object({ version: decode.string, amd64: decodePin, arm64: decodePin }),
+});
+
+describe("nodePackages", () => {
+  it("are those of kip's container image", async () => {
+    const file = path.join(import.meta.dirname, "../../../deploy/images/kip.json");
+    const { node } = decodePins(JSON.parse(await readFile(file, "utf8")), file);
+    for (const architecture of ["amd64", "arm64"] as const) {
+      const { package: name, integrity } = node[architecture];
+      assert.deepEqual(nodePackages[architecture], { name, version: node.version, integrity });
+    }
+  });
+});

