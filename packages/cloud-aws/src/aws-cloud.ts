@@ -1,4 +1,5 @@
 import {
+  type Architecture,
   CloudError,
   type CloudDriver,
   type DedicatedHosts,
@@ -45,8 +46,11 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     return await Promise.resolve(this.#parts.offers);
   }
 
-  async resolveImage(spec: Readonly<Record<string, string>>): Promise<string> {
-    return await this.#parts.images.resolve(spec);
+  async resolveImage(
+    spec: Readonly<Record<string, string>>,
+    architecture?: Architecture,
+  ): Promise<string> {
+    return await this.#parts.images.resolve(spec, architecture);
   }
 
   async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {

@@ -141,6 +141,19 @@ async function describeAmis(): Promise<void> {
     assert.equal(await driver.resolveImage({ filters: "tag:KipImage=newest" }), id);
   });
 
+  it("an image for arm64: is registered for UEFI alone, and cells with arm64 find it", async () => {
+    const plain = await build(await makeDisk("for-amd64"));
+    const arm = await build(await makeDisk("for-arm64"), { architecture: "arm64" });
+    assert.match(arm.name, /^kip-cell-for-arm64-[\da-f]{8}-arm64$/);
+    const request = proxy.images.requestOf(arm.id);
+    assert.deepEqual([request?.get("Architecture"), request?.get("BootMode")], ["arm64", "uefi"]);
+    await using driver = await ec2.open();
+    assert.equal(await driver.resolveImage({}, "arm64"), arm.id);
+    const imageIDs = `${plain.id},${arm.id}`;
+    assert.equal(await driver.resolveImage({ imageIDs }, "arm64"), arm.id);
+    assert.equal(await driver.resolveImage({ imageIDs }), plain.id);
+  });
+
   it("an image: the same disk gives the same one, and writes nothing", async () => {
     const disk = await makeDisk("twice");
     const first = await build(disk);

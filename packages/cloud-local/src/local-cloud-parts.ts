@@ -40,7 +40,7 @@ export function createParts(options: ResolvedLocalCloudOptions): LocalCloudParts
   const lock = async <T>(work: () => Promise<T>): Promise<T> => await store.lockNetwork(work);
   const sharedNetwork = new SharedNetwork({ ...options, network, lock });
   const accelerator = new AcceleratorChoice(options);
-  const offers = options.instanceTypes ?? localInstanceTypes(options.host);
+  const offers = options.instanceTypes ?? localInstanceTypes(options.host, options.architectures);
   const watch = new MachineWatch((id, reason) => terminator.note(id, reason), options.logger);
   const freeRoom = async () => await readRoom(options, store);
   const admission = new Admission({ ...options, machinesDir: store.folder, readRoom: freeRoom });

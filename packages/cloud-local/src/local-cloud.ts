@@ -1,5 +1,6 @@
 import type { CloudDriver, LaunchImages } from "@kip/cloud";
 import { CloudError } from "@kip/cloud";
+import { qemuFor } from "./host/architecture.ts";
 import { requirePrograms } from "./host/programs.ts";
 import { resolveLocalCloudOptions, type LocalCloudOptions } from "./options/local-cloud-options.ts";
 import { createParts } from "./local-cloud-parts.ts";
@@ -83,7 +84,8 @@ export async function createLocalCloud(options: LocalCloudOptions): Promise<Loca
       remedy: "Run it with sudo: it makes a network namespace and starts virtual machines",
     });
   }
-  await requirePrograms(resolved.qemu);
+  const { qemu, architectures } = resolved;
+  await requirePrograms(architectures.map((architecture) => qemuFor(architecture, qemu)));
   const cloud = new QemuCloud(createParts(resolved));
   await cloud.open();
   return cloud;

@@ -1,4 +1,5 @@
 import {
+  type Architecture,
   checkInstanceTags,
   CloudError,
   type Instance,
@@ -84,8 +85,11 @@ export class QemuCloud implements LocalCloud {
     return await Promise.resolve(this.#parts.offers);
   }
 
-  async resolveImage(spec: Readonly<Record<string, string>>): Promise<string> {
-    return (await findImage(this.#parts.options.imagesDir, spec)).id;
+  async resolveImage(
+    spec: Readonly<Record<string, string>>,
+    architecture?: Architecture,
+  ): Promise<string> {
+    return (await findImage(this.#parts.options.imagesDir, spec, architecture)).id;
   }
 
   async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
@@ -222,7 +226,7 @@ export class QemuCloud implements LocalCloud {
     const { options, offers, accelerator, starter } = this.#parts;
     const image = await readImage(options.imagesDir, imageId);
     const size = machineSize(findOffer(offers, type), rootDiskBytes, image);
-    return await starter.shape(size, image, await accelerator.get());
+    return await starter.shape(size, image, await accelerator.get(image.architecture));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

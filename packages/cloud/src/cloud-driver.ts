@@ -1,4 +1,4 @@
-import type { CustomFamily, OfferedInstanceType } from "@kip/instance-types";
+import type { Architecture, CustomFamily, OfferedInstanceType } from "@kip/instance-types";
 import type { DedicatedHosts } from "./dedicated-hosts.ts";
 
 /** What a cloud calls on-demand, spot or dedicated capacity. */
@@ -239,8 +239,15 @@ export interface CloudDriver extends AsyncDisposable {
   instanceTypes(): Promise<readonly InstanceTypeOffer[]>;
   /** Types of any size between limits, where the cloud sells such. @default none */
   customFamilies?(): Promise<readonly CustomFamily[]>;
-  /** Turns the configured image specification into an image ID; fails with `CLOUD_NOT_FOUND`. */
-  resolveImage(spec: Readonly<Record<string, string>>): Promise<string>;
+  /**
+   * Turns the configured image specification into the ID of the newest image that it names; fails with `CLOUD_NOT_FOUND`.
+   *
+   * @param architecture processor of the type that is to boot it: images for others do not count. @default what the driver takes for usual
+   */
+  resolveImage(
+    spec: Readonly<Record<string, string>>,
+    architecture?: Architecture,
+  ): Promise<string>;
   /**
    * Starts an instance, or returns the one this token has started before. Returns as soon as the
    * cloud has accepted; safe to repeat after any failure.

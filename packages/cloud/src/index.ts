@@ -1,3 +1,4 @@
+export type { Architecture } from "@kip/instance-types";
 export type {
   CloudDriver,
   Instance,

@@ -88,6 +88,7 @@ async function openLocal(
       namespace: local.namespace,
       range: local.range,
       ipv6Range: local.ipv6Range,
+      architectures: local.architectures,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,

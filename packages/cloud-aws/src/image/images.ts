@@ -1,6 +1,6 @@
 import type { DescribeImagesCommandInput, Filter, Image } from "@aws-sdk/client-ec2";
 import type { Clock } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { type Architecture, CloudError } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
 /** What a launch needs of an image. */
@@ -31,17 +31,21 @@ export class Images {
   }
 
   /**
-   * The newest image that matched at most a minute ago; without any key the newest of the account's own images named `kip-cell-*` that are not for arm64.
+   * The newest image for the processor that matched at most a minute ago; without any key the newest of the account's own images named
+   * `kip-cell-*`.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
    */
-  async resolve(spec: Readonly<Record<string, string>>): Promise<string> {
-    const key = JSON.stringify(spec);
+  async resolve(
+    spec: Readonly<Record<string, string>>,
+    architecture: Architecture = "amd64",
+  ): Promise<string> {
+    const key = JSON.stringify([architecture, spec]);
     const now = this.#clock.monotonic();
     const known = this.#resolved.get(key);
     if (known && now < known.until) return await known.id;
     if (this.#resolved.size >= mostKept) this.#resolved.clear();
-    const id = this.#newest(spec).catch((error: unknown) => {
+    const id = this.#newest(spec, architecture).catch((error: unknown) => {
       this.#resolved.delete(key); // looked for again by the next pod
       throw error;
     });
@@ -49,15 +53,17 @@ export class Images {
     return await id;
   }
 
-  async #newest(spec: Readonly<Record<string, string>>): Promise<string> {
+  async #newest(
+    spec: Readonly<Record<string, string>>,
+    architecture: Architecture,
+  ): Promise<string> {
     const images = await this.#describe(imageQuery(spec));
     const [newest] = images
       .filter(({ State }) => State === "available")
-      // An account may have images for arm64, too; cells of these name theirs.
-      .filter(({ Architecture }) => Object.keys(spec).length > 0 || Architecture !== "arm64")
+      .filter((image) => architectureOf(image) === architecture)
       .sort((a, b) => (b.CreationDate ?? "").localeCompare(a.CreationDate ?? ""));
     const id = newest?.ImageId;
-    if (!newest || id === undefined) throw notFound(JSON.stringify(spec));
+    if (!newest || id === undefined) throw notFound(`for ${architecture}: ${JSON.stringify(spec)}`);
     this.#keep(id, newest);
     return id;
   }
@@ -92,6 +98,11 @@ export class Images {
     });
     return Images;
   }
+}
+
+/** Others than those with arm64 are for the processors that EC2 calls x86_64, i386 and x86_64_mac. */
+function architectureOf(image: Image): Architecture {
+  return image.Architecture === "arm64" ? "arm64" : "amd64";
 }
 
 function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesCommandInput {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { hostArchitecture } from "./architecture.ts";
 import { localInstanceTypes } from "./catalog.ts";
 
 const names = (cpus: number, gib: number) =>
@@ -17,5 +18,20 @@ describe("localInstanceTypes()", () => {
     ]);
     assert.deepEqual(names(2, 4).at(-1), "local.medium");
     assert.deepEqual(names(64, 256).at(-1), "local.8xlarge");
+  });
+
+  it("offers the same sizes with other processors", () => {
+    const host = { cpus: 1, memoryBytes: 2 ** 30 };
+    const [other = hostArchitecture] = (["amd64", "arm64"] as const).filter(
+      (each) => each !== hostArchitecture,
+    );
+    const offers = localInstanceTypes(host, [hostArchitecture, other, other]);
+    assert.deepEqual(
+      offers.map(({ name, architecture }) => [name, architecture]),
+      [
+        ["local.nano", hostArchitecture],
+        [`local-${other}.nano`, other],
+      ],
+    );
   });
 });

@@ -1,4 +1,5 @@
-import type { InstanceTypeOffer } from "@kip/cloud";
+import type { Architecture, InstanceTypeOffer } from "@kip/cloud";
+import { hostArchitecture } from "./architecture.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 const MiB = 2 ** 20;
@@ -16,15 +17,15 @@ const pageTableShare = 64 / 4096;
 const hostReserveBytes = 512 * MiB;
 
 const sizes: readonly (readonly [name: string, cpus: number, memoryMiB: number])[] = [
-  ["local.nano", 1, 256],
-  ["local.micro", 1, 512],
-  ["local.small", 1, 1024],
-  ["local.medium", 2, 2048],
-  ["local.large", 2, 4096],
-  ["local.xlarge", 4, 8192],
-  ["local.2xlarge", 8, 16384],
-  ["local.4xlarge", 16, 32768],
-  ["local.8xlarge", 32, 65536],
+  ["nano", 1, 256],
+  ["micro", 1, 512],
+  ["small", 1, 1024],
+  ["medium", 2, 2048],
+  ["large", 2, 4096],
+  ["xlarge", 4, 8192],
+  ["2xlarge", 8, 16384],
+  ["4xlarge", 16, 32768],
+  ["8xlarge", 32, 65536],
 ];
 
 /** Memory of the machine whose pod gets `podMemoryBytes`, whole MiB in bytes. */
@@ -34,13 +35,23 @@ export function machineMemoryBytes(podMemoryBytes: number): number {
 }
 
 /**
- * The types on offer: those of the table that this machine can run at least one of. What an offer
- * says is what a pod gets; the machine is bigger: {@link machineMemoryBytes}.
+ * The types on offer: those of the table that this machine can run at least one of, for each architecture: `local.nano`, and
+ * `local-arm64.nano` where that is not the computer's own. What an offer says is what a pod gets; the machine is bigger:
+ * {@link machineMemoryBytes}.
  */
-export function localInstanceTypes(host: HostFacts): readonly InstanceTypeOffer[] {
+export function localInstanceTypes(
+  host: HostFacts,
+  architectures: readonly Architecture[] = [hostArchitecture],
+): readonly InstanceTypeOffer[] {
+  return [...new Set(architectures)].flatMap((architecture) => typesOf(host, architecture));
+}
+
+function typesOf(host: HostFacts, architecture: Architecture): readonly InstanceTypeOffer[] {
+  const family = architecture === hostArchitecture ? "local" : `local-${architecture}`;
   return sizes
     .map(([name, cpus, memoryMiB]) => ({
-      name,
+      name: `${family}.${name}`,
+      architecture,
       cpuMilli: cpus * 1000,
       memoryBytes: memoryMiB * MiB,
       gpus: 0,

@@ -4,15 +4,21 @@ import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { CloudError } from "@kip/cloud";
+import { hostArchitecture } from "./architecture.ts";
 import { findImage } from "./image.ts";
+
+const [other = hostArchitecture] = (["amd64", "arm64"] as const).filter(
+  (each) => each !== hostArchitecture,
+);
 
 describe("findImage()", () => {
   let folder = "";
   before(async () => {
     folder = await mkdtemp(path.join(os.tmpdir(), "kip-images-"));
-    for (const [id, created] of [
-      ["old", "2026-01-01T00:00:00Z"],
-      ["new", "2026-02-01T00:00:00Z"],
+    for (const [id, created, architecture] of [
+      ["old", "2026-01-01T00:00:00Z", undefined],
+      ["new", "2026-02-01T00:00:00Z", hostArchitecture],
+      ["other", "2026-03-01T00:00:00Z", other],
     ] as const) {
       await mkdir(path.join(folder, id));
       const image = {
@@ -22,6 +28,7 @@ describe("findImage()", () => {
         rootDiskBytes: 1,
         cmdline: "quiet",
         created,
+        architecture,
       };
       await writeFile(path.join(folder, id, "image.json"), JSON.stringify(image));
     }
@@ -37,13 +44,21 @@ describe("findImage()", () => {
     assert.equal((await findImage(folder, {})).id, "new");
   });
 
+  it("finds the newest for a processor, of all or of those that are named", async () => {
+    assert.equal((await findImage(folder, {}, other)).id, "other");
+    assert.equal((await findImage(folder, { id: "old,other" }, other)).id, "other");
+    assert.equal((await findImage(folder, { id: "old other" })).id, "old");
+    assert.equal((await findImage(folder, { id: "old other new" })).id, "new");
+    await assert.rejects(findImage(folder, { id: "old" }, other), notFound);
+  });
+
   it("does not leave its folder", async () => {
     for (const id of ["../old", "old/../new", ".", "..", ""])
       await assert.rejects(findImage(folder, { id }), notFound, id);
   });
 
   it("says what does not exist, and which keys it knows", async () => {
-    await assert.rejects(findImage(folder, { name: "other" }), notFound);
+    await assert.rejects(findImage(folder, { name: "missing" }), notFound);
     await assert.rejects(findImage(path.join(folder, "nowhere"), {}), notFound);
     await assert.rejects(findImage(folder, { ami: "x" }), (error) =>
       CloudError.is(error, "CLOUD_INVALID_REQUEST"),

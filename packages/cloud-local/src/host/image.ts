@@ -1,11 +1,13 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { decode, isSystemError } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { type Architecture, CloudError } from "@kip/cloud";
+import { hostArchitecture } from "./architecture.ts";
 
 /** An image as machines boot it. */
 export interface LocalImage {
   readonly id: string;
+  readonly architecture: Architecture;
   /** Absolute paths. */
   readonly kernel: string;
   readonly initrd: string;
@@ -20,6 +22,7 @@ export interface LocalImage {
 }
 
 const imageDocument = decode.object({
+  architecture: decode.optional(decode.oneOf("amd64", "arm64")),
   kernel: decode.string,
   initrd: decode.string,
   rootDisk: decode.string,
@@ -43,6 +46,7 @@ export async function readImage(imagesDir: string, id: string): Promise<LocalIma
     const found = imageDocument(JSON.parse(await readFile(file, "utf8")), file);
     return {
       id,
+      architecture: found.architecture ?? hostArchitecture,
       kernel: path.join(folder, found.kernel),
       initrd: path.join(folder, found.initrd),
       rootDisk: path.join(folder, found.rootDisk),
@@ -60,13 +64,15 @@ export async function readImage(imagesDir: string, id: string): Promise<LocalIma
 }
 
 /**
- * The image that a specification names: by `id` or `name`; by nothing: the newest.
+ * The image that a specification names: by `id` or `name`, or by several IDs with blanks or commas between them; by nothing: any. Of
+ * several the newest for the processor.
  *
  * @throws {CloudError} `CLOUD_NOT_FOUND`; `CLOUD_INVALID_REQUEST` on any other key
  */
 export async function findImage(
   imagesDir: string,
   spec: Readonly<Record<string, string>>,
+  architecture: Architecture = hostArchitecture,
 ): Promise<LocalImage> {
   const unknown = Object.keys(spec).find((key) => key !== "id" && key !== "name");
   if (unknown !== undefined) {
@@ -75,13 +81,28 @@ export async function findImage(
     });
   }
   const wanted = spec["id"] ?? spec["name"];
-  if (wanted !== undefined) return await readImage(imagesDir, wanted);
-  const images = await readAll(imagesDir);
-  const newest = [...images].sort((a, b) => (a.created < b.created ? 1 : -1))[0];
+  const images =
+    wanted === undefined
+      ? await readAll(imagesDir)
+      : await Promise.all(idsIn(wanted).map(async (id) => await readImage(imagesDir, id)));
+  const [newest] = images
+    .filter((image) => image.architecture === architecture)
+    .sort((a, b) => (a.created < b.created ? 1 : -1));
   if (newest) return newest;
-  throw new CloudError("CLOUD_NOT_FOUND", `Cannot find a cell image in "${imagesDir}"`, {
-    remedy: 'Build one: "kip up" does so',
-  });
+  const which = wanted === undefined ? "a cell image" : `cell image "${wanted}"`;
+  throw new CloudError(
+    "CLOUD_NOT_FOUND",
+    `Cannot find ${which} for ${architecture} in "${imagesDir}"`,
+    {
+      remedy: `Build one: "kip up${architecture === hostArchitecture ? "" : ` --architecture=${architecture}`}" does so`,
+    },
+  );
+}
+
+/** One that holds no ID is refused as the ID that it is. */
+function idsIn(text: string): readonly string[] {
+  const ids = text.split(/[\s,]+/).filter((id) => id !== "");
+  return ids.length === 0 ? [text] : ids;
 }
 
 async function readAll(imagesDir: string): Promise<readonly LocalImage[]> {

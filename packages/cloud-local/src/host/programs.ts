@@ -12,6 +12,7 @@ const packages: Readonly<Record<string, string>> = {
   umount: "mount",
   flock: "util-linux",
   "qemu-img": "qemu-utils",
+  "qemu-system-aarch64": "qemu-system-arm",
   genisoimage: "genisoimage",
 };
 
@@ -25,10 +26,11 @@ export async function missingPrograms(names: readonly string[]): Promise<readonl
 /**
  * Checks that everything that the local cloud runs is installed.
  *
+ * @param qemus programs that run machines
  * @throws {CloudError} `CLOUD_INVALID_REQUEST` naming the programs and their packages
  */
-export async function requirePrograms(qemu: string): Promise<void> {
-  const missing = await missingPrograms([qemu, ...Object.keys(packages)]);
+export async function requirePrograms(qemus: readonly string[]): Promise<void> {
+  const missing = await missingPrograms([...qemus, ...Object.keys(packages)]);
   if (missing.length === 0) return;
   const wanted = new Set(missing.map((name) => packages[name] ?? "qemu-system-x86"));
   throw new CloudError(

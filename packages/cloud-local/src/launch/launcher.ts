@@ -68,7 +68,7 @@ export class Launcher {
   ): Promise<Instance> {
     const { options, offers, store, network, sharedNetwork, starter, terminator } = this.#context;
     const image = await readImage(options.imagesDir, request.image);
-    const accelerator = await this.#context.accelerator.get();
+    const accelerator = await this.#context.accelerator.get(image.architecture);
     await sharedNetwork.ensure();
     if (known) await terminator.remove(known);
     const place = { options, store, plan: network.plan, offers, turn };

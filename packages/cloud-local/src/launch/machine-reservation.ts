@@ -7,6 +7,7 @@ import { machineMemoryBytes } from "../host/catalog.ts";
 import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host-facts.ts";
 import { controlGroupPath } from "../host/control-group.ts";
 import { residentBytes, usersInUse } from "../host/processes.ts";
+import { hostArchitecture } from "../host/architecture.ts";
 import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";
@@ -66,6 +67,13 @@ export async function reserveMachine(
 ): Promise<MachineRecord> {
   const { options, store, plan } = context;
   const offer = findOffer(context.offers, request.instanceType);
+  const { architecture = hostArchitecture } = offer;
+  if (image.architecture !== architecture)
+    throw new CloudError(
+      "CLOUD_INVALID_REQUEST",
+      `Cannot start a machine of type "${offer.name}": image "${image.id}" is for ${image.architecture}, the type is ${architecture}`,
+      { remedy: "Name an image for the type's processor" },
+    );
   const id = machineId(options.owner, request.token);
   const size = machineSize(offer, request.rootDiskBytes, image);
   return await store.lockAll(async () => {

@@ -1,5 +1,6 @@
 import { systemClock } from "@kip/base";
 import type { LaunchImages } from "@kip/cloud";
+import { qemuFor } from "../host/architecture.ts";
 import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { LocalNetwork } from "../network/local-network.ts";
@@ -101,7 +102,8 @@ export class MachineStarter {
     accelerator: Accelerator,
   ): Promise<MachineShape> {
     const { cpus, memoryBytes, rootDiskBytes } = size;
-    const qemu = await readQemuFacts(this.#dependencies.options.qemu);
+    const own = this.#dependencies.options.qemu;
+    const qemu = await readQemuFacts(qemuFor(image.architecture, own));
     return { image, cpus, memoryBytes, rootDiskBytes, qemu, accelerator };
   }
 }

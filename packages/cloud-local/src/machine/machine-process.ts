@@ -120,6 +120,7 @@ export function machineArguments(
   const { record, files, image, qemu, accelerator, user } = options;
   return {
     id: record.id,
+    architecture: image.architecture,
     qemuVersion: qemu.version,
     accelerator,
     cpus: record.cpus,

@@ -8,7 +8,8 @@ import {
   type Defined,
   type Logger,
 } from "@kip/base";
-import { CloudError, type InstanceTypeOffer } from "@kip/cloud";
+import { type Architecture, CloudError, type InstanceTypeOffer } from "@kip/cloud";
+import { hostArchitecture, qemuPrograms } from "../host/architecture.ts";
 import { readHostFacts, type HostFacts } from "../host/host-facts.ts";
 import { planAddresses } from "../network/address-plan.ts";
 import { readCidr } from "../network/cidrs.ts";
@@ -58,7 +59,9 @@ export interface LocalCloudOptions {
   readonly instanceTypes?: readonly InstanceTypeOffer[] | undefined;
   /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
   readonly dnsService?: string | undefined;
-  /** Program that runs a machine. @default "qemu-system-x86_64" */
+  /** Processors that machines have: others than this computer's are emulated by QEMU's own program for them. @default that of this computer */
+  readonly architectures?: readonly Architecture[] | undefined;
+  /** Program that runs a machine with this computer's processor. @default "qemu-system-x86_64", with arm64 "qemu-system-aarch64" */
   readonly qemu?: string | undefined;
   /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
   readonly accelerator?: "auto" | "kvm" | "tcg" | undefined;
@@ -120,7 +123,8 @@ const defaults = {
   serviceRanges: ["10.96.0.0/16"],
   hostServices: false,
   nodePortAddresses: [],
-  qemu: "qemu-system-x86_64",
+  architectures: [hostArchitecture],
+  qemu: qemuPrograms[hostArchitecture],
   accelerator: "auto",
   cpuOvercommit: 16,
   diskReserveBytes: 2 ** 30,

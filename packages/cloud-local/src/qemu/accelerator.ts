@@ -8,6 +8,7 @@ import {
   CommandError,
   readJsonRecord,
 } from "@kip/base";
+import { hostArchitecture } from "../host/architecture.ts";
 import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 
@@ -54,7 +55,7 @@ export async function chooseAccelerator(options: ChooseAcceleratorOptions): Prom
   return accelerator;
 }
 
-/** The accelerator that the options name, or that is found out once. */
+/** The accelerator that the options name, or that is found out once; software for another architecture than this computer's. */
 export class AcceleratorChoice {
   readonly #options: ChooseAcceleratorOptions & { readonly accelerator: Accelerator | "auto" };
   #found: Promise<Accelerator> | undefined;
@@ -63,7 +64,8 @@ export class AcceleratorChoice {
     this.#options = options;
   }
 
-  async get(): Promise<Accelerator> {
+  async get(architecture = hostArchitecture): Promise<Accelerator> {
+    if (architecture !== hostArchitecture) return "tcg";
     const { accelerator } = this.#options;
     if (accelerator !== "auto") return accelerator;
     this.#found ??= chooseAccelerator(this.#options);

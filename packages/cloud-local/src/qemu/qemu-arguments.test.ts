@@ -4,6 +4,7 @@ import { macOf, networkCmdline, qemuArguments, type QemuMachine } from "./qemu-a
 
 const machine: QemuMachine = {
   id: "i-1",
+  architecture: "amd64",
   qemuVersion: [7, 2, 22],
   memory: { kind: "new" },
   folder: "/f",
@@ -44,6 +45,13 @@ describe("qemuArguments()", () => {
       const args = qemuArguments({ ...machine, accelerator }).join(" ");
       assert.doesNotMatch(args, /virtfs|fsdev|9p|virtiofs|vhost-user|smb=|fat:/);
     }
+  });
+
+  it("builds a machine with arm64 on QEMU's own board for it", () => {
+    const args = qemuArguments({ ...machine, architecture: "arm64" });
+    assert.match(String(args[args.indexOf("-machine") + 1]), /^virt,.*memory-backend=ram$/);
+    assert.ok(!args.join(" ").includes("vmport"), "a property of the other board");
+    assert.match(String(args[args.indexOf("-cpu") + 1]), /^max,/);
   });
 
   it("emulates a processor of its own without KVM", () => {

@@ -1,4 +1,5 @@
 import { clonePort } from "@kip/cloud-init";
+import type { Architecture } from "@kip/cloud";
 import type { Accelerator } from "./accelerator.ts";
 import type { MachineUser } from "./machine-user.ts";
 import { isAtLeast, type QemuVersion } from "./qemu-version.ts";
@@ -14,6 +15,7 @@ export type MachineMemory =
 /** Everything that the command line of a machine depends on. */
 export interface QemuMachine {
   readonly id: string;
+  readonly architecture: Architecture;
   readonly qemuVersion: QemuVersion;
   readonly accelerator: Accelerator;
   readonly cpus: number;
@@ -48,7 +50,7 @@ export const portDescriptor = 4;
 export const stateDescriptor = 5;
 
 /**
- * Arguments of `qemu-system-x86_64` for a machine that does not run yet (`-S`): no default devices, no firmware
+ * Arguments of `qemu-system-x86_64` or `qemu-system-aarch64` for a machine that does not run yet (`-S`): no default devices, no firmware
  * menus, no user-mode network. Once all its files are open it is an unprivileged user in a folder of its own, and
  * the kernel refuses it system calls that it does not need.
  *
@@ -56,13 +58,14 @@ export const stateDescriptor = 5;
  */
 export function qemuArguments(machine: QemuMachine): readonly string[] {
   const isKvm = machine.accelerator === "kvm";
+  const { board, processor } = boards[machine.architecture];
   return [
     ["-name", `guest=${machine.id}`],
     ["-nodefaults", "-no-user-config", "-no-reboot", "-S"],
     ["-display", "none"],
-    ["-machine", "q35,usb=off,graphics=off,vmport=off,hpet=off,memory-backend=ram"],
+    ["-machine", `${board},usb=off,graphics=off,memory-backend=ram`],
     ["-accel", isKvm ? "kvm" : "tcg,thread=multi"],
-    ["-cpu", isKvm ? "host" : "max"],
+    ["-cpu", isKvm ? "host" : processor],
     ["-smp", String(machine.cpus)],
     ["-m", `${mebibytes(machine)}M`],
     ["-object", memoryObject(machine)],
@@ -95,6 +98,15 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     confinement(machine),
   ].flat();
 }
+
+/** What machines of an architecture are built around. */
+const boards: Readonly<
+  Record<Architecture, { readonly board: string; readonly processor: string }>
+> = {
+  amd64: { board: "q35,vmport=off,hpet=off", processor: "max" },
+  // Signatures of pointers by another cipher than a real processor's: that one takes much of the time.
+  arm64: { board: "virt,gic-version=max", processor: "max,pauth-impdef=on" },
+};
 
 /** Whether the machine goes on from where another one was stopped. */
 function isCopy(memory: MachineMemory): boolean {

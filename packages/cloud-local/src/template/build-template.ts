@@ -122,6 +122,7 @@ function builderArguments(
   const { image, qemu } = shape;
   return qemuArguments({
     id: `template-${key}`,
+    architecture: image.architecture,
     qemuVersion: qemu.version,
     accelerator: shape.accelerator,
     cpus: shape.cpus,

@@ -13,6 +13,7 @@ async function shapeIn(folder: string): Promise<MachineShape> {
   return {
     image: {
       id: "image",
+      architecture: "amd64",
       kernel: await file("kernel"),
       initrd: await file("initrd"),
       rootDisk: await file("root"),

@@ -88,6 +88,7 @@ function shapeArguments({ image, ...shape }: MachineShape): readonly string[] {
   return qemuArguments({
     ...noFiles,
     ...shape,
+    architecture: image.architecture,
     qemuVersion: shape.qemu.version,
     memory,
     kernel: "kernel",

@@ -31,6 +31,7 @@ async function open(folder: string) {
   const shape: MachineShape = {
     image: {
       id: "image",
+      architecture: "amd64",
       kernel: image,
       initrd: image,
       rootDisk: image,

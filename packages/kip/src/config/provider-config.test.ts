@@ -33,6 +33,7 @@ const samples: Readonly<Record<string, object>> = {
   "cloud.local.namespace": local({ namespace: "x" }),
   "cloud.local.range": local({ range: "10.0.0.0/16" }),
   "cloud.local.ipv6Range": local({ ipv6Range: "fd00::/64" }),
+  "cloud.local.architectures": local({ architectures: ["amd64", "arm64"] }),
   "cloud.local.internet": local({ internet: "off" }),
   "cloud.local.hostPorts": local({ hostPorts: [1] }),
   "cloud.local.serviceRanges": local({ serviceRanges: ["10.0.0.0/16"] }),

@@ -32,7 +32,10 @@ const driver = {
     },
   ],
   zone: "here",
-  resolveImage: async ({ id = "image" }: Readonly<Record<string, string>>) => id,
+  resolveImage: async (
+    { id = "image" }: Readonly<Record<string, string>>,
+    architecture = "amd64",
+  ) => (architecture === "amd64" ? id : `${id} for ${architecture}`),
 } as unknown as CloudDriver; // all that is asked for
 
 const defaults: CellDefaults = {
@@ -152,6 +155,7 @@ describe("CellChooser.choose()", () => {
   it("takes processor, image and zone from the annotations", async () => {
     const arm = await choose({ "pod.elotl.co/architecture": "arm64", "pod.elotl.co/zone": "here" });
     assert.equal(arm.instanceType, "local.arm");
+    assert.equal(arm.image, "image for arm64", "an image for the type's processor");
     const exact = {
       "pod.elotl.co/architecture": "arm64",
       "pod.elotl.co/instance-type": "local.arm",

@@ -86,7 +86,10 @@ export class CellChooser {
       instanceType: chosen.type.name,
       launchType,
       ...(this.#driver.zones && zone !== undefined && { zone }),
-      image: await this.#driver.resolveImage(this.#imageSpec(constraints)),
+      image: await this.#driver.resolveImage(
+        this.#imageSpec(constraints),
+        chosen.type.architecture,
+      ),
       rootDiskBytes: this.#diskBytes(pod, constraints),
       privateIPOnly: privateIPOnly || constraints.privateIpOnly,
       ...launchExtras(constraints, this.#defaults(), this.#driver),

@@ -1,4 +1,4 @@
-import { CloudError, type CloudDriver, type LaunchType } from "@kip/cloud";
+import { CloudError, type Architecture, type CloudDriver, type LaunchType } from "@kip/cloud";
 import { ProviderError } from "../errors.ts";
 import type { CellClaim, CellSpec, StandbySpec } from "../state/cell.ts";
 import type { CellDefaults } from "./cell-chooser.ts";
@@ -37,7 +37,8 @@ export async function standbySpec(
     throw invalid(pool, `machines are in zone ${names}, not in "${zone}"`);
   }
   const offers = await driver.instanceTypes();
-  const pricePerHour = offers.find(({ name }) => name === instanceType)?.pricePerHour[launchType];
+  const offer = offers.find(({ name }) => name === instanceType);
+  const pricePerHour = offer?.pricePerHour[launchType];
   if (pricePerHour === undefined) throw invalid(pool, "the cloud does not offer it");
   return {
     nodeName,
@@ -45,7 +46,7 @@ export async function standbySpec(
     instanceType,
     launchType,
     ...(driver.zones && { zone }),
-    image: await imageOf(pool, defaults, driver),
+    image: await imageOf(pool, offer?.architecture, defaults, driver),
     rootDiskBytes: defaultVolumeBytes,
     privateIPOnly: defaults.privateIPOnly || pool.privateIPOnly === true,
     ...launchExtras({}, defaults, driver),
@@ -56,6 +57,7 @@ export async function standbySpec(
 
 async function imageOf(
   pool: StandbyPool,
+  architecture: Architecture | undefined,
   { imageSpec, bootImages = {} }: CellDefaults,
   driver: CloudDriver,
 ): Promise<string> {
@@ -64,7 +66,7 @@ async function imageOf(
   const spec = bootImage === undefined ? imageSpec : isNamed ? bootImages[bootImage] : undefined;
   if (!spec) throw invalid(pool, `there is no image "${bootImage}" in cells.bootImages`);
   try {
-    return await driver.resolveImage(spec);
+    return await driver.resolveImage(spec, architecture);
   } catch (error) {
     if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error;
     throw invalid(pool, "the cloud does not have its image", error);

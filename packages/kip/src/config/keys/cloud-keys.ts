@@ -25,6 +25,11 @@ const local = section(
       meaning:
         "IPv6 addresses of cells and pods, besides, /16 to /100 ([networking](networking.md#ipv6))",
     }),
+    architectures: list(value(oneOf("amd64", "arm64")), {
+      meaning:
+        "processors of cells; others than this computer's are [emulated](local-cloud.md#arm64)",
+      fallback: "that of this computer",
+    }),
     internet: value(oneOf("auto", "off"), {
       meaning: "`off`: pods reach nothing beyond the host's end of their network",
       fallback: "`auto`",

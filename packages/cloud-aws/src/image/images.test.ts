@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CloudError } from "@kip/cloud";
+import { ManualClock } from "@kip/testing";
+import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { Images } from "./images.ts";
+
+const image = (ImageId: string, Architecture: string, CreationDate: string) => ({
+  ImageId,
+  Architecture,
+  CreationDate,
+  State: "available",
+});
+
+/** An account with these images, and how often it was asked. */
+function account(...all: readonly object[]) {
+  let calls = 0;
+  const call = async () => {
+    calls++;
+    return await Promise.resolve({ Images: all });
+  };
+  const ec2 = { call } as unknown as Ec2; // all that is called
+  return { images: new Images(ec2, new ManualClock()), calls: () => calls };
+}
+
+describe("Images.resolve()", () => {
+  it("takes the newest image for the processor, amd64 unless another is asked for", async () => {
+    const { images, calls } = account(
+      image("ami-old", "x86_64", "2026-01-01"),
+      image("ami-new", "x86_64", "2026-02-01"),
+      image("ami-arm", "arm64", "2026-03-01"),
+    );
+    assert.equal(await images.resolve({}), "ami-new");
+    assert.equal(await images.resolve({}, "arm64"), "ami-arm");
+    assert.equal(await images.resolve({}, "amd64"), "ami-new");
+    assert.equal(calls(), 2, "one look for each processor");
+    assert.equal(await images.resolve({ imageIDs: "ami-new,ami-arm" }, "arm64"), "ami-arm");
+  });
+
+  it("says that no image is for the processor", async () => {
+    const { images } = account(image("ami-1", "x86_64", "2026-01-01"));
+    await assert.rejects(images.resolve({ imageIDs: "ami-1" }, "arm64"), (error: unknown) => {
+      return CloudError.is(error, "CLOUD_NOT_FOUND") && /for arm64.*ami-1/.test(error.message);
+    });
+  });
+});

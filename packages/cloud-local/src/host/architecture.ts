@@ -1,0 +1,19 @@
+import type { Architecture } from "@kip/cloud";
+
+/** That of this computer. */
+export const hostArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
+
+/** QEMU's programs. */
+export const qemuPrograms: Readonly<Record<Architecture, string>> = {
+  amd64: "qemu-system-x86_64",
+  arm64: "qemu-system-aarch64",
+};
+
+/**
+ * The program that runs machines of an architecture.
+ *
+ * @param own that for machines of this computer's
+ */
+export function qemuFor(architecture: Architecture, own: string): string {
+  return architecture === hostArchitecture ? own : qemuPrograms[architecture];
+}
