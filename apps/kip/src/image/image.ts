@@ -1,6 +1,8 @@
 import path from "node:path";
 import { OptionError, silentLogger, systemClock, type Option, type OptionValues } from "@kip/base";
+import { hostArchitecture } from "@kip/cloud-local";
 import { awsSettings } from "../aws/aws-settings.ts";
+import { readArchitecture } from "../cli/architectures.ts";
 import { parseCommand } from "../cli/parse-command.ts";
 import { separateWords } from "../cli/separate-words.ts";
 import { stopRequest } from "../cli/stop-request.ts";
@@ -23,6 +25,11 @@ const options: readonly Option[] = [
     flag: "region",
     type: "string",
     help: "region of the image; default AWS_REGION, AWS_DEFAULT_REGION, cloud.aws.region, that of this machine",
+  },
+  {
+    flag: "architecture",
+    type: "string",
+    help: "processor of the machines, amd64 or arm64; default that of this computer",
   },
   {
     flag: "provider-config",
@@ -66,6 +73,8 @@ export async function imageCommand(args: readonly string[]): Promise<void> {
 }
 
 async function build(values: OptionValues): Promise<void> {
+  const wanted = values.text("architecture");
+  const architecture = wanted === undefined ? hostArchitecture : readArchitecture(wanted);
   const settings = await awsSettings({
     region: values.text("region"),
     file: values.text("provider-config"),
@@ -79,7 +88,14 @@ async function build(values: OptionValues): Promise<void> {
   const refresh = values.isSet("refresh-image");
   await using progress = startProgress({ output: process.stderr, clock: systemClock });
   const image = await progress.run("Cell image", async (onProgress) =>
-    buildCellImage({ ...common, agentEntry, refresh, logger: silentLogger, onProgress }),
+    buildCellImage({
+      ...common,
+      agentEntry,
+      architecture,
+      refresh,
+      logger: silentLogger,
+      onProgress,
+    }),
   );
   const disk = await progress.run("Disk", async (onProgress) =>
     buildBootDisk({ ...common, image, onProgress }),

@@ -64,6 +64,11 @@ export const upOptions: readonly Option[] = [
     type: "boolean",
     help: "rebuild the operating system of cells with Debian's security updates",
   },
+  {
+    flag: "architecture",
+    type: "list",
+    help: "processor that cells may have besides this computer's: arm64, or amd64 on a computer with arm64; emulated in software",
+  },
   { flag: "port", type: "string", fallback: "6443", help: "port of the API server" },
   {
     flag: "registry-port",

@@ -1,7 +1,8 @@
 import path from "node:path";
 import { silentLogger, type OptionValues, systemClock } from "@kip/base";
-import { buildCellImage, buildDemoImage } from "@kip/cell-image";
+import { buildCellImage, buildDemoImage, type CellImage } from "@kip/cell-image";
 import { findRelease, obtainBinaries, obtainCoredns, ReleaseSites } from "@kip/control-plane";
+import { architectures } from "../../cli/architectures.ts";
 import { startProgress } from "../../cli/task-progress.ts";
 import { isEc2 } from "../cluster/cloud-choice.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
@@ -14,6 +15,8 @@ export interface ClusterParts {
   /** Path of CoreDNS. */
   readonly coredns: string;
   readonly imageId: string;
+  /** Of cells with other processors than this computer's. */
+  readonly otherImageIds: readonly string[];
   /** Layout directory of the demo image. */
   readonly demoLayout: string;
 }
@@ -36,25 +39,35 @@ export async function obtainParts(
   await using progress = startProgress({ output: process.stdout, clock: systemClock });
   const { run } = progress;
   try {
-    const [binaries, coredns, image, demo] = await Promise.all([
+    const processors = architectures(options);
+    const [binaries, coredns, images, demo] = await Promise.all([
       run("Kubernetes", async (onProgress) =>
         obtainBinaries({ ...common, onProgress, release, userDir, sites }),
       ),
       run("CoreDNS", async (onProgress) =>
         obtainCoredns({ ...common, onProgress, userDir, sites }),
       ),
-      run("Cell image", async (onProgress) =>
-        buildCellImage({ ...common, onProgress, refresh, agentEntry }),
+      run("Cell image", async (onProgress) => {
+        const built: CellImage[] = [];
+        for (const architecture of processors)
+          built.push(
+            await buildCellImage({ ...common, onProgress, refresh, agentEntry, architecture }),
+          );
+        return built.map(({ id }) => id);
+      }),
+      run("Demo image", async (onProgress) =>
+        buildDemoImage({ ...common, onProgress, architectures: processors }),
       ),
-      run("Demo image", async (onProgress) => buildDemoImage({ ...common, onProgress })),
       isEc2(options)
         ? run("moto", async (onProgress) => prepareMoto(layout, onProgress))
         : undefined,
     ]);
+    const [imageId = "", ...otherImageIds] = images;
     return {
       binariesDir: binaries.directory,
       coredns,
-      imageId: image.id,
+      imageId,
+      otherImageIds,
       demoLayout: demo.layoutDir,
     };
   } catch (error) {

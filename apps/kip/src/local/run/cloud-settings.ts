@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
+import { architectures } from "../../cli/architectures.ts";
 import { hostPorts } from "../cluster/host-ports.ts";
 import { networkRanges } from "../cluster/network-ranges.ts";
 import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
@@ -9,11 +10,17 @@ import type { LocalLayout } from "../cluster/layout.ts";
 /** Root disk of a cell whose pod asks for no other, bytes. */
 export const cellDiskBytes = 5 * 2 ** 30;
 
+/** IDs of the cells' images, one for each processor. */
+export function imagesOf(options: OptionValues): readonly string[] {
+  return [options.required("image"), ...options.list("other-image")];
+}
+
 /** Settings of the local cloud, which the daemon and the provider open alike. */
 export function cloudSettings(options: OptionValues, layout: LocalLayout) {
   return {
     stateDir: layout.machinesDir,
     imagesDir: path.join(layout.cacheDir, "images"),
+    architectures: architectures(options),
     templatesDir: layout.templatesDir,
     templates: options.isSet("templates"),
     namespace: options.required("namespace-name"),

@@ -20,6 +20,7 @@ export const daemonOptions: readonly Option[] = [
   ...upOptions,
   { flag: "coredns", type: "string", help: "path of CoreDNS" },
   { flag: "image", type: "string", help: "ID of the cell image" },
+  { flag: "other-image", type: "list", help: "IDs of those for other processors" },
   { flag: "demo-layout", type: "string", help: "layout directory of the demo image" },
 ];
 

@@ -17,7 +17,7 @@ import { serviceRanges } from "../cluster/service-range.ts";
 import { switches } from "../cluster/switches.ts";
 import { markerEnvironment } from "../cluster/processes.ts";
 import { nodeReady, withClient } from "./administrator.ts";
-import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
+import { cellDiskBytes, cloudSettings, imagesOf } from "./cloud-settings.ts";
 import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { providerReady } from "./provider-ready.ts";
 import { startClusterDns } from "./cluster-dns.ts";
@@ -108,7 +108,9 @@ function keepImage({ options, layout, logger }: ClusterContext): AsyncDisposable
       what: "mark the cell image as used",
       signal: stop.signal,
     },
-    async () => await markImageUsed(layout.cacheDir, options.required("image")),
+    async () => {
+      for (const id of imagesOf(options)) await markImageUsed(layout.cacheDir, id);
+    },
   );
   return {
     [Symbol.asyncDispose]: async () => {

@@ -4,7 +4,7 @@ import { stringify } from "yaml";
 import { localRegistryHost } from "../cluster/layout.ts";
 import { registryPort } from "../cluster/host-ports.ts";
 import { readUserSettings, type UserSettings } from "../prepare/user-settings.ts";
-import { cellDiskBytes, cloudSettings } from "./cloud-settings.ts";
+import { cellDiskBytes, cloudSettings, imagesOf } from "./cloud-settings.ts";
 import type { CloudChoice } from "../ec2/start-ec2.ts";
 import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";
@@ -68,7 +68,7 @@ async function providerConfig(
       local: { ...cloudSettings(options, layout), faultInjection: true },
     },
     cells: {
-      ...(otherCloud ? {} : { bootImageSpec: { id: options.required("image") } }),
+      ...(otherCloud ? {} : { bootImageSpec: { id: imagesOf(options).join(",") } }),
       defaultVolumeSize: String(cellDiskBytes),
       ...settings.cells,
     },

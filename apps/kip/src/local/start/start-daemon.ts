@@ -68,6 +68,7 @@ function daemonFlags(
     `--binaries-dir=${parts.binariesDir}`,
     `--coredns=${parts.coredns}`,
     `--image=${parts.imageId}`,
+    ...parts.otherImageIds.map((id) => `--other-image=${id}`),
     `--demo-layout=${parts.demoLayout}`,
     `--kubeconfig=${userKubeconfig(options)}`,
     ...passedOn.map((flag) => `--${flag}=${options.required(flag)}`),
@@ -78,6 +79,7 @@ function daemonFlags(
     ...(settings === undefined ? [] : [`--settings=${path.resolve(settings)}`]),
     ...options.list("resolver").map((address) => `--resolver=${address}`),
     ...options.list("nodeport-address").map((address) => `--nodeport-address=${address}`),
+    ...options.list("architecture").map((each) => `--architecture=${each}`),
     ...options.list("host-port").map((port) => `--host-port=${port}`),
   ];
 }

@@ -14,6 +14,7 @@ import { switches } from "../cluster/switches.ts";
 import { checkHost } from "../cluster/requirements.ts";
 import { obtainParts } from "../prepare/obtain-parts.ts";
 import { startDaemon } from "./start-daemon.ts";
+import { architectures } from "../../cli/architectures.ts";
 import { KipError } from "../../errors.ts";
 import { parseCommand } from "../../cli/parse-command.ts";
 
@@ -31,6 +32,7 @@ export async function up(args: readonly string[]): Promise<void> {
   checkHost();
   await requireOwnState(layout, "use");
   isEc2(options); // all of them before anything is built
+  architectures(options);
   hostPorts(options);
   networkRanges(options);
   resolvers(options);
