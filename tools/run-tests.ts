@@ -1,8 +1,9 @@
 // Runs one stage of the tests with node:test and prints one closing line: N passed, N failed, N skipped.
-//   node tools/run-tests.ts unit|integration|e2e|acceptance|matrix|all [file ...]
+//   node tools/run-tests.ts unit|integration|e2e|acceptance|matrix|arm64|all [file ...]
 // "acceptance" runs the tests that the acceptance list of the virtual kubelet names; its table is made
 // of them, and of unit and integration tests together. "matrix" runs the virtual kubelet's integration tests
-// against the newest stable Kubernetes, or the one that KIP_KUBERNETES_VERSION names.
+// against the newest stable Kubernetes, or the one that KIP_KUBERNETES_VERSION names. "arm64" boots machines with arm64, which
+// are emulated on a computer with another processor.
 import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
@@ -33,6 +34,7 @@ const patterns: Record<string, readonly string[]> = {
   ],
   integration: ["packages/*/test/**/*.int.test.ts", "apps/*/test/**/*.int.test.ts"],
   e2e: ["e2e/*.test.ts"],
+  arm64: ["packages/*/test/*.arm64.test.ts", "apps/*/test/*.arm64.test.ts"],
   matrix: [
     "packages/virtual-kubelet/test/*.int.test.ts",
     "apps/virtual-kubelet/test/*.int.test.ts",
@@ -41,7 +43,11 @@ const patterns: Record<string, readonly string[]> = {
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
 /** The slow ones have time limits of their own. */
-const e2eFileLimitMs = process.env["KIP_E2E_ALL"] === "1" ? 3_600_000 : 1_200_000;
+const longLimitMs = 3_600_000;
+const e2eFileLimitMs = process.env["KIP_E2E_ALL"] === "1" ? longLimitMs : 1_200_000;
+const fileLimitsMs: Readonly<Record<string, number>> = { e2e: e2eFileLimitMs, arm64: longLimitMs };
+/** Those whose files share one cluster, or two cores with emulated machines: one file at a time. */
+const stagesInTurn = new Set(["e2e", "arm64"]);
 
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
@@ -65,7 +71,7 @@ try {
   // What a run before this one left behind when it was killed.
   if (stages.includes("e2e")) removeCluster();
   if (stages.includes("matrix")) await prepareMatrix();
-  else if (stages.some((name) => name !== "unit")) await prepare();
+  else if (stages.some((name) => name !== "unit" && name !== "arm64")) await prepare();
   for (const name of stages) {
     if (interrupted.signal.aborted) break;
     // The end-to-end tests bring their own, and look at what runs on this machine.
@@ -144,12 +150,11 @@ async function runStage(name: string): Promise<void> {
 /** Runs the files, prints what they say, and returns what each test came to. */
 async function runFiles(stageName: string, files: readonly string[]): Promise<readonly Outcome[]> {
   const found: Outcome[] = [];
-  // End-to-end files share one control plane and two cores: one at a time. The others do not.
   const stream = run({
     files,
-    concurrency: stageName === "e2e" ? 1 : 2,
+    concurrency: stagesInTurn.has(stageName) ? 1 : 2,
     signal: interrupted.signal,
-    timeout: stageName === "e2e" ? e2eFileLimitMs : 180_000,
+    timeout: fileLimitsMs[stageName] ?? 180_000,
     execArgv: ["--import", path.join(import.meta.dirname, "end-of-file.ts")],
   });
   const take = (event: TestEvent): void => {

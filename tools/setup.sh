@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing on a Debian machine: packages of the system, and of npm. Run again at will.
-# With the word "test": also the programs that tests compare us with; with "bench": those of the image benchmark.
+# With the word "test": also the programs that tests compare us with; with "bench": those of the image benchmark; with "arm64":
+# what emulates machines with arm64.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -22,12 +23,14 @@ if [ "${1-}" = bench ]; then
   needed="$needed skopeo:skopeo umoci:umoci containerd:containerd curl:curl zstd:zstd gzip:gzip tar:tar time:time
 mkfs.ext4:e2fsprogs fallocate:util-linux sha256sum:coreutils"
 fi
+[ "${1-}" != arm64 ] || needed="$needed qemu-system-aarch64:qemu-system-arm"
 missing=""
 for pair in $needed; do
   PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 # Firmware: a file, not a program.
 [ "${1-}" != test ] || [ -e /usr/share/ovmf/OVMF.fd ] || missing="$missing ovmf"
+[ "${1-}" != arm64 ] || [ -e /usr/share/AAVMF/AAVMF_CODE.fd ] || missing="$missing qemu-efi-aarch64"
 if [ -n "$missing" ]; then
   echo "kip: installing$missing"
   log=$(mktemp)

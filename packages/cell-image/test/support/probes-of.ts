@@ -25,8 +25,11 @@ const decodeFacts = decode.object({
 export type ProbeFacts = ReturnType<typeof decodeFacts>;
 
 /** Starts a machine whose console is its standard output, and ends it when the probe has spoken twice. */
-export async function probesOf(args: readonly string[]): Promise<readonly ProbeFacts[]> {
-  const qemu = spawn("qemu-system-x86_64", args, { stdio: ["ignore", "pipe", "pipe"] });
+export async function probesOf(
+  args: readonly string[],
+  program = "qemu-system-x86_64",
+): Promise<readonly ProbeFacts[]> {
+  const qemu = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
   const closed = new Promise((resolve) => qemu.on("close", resolve));
   const lines: string[] = [];
   const facts: ProbeFacts[] = [];

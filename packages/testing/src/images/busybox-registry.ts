@@ -15,15 +15,18 @@ import { tar } from "./tar-writer.ts";
  * Starts a registry that has one image, `busybox`, under every tag.
  *
  * @param busybox a static program, which the image is made of
+ * @param foreign the same program for another architecture: the image is made of that, with links as this computer's has them
  */
 export async function startBusyboxRegistry(
   busybox: string,
   place?: RegistryPlace,
+  foreign?: { readonly program: string; readonly architecture: string },
 ): Promise<LayoutRegistry> {
   await using stack = new AsyncDisposableStack();
   const layout = stack.use(await mkdtempDisposable(path.join(tmpdir(), "kip-image-"))).path;
   writeLayout(layout, {
-    layers: [await busyboxLayer(busybox)],
+    layers: [await busyboxLayer(busybox, foreign?.program ?? busybox)],
+    architecture: foreign?.architecture,
     compression: "none",
     config: { Env: ["PATH=/bin"], Cmd: ["sh"] },
   });
@@ -39,7 +42,7 @@ const onlyBusybox: RequestHandler = ({ url = "" }, response) => {
   return true;
 };
 
-async function busyboxLayer(busybox: string): Promise<Buffer> {
+async function busyboxLayer(busybox: string, program: string): Promise<Buffer> {
   const { stdout } = await runCommand(busybox, ["--list"]);
   const names = stdout.split("\n").filter((name) => name !== "" && name !== "busybox");
   return tar([
@@ -48,7 +51,7 @@ async function busyboxLayer(busybox: string): Promise<Buffer> {
     { name: "bin/", type: "5" },
     { name: "etc/", type: "5" },
     { name: "tmp/", type: "5", mode: 0o1777 },
-    { name: "bin/busybox", mode: 0o755, content: await readFile(busybox) },
+    { name: "bin/busybox", mode: 0o755, content: await readFile(program) },
     ...names.map((name) => ({ name: `bin/${name}`, type: "2", linkName: "busybox" })),
     { name: "etc/passwd", content: "root:x:0:0:root:/root:/bin/sh\n" },
   ]);
