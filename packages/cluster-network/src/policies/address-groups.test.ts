@@ -286,6 +286,23 @@ describe("AddressGroups", () => {
     assert.ok(many < 2 * few, `${many} steps, and ${few} after a tenth of the changes`);
   });
 
+  it("lose the last pod, however often others have changed before they look at all", () => {
+    const groups = new AddressGroups();
+    const pod = { namespace: "a", ports: [], name: "p" };
+    const one = { ...pod, labels: { app: "one" }, addresses: ["10.0.0.1"] };
+    groups.setNamespace("a", {});
+    groups.setPod("p", one);
+    const name = groups.name({ namespace: "a", podSelector: is("one") });
+    groups.settle();
+    groups.use(name, 1, "a");
+    groups.takeChanges();
+    groups.setPod("p", { ...one, labels: {} });
+    for (let i = 0; i < 200; i++)
+      groups.setPod("other", { ...pod, labels: { i: `${i}` }, addresses: ["10.0.0.2"] });
+    groups.settle();
+    assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.1"]);
+  });
+
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);

@@ -310,6 +310,7 @@ export class AddressGroups {
       if (isLost(group)) continue; // too many pods have changed meanwhile
       if (group.counts) found.counts ??= this.#countsOf(found);
       takeMembers(group, found);
+      this.#touched.add(name); // no pod may be in it any longer
       return count;
     }
   }
