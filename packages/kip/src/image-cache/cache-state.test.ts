@@ -90,17 +90,40 @@ describe("planCache()", () => {
       }
     }
     assert.deepEqual(order, [
-      "crowd-2",
       "a1",
       "b",
       "listed",
-      "crowd-3",
+      "crowd-2",
       "a2",
       "both",
+      "crowd-3",
       "crowd-4",
       "crowd-5",
       "crowd-6",
     ]);
+  });
+
+  it("gives a namespace whose images take long no second place while others wait", () => {
+    const slow = { slow1: ["slow"], slow2: ["slow"], slow3: ["slow"] };
+    const others = { a1: ["a"], a2: ["a"], a3: ["a"], b1: ["b"], b2: ["b"] };
+    let state = after(
+      [0, named(slow)],
+      [0, started("slow1")],
+      [0, started("slow2")],
+      [1, named({ ...slow, ...others })],
+      [2, filled("slow1", 1_000_000)],
+    );
+    const order: string[] = [];
+    for (let now = 3; order.length < 6; now++) {
+      const [slowest, next = ""] = planned(state, now).names;
+      assert.equal(slowest, "slow2");
+      order.push(next);
+      state = [started(next), filled(next, 1_000_000)].reduce(
+        (before, change) => reduceCache(before, change, { monotonicMs: now, wallMs: 0 }),
+        state,
+      );
+    }
+    assert.deepEqual(order, ["a1", "b1", "a2", "b2", "a3", "slow3"]);
   });
 
   it("gives a namespace no turn before its time for coming again", () => {

@@ -133,8 +133,9 @@ function sameTexts(some: readonly string[], others: readonly string[]): boolean 
 }
 
 /**
- * Fills what is due, so many at once. The namespaces take turns, so that one with many images does not keep the others waiting;
- * within one, what is due the longest is first.
+ * Fills what is due, so many at once. A place goes to the namespace that has the fewest, and among these to the one whose last turn is
+ * the longest ago: one with many images, or with slow ones, does not keep the others waiting. Within a namespace, what is due the
+ * longest is first.
  */
 export function planCache(
   parallel: number,
@@ -142,18 +143,23 @@ export function planCache(
   return ({ images, ...before }, nowMs) => {
     const names: string[] = [];
     const due = new Map<string, ImageState>();
+    const places = new Map<string, number>();
+    const fill = (name: string, { namespaces }: ImageState): void => {
+      names.push(name);
+      for (const each of namespaces) places.set(each, (places.get(each) ?? 0) + 1);
+    };
     let wakeAtMs: number | undefined;
     for (const [name, image] of images) {
       const { dueAtMs, isRunning = false } = image;
       if (dueAtMs > nowMs) wakeAtMs = Math.min(wakeAtMs ?? dueAtMs, dueAtMs);
-      else if (isRunning) names.push(name);
+      else if (isRunning) fill(name, image);
       else due.set(name, image);
     }
     let turns: Turns = before;
     while (names.length < parallel) {
-      const [name, image] = firstOf(due, turns) ?? [];
+      const [name, image] = firstOf(due, places, turns) ?? [];
       if (name === undefined || !image) break;
-      names.push(name);
+      fill(name, image);
       due.delete(name);
       turns = withTurn(turns, image);
     }
@@ -161,22 +167,30 @@ export function planCache(
   };
 }
 
-/** An image of the namespace whose last turn is the longest ago. */
+/** An image of the namespace that has the fewest places, or whose last turn is the longest ago. */
 function firstOf(
   due: ReadonlyMap<string, ImageState>,
+  places: ReadonlyMap<string, number>,
   { turns }: Turns,
 ): readonly [string, ImageState] | undefined {
   let first: readonly [string, ImageState] | undefined;
-  let firstTurn = Infinity;
+  let firstOrder: Order = [Infinity, Infinity, Infinity];
   for (const entry of due) {
     const [, { namespaces, dueAtMs }] = entry;
-    let turn = Infinity;
-    for (const namespace of namespaces) turn = Math.min(turn, turns.get(namespace) ?? 0);
-    const isFirst =
-      !first || turn < firstTurn || (turn === firstTurn && dueAtMs < first[1].dueAtMs);
-    if (isFirst) [first, firstTurn] = [entry, turn];
+    for (const each of namespaces) {
+      const order: Order = [places.get(each) ?? 0, turns.get(each) ?? 0, dueAtMs];
+      if (isBefore(order, firstOrder)) [first, firstOrder] = [entry, order];
+    }
   }
   return first;
+}
+
+/** Places that a namespace has, its last turn, and since when its image is due. */
+type Order = readonly [number, number, number];
+
+function isBefore(some: Order, other: Order): boolean {
+  const index = some.findIndex((value, at) => value !== other[at]);
+  return index >= 0 && some[index]! < other[index]!;
 }
 
 /** Codes of failures by which it is known that the cache need not have the image. */
