@@ -22,6 +22,8 @@ const refused: Readonly<Record<string, string>> = {
   "delete pods in default": `${installTest}: as above`,
   "create pods/eviction in default": `${installTest}: as above`,
   "create podcertificaterequests.certificates.k8s.io in default": `${installTest}: as above`,
+  "create nodes": `${installTest}: as above`,
+  "create certificatesigningrequests.certificates.k8s.io": `${installTest}: as above`,
   "list leases.coordination.k8s.io in kube-system": `${installTest}: as above`,
 };
 
@@ -34,6 +36,8 @@ const asNode: ReadonlySet<string> = new Set([
   "secrets",
   "serviceaccounts/token",
   "podcertificaterequests",
+  "certificatesigningrequests",
+  "nodes",
   "pods",
   "pods/status",
   "pods/eviction",

@@ -1,4 +1,4 @@
-// kip's kubelet API has a certificate of the cluster, with the permissions of kip's own account.
+// kip's kubelet API has a certificate of the cluster, with the permissions of kip's own account or of its node.
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
@@ -9,6 +9,7 @@ import { parseOptions, silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane, type SharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, type ApiClient, type KubeConfig } from "@kip/k8s-client";
 import { eventually } from "@kip/testing";
+import { createNodeUserClient } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import { serveNode, type ServedNode } from "../src/provider/node.ts";
@@ -36,13 +37,17 @@ describe("--rotate-server-certificates", { timeout: 170_000 }, () => {
     await plane?.[Symbol.asyncDispose]();
   });
 
-  async function serve(nodeName: string, ...flags: readonly string[]): Promise<ServedNode> {
+  async function serve(
+    nodeName: string,
+    flags: readonly string[] = [],
+    nodeClient?: ApiClient,
+  ): Promise<ServedNode> {
     const port = await freePort();
     const args = [`--nodename=${nodeName}`, `--kubelet-port=${port}`, ...flags];
     return await serveNode({
       provider: new MemoryProvider(),
       client,
-      nodeClient: undefined,
+      nodeClient,
       cluster,
       nodeName,
       nodeIp,
@@ -53,28 +58,27 @@ describe("--rotate-server-certificates", { timeout: 170_000 }, () => {
     });
   }
 
-  /** Names of the requests for a node's certificate. */
-  async function requestsOf(nodeName: string): Promise<readonly string[]> {
+  /** The requests for a node's certificate. */
+  async function requestsOf(nodeName: string): Promise<readonly Request[]> {
     const { items } = JSON.parse(await plane.kubectl(["get", "csr", "-o", "json"])) as {
-      readonly items: readonly {
-        readonly metadata: { readonly name: string };
-        readonly spec: { readonly request: string; readonly signerName: string };
-      }[];
+      readonly items: readonly Request[];
     };
     const isOf = (request: string): boolean => {
       const pem = Buffer.from(request, "base64").toString();
       return Buffer.from(pem.replace(/-----.*-----|\s/g, ""), "base64").includes(nodeName);
     };
-    return items.filter(({ spec }) => isOf(spec.request)).map(({ metadata }) => metadata.name);
+    return items.filter(({ spec }) => isOf(spec.request));
   }
 
+  const rotates = ["--rotate-server-certificates"];
+
   it("has the cluster sign the certificate; a self-signed one serves until it is approved", async () => {
-    await using node = await serve("rotates", "--rotate-server-certificates");
+    await using node = await serve("rotates", rotates);
     const port = node.kubeletPort ?? 0;
     await eventually(async () => (await requestsOf("rotates")).length > 0);
-    const [name = ""] = await requestsOf("rotates");
+    const [request] = await requestsOf("rotates");
     assert.equal((await certificateOf(port)).issuer, "CN=rotates");
-    await plane.kubectl(["certificate", "approve", name]);
+    await plane.kubectl(["certificate", "approve", request?.metadata.name ?? ""]);
     const ca = new X509Certificate(plane.ca);
     await eventually(async () => (await certificateOf(port)).checkIssued(ca));
     const issued = await certificateOf(port);
@@ -85,12 +89,32 @@ describe("--rotate-server-certificates", { timeout: 170_000 }, () => {
     );
   });
 
+  it("asks as the node with --act-as-node, as approvers expect", async () => {
+    const admin = await loadKubeConfig({ path: plane.kubeconfigPath });
+    const common = { userAgent: "kip/test", logger: silentLogger, clock: systemClock };
+    const nodeClient = createNodeUserClient(admin, { ...common, nodeName: "acts" });
+    await using node = await serve("acts", rotates, nodeClient);
+    await eventually(async () => (await requestsOf("acts")).length > 0);
+    const [request] = await requestsOf("acts");
+    assert.equal(request?.spec.username, "system:node:acts");
+    await plane.kubectl(["certificate", "approve", request.metadata.name]);
+    const ca = new X509Certificate(plane.ca);
+    await eventually(async () => (await certificateOf(node.kubeletPort ?? 0)).checkIssued(ca));
+    nodeClient.close();
+  });
+
   it("is off by default: a cluster in which nothing approves has no requests", async () => {
     await using node = await serve("stays");
     assert.equal((await certificateOf(node.kubeletPort ?? 0)).issuer, "CN=stays");
     assert.deepEqual(await requestsOf("stays"), []);
   });
 });
+
+/** A CertificateSigningRequest. */
+interface Request {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly request: string; readonly username: string };
+}
 
 async function certificateOf(port: number): Promise<X509Certificate> {
   const socket = tls.connect({ port, host: nodeIp, rejectUnauthorized: false });

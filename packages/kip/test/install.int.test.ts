@@ -20,6 +20,7 @@ import {
   type KubeObject,
 } from "@kip/k8s-client";
 import type { Lease, Pod } from "@kip/k8s-types";
+import { createSigningRequest } from "@kip/pki";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
 import { metricsText, noTracer, type Tracer } from "@kip/virtual-kubelet/telemetry";
@@ -213,6 +214,34 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     const requests = namespaced("/apis/certificates.k8s.io/v1beta1", "podcertificaterequests");
     await assert.rejects(client.create(requests("default"), {}), forbidden);
   });
+
+  it("does not let kip make another node, or have a certificate signed for one", async () => {
+    const node = { metadata: { name: "decoy" } };
+    const request = await signingRequest("decoy");
+    for (const each of [client, nodeClient]) {
+      await assert.rejects(each.create(paths.nodes(), node), { code: "K8S_FORBIDDEN" });
+      const asked = each.create(paths.certificateSigningRequests(), request);
+      await assert.rejects(asked, { code: "K8S_FORBIDDEN" });
+    }
+    await nodeClient.create(paths.certificateSigningRequests(), await signingRequest(nodeName));
+  });
+
+  /** For the certificate of a node's kubelet API. */
+  const signingRequest = async (node: string): Promise<object> => {
+    const { request } = await createSigningRequest({
+      commonName: `system:node:${node}`,
+      organizations: ["system:nodes"],
+      dnsNames: [node],
+    });
+    return {
+      metadata: { generateName: "csr-" },
+      spec: {
+        request: Buffer.from(request).toString("base64"),
+        signerName: "kubernetes.io/kubelet-serving",
+        usages: ["digital signature", "server auth"],
+      },
+    };
+  };
 
   it("does not let kip change other nodes, resource definitions and Leases", async () => {
     const admin = async (path: string, name: string, more: object = {}): Promise<void> =>

@@ -33,7 +33,7 @@ export const providerOptions: readonly Option[] = [
     flag: "act-as-node",
     type: "boolean",
     fallback: "false",
-    help: "read Secrets and ConfigMaps of pods, get their tokens, and change, evict and delete pods, as the user system:node:<nodename>: the API server then allows that for this node's pods alone. Needs the right to impersonate that user and the group system:nodes",
+    help: "create the node, request its certificate, read Secrets and ConfigMaps of pods, get their tokens, and change, evict and delete pods, as the user system:node:<nodename>: the API server then allows that for this node and its pods alone. Needs the right to impersonate that user and the group system:nodes",
   },
   {
     flag: "leader-elect",

@@ -17,7 +17,7 @@ export interface PolicyRule {
 
 /** What kip does cluster-wide under any name; nothing else. `kip cleanup` deletes Nodes and Leases as an administrator. */
 const commonRules: readonly PolicyRule[] = [
-  rule("", ["nodes"], ["get", ...watch, "create"]),
+  rule("", ["nodes"], ["get", ...watch]),
   rule("", ["pods"], ["get", ...watch]),
   rule("", ["replicationcontrollers"], ["get"]),
   rule("apps", ["replicasets"], ["get"]),
@@ -35,7 +35,6 @@ const commonRules: readonly PolicyRule[] = [
   rule("node.k8s.io", ["runtimeclasses"], ["get"]),
   rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
   rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
-  rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
   rule("certificates.k8s.io", ["clustertrustbundles"], watch),
   rule("apiextensions.k8s.io", ["customresourcedefinitions"], watch),
   // Kip applies it, which names it even where it is created.
@@ -49,8 +48,10 @@ const commonRules: readonly PolicyRule[] = [
   rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
 
-/** What kip needs for its pods where it does not act as their node. */
-const podRules: readonly PolicyRule[] = [
+/** What kip needs where it does not act as its node. */
+const ownRules: readonly PolicyRule[] = [
+  rule("", ["nodes"], ["create"]),
+  rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
   rule("", ["configmaps", "secrets"], ["get", ...watch]),
   rule("", ["serviceaccounts/token"], ["create"]),
   rule("certificates.k8s.io", ["podcertificaterequests"], [...watch, "create"]),
@@ -72,22 +73,23 @@ export interface KipRoles {
  * What kip may do. The manifests in `deploy/` are made from it, too.
  *
  * @param actsAsNode the virtual node as which kip serves its pods (`--act-as-node`): the API server then lets it have the Secrets,
- *   ConfigMaps, tokens and certificates of the node's own pods, and change these pods, alone; kip changes no other node or Lease.
+ *   ConfigMaps, tokens and certificates of the node's own pods, and change these pods, alone; kip makes no other node, and changes no
+ *   other node or Lease.
  *   Undefined: kip does so with its own rights, for a node of any name
  */
 export function kipRoles(actsAsNode: string | undefined): KipRoles {
   const only = actsAsNode === undefined ? undefined : [actsAsNode];
   const leaseNames = only?.flatMap((node) => [node, `${node}.kip`]);
-  const forPods =
+  const asNode =
     actsAsNode === undefined
-      ? podRules
+      ? ownRules
       : [
           rule("", ["users"], ["impersonate"], [`system:node:${actsAsNode}`]),
           rule("", ["groups"], ["impersonate"], ["system:nodes"]),
         ];
   return {
     // Those that name the node are first: docs/install.md patches them by their number.
-    cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...forPods, ...commonRules],
+    cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...asNode, ...commonRules],
     own: [
       // A Secret of the type service-account-token would hold a token of any account here, for each reader of it.
       rule("", ["secrets"], ["get"], ["kip-cell-ca"]),

@@ -25,6 +25,8 @@ import { ProviderPing } from "./provider-ping.ts";
 /** Options of {@link NodeController}. */
 export interface NodeControllerOptions {
   readonly client: ApiClient;
+  /** See `NodeOptions.nodeClient`. */
+  readonly nodeClient?: ApiClient | undefined;
   readonly identity: NodeIdentity;
   readonly provider: PodProvider;
   readonly taints: readonly NodeTaint[];
@@ -62,6 +64,7 @@ export class NodeController {
     this.#ping = new ProviderPing(provider, clock, intervals.pingTimeoutMs);
     this.#node = new NodeObject({
       client,
+      nodeClient: options.nodeClient,
       identity,
       taints: options.taints,
       findings: () => ({ facts: this.#facts, problem: this.#unhealthy }),

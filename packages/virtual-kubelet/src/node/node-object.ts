@@ -14,6 +14,7 @@ import type { NodeFacts } from "../pod-provider.ts";
 import { declarable } from "./declared-features.ts";
 import type { NodeTaint } from "./node-options.ts";
 import {
+  firstLabels,
   hasTaints,
   nodeConditions,
   nodeLabels,
@@ -35,6 +36,8 @@ export interface NodeFindings {
 /** Options of {@link NodeObject}. */
 export interface NodeObjectOptions {
   readonly client: ApiClient;
+  /** Creates the Node. @default `client` */
+  readonly nodeClient?: ApiClient | undefined;
   readonly identity: NodeIdentity;
   readonly taints: readonly NodeTaint[];
   /** What is written. */
@@ -132,18 +135,18 @@ export class NodeObject {
   }
 
   async #create(): Promise<StoredNode> {
-    const { client, identity, taints, findings, signal } = this.#options;
+    const { client, nodeClient = client, identity, taints, findings, signal } = this.#options;
     const node: Node = {
       apiVersion: "v1",
       kind: "Node",
-      metadata: { name: identity.nodeName, labels: { ...nodeLabels(identity) } },
+      metadata: { name: identity.nodeName, labels: { ...firstLabels(identity) } },
       spec: defined({
         taints: taints.map((taint) => ({ ...taint })),
         providerID: findings().facts.providerId,
       }),
     };
     try {
-      return await client.create<StoredNode>(paths.nodes(), node, { signal });
+      return await nodeClient.create<StoredNode>(paths.nodes(), node, { signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return client.get<StoredNode>(paths.nodes(identity.nodeName), { signal });

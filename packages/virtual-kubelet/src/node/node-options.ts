@@ -18,7 +18,7 @@ export interface NodeOptions {
   readonly client: ApiClient;
   /**
    * Makes the requests for which the rights of a kubelet are enough, by {@link createNodeUserClient}: it reads what pods refer to, gets
-   * their tokens and certificates, writes their statuses and deletes them. It watches each Secret and each ConfigMap by itself, as
+   * their tokens and certificates, writes their statuses and deletes them, creates the Node, and requests its certificate. It watches each Secret and each ConfigMap by itself, as
    * only that is allowed to a kubelet; the watches share HTTP/2 connections.
    *
    * @default `client`, which watches Secrets and ConfigMaps of whole namespaces

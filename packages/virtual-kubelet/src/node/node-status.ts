@@ -33,6 +33,12 @@ export function nodeLabels(identity: NodeIdentity): Readonly<Record<string, stri
   };
 }
 
+/** Those of {@link nodeLabels} with which a node may create itself: NodeRestriction refuses it a role. */
+export function firstLabels(identity: NodeIdentity): Readonly<Record<string, string>> {
+  const { "kubernetes.io/role": _role, ...labels } = nodeLabels(identity);
+  return labels;
+}
+
 /** A node's status as the node itself writes it. */
 export function nodeStatus(
   identity: NodeIdentity,

@@ -239,6 +239,7 @@ class VirtualNode implements RunningNode {
     } as const;
     this.#node = new NodeController({
       client: this.#client,
+      nodeClient: this.#nodeClient,
       identity: {
         nodeName,
         os,
@@ -302,7 +303,7 @@ class VirtualNode implements RunningNode {
     const tls = this.#tls;
     if (!tls || !requestCertificate) return;
     await keepServingCertificate({
-      client: this.#client,
+      client: this.#nodeClient ?? this.#client,
       nodeName,
       ipAddresses: [facts.internalIp, ...(facts.otherInternalIps ?? [])],
       onCertificate: (pair) => tls.useIssued(pair),
