@@ -22,6 +22,8 @@ export type VirtualKubeletErrorCode =
   | "VK_LISTEN_FAILED"
   /** Certificate, key and client CA of the kubelet API do not belong together. */
   | "VK_TLS_INVALID"
+  /** The API server does not let the client act as its node. */
+  | "VK_NODE_USER_FORBIDDEN"
   /** The cluster did not sign the kubelet API's certificate. */
   | "VK_CERTIFICATE_REFUSED"
   /** A client of exec, attach or port-forward broke the SPDY/3.1 protocol. */

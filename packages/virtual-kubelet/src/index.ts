@@ -29,7 +29,11 @@ export { podStatus, type ContainerRun } from "./status/pod-status.ts";
 
 // The node
 export { startNode } from "./node/start-node.ts";
-export { createNodeUserClient, type NodeUserClientOptions } from "./references/node-user.ts";
+export {
+  checkNodeUser,
+  createNodeUserClient,
+  type NodeUserClientOptions,
+} from "./references/node-user.ts";
 export type { NodeOptions, RunningNode } from "./node/node-options.ts";
 export {
   startStandbyNode,

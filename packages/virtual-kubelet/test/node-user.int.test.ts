@@ -5,7 +5,7 @@ import net from "node:net";
 import { after, describe, it } from "node:test";
 import { portOf, systemClock } from "@kip/base";
 import { loadKubeConfig, paths, requestToken, type ApiClient } from "@kip/k8s-client";
-import { createNodeUserClient, type ResolvedPod } from "@kip/virtual-kubelet";
+import { checkNodeUser, createNodeUserClient, type ResolvedPod } from "@kip/virtual-kubelet";
 import { eventually } from "@kip/testing";
 import { MemoryProvider } from "@kip/virtual-kubelet/testing";
 import {
@@ -78,6 +78,30 @@ describe("a client that acts as the node", () => {
     const pod = { name: "web", uid };
     const token = requestToken(nodeClient, { ...others, namespace: "kube-system", pod });
     await assert.rejects(token, forbidden);
+  });
+});
+
+describe("checkNodeUser()", () => {
+  const check = async (path: string): Promise<readonly string[]> => {
+    const errors: string[] = [];
+    const config = await loadKubeConfig({ path });
+    const options = { nodeName: "checked", userAgent: "kip/test", clock: systemClock, logger };
+    const client = createNodeUserClient(config, options);
+    const reports = { ...logger, error: (text: string) => void errors.push(text) };
+    await checkNodeUser(client, { ...options, logger: reports }).finally(() => client.close());
+    return errors;
+  };
+
+  it("accepts a user who may act as the node, with NodeRestriction", async () => {
+    assert.deepEqual(await check(cluster.plane.kubeconfigPath), []);
+    await assert.rejects(cluster.admin.get(paths.nodes("not-checked")), { code: "K8S_NOT_FOUND" });
+  });
+
+  it("names the refusal of a user who may not", async () => {
+    await assert.rejects(check(cluster.plane.kipKubeconfigPath), {
+      code: "VK_NODE_USER_FORBIDDEN",
+      message: /system:node:checked/,
+    });
   });
 });
 

@@ -16,7 +16,7 @@ import {
   type ProviderConfig,
   type TurnParts,
 } from "@kip/kip";
-import { createNodeUserClient } from "@kip/virtual-kubelet";
+import { checkNodeUser, createNodeUserClient } from "@kip/virtual-kubelet";
 import {
   choice,
   createCommandLogger,
@@ -99,6 +99,7 @@ async function serve(needs: Serve): Promise<void> {
   const { config } = file.usable;
   const nodeName = options.required("nodename");
   const clusterID = await readClusterID(client);
+  if (nodeClient) await checkNodeUser(nodeClient, { nodeName, logger });
   const { controllerID = clusterID } = config;
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
   const priceFile = options.text("instance-data-path");

@@ -1,8 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { silentLogger } from "@kip/base";
 import { K8sError, type ApiClient } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
-import { retryForbidden } from "./node-user.ts";
+import { checkNodeUser, retryForbidden } from "./node-user.ts";
+
+describe("checkNodeUser()", () => {
+  const check = async (status: number): Promise<readonly string[]> => {
+    const errors: string[] = [];
+    const answers = { get: async () => ({}), request: async () => ({ status }) };
+    const logger = { ...silentLogger, error: (text: string) => void errors.push(text) };
+    await checkNodeUser(answers as unknown as ApiClient, { nodeName: "kip", logger }); // all that is called
+    return errors;
+  };
+
+  it("reports an API server that lets a node make another one", async () => {
+    assert.match((await check(201)).join(), /lacks .* NodeRestriction/);
+    assert.deepEqual(await check(403), []);
+  });
+});
 
 describe("retryForbidden()", () => {
   const clock = new ManualClock();

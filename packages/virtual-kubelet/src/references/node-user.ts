@@ -2,11 +2,14 @@ import { backoffDelay, type Clock, type Logger } from "@kip/base";
 import {
   actAs,
   createApiClient,
+  ignoreNotFound,
   K8sError,
+  paths,
   wrapRequests,
   type ApiClient,
   type KubeConfig,
 } from "@kip/k8s-client";
+import { VirtualKubeletError } from "../errors.ts";
 
 /** Options of {@link createNodeUserClient}. */
 export interface NodeUserClientOptions {
@@ -36,6 +39,41 @@ export function createNodeUserClient(
   const node = { user: `system:node:${nodeName}`, groups: ["system:nodes"] };
   const client = createApiClient(actAs(config, node), { ...options, sharesStreams: true });
   return retryForbidden(client, options.clock);
+}
+
+/**
+ * Checks that a client of {@link createNodeUserClient} is accepted as its node, and logs an error if the API server would let it
+ * make other nodes, too: then NodeRestriction is not enabled. Changes nothing.
+ *
+ * @throws {VirtualKubeletError} `VK_NODE_USER_FORBIDDEN`
+ * @throws {K8sError} if the API server is out of reach
+ */
+export async function checkNodeUser(
+  client: ApiClient,
+  { nodeName, logger }: Pick<NodeUserClientOptions, "nodeName" | "logger">,
+): Promise<void> {
+  try {
+    await ignoreNotFound(client.get(paths.nodes(nodeName)));
+  } catch (error) {
+    if (!K8sError.is(error, "K8S_FORBIDDEN")) throw error;
+    throw new VirtualKubeletError(
+      "VK_NODE_USER_FORBIDDEN",
+      `Cannot act as node "${nodeName}": the API server refuses the user system:node:${nodeName}`,
+      {
+        cause: error,
+        remedy:
+          "Apply the roles of this version, made for this node; the API server needs --authorization-mode=Node,RBAC",
+      },
+    );
+  }
+  const other = { apiVersion: "v1", kind: "Node", metadata: { name: `not-${nodeName}` } };
+  const query = { dryRun: "All" };
+  const { status } = await client.request("POST", paths.nodes(), { query, body: other });
+  if (status < 300)
+    logger.error(
+      "The API server lacks the admission plugin NodeRestriction: a stolen token of this account allows everything",
+      { node: nodeName },
+    );
 }
 
 /** A client that makes a forbidden request again, up to five times. */
