@@ -119,6 +119,8 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     const { provider } = kip;
     const clients = { client, nodeClient };
     await using _node = await startNode({ ...shared, ...clients, nodeName, provider, tracer });
+    const { metadata } = await adminClient.get<KubeObject>(paths.nodes(nodeName));
+    assert.equal(metadata.labels?.["kubernetes.io/role"], "agent");
     const toleration = [{ operator: "Exists" }];
     await kubectl("create", "secret", "generic", "of-the-pod", "--from-literal=key=value");
     const envFrom = [{ secretRef: { name: "of-the-pod" } }];

@@ -60,6 +60,18 @@ cloud:
     assert.deepEqual(problemsOf('{"cloud": {"local": {"hostPorts": [1]}}}'), []);
     assert.deepEqual(problemsOf(""), ["cloud: it is missing or blank"]);
   });
+
+  it("takes a file without a cloud where none is needed, but no other form", () => {
+    const found = (text: string): readonly string[] =>
+      readConfigText(text, { needsCloud: false }).problems.map((note) => noteText(note));
+    for (const text of ["", "registries: []"]) assert.deepEqual(found(text), [], text);
+    for (const [text, form] of [
+      ["- a", "a list"],
+      ["text", "text"],
+      ["5", "a number"],
+    ] as const)
+      assert.match(found(text).join(), new RegExp(`^keys expected, found ${form}`), text);
+  });
 });
 
 describe("configError()", () => {

@@ -27,6 +27,12 @@ export interface ReadConfigTextOptions {
   readonly needsCloud?: boolean | undefined;
 }
 
+/** What was read, with a cloud if it names none. */
+function withAnyCloud(content: unknown): unknown {
+  const isKeys = typeof content === "object" && !Array.isArray(content);
+  return isKeys ? { cloud: { local: {} }, ...content } : content;
+}
+
 /** Reads the text of a `provider.yaml`, and finds all of its problems. Never throws. */
 export function readConfigText(
   text: string,
@@ -37,9 +43,8 @@ export function readConfigText(
     const problems = yaml.map((each) => ({ ...each, path: "", remedy: undefined }));
     return { config: undefined, content, problems, notices: [] };
   }
-  const hasCloud = (content as { readonly cloud?: unknown } | null)?.cloud !== undefined;
   const { config, problems, notices } = checkProviderConfig(
-    needsCloud || hasCloud ? content : { cloud: { local: {} }, ...(content as object | null) },
+    needsCloud ? content : withAnyCloud(content),
   );
   const all = [...problems, ...withoutDriver(content)];
   return {
