@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
-import { K8sError, type ApiClient } from "@kip/k8s-client";
+import { fencedClient, K8sError, type ApiClient } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
 import { checkNodeUser, retryForbidden } from "./node-user.ts";
 
@@ -37,6 +37,23 @@ describe("retryForbidden()", () => {
     const found = client.get("/");
     await clock.advance(1000);
     assert.equal(await found, "found");
+  });
+
+  it("leaves changes to their callers, who may have lost their turn meanwhile", async () => {
+    let [isHeld, calls] = [true, 0];
+    const refuse = async (): Promise<never> => {
+      calls++;
+      throw new K8sError("K8S_FORBIDDEN", "no");
+    };
+    const answers = { patch: refuse, delete: refuse } as unknown as ApiClient; // all that is called
+    const client = fencedClient(retryForbidden(answers, clock), { isHeld: () => isHeld });
+    const failures = [client.patch("/", {}, "merge"), client.delete("/")].map((each) =>
+      assert.rejects(each, { code: "K8S_FORBIDDEN" }),
+    );
+    isHeld = false;
+    await clock.advance(2000);
+    await Promise.all(failures);
+    assert.equal(calls, 2);
   });
 
   it("gives up after about a second, and at once after other errors", async () => {

@@ -21,6 +21,7 @@ export interface NodeUserClientOptions {
 
 /** Attempts of a request that is forbidden. */
 const maxAttempts = 6;
+const changes: ReadonlySet<string> = new Set(["PUT", "PATCH", "DELETE"]);
 const backoff = { initialMs: 20, maxMs: 500 };
 
 /**
@@ -30,7 +31,7 @@ const backoff = { initialMs: 20, maxMs: 500 };
  * impersonate these two, and none to read Secrets or to change pods.
  *
  * The authorizer follows the pods of the cluster by a watch of its own, so it may not know yet of a pod that this node has seen:
- * what is forbidden is tried again within about a second.
+ * what is forbidden is tried again within about a second, but for changes of objects, which their callers repeat.
  */
 export function createNodeUserClient(
   config: KubeConfig,
@@ -76,9 +77,13 @@ export async function checkNodeUser(
     );
 }
 
-/** A client that makes a forbidden request again, up to five times. */
+/**
+ * A client that makes a forbidden request again, up to five times. Not one that changes or deletes an object: by then another replica
+ * may run the node.
+ */
 export function retryForbidden(client: ApiClient, clock: Clock): ApiClient {
-  return wrapRequests(client, async (_verb, send) => {
+  return wrapRequests(client, async (verb, send) => {
+    if (changes.has(verb)) return await send();
     for (let attempt = 1; ; attempt++) {
       try {
         return await send();
