@@ -89,10 +89,10 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     const { watch, instances, terminator } = this.#parts;
     const isGone = (now: SeenInstance | undefined): true | undefined => {
       if (!now || now.instance.state === "terminated") return true;
-      if (terminator.hasMissed(instanceId))
+      if (terminator.hasMissed(instanceId) && !instances.isMissing(instanceId))
         throw new CloudError(
           "CLOUD_UNAVAILABLE",
-          `Cannot end instance "${instanceId}": EC2 did not show it when its end was asked for, and shows it now`,
+          `Cannot end instance "${instanceId}": EC2 did not find it when its end was asked for, and shows it now`,
         );
       instances.expectEnd(instanceId);
       return undefined;

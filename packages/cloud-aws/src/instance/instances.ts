@@ -121,6 +121,11 @@ export class Instances {
     return this.#alive.get(id)?.isEndExpected === true;
   }
 
+  /** Whether the latest answer lacked it, so that it counts as it was last seen; asks nothing. */
+  isMissing(id: string): boolean {
+    return this.#alive.get(id)?.missingSince !== undefined;
+  }
+
   /** Takes the answer to a launch. */
   launched(seen: SeenInstance): void {
     const missingSince = this.#options.clock.monotonic();

@@ -87,6 +87,47 @@ describe("Terminator", () => {
     assert.deepEqual([...states.values()], ["terminated"]);
   });
 
+  it("has the end of an instance asked for again that EC2 shows, but did not find to end it", async () => {
+    const clock = new ManualClock();
+    let state = "running";
+    let refusals = 1;
+    const { cloud, outcome } = fakeCloud(clock, {
+      DescribeInstances: () => reservations(describedInstance("i-1", state)),
+      TerminateInstances: () => {
+        // Answers lag: another one had it already.
+        if (refusals-- > 0) throw awsError("InvalidInstanceID.NotFound", "i-1 does not exist");
+        state = "terminated";
+      },
+    });
+    const end = async () => {
+      await cloud.terminate("i-1");
+      await cloud.waitForTerminated("i-1");
+    };
+    const first = await outcome(end());
+    assert.ok(first.status === "rejected" && CloudError.is(first.reason, "CLOUD_UNAVAILABLE"));
+    assert.equal((await outcome(end())).status, "fulfilled");
+    assert.equal(state, "terminated");
+  });
+
+  it("waits without a failure for the proof that an instance is gone which EC2 does not find to end it", async () => {
+    const clock = new ManualClock();
+    let isShown = true;
+    const { cloud, outcome } = fakeCloud(clock, {
+      DescribeInstances: () =>
+        isShown ? reservations(describedInstance("i-1", "running")) : reservations(),
+      TerminateInstances: () => {
+        throw awsError("InvalidInstanceID.NotFound", "i-1 does not exist");
+      },
+    });
+    await outcome(cloud.list());
+    isShown = false;
+    const end = async () => {
+      await cloud.terminate("i-1");
+      await cloud.waitForTerminated("i-1");
+    };
+    assert.equal((await outcome(end())).status, "fulfilled");
+  });
+
   it("does not split a call that failed for another reason than one of its instances", async () => {
     for (const code of ["RequestLimitExceeded", "AuthFailure", "InternalError"]) {
       const { calls, failed } = await endAll(awsError(code));

@@ -31,7 +31,7 @@ type Failures = ReadonlyMap<string, unknown>;
 export class Terminator {
   readonly #options: TerminatorOptions;
   readonly #batch: Batch<string, true>;
-  /** Instances whose end was asked for and that EC2 did not show then. */
+  /** Instances whose end was asked for and that EC2 did not find then. */
   readonly #missed = new Set<string>();
 
   constructor(options: TerminatorOptions) {
@@ -64,7 +64,7 @@ export class Terminator {
     await this.#batch.get(id);
   }
 
-  /** Whether EC2 did not show an instance when its end was last asked for: nothing ends it then, should it appear. */
+  /** Whether EC2 did not find an instance when its end was last asked for: nothing ends it then, should it exist. */
   hasMissed(id: string): boolean {
     return this.#missed.has(id);
   }
@@ -88,7 +88,10 @@ export class Terminator {
     let error = first;
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
       if (!CloudError.is(error, "CLOUD_NOT_FOUND")) return new Map([[id, error]]);
-      if (!instances.isNew(id)) return new Map();
+      if (!instances.isNew(id)) {
+        this.#missed.add(id);
+        return new Map();
+      }
       // EC2 has launched it, and does not know it everywhere yet.
       await clock.sleep(pauseMs);
       try {
