@@ -276,6 +276,55 @@ describe("what CellStore writes", () => {
   });
 });
 
+describe("CellStore.create()", () => {
+  it("installs the resource again, once for all, that was deleted while kip runs", async () => {
+    const requests: string[] = [];
+    let isServed = false;
+    const notServed = new K8sError(
+      "K8S_NOT_FOUND",
+      "the server could not find the requested resource",
+    );
+    const client = {
+      create: async (_path: string, { metadata }: Cell) => {
+        requests.push(`create ${metadata.name}`);
+        if (!isServed) throw notServed;
+        return { metadata: { ...metadata, uid: "u" } };
+      },
+      patch: async (path: string) => {
+        requests.push(path);
+        isServed = true;
+        return { metadata: { name: "cells.kip.elotl.co", uid: "u" } };
+      },
+      list: async () => await Promise.resolve({ items: [] }),
+    };
+    const store = new CellStore(client as unknown as ApiClient); // all that it uses
+    const spec = (uid: string) =>
+      ({ podRef: { namespace: "n", name: uid, uid }, nodeName: "kip", attempt: 0 }) as CellSpec;
+    await Promise.all(["a", "b"].map(async (uid) => await store.create(spec(uid))));
+    assert.deepEqual(requests.slice(0, 3), [
+      "create cell-a",
+      "create cell-b",
+      "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/cells.kip.elotl.co",
+    ]);
+    assert.deepEqual(requests.slice(3).toSorted(), ["create cell-a", "create cell-b"]);
+  });
+
+  it("repeats nothing while the resource is being deleted", async () => {
+    const notServed = new K8sError("K8S_NOT_FOUND", "not found");
+    const refused = new K8sError("K8S_REQUEST_FAILED", "create not allowed while terminating");
+    const refusals = [notServed, refused];
+    const client = {
+      create: async () => {
+        throw refusals.shift();
+      },
+      patch: async () => ({ metadata: { deletionTimestamp: "2030-01-01T00:00:00Z" } }),
+    };
+    const store = new CellStore(client as unknown as ApiClient); // all that it uses
+    const spec = { podRef: { namespace: "n", name: "a", uid: "a" }, nodeName: "kip", attempt: 0 };
+    await assert.rejects(store.create(spec as CellSpec), refused);
+  });
+});
+
 describe("CellStore.ensureCrd()", () => {
   it("resolves when Cells are served, which the API server refuses at first", async () => {
     const refusals = [

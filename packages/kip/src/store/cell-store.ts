@@ -34,6 +34,7 @@ export class CellStore {
   readonly #client: ApiClient;
   /** The newest known version of each Cell, by UID: that of this client's last write. */
   readonly #versions = new Map<string, string>();
+  #installing: Promise<boolean> | undefined;
 
   constructor(client: ApiClient) {
     this.#client = client;
@@ -47,15 +48,21 @@ export class CellStore {
    */
   async ensureCrd(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const client = this.#client;
-    const path = paths.customResourceDefinitions(cellCrd.metadata.name);
-    const options = { fieldManager: "kip", force: true };
-    for (;;) {
-      const { metadata } = await client.patch<KubeObject>(path, cellCrd, "apply", options);
-      if (metadata.deletionTimestamp === undefined) return await this.#untilServed();
+    while (!(await this.#installCrd())) {
       const cells = await ignoreNotFound(client.list(paths.cells(), { query: { limit: 1 } }));
       if ((cells?.items.length ?? 0) > 0) return;
       await untilCrdIsGone({ client, clock: systemClock, signal });
     }
+  }
+
+  /** Resolves with whether the resource may be used; not if it is being deleted. */
+  async #installCrd(): Promise<boolean> {
+    const path = paths.customResourceDefinitions(cellCrd.metadata.name);
+    const options = { fieldManager: "kip", force: true };
+    const { metadata } = await this.#client.patch<KubeObject>(path, cellCrd, "apply", options);
+    if (metadata.deletionTimestamp !== undefined) return false;
+    await this.#untilServed();
+    return true;
   }
 
   /** A new resource, or a changed one, is served some 100 ms after it was accepted, and no event says when: ask for it. */
@@ -78,9 +85,7 @@ export class CellStore {
   async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
     try {
-      return this.#known(
-        await this.#client.create<Cell>(paths.cells(), newCell(name, spec, labels)),
-      );
+      return this.#known(await this.#create<Cell>(newCell(name, spec, labels)));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
@@ -90,13 +95,23 @@ export class CellStore {
   /** Writes a Cell that waits for its pod; undefined if a pod has the one of this name. */
   async createStandby(spec: StandbySpec, name: string): Promise<StandbyCell | undefined> {
     try {
-      return this.#known(
-        await this.#client.create<StandbyCell>(paths.cells(), newCell(name, spec, {})),
-      );
+      return this.#known(await this.#create<StandbyCell>(newCell(name, spec, {})));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const cell = await this.#client.get<Cell | StandbyCell>(paths.cells(name));
       return isStandby(cell) ? cell : undefined;
+    }
+  }
+
+  /** Installs the resource again if it was deleted while kip runs: no pod could start. */
+  async #create<T>(cell: object): Promise<T> {
+    try {
+      return await this.#client.create<T>(paths.cells(), cell);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      this.#installing ??= this.#installCrd().finally(() => (this.#installing = undefined));
+      await this.#installing;
+      return await this.#client.create<T>(paths.cells(), cell);
     }
   }
 
