@@ -303,6 +303,26 @@ describe("AddressGroups", () => {
     assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.1"]);
   });
 
+  it("lose an address again that was taken while they were looking at pods that had changed", () => {
+    const groups = new AddressGroups();
+    const setPod = (i: number, app: string): void => {
+      const pod = { namespace: "a", name: `p${i}`, ports: [], addresses: [`10.0.0.${i}`] };
+      groups.setPod(`p${i}`, { ...pod, labels: { app } });
+    };
+    groups.setNamespace("a", {});
+    for (let i = 0; i < 200; i++) setPod(i, "other");
+    const name = groups.name({ namespace: "a", podSelector: is("one") });
+    groups.settle();
+    groups.use(name, 1, "a");
+    groups.takeChanges();
+    for (let i = 0; i < 200; i++) setPod(i, i === 0 ? "one" : "two");
+    for (const _ of groups.fill()) break;
+    assert.deepEqual(groups.takeAddresses(name), ["10.0.0.0"]);
+    setPod(0, "other");
+    groups.settle();
+    assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.0"]);
+  });
+
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);

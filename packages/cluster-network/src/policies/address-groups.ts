@@ -9,6 +9,7 @@ import {
   ofAddresses,
   ofPod,
   rank,
+  storesValues,
   takeChange,
   takeMembers,
   type Group,
@@ -109,22 +110,31 @@ export class AddressGroups {
     return !this.#pods.isChanged && this.#unfilled.size + this.#late.size === 0;
   }
 
-  /** Whether a group has what all pods, or nodes, give it as they are now. */
-  isFilled(name: string): boolean {
+  /**
+   * Whether a group has what all pods, or nodes, give it: as they are now, or as they were at some time since so many
+   * {@link AddressGroups.fills}. While nothing uses it, only how much that is may be known.
+   *
+   * @param since undefined for now
+   */
+  isFilled(name: string, since?: number): boolean {
     const group = this.#groups.get(name);
-    if (!group || this.#unfilled.has(name) || this.#late.has(name)) return false;
+    if (!group) return false;
+    if (since !== undefined && group.filledIn > since) return true;
+    if (this.#unfilled.has(name) || this.#late.has(name)) return false;
     const { nodes, namespace } = group.selector;
     return nodes !== undefined || !this.#pods.isChangedIn(namespace);
+  }
+
+  /** Whether its addresses, or numbers, are known, too. */
+  hasAddresses(name: string, since?: number): boolean {
+    const group = this.#groups.get(name);
+    const areKnown = group?.areMembersKnown === true || group?.counts !== undefined;
+    return areKnown && this.isFilled(name, since);
   }
 
   /** How many times {@link AddressGroups.fill} has begun. */
   get fills(): number {
     return this.#fills;
-  }
-
-  /** Whether a group has had what all pods give it at some time since so many {@link AddressGroups.fills}. */
-  wasFilledSince(name: string, fills: number): boolean {
-    return this.isFilled(name) || (this.#groups.get(name)?.filledIn ?? 0) > fills;
   }
 
   /**
@@ -195,8 +205,8 @@ export class AddressGroups {
     group.owners.note(namespace, change);
     if (change > 0) this.#late.want(name, namespace);
     group.uses += change;
-    if (group.uses > 0) group.counts ??= this.#countsOf(group);
-    else if (!group.selector.numbersOf) {
+    if (group.uses > 0 && group.areMembersKnown) group.counts ??= this.#countsOf(group);
+    if (!storesValues(group)) {
       group.counts = undefined;
       group.touched.clear();
     }
@@ -227,6 +237,12 @@ export class AddressGroups {
   addresses(name: string): readonly string[] {
     const group = this.#groups.get(name);
     return group ? [...(group.counts ?? this.#countsOf(group)).keys()] : [];
+  }
+
+  /** The same of a group that is used. What changes from now on is a change of it. */
+  takeAddresses(name: string): readonly string[] {
+    this.#groups.get(name)?.touched.clear();
+    return this.addresses(name);
   }
 
   /** How much a group has now. */
@@ -298,7 +314,7 @@ export class AddressGroups {
     let count = 0;
     for (;;) {
       const found = newGroup(group.selector);
-      if (group.counts) found.counts = new Map();
+      if (storesValues(group)) found.counts = new Map();
       group.seen = scope.end;
       for (const number of scope.numbers) {
         count += this.#placePod(name, found, number);
@@ -308,7 +324,7 @@ export class AddressGroups {
         if (isLost(group)) break;
       }
       if (isLost(group)) continue; // too many pods have changed meanwhile
-      if (group.counts) found.counts ??= this.#countsOf(found);
+      if (storesValues(group)) found.counts ??= this.#countsOf(found);
       takeMembers(group, found);
       this.#touched.add(name); // no pod may be in it any longer
       return count;

@@ -44,14 +44,16 @@ export interface Group {
   readonly cost: number;
   /** Numbers of the pods, or nodes, that give it something. */
   members: NumberSet;
+  /** Whether it has looked at all pods, and still knows which of them are its members. */
+  areMembersKnown: boolean;
   addresses: number;
   bytes: number;
   /** As of the last {@link takeChange}. */
   bytesBefore: number;
   /**
    * How many pods give it an address: two, while one has ended and the other has its address already. Of a group of numbers,
-   * how many pods have the same numbers: few have others, however many they are. Undefined for another group that no cell uses: its
-   * members are counted only.
+   * how many pods have the same numbers: few have others, however many they are. Undefined for another group that no cell uses, whose
+   * members are counted only, and for one whose members were not known since one does.
    */
   counts: Map<string, number> | undefined;
   /** Since the last {@link takeChange}: whether an address was in the group before. */
@@ -91,6 +93,7 @@ export function newGroup(selector: GroupSelector): Group {
     selector,
     cost: Math.floor(termsOf(selector.namespaceSelector) / 64),
     members: new NumberSet(),
+    areMembersKnown: selector.nodes !== undefined,
     addresses: 0,
     bytes: 0,
     bytesBefore: 0,
@@ -111,6 +114,7 @@ export function newGroup(selector: GroupSelector): Group {
 /** Forgets which pods give a group what it has: it has to look at all of them. */
 export function loseMembers(group: Group): void {
   group.members = new NumberSet();
+  group.areMembersKnown = false;
   group.seen = undefined;
 }
 
@@ -127,10 +131,16 @@ export function takeMembers(group: Group, other: Group): void {
   for (const address of other.counts?.keys() ?? [])
     if (before?.has(address) !== true) noteTouched(group, address, false);
   group.members = other.members;
+  group.areMembersKnown = true;
   group.addresses = other.addresses;
   group.bytes = other.bytes;
-  group.counts = before && other.counts;
+  group.counts = storesValues(group) ? other.counts : undefined;
   group.isRanked = group.selector.numbersOf === undefined;
+}
+
+/** Whether addresses or numbers of a group are stored. */
+export function storesValues({ uses, selector }: Group): boolean {
+  return uses > 0 || selector.numbersOf !== undefined;
 }
 
 /** What has changed of a group since the last call. */

@@ -95,7 +95,9 @@ export class SharedRules {
   /** @param most bytes that the rules of one namespace may take; default 32 Mi */
   constructor(index: PolicyIndex, reports: RulesReports, most: number = mostOfRules) {
     this.#index = index;
-    this.#drafts = new RulesDrafts(index);
+    this.#drafts = new RulesDrafts(index, (name, change, namespace) =>
+      this.#use(name, change, namespace),
+    );
     this.#reports = reports;
     this.#room = new RulesRoom(most);
   }
@@ -110,7 +112,8 @@ export class SharedRules {
     choice: PolicyChoice,
     options: TakeOptions = {},
   ): { readonly rules: PodRules } | { readonly draft: RulesDraft } {
-    const found = this.#drafts.unfilled(choice) ?? this.#find(choice, options);
+    const since = choice.tiers.length === 0 ? options.since : undefined;
+    const found = this.#drafts.unfilled(choice, since) ?? this.#find(choice, { ...options, since });
     if ("whole" in found) {
       found.pods++;
       return { rules: found };
@@ -119,20 +122,17 @@ export class SharedRules {
     return { draft: found };
   }
 
-  #find(choice: PolicyChoice, { before, since }: TakeOptions): Shared | RulesDraft {
+  #find(choice: PolicyChoice, options: TakeOptions): Shared | RulesDraft {
     const { groups } = this.#index;
-    const isFilled = (name: string): boolean =>
-      since !== undefined && choice.tiers.length === 0
-        ? groups.wasFilledSince(name, since)
-        : groups.isFilled(name);
     const known = this.#byKey.get(choice.key);
-    if (!known) return this.#make(choice, { before, isFilled });
+    if (!known) return this.#make(choice, options);
     // A pod gets no rules whose groups have yet to lose pods that have changed.
-    const names = [...known.groups, ...known.numbers];
-    const unfilled = names.filter((name) => !isFilled(name));
-    return unfilled.length > 0
-      ? this.#drafts.make(choice, new Set(names), new Set(unfilled))
-      : known;
+    const names = new Set([...known.groups, ...known.numbers]);
+    const unfilled = new Set(
+      [...names].filter((name) => !groups.hasAddresses(name, options.since)),
+    );
+    if (unfilled.size === 0) return known;
+    return this.#drafts.make({ choice, groups: names, unfilled, areOfRules: true });
   }
 
   /** Whether rules can be made of a draft. */
@@ -160,8 +160,11 @@ export class SharedRules {
     removeFrom(this.#byGroup, shared.held, shared);
     for (const policy of shared.policies) this.#index.budget.use(policy, -1);
     for (const name of shared.held) this.#index.groups.hold(name, -1, namespace);
-    for (const name of [...shared.groups, ...shared.numbers])
-      if (this.#index.groups.use(name, -1, namespace) === 0) this.#lines.delete(name);
+    for (const name of [...shared.groups, ...shared.numbers]) this.#use(name, -1, namespace);
+  }
+
+  #use(name: string, change: 1 | -1, namespace?: string): void {
+    if (this.#index.groups.use(name, change, namespace) === 0) this.#lines.delete(name);
   }
 
   /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
@@ -220,23 +223,17 @@ export class SharedRules {
     }
   }
 
-  #make(
-    choice: PolicyChoice,
-    {
-      before,
-      isFilled,
-    }: {
-      readonly before: PodRules | undefined;
-      readonly isFilled: (group: string) => boolean;
-    },
-  ): Shared | RulesDraft {
+  #make(choice: PolicyChoice, { before, since }: TakeOptions): Shared | RulesDraft {
     const { groups, budget } = this.#index;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
     if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
       return this.#close(choice);
-    const counted = this.#charge(policies, isFilled);
-    if (counted.length > 0) return this.#drafts.make(choice, new Set(counted), new Set(counted));
+    const counted = this.#charge(policies, (name) => groups.isFilled(name, since));
+    if (counted.length > 0) {
+      const [all, unfilled] = [new Set(counted), new Set(counted)];
+      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: false });
+    }
     this.#settleBudget();
     const named = new Set<string>();
     const numbers = new Set<string>();
@@ -257,9 +254,10 @@ export class SharedRules {
       });
     const found = this.#orForget(find, [named, numbers]);
     const { view: wanted } = found;
-    const all = [...named, ...numbers];
-    const unfilled = new Set(all.filter((name) => !isFilled(name)));
-    if (unfilled.size > 0) return this.#drafts.make(choice, new Set(all), unfilled);
+    const all = new Set([...named, ...numbers]);
+    const unfilled = new Set([...all].filter((name) => !groups.hasAddresses(name, since)));
+    if (unfilled.size > 0)
+      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: true });
     this.#drafts.forget(choice);
     const fitting = fittingPolicy(wanted, groups);
     const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
@@ -296,11 +294,11 @@ export class SharedRules {
       pods: 0,
     };
     for (const name of held) groups.hold(name, 1, namespace);
-    for (const name of [...used, ...numbers]) groups.use(name, 1, namespace);
+    for (const name of [...used, ...numbers]) this.#use(name, 1, namespace);
     for (const policy of policies) budget.use(policy, 1);
     for (const name of used)
       if (!this.#lines.has(name))
-        this.#lines.set(name, new GroupLines(name, groups.addresses(name)));
+        this.#lines.set(name, new GroupLines(name, groups.takeAddresses(name)));
     addTo(this.#byNumbers, numbers, shared);
     addTo(this.#byGroup, held, shared);
     if (namespace !== undefined) this.#room.count(namespace, size);

@@ -15,43 +15,71 @@ export interface RulesDraft {
   /** Of the pods that wait. */
   readonly namespaces: Set<string>;
   readonly policies: readonly NetworkPolicy[];
+  /** Whether addresses of the groups are stored: some may be behind again by the time others are filled. */
+  readonly areStored: boolean;
   pods: number;
 }
+
+/** What {@link RulesDrafts.make} makes a draft of. */
+export interface DraftOf {
+  readonly choice: PolicyChoice;
+  readonly groups: ReadonlySet<string>;
+  readonly unfilled: Set<string>;
+  /** Whether the groups are those of rules: of others, how much they have is wanted alone. */
+  readonly areOfRules: boolean;
+}
+
+/** Notes that something uses a group, or no longer does. */
+type Use = (group: string, change: 1 | -1, namespace?: string) => void;
 
 /** Drafts of rules, which all pods wait for that the same policies select. */
 export class RulesDrafts {
   readonly #index: PolicyIndex;
+  readonly #use: Use;
   readonly #byKey = new Map<string, RulesDraft>();
 
-  constructor(index: PolicyIndex) {
+  constructor(index: PolicyIndex, use: Use) {
     this.#index = index;
+    this.#use = use;
   }
 
-  /** The draft that pods with these policies wait for; undefined if its groups have been filled. */
-  unfilled(choice: PolicyChoice): RulesDraft | undefined {
+  /**
+   * The draft that pods with these policies wait for; undefined if its groups have been filled, or have what the pod needs.
+   *
+   * @param since as of {@link AddressGroups.isFilled}: a draft that was made later may be that of a pod that has these policies since then
+   */
+  unfilled(choice: PolicyChoice, since: number | undefined): RulesDraft | undefined {
     const draft = this.#byKey.get(choice.key);
-    return draft && !this.isFilled(draft) ? draft : undefined;
+    return draft && !this.isFilled(draft) && !this.#hasAll(draft, since) ? draft : undefined;
+  }
+
+  #hasAll({ groups: names, areStored }: RulesDraft, since: number | undefined): boolean {
+    const { groups } = this.#index;
+    const has = areStored ? "hasAddresses" : "isFilled";
+    for (const name of names) if (!groups[has](name, since)) return false;
+    return true;
   }
 
   /** Whether each group of a draft has been filled since the draft was made. */
   isFilled({ unfilled, since }: RulesDraft): boolean {
     for (const name of unfilled) {
-      if (!this.#index.groups.wasFilledSince(name, since)) return false;
+      if (!this.#index.groups.isFilled(name, since)) return false;
       unfilled.delete(name);
     }
     return true;
   }
 
   /** Makes a draft, which keeps its groups and policies. */
-  make(choice: PolicyChoice, groups: ReadonlySet<string>, unfilled: Set<string>): RulesDraft {
-    const { key } = choice;
+  make({ choice, groups, unfilled, areOfRules }: DraftOf): RulesDraft {
+    const { key, tiers } = choice;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
-    for (const name of groups) this.#index.groups.hold(name, 1, namespace);
-    for (const policy of policies) this.#index.budget.use(policy, 1);
+    const areStored = areOfRules && tiers.length === 0;
     const namespaces = new Set<string>();
     const since = this.#index.groups.fills;
-    const draft = { key, namespace, policies, groups, unfilled, since, namespaces, pods: 0 };
+    const state = { unfilled, since, namespaces, pods: 0 };
+    const draft = { key, namespace, policies, groups, areStored, ...state };
+    this.#note(draft, 1);
     this.#byKey.set(key, draft);
     return draft;
   }
@@ -73,8 +101,14 @@ export class RulesDrafts {
   release(draft: RulesDraft | undefined): void {
     if (!draft || --draft.pods > 0) return;
     if (this.#byKey.get(draft.key) === draft) this.#byKey.delete(draft.key);
-    for (const name of draft.groups) this.#index.groups.hold(name, -1, draft.namespace);
-    for (const policy of draft.policies) this.#index.budget.use(policy, -1);
+    this.#note(draft, -1);
+  }
+
+  #note({ groups, namespace, policies, areStored }: RulesDraft, change: 1 | -1): void {
+    for (const name of groups)
+      if (areStored) this.#use(name, change, namespace);
+      else this.#index.groups.hold(name, change, namespace);
+    for (const policy of policies) this.#index.budget.use(policy, change);
   }
 }
 

@@ -163,4 +163,43 @@ describe("NetworkViews, while pods change without end", () => {
     assert.ok(!slow.admits("192.0.2.3"));
     bench.stop.abort();
   });
+
+  it("give a new cell of such a namespace its first rules with all addresses that they allow", async () => {
+    const bench = new Bench();
+    const selectors = 500;
+    const allowed = Array.from({ length: 10 }, (_, i) => `192.0.3.${i}`);
+    for (const [i, address] of allowed.entries())
+      bench.setPod(`web-${i}`, "web", address, `x${50 * i + 1}`);
+    bench.setPolicy("large", selectors);
+    const cell = bench.begin("large-a", "large");
+    await bench.until(() => cell.policy !== undefined, 5000);
+    assert.deepEqual(
+      allowed.filter((address) => !cell.admits(address)),
+      [],
+    );
+    bench.stop.abort();
+  });
+
+  it("give them to pods whose policy has changed while others with the same policies come without end", async () => {
+    const bench = new Bench();
+    bench.setPolicy("large", 200);
+    const cells = Array.from({ length: 20 }, (_, i) => {
+      bench.setPod(`large-${i}`, "large", `192.0.4.${i}`);
+      return bench.begin(`large-${i}`, "large");
+    });
+    await bench.until(() => cells.every(({ policy }) => policy), 5000);
+    bench.setPod("web-a", "web", "192.0.2.9", "y");
+    bench.setPolicy("large", 200, "y");
+    let turns = 0;
+    const isSo = (): boolean => {
+      if (++turns % 40 === 0) {
+        const name = `late-${turns}`;
+        bench.setPod(name, "large", `192.0.5.${turns % 200}`);
+        bench.begin(name, "large");
+      }
+      return cells.every((cell) => cell.admits("192.0.2.9"));
+    };
+    await bench.until(isSo, 600);
+    bench.stop.abort();
+  });
 });
