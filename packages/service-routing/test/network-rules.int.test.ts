@@ -204,6 +204,28 @@ describe("NetworkRules", () => {
     }
   });
 
+  it("does so at external addresses, NodePorts and by IPv6, and when the Service is made again", async () => {
+    const external = "203.0.113.9";
+    const more = { protocol: "UDP", nodePort: 30_081, externalIps: [external] } as const;
+    const destinations = [
+      [external, 80],
+      ["10.0.0.200", 30_081],
+      ["fd00:96::a", 80],
+    ] as const;
+    const ask = async (): Promise<readonly string[]> => {
+      const answerers: string[] = [];
+      for (const [host, port] of destinations)
+        answerers.push((await network.pod.udp(host, port, 40_004, 500)).split(" ")[0] ?? "");
+      return answerers;
+    };
+    for (const last of ["1", "2", "1"]) {
+      const [v4, v6] = [`10.0.0.1${last}`, `fd00::1${last}`];
+      await applyService(service([`${v4}:8080`, `[${v6}]:8080`], more));
+      assert.deepEqual(await ask(), [v4, v4, v6]);
+      if (last === "2") await applyService(undefined);
+    }
+  });
+
   it("leaves a UDP client at an endpoint that terminates and still serves", async () => {
     const set = async (endpoints: readonly string[], servingEndpoints?: readonly string[]) => {
       const view = service(endpoints, { protocol: "UDP" });
