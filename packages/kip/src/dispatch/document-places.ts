@@ -23,12 +23,13 @@ export interface MadeDocument<T> {
 
 /** What is done with a document. */
 interface DocumentUse<T, R> {
-  readonly make: () => MadeDocument<T> | Promise<MadeDocument<T>>;
+  /** Makes it, at once: it has its place. Undefined for none. */
+  readonly make: () => MadeDocument<T> | undefined;
   readonly use: (document: T) => Promise<R>;
 }
 
 type Attempt<R> =
-  | { readonly isSent: true; readonly result: R }
+  | { readonly isSent: true; readonly result: R | undefined }
   /** The real length of the document. */
   | { readonly isSent: false; readonly bytes: number };
 
@@ -70,13 +71,14 @@ export class DocumentPlaces {
    * longer than was thought is made again, when there is a place for its real length.
    *
    * @param expected the length may be less than the real one
+   * @returns undefined if none was made
    * @throws what `make` and `use` throw; the signal's reason if it aborts while there is no place
    */
   async send<T, R>(
     expected: DocumentSize,
     { make, use }: DocumentUse<T, R>,
     signal: AbortSignal,
-  ): Promise<R> {
+  ): Promise<R | undefined> {
     for (let size = expected; ;) {
       const outcome = await this.#attempt(size, { make, use }, signal);
       if (outcome.isSent) return outcome.result;
@@ -93,7 +95,9 @@ export class DocumentPlaces {
     const places = size.bytes <= smallBytes ? this.#small : this.#large;
     const free = await places.take(size, signal);
     try {
-      const { document, bytes } = await make();
+      const made = make();
+      if (!made) return { isSent: true, result: undefined };
+      const { document, bytes } = made;
       if (bytes > size.bytes) return { isSent: false, bytes };
       return { isSent: true, result: await use(document) };
     } finally {

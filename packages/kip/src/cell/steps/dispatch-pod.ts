@@ -4,11 +4,7 @@ import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { extendedResourceList } from "../../dispatch/extended-resources.ts";
 import type { CloudLogIns } from "../../dispatch/cloud-log-ins.ts";
-import {
-  checkContentSize,
-  checkDocumentSize,
-  expectedBytes,
-} from "../../dispatch/document-size.ts";
+import { checkDocumentSize, expectedBytes } from "../../dispatch/document-size.ts";
 import { desiredPod, pulledImages } from "../../dispatch/desired-pod.ts";
 import { registriesOf } from "../../dispatch/registries.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -38,50 +34,48 @@ interface Made {
   readonly sources: Sources;
 }
 
+/**
+ * How often a document is left that is no longer of the pod's version when it has its place: the next one waits for its own. The last
+ * is sent, so that a pod which changes all the time gets to its cell.
+ */
+const mostLeft = 3;
+
 /** Sends the pod, or its newest version, to the agent, when there is a place for its document. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { state, change, signal } = context;
-  const resolved = required(state().pod.resolved, "the pod is not known");
   const cellUid = cellOf(context).metadata.uid;
   const isOnCell = state().cell.status.phase === "Claimed";
-  const expected = expectedBytes(resolved, { isOnCell });
-  const before = await sourcesOf(tools, context, resolved);
-  if (!isOnCell) await growDisk(tools, context);
   let madeBytes = 0;
   let isTaken = false;
-  const make = async () => {
-    madeBytes = expected;
-    const sources = await newestSources(tools, context, before);
-    const document = documentOf(tools, context, sources);
-    madeBytes = checkDocumentSize(document, { isOnCell });
-    return { document: { document, sources }, bytes: madeBytes };
-  };
-  const use = async (made: Made) => await send(tools, context, made);
-  try {
+  const attempt = async (isLast: boolean): Promise<CellChange | undefined> => {
+    const resolved = required(state().pod.resolved, "the pod is not known");
+    const expected = expectedBytes(resolved, { isOnCell });
+    // Before it takes a place, which a cloud that does not answer would keep from others.
+    const sources = await sourcesOf(tools, context, resolved);
+    if (!isOnCell) await growDisk(tools, context);
+    const make = () => {
+      if (state().pod.resolved !== resolved && !isLast) return undefined;
+      madeBytes = expected;
+      const document = documentOf(tools, context, sources);
+      madeBytes = checkDocumentSize(document, { isOnCell });
+      return { document: { document, sources }, bytes: madeBytes };
+    };
+    const use = async (made: Made) => await send(tools, context, made);
     const size = { namespace: state().podRef.namespace, bytes: expected };
-    const done = await tools.documents.send(size, { make, use }, signal);
-    isTaken = true;
-    return done;
+    return await tools.documents.send(size, { make, use }, signal);
+  };
+  try {
+    for (let left = 0; ; left++) {
+      const done = await attempt(left === mostLeft);
+      if (!done) continue;
+      isTaken = true;
+      return done;
+    }
   } finally {
     // Only now: with a document charged to the pod, the plan may no longer have this step, and would abort it.
     if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
       change({ kind: "documentMade", bytes: madeBytes, isTaken });
   }
-}
-
-/** The sources for the pod's present version: the pod may have changed while its document waited for a place. */
-async function newestSources(
-  tools: CellTools,
-  context: CellContext,
-  before: Sources,
-): Promise<Sources> {
-  const resolved = required(context.state().pod.resolved, "the pod is not known");
-  if (resolved === before.resolved) return before;
-  const isOnCell = context.state().cell.status.phase === "Claimed";
-  checkContentSize(resolved, { isOnCell });
-  const sources = await sourcesOf(tools, context, resolved);
-  context.signal.throwIfAborted();
-  return sources;
 }
 
 async function sourcesOf(

@@ -167,6 +167,54 @@ describe("dispatch()", () => {
     assert.equal(cell.state.agent.isDispatched, true);
   });
 
+  it(
+    "keeps no place while it looks up what a newer version needs",
+    { timeout: 20_000 },
+    async () => {
+      const { tools, cell, sent, send } = start();
+      const documents = new DocumentPlaces({ small: 1, large: 1 });
+      const [first, cloud] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let asked = 0;
+      const find = async () => {
+        if (asked++ > 0) await cloud.promise;
+        return { logIns: new Map() };
+      };
+      Object.assign(tools, { documents, logIns: { find } });
+      const { signal } = new AbortController();
+      const other = async (read: Promise<void>) => {
+        const use = async () => await read;
+        const make = () => ({ document: "", bytes: 1 });
+        await documents.send({ namespace: "other", bytes: 1 }, { make, use }, signal);
+      };
+      const before = other(first.promise);
+      const sending = send();
+      for (let turn = 0; turn < 5; turn++) await setImmediate();
+      const { resolved } = cell.state.pod;
+      assert.ok(resolved);
+      cell.apply({ kind: "applied", resolved: { ...resolved } });
+      first.resolve();
+      await Promise.all([before, other(Promise.resolve())]);
+      assert.deepEqual([asked, sent.length], [2, 0]);
+      cloud.resolve();
+      await sending;
+      assert.equal(sent.length, 1);
+    },
+  );
+
+  it("sends a pod that changes each time it waits for a place", { timeout: 20_000 }, async () => {
+    const { tools, cell, sent, send } = start();
+    let looks = 0;
+    const find = async () => {
+      looks++;
+      const { resolved } = cell.state.pod;
+      if (resolved) cell.apply({ kind: "applied", resolved: { ...resolved } });
+      return { logIns: new Map() };
+    };
+    Object.assign(tools, { logIns: { find } });
+    await send();
+    assert.deepEqual([looks, sent.length], [4, 1]);
+  });
+
   it("accounts for a document that its agent does not take", async () => {
     const { cell, agent, send } = start();
     const put = agent.putPod;
