@@ -118,7 +118,7 @@ describe("containerSpec()", () => {
   it("CVE-2022-2989: has a process's first group among its others, however it was chosen", () => {
     const input = { imageUser: { uid: 5, gid: 6, additionalGids: [7] } };
     assert.deepEqual(spec({}, input).user.additionalGids, [6, 7]);
-    assert.deepEqual(spec({ group: 11 }, input).user.additionalGids, [11, 7]);
+    assert.deepEqual(spec({ group: 11 }, input).user.additionalGids, [7, 11]);
     assert.deepEqual(spec({ group: 7 }, input).user.additionalGids, [7]);
     const strict = { group: 11, supplementalGroupsPolicy: "Strict" } as const;
     assert.deepEqual(spec(strict, input).user.additionalGids, [11]);

@@ -120,7 +120,8 @@ function containerUser(input: SpecInput): ContainerUser {
     ...(container.supplementalGroups ?? []),
     ...(pod.fsGroup === undefined ? [] : [pod.fsGroup]),
   ];
-  return { uid, gid, additionalGids: [...new Set(groups)] };
+  // In containerd's order, which the status shows; the kernel has its own.
+  return { uid, gid, additionalGids: [...new Set(groups)].sort((a, b) => a - b) };
 }
 
 function checkNonRoot({ container, pod }: SpecInput, uid: number, imageUser: string): void {

@@ -265,6 +265,17 @@ describe("containerEnv()", () => {
     assert.deepEqual(env, { URL: "http://10.0.0.9", X: "own", DB_SERVICE_HOST: "10.0.0.9" });
   });
 
+  it("shows the limits of the pod as a whole where a container has none, as a kubelet does", async () => {
+    const limits = { cpu: "1500m", memory: "0" };
+    const spec = { ...pod.spec, resources: { limits } };
+    const env = [amount("CPU_M", "limits.cpu", "1m"), amount("GI", "limits.memory", "1Gi")];
+    const open = await resolve({ env }, { pod: { ...pod, spec } });
+    assert.deepEqual(open.env, { CPU_M: "1500", GI: "8" });
+    const own = { resources: { limits: { cpu: "1" } } };
+    const closed = await resolve({ env, ...own }, { pod: { ...pod, spec } });
+    assert.deepEqual(closed.env, { CPU_M: "1000", GI: "8" });
+  });
+
   it("computes resources in units of the divisor, rounded up", async () => {
     const { env } = await resolve({
       resources: { limits: { cpu: "1500m", memory: "100Mi" }, requests: { cpu: "250m" } },

@@ -20,7 +20,7 @@ import {
   type VariableLookup,
 } from "./expand-variables.ts";
 import { fieldValue, lateFields } from "./field-reference.ts";
-import { containerNamed, resourceValue } from "./resource-reference.ts";
+import { containerNamed, resourceValue, withPodLimits } from "./resource-reference.ts";
 
 /** Where the values of a container's environment come from. */
 export interface EnvSources {
@@ -246,7 +246,8 @@ async function referencedValue(
   }
   if (resourceFieldRef) {
     const other = containerNamed(sources.pod, resourceFieldRef.containerName ?? container.name);
-    const value = resourceValue(other ?? container, resourceFieldRef, sources.allocatable);
+    const open = withPodLimits(sources.pod, sources.allocatable);
+    const value = resourceValue(other ?? container, resourceFieldRef, open);
     if (value === undefined) {
       const message = `unsupported container resource: ${resourceFieldRef.resource}`;
       throw unresolved(message, container.name);

@@ -38,6 +38,20 @@ export function resourceValue(
   return String(Math.ceil(exact - 1e-9));
 }
 
+/** What a variable shows of a container without limits: those of the pod as a whole, else the machine's amounts. Not files, as in a kubelet. */
+export function withPodLimits(
+  { spec }: Pod,
+  allocatable: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const limits = Object.entries(spec.resources?.limits ?? {}).filter(
+    ([name, amount]) => podLevelNames.has(name) && parseQuantity(amount) > 0,
+  );
+  return { ...allocatable, ...Object.fromEntries(limits) };
+}
+
+/** Resources that a pod as a whole may have limits of, and that may be left open. */
+const podLevelNames: ReadonlySet<string> = new Set(["cpu", "memory"]);
+
 /** Whether a variable or a file of the pod shows a request or a limit. */
 export function hasResourceReference({ spec }: Pod): boolean {
   const { initContainers = [], containers, ephemeralContainers = [], volumes = [] } = spec;
