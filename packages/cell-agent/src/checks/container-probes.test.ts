@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { describe, it } from "node:test";
+import { setImmediate, setTimeout } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
 import type { DesiredContainer } from "@kip/agent-api";
+import { systemClock } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import { container } from "../../test/desired-pod.ts";
 import { eventList } from "../../test/event-list.ts";
@@ -149,6 +153,52 @@ describe("ContainerProbes", () => {
     assert.deepEqual(await events({ readinessProbe }, 2), text("Readiness"));
     assert.deepEqual(await events({ startupProbe: { tcpSocket: port } }, 1), text("Startup"));
   });
+
+  it(
+    "takes an answer that came in time, although the agent was too busy to read it",
+    { timeout: 20_000 },
+    async () => {
+      // Answers 300 ms after a request, also while this thread does nothing.
+      const server = new Worker(
+        `const { parentPort } = require("node:worker_threads");
+      const answer = (_, response) => setTimeout(() => response.end("ok"), 300);
+      const server = require("node:http").createServer(answer);
+      server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));`,
+        { eval: true },
+      );
+      const [port] = await once(server, "message");
+      const stop = new AbortController();
+      const isReady = Promise.withResolvers<boolean>();
+      const { events } = eventList();
+      const probes = new ContainerProbes({
+        container: container("web", {
+          readinessProbe: { httpGet: { path: "/", port }, failureThreshold: 1 },
+        }),
+        target: {
+          containerId: "1",
+          address: "127.0.0.1",
+          runtime: { exec: async () => ({ exitCode: 0 }) },
+        },
+        startedAtMs: 0,
+        isStarted: true,
+        events,
+        clock: systemClock,
+        signal: stop.signal,
+        listener: { started: () => {}, ready: isReady.resolve, probed: () => {}, failed: () => {} },
+      });
+      const probing = probes.run();
+      try {
+        await setTimeout(100); // the request is sent
+        await setImmediate(); // timers are what comes next in a turn of the event loop
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500);
+        assert.equal(await isReady.promise, true);
+      } finally {
+        stop.abort();
+        await probing;
+        await server.terminate();
+      }
+    },
+  );
 
   it("makes probes whose time limit is longer than a timer can be", { timeout: 5000 }, async () => {
     const readinessProbe = { ...probe, timeoutSeconds: 2 ** 31 - 1 };

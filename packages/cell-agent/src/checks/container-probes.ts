@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { DesiredContainer, DesiredProbe } from "@kip/agent-api";
 import { pause, type Clock } from "@kip/base";
 import type { PodEvents } from "../state/pod-events.ts";
@@ -157,8 +158,10 @@ export class ContainerProbes {
     const restart = (ms: number): void => {
       timer.abort();
       timer = new AbortController();
-      void pause(ms, clock, timer.signal).then((isOver) => {
-        if (isOver) limit.abort();
+      void pause(ms, clock, timer.signal).then(async (isOver) => {
+        if (!isOver) return;
+        await setImmediate(); // what came while this process was busy is read first
+        limit.abort();
       });
     };
     restart(probe.exec ? beginLimitMs + limitMs : limitMs);
