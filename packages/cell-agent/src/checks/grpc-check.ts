@@ -1,48 +1,67 @@
 import http2 from "node:http2";
-import { bytesOf, untilAborted } from "@kip/base";
+import { bytesOf, errorText, isSystemError, untilAborted } from "@kip/base";
 
 /** What the server may say of its health, by number: grpc.health.v1.HealthCheckResponse.ServingStatus. */
 const servingStatuses = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
 const serving = 1;
-/** gRPC's status "unimplemented". */
-const unimplemented = "12";
+/** The statuses of gRPC by number, as its library for Go spells them. */
+const codes =
+  "OK Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated".split(
+    " ",
+  );
 /** An answer is some ten bytes. */
 const maxAnswerBytes = 16 * 1024;
+/** The longest text that a server says of a status, characters. */
+const maxMessage = 1024;
 
 /**
  * Asks a gRPC server for the health of a service, without TLS as the kubelet does.
  *
- * @returns undefined if it serves, else what is wrong
- * @throws {Error} if there is no answer
+ * @param limit the time after which the signal aborts, as text
+ * @returns undefined if it serves, else what is wrong, in the kubelet's words
  * @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md
  */
 export async function askGrpcHealth(
   options: { readonly host: string; readonly port: number; readonly service: string },
   signal: AbortSignal,
+  limit: string,
 ): Promise<string | undefined> {
   const { host, port, service } = options;
-  const session = http2.connect(`http://${host.includes(":") ? `[${host}]` : host}:${port}`);
+  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const session = http2.connect(`http://${address}`);
   const lost = new AbortController();
   session.on("error", (error) => lost.abort(error));
   try {
     signal.throwIfAborted();
     const over = AbortSignal.any([signal, lost.signal]);
-    const { status, body } = await untilAborted(ask(session, service), over);
-    if (status === unimplemented)
-      return "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)";
-    if (status !== "0") return `error: health rpc probe failed: code = ${status ?? "none"}`;
+    const { status, message, body } = await untilAborted(ask(session, service), over);
+    const code = codes[Number(status)] ?? "Unknown";
+    if (code === "Unimplemented")
+      return `error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${message}`;
+    if (code !== "OK")
+      return `error: health rpc probe failed: rpc error: code = ${code} desc = ${message}`;
     const health = healthOf(body);
     if (health === serving) return undefined;
     return `service unhealthy (responded with "${servingStatuses[health] ?? health}")`;
+  } catch (error) {
+    // A kubelet tries to connect until then.
+    if (session.connecting || isRefused(error))
+      return `timeout: failed to connect service "${address}" within ${limit}: context deadline exceeded`;
+    if (signal.aborted) return `timeout: health rpc did not complete within ${limit}`;
+    return `error: health rpc probe failed: ${errorText(error)}`;
   } finally {
     session.destroy();
   }
 }
 
+function isRefused(error: unknown): boolean {
+  return isSystemError(error, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT");
+}
+
 async function ask(
   session: http2.ClientHttp2Session,
   service: string,
-): Promise<{ readonly status: string | undefined; readonly body: Buffer }> {
+): Promise<{ readonly status: string; readonly message: string; readonly body: Buffer }> {
   const stream = session.request({
     ":method": "POST",
     ":path": "/grpc.health.v1.Health/Check",
@@ -51,10 +70,12 @@ async function ask(
     te: "trailers",
   });
   // An answer without a body has its status among the headers.
-  let status: string | undefined;
+  let status = "";
+  let message = "";
   const note = (headers: http2.IncomingHttpHeaders): void => {
-    const value = headers["grpc-status"];
-    if (typeof value === "string") status = value;
+    const { "grpc-status": code, "grpc-message": text } = headers;
+    if (typeof code === "string") status = code;
+    if (typeof text === "string") message = decoded(text.slice(0, maxMessage));
   };
   stream.on("response", note).on("trailers", note);
   stream.end(request(service));
@@ -65,7 +86,14 @@ async function ask(
     if (size > maxAnswerBytes) throw new Error("the answer to a health rpc is too long");
     parts.push(part);
   }
-  return { status, body: Buffer.concat(parts) };
+  return { status: status || "2", message, body: Buffer.concat(parts) };
+}
+
+/** A text of gRPC in a header: what is not ASCII has a percent sign and a number for each byte. */
+function decoded(text: string): string {
+  return text.replace(/(?:%[\da-f]{2})+/gi, (bytes) =>
+    Buffer.from(bytes.replaceAll("%", ""), "hex").toString(),
+  );
 }
 
 /** A message of gRPC (5 bytes of length, not compressed) with a HealthCheckRequest: its field 1 is the service's name. */

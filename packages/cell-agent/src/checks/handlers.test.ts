@@ -81,20 +81,31 @@ describe("runCheck(), by gRPC", () => {
     const result = await runCheck({ grpc: { port: server.port } }, target, never);
     assert.equal(result.isSuccess, false);
     assert.match(result.output, /does not implement the grpc health protocol/);
+    const why = { "grpc-status": "5", "grpc-message": "no %C3%A9" };
+    using unknown = await grpcServer((_request, stream) =>
+      stream.respond({ ":status": 200, ...why }, { endStream: true }),
+    );
+    assert.equal(
+      (await runCheck({ grpc: { port: unknown.port } }, target, never)).output,
+      "error: health rpc probe failed: rpc error: code = NotFound desc = no é",
+    );
     const plain = http.createServer((_request, response) => response.end());
     const port = await listen(plain);
     const other = await runCheck({ grpc: { port } }, target, never);
     assert.equal(other.isSuccess, false);
     plain.close();
-    const closed = await runCheck({ grpc: { port } }, target, never);
-    assert.match(closed.output, /connection refused/);
+    const closed = await runCheck({ grpc: { port } }, target, never, { limitMs: 1000 });
+    const where = `"127.0.0.1:${port}"`;
+    const text = `timeout: failed to connect service ${where} within 1s: context deadline exceeded`;
+    assert.deepEqual(closed, { isSuccess: false, output: text });
   });
 
   it("ends with its time, and takes no answer without end", async () => {
     using silent = await grpcServer(() => {});
     const limit = AbortSignal.timeout(100);
-    const late = await runCheck({ grpc: { port: silent.port } }, target, limit);
-    assert.equal(late.isSuccess, false);
+    const late = await runCheck({ grpc: { port: silent.port } }, target, limit, { limitMs: 100 });
+    const output = "timeout: health rpc did not complete within 100ms";
+    assert.deepEqual(late, { isSuccess: false, output });
     using endless = await grpcServer((_request, stream) => {
       stream.respond({ ":status": 200 });
       stream.on("error", () => {});

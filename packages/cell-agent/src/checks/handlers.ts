@@ -65,7 +65,7 @@ export async function runCheck(
       const { host, port } = check.tcpSocket;
       return await runTcp(host ?? target.address, port, signal);
     }
-    if (check.grpc) return await runGrpc(check.grpc, target, signal);
+    if (check.grpc) return await runGrpc(check.grpc, target, signal, options);
     if (check.sleepSeconds !== undefined) return await runSleep(check.sleepSeconds, signal);
     return { isSuccess: false, output: "invalid handler", errorState: "unknown" };
   } catch (error) {
@@ -170,14 +170,10 @@ async function runGrpc(
   { port, service = "" }: NonNullable<DesiredProbe["grpc"]>,
   { address: host }: CheckTarget,
   signal: AbortSignal,
+  { limitMs = 0 }: CheckOptions,
 ): Promise<CheckResult> {
-  try {
-    const problem = await askGrpcHealth({ host, port, service }, signal);
-    return { isSuccess: problem === undefined, output: problem ?? "" };
-  } catch (error) {
-    const why = networkText(error, signal, `dial tcp ${host}:${port}`);
-    return { isSuccess: false, output: `error: health rpc probe failed: ${why}` };
-  }
+  const problem = await askGrpcHealth({ host, port, service }, signal, goDuration(limitMs));
+  return { isSuccess: problem === undefined, output: problem ?? "" };
 }
 
 async function runSleep(seconds: number, signal: AbortSignal): Promise<CheckResult> {
