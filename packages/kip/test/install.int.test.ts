@@ -228,8 +228,41 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await nodeClient.create(paths.certificateSigningRequests(), await signingRequest(nodeName));
   });
 
+  it("does not let kip create pods, or have a certificate that outlives its token", async () => {
+    const request = await signingRequest(nodeName);
+    const client = "kubernetes.io/kube-apiserver-client-kubelet";
+    const usages = ["digital signature", "client auth"];
+    const asClient = { ...request, spec: { ...request.spec, signerName: client, usages } };
+    const { metadata } = await adminClient.get<KubeObject>(paths.nodes(nodeName));
+    const { uid } = metadata;
+    const owner = { apiVersion: "v1", kind: "Node", name: nodeName, uid, controller: true };
+    const annotations = { "kubernetes.io/config.mirror": "any" };
+    const mirror = {
+      metadata: { name: "mirror", annotations, ownerReferences: [owner] },
+      spec: { nodeName, containers: [{ name: "main", image: "example.test/web:1" }] },
+    };
+    // The policy is in force a moment after it was applied.
+    for (const [path, object] of [
+      [paths.certificateSigningRequests(), asClient],
+      [paths.pods("default"), mirror],
+    ] as const)
+      await eventually(async () => await isDenied(nodeClient, path, object));
+  });
+
+  const isDenied = async (each: ApiClient, path: string, object: object): Promise<boolean> => {
+    try {
+      await each.create(path, object, { query: { dryRun: "All" } });
+      return false;
+    } catch (error) {
+      assert.match(String(error), /kip creates no pods/);
+      return true;
+    }
+  };
+
   /** For the certificate of a node's kubelet API. */
-  const signingRequest = async (node: string): Promise<object> => {
+  const signingRequest = async (
+    node: string,
+  ): Promise<{ readonly metadata: object; readonly spec: object }> => {
     const { request } = await createSigningRequest({
       commonName: `system:node:${node}`,
       organizations: ["system:nodes"],

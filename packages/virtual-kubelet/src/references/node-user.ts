@@ -72,7 +72,7 @@ export async function checkNodeUser(
   const { status } = await client.request("POST", paths.nodes(), { query, body: other });
   if (status < 300)
     logger.error(
-      "The API server lacks the admission plugin NodeRestriction: a stolen token of this account allows everything",
+      "The API server lacks the admission plugin NodeRestriction: with a stolen token of this account, pods and nodes of others can be changed",
       { node: nodeName },
     );
 }
