@@ -1,7 +1,8 @@
 import { runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
+import { qemuPrograms } from "./architecture.ts";
 
-/** Debian packages of the programs that the local cloud runs. */
+/** Debian packages of the programs that the local cloud always runs. */
 const packages: Readonly<Record<string, string>> = {
   ip: "iproute2",
   nft: "nftables",
@@ -12,9 +13,13 @@ const packages: Readonly<Record<string, string>> = {
   umount: "mount",
   flock: "util-linux",
   "qemu-img": "qemu-utils",
-  "qemu-system-aarch64": "qemu-system-arm",
   genisoimage: "genisoimage",
 };
+
+/** That of the program that runs machines: needed only for the processors that cells have. */
+function qemuPackage(program: string): string {
+  return program === qemuPrograms.arm64 ? "qemu-system-arm" : "qemu-system-x86";
+}
 
 /** Those of the programs that are not installed. */
 export async function missingPrograms(names: readonly string[]): Promise<readonly string[]> {
@@ -32,7 +37,7 @@ export async function missingPrograms(names: readonly string[]): Promise<readonl
 export async function requirePrograms(qemus: readonly string[]): Promise<void> {
   const missing = await missingPrograms([...qemus, ...Object.keys(packages)]);
   if (missing.length === 0) return;
-  const wanted = new Set(missing.map((name) => packages[name] ?? "qemu-system-x86"));
+  const wanted = new Set(missing.map((name) => packages[name] ?? qemuPackage(name)));
   throw new CloudError(
     "CLOUD_INVALID_REQUEST",
     `Cannot open the local cloud: ${missing.join(", ")} not found`,

@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { symlinkSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { CloudError } from "@kip/cloud";
+import { temporaryFolder } from "@kip/testing";
+import { requirePrograms } from "./programs.ts";
+
+/** Of a computer that runs machines with amd64 alone. */
+const installed =
+  "sh ip nft sysctl unshare nsenter setpriv umount flock qemu-img genisoimage qemu-system-x86_64";
+
+describe("requirePrograms()", () => {
+  const searchPath = process.env["PATH"];
+  const folder = temporaryFolder();
+  before(() => {
+    for (const name of installed.split(" ")) symlinkSync("/bin/sh", path.join(folder.path, name));
+    process.env["PATH"] = folder.path;
+  });
+  after(() => {
+    process.env["PATH"] = searchPath;
+    folder[Symbol.dispose]();
+  });
+
+  it("asks for no program that runs machines of other processors than those on offer", async () => {
+    await requirePrograms(["qemu-system-x86_64"]);
+  });
+
+  it("names the package of one that is missing", async () => {
+    await assert.rejects(
+      requirePrograms(["qemu-system-x86_64", "qemu-system-aarch64"]),
+      (error: unknown) => {
+        assert.ok(CloudError.is(error, "CLOUD_INVALID_REQUEST"));
+        assert.match(error.message, /: qemu-system-aarch64 not found/);
+        return error.remedy === "Run: apt-get install qemu-system-arm";
+      },
+    );
+  });
+});
