@@ -152,6 +152,17 @@ describe("CellChooser.choose()", () => {
     });
   });
 
+  it("takes arm64 for pods that name no processor where the cloud has nothing else", async () => {
+    const types = (await driver.instanceTypes()).filter(({ name }) => name === "local.arm");
+    const armAlone = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // all that is asked for
+    const pod = podWith({});
+    const request = { pod } as unknown as CellRequest; // all that is looked at
+    const { instanceType } = await new CellChooser(armAlone, () => defaults).choose(request);
+    assert.equal(instanceType, "local.arm");
+    const named = new CellChooser(armAlone, () => ({ ...defaults, architecture: "amd64" }));
+    await assert.rejects(named.choose(request), { code: "NO_INSTANCE_TYPE_FITS" });
+  });
+
   it("takes processor, image and zone from the annotations", async () => {
     const arm = await choose({ "pod.elotl.co/architecture": "arm64", "pod.elotl.co/zone": "here" });
     assert.equal(arm.instanceType, "local.arm");

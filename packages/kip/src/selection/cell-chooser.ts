@@ -37,7 +37,7 @@ export interface CellDefaults {
   readonly privateIPOnly: boolean;
   /** Instance profile of cells whose pods name no other, where the cloud has instance profiles. @default none */
   readonly instanceProfile?: string | undefined;
-  /** Processor architecture of pods that do not name one. @default amd64 */
+  /** Processor architecture of pods that do not name one. @default amd64, or arm64 where the cloud has nothing else */
   readonly architecture?: string | undefined;
   /** Extended resources of instance types, beside processors, memory and disk. @default none */
   readonly extendedResources?: ExtendedResources | undefined;
@@ -208,8 +208,8 @@ export class CellChooser {
   ): Promise<Candidate & { readonly launchType: LaunchType }> {
     const zones = this.#zones(constraints);
     const { defaultInstanceType, extendedResources = {}, architecture } = this.#defaults();
-    const processors = architecture === undefined ? undefined : [architecture];
     const offers = await this.#driver.instanceTypes();
+    const processors = architecture === undefined ? usualProcessors(offers) : [architecture];
     const types = offersWithResources(offers, pod, extendedResources);
     const isAnyType = types === offers;
     // Custom sizes are left out: their extended resources are not known.
@@ -243,6 +243,12 @@ export class CellChooser {
     }
     throw failure;
   }
+}
+
+/** Processors of pods that do not name one, if not amd64: a local cloud may have arm64 alone. */
+function usualProcessors(offers: readonly OfferedInstanceType[]): readonly string[] | undefined {
+  const isArm = offers.length > 0 && offers.every((each) => each.architecture === "arm64");
+  return isArm ? ["arm64"] : undefined;
 }
 
 /** The best machine of the first launch type of which there is any. */
