@@ -43,4 +43,26 @@ describe("Images.resolve()", () => {
       return CloudError.is(error, "CLOUD_NOT_FOUND") && /for arm64.*ami-1/.test(error.message);
     });
   });
+
+  it("says which images it looks for without a key, and how to make one", async () => {
+    const { images } = account(image("ami-1", "x86_64", "2026-01-01"));
+    await assert.rejects(images.resolve({}, "arm64"), (error: unknown) => {
+      assert.ok(CloudError.is(error, "CLOUD_NOT_FOUND"));
+      assert.match(error.message, /^Cannot find an image for arm64: .* "kip-cell-\*"$/);
+      assert.match(error.remedy ?? "", /kip image build --cloud=aws --architecture=arm64/);
+      return true;
+    });
+  });
+
+  it("takes no image for a Mac: EC2 starts it on its Macs alone", async () => {
+    const { images } = account(
+      image("ami-mac", "arm64_mac", "2026-03-01"),
+      image("ami-intel-mac", "x86_64_mac", "2026-03-01"),
+      image("ami-32-bit", "i386", "2026-01-01"),
+    );
+    assert.equal(await images.resolve({ owners: "amazon" }), "ami-32-bit");
+    await assert.rejects(images.resolve({ owners: "amazon" }, "arm64"), {
+      code: "CLOUD_NOT_FOUND",
+    });
+  });
 });

@@ -13,6 +13,8 @@ export interface ImageFacts {
 
 /** Keys of `cells.bootImageSpec`. */
 const specKeys: readonly string[] = ["imageIDs", "owners", "executableUsers", "filters", "name"];
+/** Names of images where the specification has no key: those of `kip image build`. */
+const usualName = "kip-cell-*";
 /** The newest image of a specification counts for so long, so pods that start one after the other share a look-up; milliseconds. */
 const resolvedMs = 60_000;
 /** Facts of an image never change; more of them than clusters use at a time. */
@@ -63,7 +65,7 @@ export class Images {
       .filter((image) => architectureOf(image) === architecture)
       .sort((a, b) => (b.CreationDate ?? "").localeCompare(a.CreationDate ?? ""));
     const id = newest?.ImageId;
-    if (!newest || id === undefined) throw notFound(`for ${architecture}: ${JSON.stringify(spec)}`);
+    if (!newest || id === undefined) throw noneFor(architecture, spec);
     this.#keep(id, newest);
     return id;
   }
@@ -100,9 +102,10 @@ export class Images {
   }
 }
 
-/** Others than those with arm64 are for the processors that EC2 calls x86_64, i386 and x86_64_mac. */
-function architectureOf(image: Image): Architecture {
-  return image.Architecture === "arm64" ? "arm64" : "amd64";
+/** Undefined for images of Macs, whose processors EC2 calls `arm64_mac` and `x86_64_mac`. */
+function architectureOf({ Architecture: name = "x86_64" }: Image): Architecture | undefined {
+  if (name.endsWith("_mac")) return undefined;
+  return name === "arm64" ? "arm64" : "amd64";
 }
 
 function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesCommandInput {
@@ -115,7 +118,7 @@ function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesComma
     );
   const { imageIDs, owners, executableUsers, filters = "", name } = spec;
   const hasKeys = Object.keys(spec).length > 0;
-  const nameFilter = name ?? (hasKeys ? undefined : "kip-cell-*");
+  const nameFilter = name ?? (hasKeys ? undefined : usualName);
   const all: Filter[] = words(filters).map(readFilter);
   if (nameFilter !== undefined) all.push({ Name: "name", Values: [nameFilter] });
   const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
@@ -148,6 +151,14 @@ function readFilter(word: string): Filter {
       },
     );
   return { Name: word.slice(0, at), Values: word.slice(at + 1).split(",") };
+}
+
+function noneFor(architecture: Architecture, spec: Readonly<Record<string, string>>): CloudError {
+  const isUsual = Object.keys(spec).length === 0;
+  const which = isUsual ? `none of this account is named "${usualName}"` : JSON.stringify(spec);
+  return new CloudError("CLOUD_NOT_FOUND", `Cannot find an image for ${architecture}: ${which}`, {
+    remedy: `Make one with kip image build --cloud=aws --architecture=${architecture}, or set cells.bootImageSpec to one of this region (docs/aws.md)`,
+  });
 }
 
 function notFound(what: string): CloudError {
