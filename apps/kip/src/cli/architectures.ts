@@ -1,14 +1,23 @@
 import { OptionError, type OptionValues } from "@kip/base";
 import type { Architecture } from "@kip/cloud";
 import { hostArchitecture } from "@kip/cloud-local";
+import { isEc2 } from "../local/cluster/cloud-choice.ts";
 
 /**
- * Processors that cells have, that of this computer first.
+ * Processors that cells of `kip up` have, that of this computer first.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
 export function architectures(options: OptionValues): readonly Architecture[] {
-  return [...new Set([hostArchitecture, ...options.list("architecture").map(readArchitecture)])];
+  const wanted = options.list("architecture").map(readArchitecture);
+  const others = [...new Set(wanted)].filter((each) => each !== hostArchitecture);
+  if (others.length > 0 && isEc2(options))
+    throw new OptionError(
+      "OPTION_INVALID",
+      `Cannot have cells with ${others.join(", ")} and --cloud=ec2-local`,
+      { remedy: "Leave out --architecture or --cloud" },
+    );
+  return [hostArchitecture, ...others];
 }
 
 /** @throws {OptionError} `OPTION_INVALID` */
