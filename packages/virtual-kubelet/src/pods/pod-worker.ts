@@ -49,7 +49,8 @@ export class PodWorker {
   constructor(pod: Pod, options: PodWorkerOptions) {
     this.uid = pod.metadata.uid;
     this.#options = options;
-    const { client, nodeClient, provider, clock, logger, recordEvent, slowCallMs, backoff } = options;
+    const { client, nodeClient, provider, clock, logger, recordEvent, slowCallMs, backoff } =
+      options;
     const { signal } = this.#stop;
     const status = new StatusWriter({
       client: nodeClient,
