@@ -315,7 +315,7 @@ describe("CellStore.create()", () => {
     const refusals = [notServed, refused];
     const client = {
       create: async () => {
-        throw refusals.shift();
+        throw refusals.shift() ?? refused;
       },
       patch: async () => ({ metadata: { deletionTimestamp: "2030-01-01T00:00:00Z" } }),
     };
