@@ -29,9 +29,10 @@ rm -f "$root/etc/ld.so.cache" "$root/var/cache/ldconfig/aux-cache"
 { query -s $common && echo; } >"$root/packages/status"
 for package in $native; do rm -f "$database/info/$package".*; done
 for deb in *.deb; do
-  # While mmdebstrap works, file systems of the kernel are mounted on these.
+  # While mmdebstrap works, file systems of the kernel are mounted on these. Names of owners would be looked up on this computer,
+  # whose numbers may differ; the numbers in Debian's packages are the same everywhere.
   dpkg-deb --fsys-tarfile "$deb" |
-    tar -x -p --keep-directory-symlink --exclude=./dev --exclude=./proc --exclude=./sys -C "$root"
+    tar -x -p --numeric-owner --keep-directory-symlink --exclude=./dev --exclude=./proc --exclude=./sys -C "$root"
   name=$(dpkg-deb -f "$deb" Package)
   [ "$(dpkg-deb -f "$deb" Multi-Arch)" != same ] || name=$name:$architecture
   dpkg-deb -e "$deb" control
