@@ -1,4 +1,4 @@
-import { mkdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { decode, runCommand } from "@kip/base";
 import type { Architecture } from "./architecture.ts";
@@ -45,9 +45,9 @@ export async function fetchNodePackage(
   { cacheDir, signal }: { readonly cacheDir: string; readonly signal?: AbortSignal | undefined },
 ): Promise<string> {
   const hash = Buffer.from(integrity.replace(/^sha512-/, ""), "base64").toString("hex");
-  const folder = await cachedBuild({
+  return await cachedBuild({
     cacheDir,
-    kind: "node",
+    kind: "node-packages",
     key: `${name}-${wanted}-${hash.slice(0, 16)}`,
     signal,
     build: async (work) => {
@@ -59,11 +59,8 @@ export async function fetchNodePackage(
         throw new Error(`${spec} is not the package that kip was made with: ${packed?.integrity}`);
       const archive = path.join(work, packed.filename);
       const files = ["package/bin/node", "package/LICENSE"];
-      const whole = path.join(work, "node");
-      await mkdir(whole);
-      await runCommand("tar", ["-xzf", archive, "-C", whole, "--strip-components=1", ...files]);
+      await runCommand("tar", ["-xzf", archive, "-C", work, "--strip-components=1", ...files]);
       await rm(archive);
     },
   });
-  return path.join(folder, "node");
 }
