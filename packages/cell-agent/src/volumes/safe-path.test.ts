@@ -48,6 +48,14 @@ describe("pinPath()", () => {
     assert.ok(fs.statSync(path.join(volume(), "new/deep")).isDirectory());
   });
 
+  it("gives directories that it makes the whole mode of the volume's root, as a kubelet does", (t) => {
+    const { mode } = fs.statSync(volume());
+    t.after(() => fs.chmodSync(volume(), mode));
+    fs.chmodSync(volume(), 0o3777); // as a tmpfs for a group has
+    pinPath(volume(), "shared")[Symbol.dispose]();
+    assert.equal(fs.statSync(path.join(volume(), "shared")).mode & 0o7777, 0o3777);
+  });
+
   for (const way of [
     "..",
     "../secret",

@@ -7,8 +7,8 @@ import { isSystemError } from "@kip/base";
 const openPath = 0o10000000;
 const { O_NOFOLLOW, O_DIRECTORY } = fs.constants;
 const maxLinks = 40;
-/** Who may do what, and whose group new entries have. */
-const modeBits = 0o2777;
+/** All of a mode that a kubelet gives to the folders it makes for a subPath: that of the volume's root. */
+const modeBits = 0o7777;
 const setgid = 0o2000;
 
 /** A place below a directory, pinned: what it stands for cannot be exchanged until it is closed. */
