@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { bytesOf, errorText, inParallel, type Logger } from "@kip/base";
+import { bytesOf, errorText, inParallel, isSystemError, type Logger } from "@kip/base";
 import { AgentError, type AgentClient, type ReportedPod } from "@kip/agent-api";
 import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
@@ -198,11 +198,12 @@ export class LogArchive {
     this.#total -= this.#sizes.get(podUid) ?? 0;
     this.#sizes.delete(podUid);
     const folder = path.join(this.#root, podUid);
-    // Most pods are removed before they end and have none: finding that out by removing it costs several times as much.
-    if (!(await isThere(folder))) return;
     try {
+      // Most pods are removed before they end and have none: finding that out by removing it costs several times as much.
+      await lstat(folder);
       await rm(folder, { recursive: true, force: true });
     } catch (error) {
+      if (isSystemError(error, "ENOENT")) return;
       this.#logger.warn("Could not remove the logs of a finished pod", {
         podUid,
         err: error,
