@@ -86,7 +86,7 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     assert.match(price.stdout, /web/, price.stderr);
     const up = await kip("up");
     assert.equal(up.status, 1);
-    assert.match(up.stderr, /has the provider alone: .*\n {5}Run it in a checkout/);
+    assert.match(up.stderr, /has only the provider: .*\n {5}Run it in a checkout/);
     // A failure in the first call of the program, to see how its stack trace looks.
     const [node = "", flag = "", program = ""] = entrypoint;
     const fail = `process.umask = () => { throw new Error("here"); }; import("${program}");`;
