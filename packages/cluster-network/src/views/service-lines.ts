@@ -37,8 +37,8 @@ const namespaceBytes = 512 * 1024;
 /** How many differences are kept for other cells: most cells ask for the same few. */
 const mostDifferences = 32;
 
-/** How many parts of a bucket are kept for other cells. */
-const mostParts = 16;
+/** How many parts of a bucket are kept for other cells, and how many times its bytes they have together at most. */
+const mostParts = { count: 16, times: 2 } as const;
 
 /** So many Services that are gone are known by their buckets at least: cells may have yet to hear of them. */
 const leastGone = 4096;
@@ -58,7 +58,9 @@ export class ServiceLines {
   readonly #table = new VersionedTable<string>();
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
-  /** Parts of each bucket, for cells that have the same of it. */
+  /** Of each bucket. */
+  readonly #bytes = Array<number>(bucketCount).fill(0);
+  /** Parts of each bucket, for cells that have the same of it; the newest one first. */
   readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
   /** Parts of lists that cells share. */
@@ -95,6 +97,7 @@ export class ServiceLines {
       else keys?.add(key);
     if (inNamespace.size > 0) this.#namespaces.set(namespace, inNamespace);
     else this.#namespaces.delete(namespace);
+    this.#bytes[bucket] = this.#bytesOf(bucket) + (after?.length ?? 0) - (before?.length ?? 0);
     this.#buckets.delete(bucket);
     this.#namespaceLines.delete(namespace);
     this.#differences.clear();
@@ -154,9 +157,18 @@ export class ServiceLines {
     const same = known.find((one) => areSame(one.sent, sent));
     if (same) return same.part;
     const part = this.#bucketPart(number, sent);
-    if (known.length < mostParts)
-      this.#buckets.set(number, [...known, { sent: new Set(sent), part }]);
+    const parts = [{ sent: new Set(sent), part }, ...known.slice(0, mostParts.count - 1)];
+    // Each may have the whole bucket: users decide which Services of it cells have, and which of those are gone.
+    let bytes = 0;
+    const isTooMuch = (one: BucketPart): boolean =>
+      (bytes += one.part.lines.length) > mostParts.times * this.#bytesOf(number);
+    const end = parts.findIndex((one, index) => isTooMuch(one) && index > 0);
+    this.#buckets.set(number, end < 0 ? parts : parts.slice(0, end));
     return part;
+  }
+
+  #bytesOf(bucket: number): number {
+    return this.#bytes[bucket] ?? 0;
   }
 
   #bucketPart(number: number, sent: ReadonlySet<string>): LinesPart {
