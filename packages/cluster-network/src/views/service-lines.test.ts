@@ -27,4 +27,13 @@ describe("ServiceLines", () => {
     // To ask for one that is not kept makes it the newest one.
     assert.deepEqual([15, 13, 12, 0].map(isKept), [true, false, false, false]);
   });
+
+  it("keeps the newest 32 parts of late Services for other cells, though cells wait for earlier ones", () => {
+    const services = new ServiceLines();
+    for (const key of keys) services.set(key, view, 1);
+    const lists = keys.slice(0, 34).map((key) => [key]);
+    const parts = lists.map((list) => services.late(list));
+    const isKept = (place: number): boolean => services.late(lists[place] ?? []) === parts[place];
+    assert.deepEqual([33, 2, 0].map(isKept), [true, true, false]);
+  });
 });

@@ -34,7 +34,7 @@ const mostChangedBytes = 64 * 1024;
 /** About as many bytes of one namespace are sent before all others. */
 const namespaceBytes = 512 * 1024;
 
-/** How many differences are kept for other cells: most cells ask for the same few. */
+/** How many differences are kept for other cells, and as many parts of lists: most cells ask for the same few. */
 const mostDifferences = 32;
 
 /** How many parts of a bucket are kept for other cells, and how many times its bytes they have together at most. */
@@ -63,8 +63,11 @@ export class ServiceLines {
   /** Parts of each bucket, for cells that have the same of it; the newest one first. */
   readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
-  /** Parts of lists that cells share. */
-  #late = new WeakMap<readonly string[], LinesPart>();
+  /**
+   * Parts of lists that cells share, the newest one last. Not by weak keys: a part has the list of what is behind it, so one cell that waits
+   * would keep all parts behind its own.
+   */
+  readonly #late = new Map<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
   /** Of Services: to compute a bucket takes as long as to look up ten. */
@@ -101,7 +104,7 @@ export class ServiceLines {
     this.#buckets.delete(bucket);
     this.#namespaceLines.delete(namespace);
     this.#differences.clear();
-    this.#late = new WeakMap();
+    this.#late.clear();
     this.#changedAt = version;
     return true;
   }
@@ -202,8 +205,12 @@ export class ServiceLines {
   /** Lines of Services that earlier changes had no room for, the first ones first. Cells that give the same list share them. */
   late(keys: readonly string[]): LinesPart {
     if (keys.length === 0) return nothing;
-    const part = this.#late.get(keys) ?? this.#firstOf(this.#linesOf(keys), mostChangedBytes);
+    const known = this.#late.get(keys);
+    if (known) return known;
+    const part = this.#firstOf(this.#linesOf(keys), mostChangedBytes);
     this.#late.set(keys, part);
+    const [oldest] = this.#late.keys();
+    if (this.#late.size > mostDifferences && oldest) this.#late.delete(oldest);
     return part;
   }
 
