@@ -11,7 +11,7 @@ const mostClients = 1024;
 /** When so much has been read, no other map is. Anyone who reaches the machine may have filled some, of 4 MB each. */
 const mostCharacters = 8 * 1024 * 1024;
 
-/** The longest that this delays the new table, milliseconds. */
+/** Maps are read for so long, milliseconds: that delays the new table. */
 const limitMs = 20_000;
 
 /** About how much goes to nft at once: it takes 50 times as much memory. */
@@ -22,7 +22,7 @@ const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f
 
 /**
  * Adds clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If that fails
- * for a map, or takes longer than 20 s, some clients get another endpoint, as if their time was over. Never throws.
+ * for a map, or maps take longer than 20 s, some clients get another endpoint, as if their time was over. Never throws.
  *
  * Namespaces take turns, so that none has the others' clients forgotten by many Services.
  */
@@ -37,17 +37,21 @@ export async function keepClients(
   },
 ): Promise<void> {
   const { from, to, runNft, clock = systemClock, logger } = options;
+  const warn = (err: unknown): undefined => {
+    logger.warn("Could not keep endpoints of clients of Services with session affinity", { err });
+  };
+  let text = "";
+  const send = async (): Promise<void> => {
+    const batch = text;
+    text = "";
+    if (batch !== "") await runNft(batch).catch(warn);
+  };
   const copy = async (signal: AbortSignal): Promise<void> => {
-    let text = "";
     let characters = 0;
-    const send = async (): Promise<void> => {
-      const batch = text;
-      text = "";
-      if (batch !== "" && !signal.aborted) await runNft(batch).catch(warn);
-    };
     for (const { ip, name } of inTurns(maps).slice(0, mostMaps)) {
-      if (characters >= mostCharacters || signal.aborted) break;
+      if (characters >= mostCharacters) return;
       const printed = await listed(`list map ${ip} ${from} ${name}\n`, runNft).catch(warn);
+      if (signal.aborted) return;
       if (printed === undefined) continue;
       characters += printed.length;
       const clients = [...printed.matchAll(element).take(mostClients)].map(
@@ -55,13 +59,12 @@ export async function keepClients(
       );
       if (clients.length > 0) text += `add element ${ip} ${to} ${name} { ${clients.join(", ")} }\n`;
       if (text.length >= batchCharacters) await send();
+      if (signal.aborted) return;
     }
-    await send();
-  };
-  const warn = (err: unknown): undefined => {
-    logger.warn("Could not keep endpoints of clients of Services with session affinity", { err });
   };
   await withTimeout(copy, { limitMs, clock }).catch(warn);
+  // Of maps that were read in time.
+  await send();
 }
 
 /** Nothing for a map that is not there, of a Service that is new. */
