@@ -1,12 +1,28 @@
 import { PassThrough } from "node:stream";
-import { runCommand } from "@kip/base";
+import { pause, runCommand, systemClock, type Clock } from "@kip/base";
 
 const nft = ["/usr/sbin/nft", "-f", "-"] as const;
 
-/** Gives commands to nft as one transaction, and returns what it prints. @throws {CommandError} `COMMAND_FAILED` */
-export async function runNft(text: string | PassThrough): Promise<string> {
+/**
+ * After so long nft is killed, milliseconds: the largest change takes less on a slow machine. Changes wait for each other, so one that
+ * never ended would hold up all later ones.
+ */
+const limitMs = 600_000;
+
+/** Options of {@link runNft} and {@link WaitingNft}. */
+export interface NftOptions {
+  /** @default the machine's */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Gives commands to nft as one transaction, and returns what it prints.
+ *
+ * @throws {CommandError} `COMMAND_FAILED`; also if it takes longer than ten minutes, and it is killed then
+ */
+export async function runNft(text: string, { clock }: NftOptions = {}): Promise<string> {
   const [program, ...words] = nft;
-  return (await runCommand(program, words, { input: text })).stdout;
+  return (await runCommand(program, words, { input: text, timeoutMs: limitMs, clock })).stdout;
 }
 
 /**
@@ -15,10 +31,17 @@ export async function runNft(text: string | PassThrough): Promise<string> {
  */
 export class WaitingNft {
   readonly #input = new PassThrough();
+  readonly #options: NftOptions;
+  readonly #late = new AbortController();
   #first: Promise<string> | undefined;
 
-  constructor() {
-    this.#first = runNft(this.#input);
+  constructor(options: NftOptions = {}) {
+    this.#options = options;
+    const [program, ...words] = nft;
+    const signal = this.#late.signal;
+    this.#first = runCommand(program, words, { input: this.#input, signal }).then(
+      ({ stdout }) => stdout,
+    );
     this.#first.catch(() => {}); // the first run reports it
   }
 
@@ -26,7 +49,17 @@ export class WaitingNft {
   async run(text: string): Promise<string> {
     const first = this.#first;
     this.#first = undefined;
-    if (first) this.#input.end(text);
-    return await (first ?? runNft(text));
+    if (!first) return await runNft(text, this.#options);
+    this.#input.end(text);
+    const end = new AbortController();
+    void pause(limitMs, this.#options.clock ?? systemClock, end.signal).then((isOver) => {
+      if (isOver)
+        this.#late.abort(new DOMException("It took longer than ten minutes", "TimeoutError"));
+    });
+    try {
+      return await first;
+    } finally {
+      end.abort();
+    }
   }
 }
