@@ -59,6 +59,26 @@ describe("FillQueue", () => {
     assert.deepEqual(run(6), ["shared", "shared", "c", "shared", "shared", "c"]);
   });
 
+  it("fills a group that namespaces have in common though each is behind with others without end", () => {
+    const { queue, add, run } = start();
+    const own = ["a1", "a2", "a3", "b1", "b2", "b3"];
+    const addOwn = (): void => {
+      for (const name of own) if (!queue.has(name)) add(name, 1, name.slice(0, 1));
+    };
+    addOwn();
+    const shared = new Owners();
+    for (const name of ["a", "b"]) shared.note(name, 1);
+    add("shared", 1);
+    queue.wantForOwners("shared", shared);
+    const log: string[] = [];
+    for (let step = 0; step < 24; step++) {
+      log.push(...run(1));
+      addOwn();
+    }
+    assert.equal(queue.has("shared"), false);
+    for (const name of own) assert.ok(log.filter((each) => each === name).length >= 3);
+  });
+
   it("fills what no namespace wants after all others", () => {
     const { queue, add, run } = start();
     add("unwanted", 1);

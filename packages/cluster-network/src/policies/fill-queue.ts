@@ -13,6 +13,10 @@ interface Turn {
   batches: Batch[];
   /** How many of them have groups. */
   waiting: number;
+  /** The one whose groups are being filled. */
+  current?: Batch | undefined;
+  /** How many of its groups are to be filled before those of the next one. */
+  left: number;
 }
 
 /** Batches without groups that a namespace may have in any case. */
@@ -42,7 +46,8 @@ interface Work {
 /**
  * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
  * groups those of another one name. The groups of a namespace are filled one after the other, and those that look at few pods in one step; one that
- * several want makes a step on the turn of each. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
+ * several want makes a step on the turn of each. Batches come in turn, too, each for as many groups as it has then: groups may be behind again sooner
+ * than all of a batch are filled. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
  * Where owners differ, to note them is a part of the steps. Of very many owners none is noted if the first step is the last one: owners may change
  * without end, and groups are mostly behind by few pods.
  */
@@ -103,9 +108,10 @@ export class FillQueue {
     if (work >= podsPerStep) return;
     const turn = this.#nextTurn();
     while (work < podsPerStep) {
-      const group = this.#next(turn);
+      const group = turn ? nextOf(turn) : this.#groups.keys().next().value;
       if (group === undefined) return;
       work += this.#stepOf(group);
+      if (turn && !this.#groups.has(group)) turn.left--;
     }
   }
 
@@ -148,7 +154,7 @@ export class FillQueue {
     const batch: Batch = { key, namespaces, groups: new Set() };
     this.#batches.set(key, batch);
     for (const namespace of namespaces) {
-      const turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0 };
+      const turn: Turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0, left: 0 };
       this.#turns.set(namespace, turn);
       // One in front may have groups without end.
       if (turn.batches.length > 2 * (turn.waiting + mostIdle))
@@ -167,24 +173,27 @@ export class FillQueue {
     }
   }
 
-  /** The namespace whose turn it is; undefined if none waits. */
-  #nextTurn(): string | undefined {
+  /** What the namespace waits for whose turn it is; undefined if none waits. */
+  #nextTurn(): Turn | undefined {
     const [next] = this.#turns;
     if (!next) return undefined;
     const [namespace, turn] = next;
     this.#turns.delete(namespace);
     this.#turns.set(namespace, turn);
-    return namespace;
+    return turn;
   }
+}
 
-  /** The next group of a namespace; undefined for one that none waits for. */
-  #next(namespace: string | undefined): string | undefined {
-    if (namespace === undefined) return this.#groups.keys().next().value;
-    const turn = this.#turns.get(namespace);
-    const first = turn?.batches.findIndex(isWaiting) ?? 0;
-    if (turn && first > 0) turn.batches = turn.batches.slice(first);
-    return turn?.batches[0]?.groups.values().next().value;
-  }
+/** The next group of a namespace; undefined if it waits for none any longer. */
+function nextOf(turn: Turn): string | undefined {
+  if (turn.left === 0 && turn.batches[0] === turn.current)
+    turn.batches.push(...turn.batches.splice(0, 1));
+  const first = turn.batches.findIndex(isWaiting);
+  if (first > 0) turn.batches = turn.batches.slice(first);
+  const [batch] = turn.batches;
+  if (turn.left === 0 || batch !== turn.current) turn.left = batch?.groups.size ?? 0;
+  turn.current = batch;
+  return batch?.groups.values().next().value;
 }
 
 function isWaiting({ groups }: Batch): boolean {

@@ -51,10 +51,10 @@ class Bench {
   }
 
   /** Has the pods of a namespace let in pods of all by so many selectors, one of which chooses any. */
-  setPolicy(namespace: string, selectors: number, app = "x"): void {
+  setPolicy(namespace: string, selectors: number, app = "x", others = "x"): void {
     const from = Array.from({ length: selectors }, (_, i) => ({
       namespaceSelector: {},
-      podSelector: { matchLabels: { app: i === 0 ? app : `x${i}` } },
+      podSelector: { matchLabels: { app: i === 0 ? app : `${others}${i}` } },
     }));
     const spec = { podSelector: {}, policyTypes: ["Ingress"], ingress: [{ from }] };
     const policy = { metadata: this.#meta(namespace, "p"), spec };
@@ -200,6 +200,22 @@ describe("NetworkViews, while pods change without end", () => {
       return cells.every((cell) => cell.admits("192.0.2.9"));
     };
     await bench.until(isSo, 600);
+    bench.stop.abort();
+  });
+
+  it("give cells changes of a selector that several such namespaces have in common", async () => {
+    const bench = new Bench();
+    const cells = ["web", "large"].map((namespace) => {
+      bench.setPolicy(namespace, 250, "x", `${namespace}-`);
+      return bench.begin(`${namespace}-a`, namespace);
+    });
+    while (!cells.every(({ policy }) => policy)) await bench.turn();
+    for (let round = 2; round < 5; round++) {
+      const address = `192.0.2.${round}`;
+      bench.setPod("web-b", "web", address);
+      await bench.until(() => cells.every((cell) => cell.admits(address)), 5000);
+      assert.ok(cells.every((cell) => !cell.admits(`192.0.2.${round - 1}`) || round === 2));
+    }
     bench.stop.abort();
   });
 });
