@@ -34,7 +34,7 @@ const selectors = 15;
 const others = 20;
 const turns = 5;
 /** After so many turns, what a cell has follows from what was so meanwhile. */
-const mostBehind = 150;
+const mostBehind = 250;
 
 const step = fc.oneof(
   {
@@ -68,6 +68,7 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 const kind = fc.record({
   isAlone: fc.boolean(),
+  isShared: fc.boolean(),
   hasTiers: fc.boolean(),
   changesOfTurn: fc.constantFrom(1, 6),
 });
@@ -108,9 +109,10 @@ class World {
 
   /**
    * @param isAlone whether no other pods have the policies: groups are made and forgotten with those of one
+   * @param isShared whether another namespace has policies with selectors that these have, too
    * @param changesOfTurn how many pods of others change in a turn: groups are behind by many if these are more
    */
-  constructor({ isAlone, changesOfTurn }: Kind) {
+  constructor({ isAlone, isShared, changesOfTurn }: Kind) {
     this.#changesOfTurn = changesOfTurn;
     this.#clock.lookMs = 4;
     this.#setNamespace("web", { team: "in" });
@@ -121,9 +123,10 @@ class World {
     for (let i = 0; i < others; i++) this.#changeOther();
     this.#setPod("large", "own", "10.1.0.1", { role: this.#role });
     this.#begin();
+    if (isShared) this.#share();
     for (const role of isAlone ? [] : names) {
       this.#setPod("large", role, "10.1.0.2", { role });
-      this.#follow(role, new TestCell(), this.#stop.signal);
+      this.#follow("large", role, this.#stop.signal);
     }
   }
 
@@ -175,12 +178,12 @@ class World {
     this.#end.abort();
     this.#end = new AbortController();
     this.#cell = new TestCell();
-    this.#follow("own", this.#cell, this.#end.signal);
+    this.#follow("large", "own", this.#end.signal, this.#cell);
   }
 
-  #follow(podUid: string, cell: TestCell, signal: AbortSignal): void {
+  #follow(namespace: string, podUid: string, signal: AbortSignal, cell = new TestCell()): void {
     const sums = Array<number>(bucketCount).fill(0);
-    const which = { podUid, namespace: "large", sums, knowsTiers: true };
+    const which = { podUid, namespace, sums, knowsTiers: true };
     const subscription = this.#views.subscribe(which);
     signal.addEventListener("abort", () => subscription[Symbol.dispose]());
     cell.follow(subscription, signal).catch(() => {});
@@ -243,18 +246,18 @@ class World {
 
   #setPolicy(role: Name, app: Name): void {
     this.#admitted.set(role, app);
-    const more = Array.from({ length: selectors }, (_, i) => `${role}-${i}`);
-    const peers = [
-      peer({ [role]: "steady" }),
-      ...[app, ...more].map((each) => peer({ app: each })),
-    ];
-    const spec = {
-      podSelector: { matchLabels: { role } },
-      policyTypes: ["Ingress", "Egress"],
-      ingress: [{ from: peers }],
-      egress: [{ to: peers, ports: [{ port: "http" }] }],
-    };
+    const peers = [peer({ [role]: "steady" }), peer({ app }), ...peersOf(role)];
+    const spec = { ...specOf(peers), podSelector: { matchLabels: { role } } };
     this.#views.setPolicy({ metadata: meta("large", role), spec });
+  }
+
+  #share(): void {
+    const peers = [...names.map((app) => peer({ app })), ...peersOf("larger")];
+    const spec = { ...specOf(peers), podSelector: {} };
+    this.#views.setPolicy({ metadata: meta("larger", "larger"), spec });
+    this.#setNamespace("larger", {});
+    this.#setPod("larger", "larger", "10.1.0.3", {});
+    this.#follow("larger", "larger", this.#stop.signal);
   }
 
   #endPolicy(role: Name): void {
@@ -310,6 +313,19 @@ function peer(matchLabels: Readonly<Record<string, string>>) {
   return {
     namespaceSelector: { matchLabels: { team: "in" } },
     podSelector: { matchLabels },
+  };
+}
+
+/** Others, that choose no pod. */
+function peersOf(owner: string) {
+  return Array.from({ length: selectors }, (_, i) => peer({ app: `${owner}-${i}` }));
+}
+
+function specOf(peers: readonly ReturnType<typeof peer>[]) {
+  return {
+    policyTypes: ["Ingress", "Egress"],
+    ingress: [{ from: peers }],
+    egress: [{ to: peers, ports: [{ port: "http" }] }],
   };
 }
 
