@@ -323,6 +323,40 @@ describe("AddressGroups", () => {
     assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.0"]);
   });
 
+  it("have other numbers of ports if these were others while pods changed: rules may have been made from them", () => {
+    const groups = new AddressGroups();
+    const web = { name: "web", protocol: "TCP" } as const;
+    const setPod = (name: string, numbers: readonly number[]): void => {
+      const ports = numbers.map((port) => ({ ...web, port }));
+      groups.setPod(name, { namespace: "a", name, labels: {}, addresses: ["10.0.0.1"], ports });
+    };
+    groups.setNamespace("a", {});
+    // To rank so many takes several steps.
+    const many = Array.from({ length: 250 }, (_, i) => i + 1);
+    for (const i of many.slice(0, 32))
+      setPod(
+        `p${i}`,
+        many.filter((each) => each !== i),
+      );
+    setPod("one", [9090]);
+    const selector = { namespace: "a", podSelector: {} };
+    const name = groups.numbersName(selector, web);
+    groups.hold(name, 1, "a");
+    groups.settle();
+    groups.takeChanges();
+    const { fills } = groups;
+    setPod("one", []);
+    for (const _ of groups.fill()) break;
+    setPod("one", [9090]);
+    const has9090 = (): boolean => groups.portNumbers(selector, web).numbers.includes(9090);
+    for (let step = 0; step < 20 && has9090(); step++) for (const _ of groups.fill()) break;
+    assert.ok(!has9090() && !groups.isFilled(name) && groups.isFilled(name, fills - 1));
+    groups.settle();
+    assert.ok(has9090());
+    assert.equal(groups.takeChanges().get(name)?.isOther, true);
+    assert.deepEqual([...groups.takeChanges().keys()], []);
+  });
+
   it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);

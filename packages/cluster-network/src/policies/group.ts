@@ -62,8 +62,10 @@ export interface Group {
   chosen: RankedNumbers;
   /** Whether no pod has changed since then. */
   isRanked: boolean;
-  /** As of the last {@link takeChange}. */
-  chosenBefore: RankedNumbers;
+  /** Since the last {@link takeChange}: whether others had rules at any time, as rules may be made in between. */
+  hadOthers: boolean;
+  /** Whether they ranked otherwise. */
+  isReranked: boolean;
   uses: number;
   holds: number;
   readonly owners: Owners;
@@ -102,7 +104,8 @@ export function newGroup(selector: GroupSelector): Group {
     touched: new Map(),
     chosen: noRankedNumbers,
     isRanked: true,
-    chosenBefore: noRankedNumbers,
+    hadOthers: false,
+    isReranked: false,
     uses: 0,
     holds: 0,
     owners: new Owners(),
@@ -152,13 +155,12 @@ export function takeChange(group: Group): GroupChange {
     if (isIn && !wasIn) add.push(address);
     if (wasIn && !isIn) remove.push(address);
   }
-  const isOther = group.selector.numbersOf
-    ? !areSameNumbers(group.chosenBefore, group.chosen)
-    : add.length + remove.length > 0;
-  const isReranked = !areSameRanks(group.chosenBefore, group.chosen);
+  const { isReranked } = group;
+  const isOther = group.selector.numbersOf ? group.hadOthers : add.length + remove.length > 0;
   const bytes = group.bytes - group.bytesBefore;
   group.touched.clear();
-  group.chosenBefore = group.chosen;
+  group.hadOthers = false;
+  group.isReranked = false;
   group.bytesBefore = group.bytes;
   return { add, remove, isOther, isReranked, bytes };
 }
@@ -205,7 +207,10 @@ export function* rank(group: Group, done: number): Generator<undefined, number> 
     work = 0;
     yield;
   }
-  group.chosen = weightiest(weights);
+  const chosen = weightiest(weights);
+  group.hadOthers ||= !areSameNumbers(group.chosen, chosen);
+  group.isReranked ||= !areSameRanks(group.chosen, chosen);
+  group.chosen = chosen;
   group.isRanked = true;
   return work + weights.size / numbersPerPod;
 }
