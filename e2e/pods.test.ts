@@ -68,8 +68,10 @@ describe("a pod in its own machine", () => {
   it("gives exec a terminal and follows its size", async () => {
     // script(1) gives kubectl a terminal; its size is changed while the command runs in the pod.
     const ttyFile = path.join(tmpdir(), `kip-e2e-tty-${process.pid}`);
-    const inPod =
-      'stty size; while [ "$(stty size)" = "33 101" ]; do sleep 0.2; done; stty size; exit 7';
+    // Rows and columns of the change may come one after the other.
+    const changed =
+      'for i in $(seq 300); do [ "$(stty size)" = "44 122" ] && break; sleep 0.2; done';
+    const inPod = `stty size; ${changed}; stty size; exit 7`;
     const exec = [
       kube.kubectlPath,
       "--kubeconfig",
