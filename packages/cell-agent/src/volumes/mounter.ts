@@ -45,7 +45,10 @@ export const kernelMounter: Mounter = {
       ...(pageBytes === undefined ? [] : [`pagesize=${pageBytes}`]),
       ...(sizeBytes === undefined ? [] : [`size=${sizeBytes}`]),
     ];
-    const mode = group === undefined ? "mode=0777" : "mode=02777";
+    // A kubelet leaves the kernel's mode of a tmpfs, 01777, and adds setgid for a group.
+    const sticky = pageBytes === undefined ? 0o1000 : 0;
+    const bits = 0o777 | sticky | (group === undefined ? 0 : 0o2000);
+    const mode = `mode=0${bits.toString(8)}`;
     const owners = [`uid=${owner}`, `gid=${owner + (group ?? 0)}`];
     const options = [mode, ...owners, "nosuid", "nodev", ...size].join(",");
     await mount(["-t", type, "-o", options, type, directory]);
