@@ -38,7 +38,7 @@ const transientMs = 10_000;
 /** The write of a noted status is repeated until it succeeds: the status may be the last of its Cell for hours. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
 
-/** Why a note is no longer to be written. One for all: an error for each costs more than its timer. */
+/** The reason with which a note is cancelled. All notes share it, as making an error costs more than starting the note's timer. */
 const settled = new Error("A newer status was written, or the Cell is gone");
 
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */

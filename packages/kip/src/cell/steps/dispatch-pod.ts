@@ -35,10 +35,10 @@ interface Made {
 }
 
 /**
- * How often a document is left that is no longer of the pod's version when it has its place: the next one waits for its own. The last
- * is sent, so that a pod which changes all the time gets to its cell.
+ * How many documents are dropped because the pod changed while they waited for a place. The next one is sent all the same, so that a pod
+ * which changes all the time reaches its cell.
  */
-const mostLeft = 3;
+const mostDropped = 3;
 
 /** Sends the pod, or its newest version, to the agent, when there is a place for its document. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
@@ -66,7 +66,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   };
   try {
     for (let left = 0; ; left++) {
-      const done = await attempt(left === mostLeft);
+      const done = await attempt(left === mostDropped);
       if (!done) continue;
       isTaken = true;
       return done;
