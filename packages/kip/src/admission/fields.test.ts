@@ -41,6 +41,23 @@ describe("rejectUnsupported()", () => {
     }
   });
 
+  it("refuses restart rules with an action of a later Kubernetes", () => {
+    const messageOf = (action: string): string | undefined => {
+      const exitCodes = { operator: "In", values: [42] };
+      const restartPolicyRules = [{ action, exitCodes }];
+      const main = { name: "main", image: "a", restartPolicy: "Never", restartPolicyRules };
+      return rejectUnsupported({
+        spec: { containers: [main] },
+      } as unknown as Pod) // all that is looked at
+      ?.message;
+    };
+    assert.equal(messageOf("Restart"), undefined);
+    assert.equal(
+      messageOf("RestartAllContainers"),
+      "spec.containers[0].restartPolicyRules[0].action: Forbidden: cells restart only the container that has ended; use the action Restart",
+    );
+  });
+
   it("refuses claims as not supported yet, and every kind that the table does not have as one that works", () => {
     const claims = `Forbidden: PersistentVolumeClaims are not supported yet; ${instead}`;
     const others = `Forbidden: cells do not have volumes of this kind; ${instead}`;

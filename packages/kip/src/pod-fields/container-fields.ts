@@ -106,7 +106,10 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
     volumeName: works(gatedFields),
   },
   ContainerRestartRule: {
-    action: works(gatedFields),
+    action: refused(
+      "cells restart only the container that has ended; use the action Restart",
+      (action) => action !== "Restart",
+    ),
     exitCodes: works(gatedFields, "ContainerRestartRuleOnExitCodes"),
   },
   ContainerRestartRuleOnExitCodes: {
