@@ -108,6 +108,8 @@ export const decodePodReport = object({
   /** The cell ended the pod to protect itself, and not for a limit of the pod. Absent otherwise. */
   isDisruption: optional(boolean),
   startTime: rfc3339,
+  /** Namespaces, network or volumes of the pod could not be made so far. Absent otherwise. */
+  isUnprepared: optional(boolean),
   initContainers: list(containerReport, { max: maxContainers }),
   containers: list(containerReport, { max: maxContainers }),
   ephemeralContainers: list(containerReport, { max: maxContainers }),

@@ -188,6 +188,7 @@ export class AgentWorker implements AsyncDisposable {
       ...state.reason,
       timingsMs: state.timings.values,
       machineEndsAt: this.#machineEndsAt,
+      isUnprepared: state.isPrepareFailed,
       isReleased: state.isReleased,
       allocation: state.allocation,
     });

@@ -17,6 +17,37 @@ function podWith(data: string, generation: number): DesiredPod {
   return desiredPod({ volumes, generation });
 }
 
+describe("AgentWorker, of a pod whose network cannot be made", () => {
+  it("says that the pod is not prepared, until it is", async () => {
+    using folder = temporaryFolder();
+    const clock = new ManualClock();
+    await using worker = new AgentWorker({
+      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    const dependencies = fakeDependencies();
+    let failures = 2;
+    await worker.begin({
+      ...dependencies,
+      createSandbox: async (options) => {
+        if (failures-- > 0) throw new Error("no address");
+        return await dependencies.createSandbox(options);
+      },
+    });
+    worker.put(desiredPod());
+    assert.equal(worker.report()?.isUnprepared, undefined);
+    await eventually(() => worker.report()?.isUnprepared === true);
+    assert.equal(worker.report()?.phase, "Pending");
+    await eventually(async () => {
+      await clock.advance(1000);
+      return worker.report()?.phase === "Running";
+    });
+    assert.equal(worker.report()?.isUnprepared, undefined);
+  });
+});
+
 describe("AgentWorker, of a volume of files", () => {
   it("has the newest /etc/hosts although a volume cannot be brought up to date", async () => {
     using folder = temporaryFolder();

@@ -36,6 +36,7 @@ export type PodChange =
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
   /** Namespaces, network and volumes were made, or brought up to date. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
+  | { readonly kind: "prepareFailed" }
   | { readonly kind: "devicesGiven"; readonly devices: GivenDevices }
   /** The cgroup of the whole pod was given this. */
   | { readonly kind: "podLimited"; readonly limits: ResourceAmounts; readonly nowMs: number }

@@ -39,6 +39,8 @@ export interface PodState {
   readonly devices: GivenDevices | undefined;
   /** Namespaces, network and volumes, once they are made. */
   readonly resources: PodResources | undefined;
+  /** The last try to make them has failed. */
+  readonly isPrepareFailed: boolean;
   /** How many changes of the cluster's network this life of the agent has put in force. */
   readonly networkChanges: number;
   /** Rules of the cluster's network are in force, from this life of the agent or an earlier one. */
@@ -66,6 +68,7 @@ export const noPod: PodState = {
   allocation: noAllocation,
   devices: undefined,
   resources: undefined,
+  isPrepareFailed: false,
   networkChanges: 0,
   isNetworkInForce: false,
   leftovers: [],

@@ -55,7 +55,9 @@ function applied(state: PodState, change: PodChange): PodState {
     case "event":
       return { ...state, events: withEvent(state, change.event, change.nowMs) };
     case "prepared":
-      return { ...state, resources: change.resources };
+      return { ...state, resources: change.resources, isPrepareFailed: false };
+    case "prepareFailed":
+      return { ...state, isPrepareFailed: true };
     case "devicesGiven":
       return { ...state, devices: change.devices };
     case "podLimited":

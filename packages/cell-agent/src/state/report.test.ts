@@ -10,6 +10,7 @@ const view = {
   startTimeMs: 0,
   isEnding: false,
   timingsMs: {},
+  isUnprepared: false,
   isReleased: false,
   allocation: noAllocation,
 };

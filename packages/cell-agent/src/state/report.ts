@@ -31,6 +31,8 @@ export interface ReportView {
   readonly timingsMs: Readonly<Record<string, number>>;
   /** When the machine is taken back, RFC 3339. */
   readonly machineEndsAt?: string | undefined;
+  /** Namespaces, network or volumes could not be made so far. */
+  readonly isUnprepared: boolean;
   /** The pod has ended, and all that it held is free. */
   readonly isReleased: boolean;
   readonly allocation: Allocation;
@@ -61,6 +63,7 @@ export function podReport(view: ReportView): PodReport {
     message: view.message,
     isDisruption: view.isDisruption,
     startTime: seconds(view.startTimeMs),
+    isUnprepared: view.isUnprepared ? true : undefined,
     initContainers: part("init", "sidecar"),
     containers: part("main"),
     ephemeralContainers: part("ephemeral"),

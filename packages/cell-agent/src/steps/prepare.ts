@@ -57,6 +57,7 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
     const text = errorText(error);
     if (AgentError.is(error, "AGENT_VOLUME_FAILED")) events.warning("FailedMount", text);
     else events.warning("FailedCreatePodSandBox", `Failed to create pod sandbox: ${text}`);
+    context.change({ kind: "prepareFailed" });
     throw error;
   }
 };

@@ -64,6 +64,21 @@ describe("podStatus()", () => {
     assert.equal(status?.startTime, "2026-01-01T00:00:00Z");
   });
 
+  it("is ready to start containers while a cell has namespaces and network for the pod", () => {
+    const readyToStart = (parts: CellStateParts) =>
+      podStatus(cellStateWith(parts), pod, now)?.conditions?.find(
+        ({ type }) => type === "PodReadyToStartContainers",
+      )?.status;
+    const reported = (given: PodReport) => ({ agent: { report: given } });
+    assert.equal(readyToStart({}), "False");
+    assert.equal(readyToStart(reported(report("Pending"))), "True");
+    const unprepared = { ...report("Pending"), isUnprepared: true };
+    assert.equal(readyToStart(reported(unprepared)), "False");
+    assert.equal(readyToStart(reported(report("Running"))), "True");
+    const end = { isPodFinished: true, podEnd: { phase: "Succeeded" as const } };
+    assert.equal(readyToStart({ ...reported(report("Succeeded")), end }), "False");
+  });
+
   it("shares 12 KiB among the termination messages of all containers, as a kubelet does", () => {
     const names = Array.from({ length: 12 }, (_, index) => `c${index}`);
     const message = "x".repeat(4096);

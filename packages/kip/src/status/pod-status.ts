@@ -135,7 +135,8 @@ function conditions(
   const others = api.filter(({ type }) => !published.some((each) => each.type === type));
   const known = [...published, ...others];
   const seen = { ...pod, status: { ...pod.status, conditions: known } };
-  const usual = podConditions(seen, { ...shown, now, isReadyToStart: report !== undefined });
+  const isReadyToStart = report !== undefined && report.isUnprepared !== true;
+  const usual = podConditions(seen, { ...shown, now, isReadyToStart });
   const type = cellReadyCondition;
   const cellReady: ConditionVerdict = report
     ? { type, status: "True" }

@@ -114,6 +114,21 @@ describe("podConditions()", () => {
     const failed = podConditions(pod, { ...facts, phase: "Failed" });
     assert.equal(statusOf(failed, "ContainersReady").reason, "PodFailed");
   });
+
+  it("has no sandbox after the end of the pod, whatever the provider says", () => {
+    const readyToStart = (phase: string, isReadyToStart?: boolean) =>
+      statusOf(
+        podConditions(pod, { phase, containerStatuses: ready, isReadyToStart, now }),
+        "PodReadyToStartContainers",
+      ).status;
+    assert.equal(readyToStart("Pending"), "False");
+    assert.equal(readyToStart("Pending", true), "True");
+    for (const phase of ["Succeeded", "Failed"]) {
+      assert.equal(readyToStart(phase), "False");
+      assert.equal(readyToStart(phase, true), "False");
+    }
+    assert.equal(readyToStart("Running"), "True");
+  });
 });
 
 describe("goneStatuses()", () => {

@@ -6,7 +6,7 @@ export interface PodConditionFacts {
   readonly phase: string;
   readonly initContainerStatuses?: readonly ContainerStatus[] | undefined;
   readonly containerStatuses?: readonly ContainerStatus[] | undefined;
-  /** Whether the pod has its sandbox and network. @default the phase is not Pending */
+  /** Whether the pod has its sandbox and network, which one that has ended has not. @default the phase is not Pending */
   readonly isReadyToStart?: boolean | undefined;
   /** As `metav1.Time`. */
   readonly now: string;
@@ -20,7 +20,9 @@ export interface PodConditionFacts {
 export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[] {
   const known = pod.status?.conditions ?? [];
   const containers = containersReady(pod, facts);
-  const isReadyToStart = facts.isReadyToStart ?? facts.phase !== "Pending";
+  // What a pod had is gone with its end.
+  const hasEnded = facts.phase === "Succeeded" || facts.phase === "Failed";
+  const isReadyToStart = !hasEnded && (facts.isReadyToStart ?? facts.phase !== "Pending");
   const verdicts: ConditionVerdict[] = [
     { type: "PodReadyToStartContainers", status: isReadyToStart ? "True" : "False" },
     initialized(pod, facts),
