@@ -37,7 +37,8 @@ function start() {
     signal: stop.signal,
     onChange: (uids) => void told.push(...uids),
   });
-  const read = async () => await certificates.readerFor(pod).read("volume/0", source);
+  const read = async (more: object = {}) =>
+    await certificates.readerFor(pod).read("volume/0", { ...source, ...more });
   /** The signer's answer to the request of this number. */
   const answer = async (number: number, type: string, status: object = {}): Promise<void> => {
     const name = `req-${number}`;
@@ -109,6 +110,14 @@ describe("PodCertificates", () => {
     assert.ok(verify(null, Buffer.from("uid-1"), createPublicKey(key), proof));
     const later = refreshAt - world.clock.now();
     assert.ok(later >= hour && later <= hour + 300_000);
+  });
+
+  it("passes the annotations on that a pod of Kubernetes 1.35 has for its signer", async () => {
+    using world = start();
+    const userAnnotations = { "example.com/role": "db" };
+    await assert.rejects(world.read({ userAnnotations }), pending);
+    const [{ spec }] = world.api.created as [Record<string, Record<string, unknown>>];
+    assert.deepEqual(spec?.["unverifiedUserAnnotations"], userAnnotations);
   });
 
   it("shows the old certificate until the next one is issued", async () => {

@@ -13,7 +13,10 @@ import { certificatesPem, pemBlocks } from "./pem.ts";
 import { createPodKey, type PodKey } from "./pod-key.ts";
 import { servedVersion } from "./served-version.ts";
 
-type Projection = NonNullable<VolumeProjection["podCertificate"]>;
+type Projection = NonNullable<VolumeProjection["podCertificate"]> & {
+  /** For the signer; since Kubernetes 1.35. */
+  readonly userAnnotations?: Readonly<Record<string, string>>;
+};
 
 interface CertificateRequest extends KubeObject {
   readonly status?: {
@@ -189,7 +192,7 @@ export class PodCertificates {
       client.get<KubeObject>(paths.serviceAccounts(namespace, serviceAccountName)),
       client.get<KubeObject>(paths.nodes(nodeName)),
     ]);
-    const { signerName, keyType, maxExpirationSeconds } = projection;
+    const { signerName, keyType, maxExpirationSeconds, userAnnotations } = projection;
     const key = await this.#keys.run(async () => await createPodKey(keyType, uid));
     const made = await nodeClient.create<KubeObject>(namespaced(version, resource)(namespace), {
       apiVersion: version.slice("/apis/".length),
@@ -207,6 +210,7 @@ export class PodCertificates {
         nodeName,
         nodeUID: node.metadata.uid,
         maxExpirationSeconds,
+        ...(userAnnotations && { unverifiedUserAnnotations: userAnnotations }),
         pkixPublicKey: key.publicKey,
         proofOfPossession: key.proof,
       },
