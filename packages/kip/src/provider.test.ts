@@ -345,6 +345,24 @@ describe("KipProvider", () => {
     await assert.rejects(removal);
   });
 
+  it("follows a pod on its cell that cannot be applied after a restart, and sends it nothing", async () => {
+    const ofResumed = cellOf("q", { phase: "Claimed" });
+    const { provider, statuses, step, follower } = await start(silentAgent, [ofResumed]);
+    const spec = { containers: [{ name: "main", image: "i" }] };
+    const resumed = podWith({ metadata: { uid: "q" }, spec, status: { phase: "Running" } });
+    await provider.resume(podWith({ metadata: { uid: "none" } }));
+    assert.equal(provider.hasWorker("none"), false);
+    await provider.resume(resumed);
+    await settle();
+    step()?.change({ kind: "machine", state: "running" });
+    await settle();
+    follower()?.onReport({ ...report(), podUid: "q", phase: "Succeeded" });
+    await settle();
+    const last = statuses.findLast(({ uid }) => uid === "q");
+    assert.equal(last?.status.phase, "Succeeded");
+    await provider.stop();
+  });
+
   it("remove() ends with its signal and with the provider", async () => {
     const { provider } = await start();
     provider.cellChanged(cellOf("p", { phase: "Claimed" }));

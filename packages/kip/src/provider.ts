@@ -23,7 +23,7 @@ import { connectedAgent } from "./cell/connected-agent.ts";
 import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
 import type { NodeDump } from "./inspect/node-dump.ts";
-import type { PodRef } from "./state/cell-state.ts";
+import { wasClaimed, type PodRef } from "./state/cell-state.ts";
 import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
@@ -173,6 +173,13 @@ export class KipProvider implements PodProvider {
     const { pod } = resolved;
     this.#admission.forget(pod.metadata.uid);
     this.#worker(refOf(pod)).apply(resolved);
+  }
+
+  /** Takes up the cell that has the pod, if there is one. */
+  async resume(pod: Pod): Promise<void> {
+    const podRef = refOf(pod);
+    const [cell] = cellsOfPod(this.#options.cells.list(), podRef.uid);
+    if (cell?.status && wasClaimed(cell.status)) this.#worker(podRef).resume(pod);
   }
 
   async remove(pod: Pod, graceSeconds: number, signal?: AbortSignal): Promise<void> {
@@ -340,7 +347,7 @@ export class KipProvider implements PodProvider {
 
   #runningPods(): readonly Pod[] {
     return [...this.#workers.values()].flatMap(({ state }) =>
-      state.pod.resolved && !state.end.isPodFinished ? [state.pod.resolved.pod] : [],
+      state.pod.object && !state.end.isPodFinished ? [state.pod.object] : [],
     );
   }
 
@@ -350,7 +357,7 @@ export class KipProvider implements PodProvider {
       const { podRef, agent, pod } = state;
       if (!agent.client) return [];
       const { client, report } = agent;
-      return [{ uid: podRef.uid, agent: client, report, pod: pod.resolved?.pod }];
+      return [{ uid: podRef.uid, agent: client, report, pod: pod.object }];
     });
   }
 

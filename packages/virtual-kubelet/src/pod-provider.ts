@@ -158,6 +158,12 @@ export interface PodProvider {
    */
   apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
   /**
+   * Optional: follows what an earlier process has started of a pod, and changes nothing of it. Called after a restart of
+   * the library, for a pod whose status has a start time, while something that it refers to cannot be looked up: as with
+   * a kubelet, its status, logs and commands do not wait for that. `apply` follows when all is found. Must be idempotent.
+   */
+  resume?(pod: Pod): Promise<void>;
+  /**
    * Stops the pod within the grace period and releases its resources. Resolves when nothing of it is
    * left. Called again, while the first call still runs, if the user shortens the grace period.
    */

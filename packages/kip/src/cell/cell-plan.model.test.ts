@@ -86,6 +86,7 @@ function observe(
 ): CellObservation {
   const { end, ...rest } = memory;
   return {
+    hasContent: true,
     ...rest,
     wanted: wanted === "run" ? { kind: "run" } : { kind: "remove", graceSeconds: 1 },
     cell: world.cell ? cell : undefined,

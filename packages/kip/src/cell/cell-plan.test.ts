@@ -36,6 +36,7 @@ const fresh: CellObservation = {
   instance: "unknown",
   isRefused: false,
   isAgentConnected: false,
+  hasContent: true,
   isDispatched: false,
   areProfilesDue: false,
   drainSent: undefined,
@@ -87,6 +88,12 @@ describe("planCell()", () => {
     ["waits for a pending instance", { ...fresh, cell, instance: "pending" }, "awaitRunning"],
     ["dials a running instance", { ...fresh, cell, instance: "running" }, "connect"],
     ["hands the pod over", { ...running, isDispatched: false }, "dispatch"],
+    [
+      "follows a pod that cannot be handed over",
+      { ...running, isDispatched: false, hasContent: false },
+      "wait",
+    ],
+    ["makes no Cell for a pod that cannot be handed over", { ...fresh, hasContent: false }, "wait"],
     [
       "looks for profiles that are missing",
       { ...running, areProfilesDue: true },

@@ -138,7 +138,7 @@ function mustRecord({
 
 function planWithoutCell(seen: CellObservation): CellDecision {
   if (seen.wanted.kind === "remove" || seen.isPodFinished) return { kind: "done" };
-  return { kind: "createCell" };
+  return { kind: seen.hasContent ? "createCell" : "wait" };
 }
 
 function planStart(seen: CellObservation): CellDecision {
@@ -146,7 +146,7 @@ function planStart(seen: CellObservation): CellDecision {
     return seen.isRefused ? { kind: "deleteCell", isLost: false } : { kind: "launch" };
   if (seen.instance === "pending") return { kind: "awaitRunning" };
   if (!seen.isAgentConnected) return { kind: "connect" };
-  if (!seen.isDispatched) return { kind: "dispatch" };
+  if (!seen.isDispatched) return { kind: seen.hasContent ? "dispatch" : "wait" };
   if (seen.areProfilesDue) return { kind: "lookForProfiles" };
   return { kind: "wait" };
 }

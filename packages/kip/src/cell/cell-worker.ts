@@ -115,6 +115,11 @@ export class CellWorker {
     this.#request({ kind: "applied", resolved });
   }
 
+  /** The pod is on its cell, and is followed there; what it refers to is not known. */
+  resume(pod: Pod): void {
+    if (!this.state.pod.object) this.#reconciler.apply({ kind: "resumed", pod });
+  }
+
   /** The pod should stop; a shorter grace period than before replaces that one. */
   remove(graceSeconds: number, pod?: Pod): void {
     this.#request({ kind: "removed", graceSeconds, pod });

@@ -23,6 +23,8 @@ export interface CellObservation {
   /** Whether the cloud has no capacity for the instance. */
   readonly isRefused: boolean;
   readonly isAgentConnected: boolean;
+  /** Whether there is a desired pod to send, with all that the pod refers to. */
+  readonly hasContent: boolean;
   /** Whether the agent has the newest desired pod. */
   readonly isDispatched: boolean;
   /** Whether to look again for seccomp profiles that a container may wait for. */
@@ -102,6 +104,7 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
     instance: machine.state,
     isRefused: machine.isRefused === true,
     isAgentConnected: agent.client !== undefined,
+    hasContent: pod.resolved !== undefined,
     isDispatched: agent.isDispatched && times.renewalIn > 0,
     areProfilesDue: times.profilesIn <= 0,
     drainSent: agent.drain?.graceSeconds,

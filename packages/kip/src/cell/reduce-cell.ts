@@ -38,6 +38,7 @@ const reducers: Reducers = {
       agent: { ...agent, report, isDispatched: false, sentGeneration: undefined },
     });
   },
+  resumed: (state, { pod }) => withPod(state, pod),
   removed: (state, { graceSeconds, pod }, nowMs) => {
     const seen = withPod(state, pod);
     const { wanted } = state.pod;

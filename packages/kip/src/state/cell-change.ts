@@ -10,6 +10,8 @@ export interface CellChanges {
   // Reported by the virtual kubelet and the API.
   /** The pod should run, in this form. */
   readonly applied: { readonly resolved: ResolvedPod };
+  /** The pod is on its cell already, in a form that is not known yet. */
+  readonly resumed: { readonly pod: Pod };
   /** The pod should stop. */
   readonly removed: { readonly graceSeconds: number; readonly pod?: Pod | undefined };
   /** The pod is terminal in the API. */

@@ -97,8 +97,12 @@ async function apply(
   { state, change, signal }: Context<"apply">,
 ): Promise<PodChange> {
   const { api, content } = state();
-  if (!content.applied && api.pod.status?.startTime === undefined) await provider.admit?.(api.pod);
-  const resolved = await resolve(api.pod, content.applied);
+  const mayRun = !content.applied && api.pod.status?.startTime !== undefined;
+  if (!content.applied && !mayRun) await provider.admit?.(api.pod);
+  const resolved = await resolve(api.pod, content.applied).catch(async (error: unknown) => {
+    if (mayRun && !signal.aborted) await provider.resume?.(api.pod);
+    throw error;
+  });
   signal.throwIfAborted();
   change({ kind: "offered", generation: api.pod.metadata.generation });
   await problems.watch("apply", () => provider.apply(resolved, signal));

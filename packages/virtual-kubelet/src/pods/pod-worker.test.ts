@@ -7,6 +7,7 @@ import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
 import { VirtualKubeletError } from "../errors.ts";
+import type { ResolvedPod } from "../pod-provider.ts";
 import { MemoryProvider } from "../testing/memory-provider.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
 import { NodeMetrics } from "../metrics/node-metrics.ts";
@@ -57,6 +58,7 @@ async function start(
   first: Pod = pod(),
   nodeClient: ApiClient = client(),
   api: ApiClient = nodeClient,
+  resolve = async (current: Pod): Promise<ResolvedPod> => resolvedWith(current),
 ): Promise<PodWorker> {
   await provider.start({
     podStatus: (update) => worker.reportStatus(update),
@@ -69,7 +71,7 @@ async function start(
     provider,
     clock,
     logger: silentLogger,
-    resolve: async (current) => resolvedWith(current),
+    resolve,
     recordEvent: (_about, { reason }) => void events.push(reason),
     backoff: { initialMs: 1000, maxMs: 8000, jitter: 0 },
     slowCallMs: 60_000,
@@ -293,6 +295,37 @@ describe("PodWorker", () => {
     const status = { phase: "Pending", startTime: "2030-01-01T00:00:00Z" };
     await start(pod({ metadata: { uid: "c" }, status }));
     assert.deepEqual(asked, ["a", "b"]);
+  });
+
+  it("has a pod followed that an earlier process has started, while its Secret is missing", async () => {
+    const resumed: string[] = [];
+    Object.assign(provider, {
+      resume: async ({ metadata }: Pod): Promise<void> => void resumed.push(metadata.uid),
+    });
+    let isMissing = true;
+    const resolve = async (current: Pod): Promise<ResolvedPod> => {
+      if (isMissing) throw new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found');
+      return resolvedWith(current);
+    };
+    await start(pod({ metadata: { uid: "new" } }), client(), client(), resolve);
+    assert.deepEqual(resumed, []);
+    const status = { phase: "Running", startTime: "2030-01-01T00:00:00Z" };
+    const worker = await start(
+      pod({ metadata: { uid: "old" }, status }),
+      client(),
+      client(),
+      resolve,
+    );
+    assert.deepEqual([resumed, provider.count("apply")], [["old"], 0]);
+    assert.equal(worker.pod.status?.phase, "Running");
+    isMissing = false;
+    worker.wake();
+    await clock.advance(0);
+    assert.equal(provider.count("apply"), 1);
+    isMissing = true;
+    worker.wake();
+    await clock.advance(0);
+    assert.deepEqual(resumed, ["old"]);
   });
 
   it("keeps a status that the provider reported before its call failed", async () => {
