@@ -19,7 +19,7 @@ import {
   type ApiClient,
   type KubeObject,
 } from "@kip/k8s-client";
-import type { Lease, Pod } from "@kip/k8s-types";
+import type { Lease, Node, Pod } from "@kip/k8s-types";
 import { createSigningRequest } from "@kip/pki";
 import { eventually, temporaryFolder } from "@kip/testing";
 import { createNodeUserClient, startNode } from "@kip/virtual-kubelet";
@@ -167,14 +167,14 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     }
   });
 
-  it("does not let kip become another account of its namespace, by a Secret that gets its token", async () => {
+  it("does not let kip become another account of its namespace, by a Secret with its token", async () => {
     const kipSystem = paths.secrets("kip-system");
     const metadata = {
       name: "token-of-another",
       annotations: { "kubernetes.io/service-account.name": "default" },
     };
     const secret = { metadata, type: "kubernetes.io/service-account-token" };
-    await client.create(kipSystem, secret);
+    await adminClient.create(kipSystem, secret);
     const path = paths.secrets("kip-system", metadata.name);
     for (const each of [client, nodeClient])
       await assert.rejects(each.get(path), { code: "K8S_FORBIDDEN" });
@@ -241,23 +241,68 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       metadata: { name: "mirror", annotations, ownerReferences: [owner] },
       spec: { nodeName, containers: [{ name: "main", image: "example.test/web:1" }] },
     };
-    // The policy is in force a moment after it was applied.
-    for (const [path, object] of [
-      [paths.certificateSigningRequests(), asClient],
-      [paths.pods("default"), mirror],
-    ] as const)
-      await eventually(async () => await isDenied(nodeClient, path, object));
+    const query = { dryRun: "All" };
+    await denied("requests no certificate", () =>
+      nodeClient.create(paths.certificateSigningRequests(), asClient, { query }),
+    );
+    await denied("creates no pods", () =>
+      nodeClient.create(paths.pods("default"), mirror, { query }),
+    );
   });
 
-  const isDenied = async (each: ApiClient, path: string, object: object): Promise<boolean> => {
-    try {
-      await each.create(path, object, { query: { dryRun: "All" } });
-      return false;
-    } catch (error) {
-      assert.match(String(error), /kip creates no pods/);
-      return true;
-    }
-  };
+  it("does not let kip create Secrets that others take for their own", async () => {
+    const secret = (name: string, type: string, annotations = {}) => ({
+      metadata: { name, annotations },
+      type,
+      data: { "tls.crt": "", "tls.key": "" },
+    });
+    const account = { "kubernetes.io/service-account.name": "default" };
+    for (const each of [
+      secret("sh.helm.release.v1.kip.v2", "helm.sh/release.v1"),
+      secret("kip-credentials", "Opaque"),
+      secret("other", "kubernetes.io/tls"),
+      secret("kip-cell-ca", "kubernetes.io/service-account-token", account),
+    ])
+      await denied("creates no Secret but kip-cell-ca", () =>
+        client.create(paths.secrets("kip-system"), each, { query: { dryRun: "All" } }),
+      );
+  });
+
+  it("does not let kip remove its node's taints, or name a webhook for Cells", async () => {
+    const node = paths.nodes(nodeName);
+    const taint = { key: "example.test/kept", effect: "NoSchedule" };
+    const { spec } = await adminClient.get<Node & KubeObject>(node);
+    const taints = [...(spec?.taints ?? []), taint];
+    await adminClient.patch(node, { spec: { taints } }, "merge");
+    const others = taints.map((each) => ({ ...each, value: "changed" }));
+    await client.patch(node, { spec: { taints: others } }, "merge");
+    for (const left of [null, others.slice(0, -1)])
+      await denied("removes no taint", () =>
+        client.patch(node, { spec: { taints: left } }, "merge"),
+      );
+    await adminClient.patch(node, { spec: { taints: spec?.taints ?? null } }, "merge");
+    const webhook = { conversionReviewVersions: ["v1"], clientConfig: { url: "https://a.test/" } };
+    const conversion = { strategy: "Webhook", webhook };
+    await denied("has the API server call no webhook", () =>
+      client.patch(
+        paths.customResourceDefinitions("cells.kip.elotl.co"),
+        { spec: { conversion } },
+        "merge",
+      ),
+    );
+  });
+
+  /** Waits until the policy denies a request: it is in force a moment after it was applied. */
+  const denied = async (reason: string, request: () => Promise<unknown>): Promise<void> =>
+    await eventually(async () => {
+      try {
+        await request();
+        return false;
+      } catch (error) {
+        assert.match(String(error), new RegExp(`denied request: kip ${reason}`));
+        return true;
+      }
+    });
 
   /** For the certificate of a node's kubelet API. */
   const signingRequest = async (

@@ -91,7 +91,7 @@ export function kipRoles(actsAsNode: string | undefined): KipRoles {
     // Those that name the node are first: docs/install.md patches them by their number.
     cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...asNode, ...commonRules],
     own: [
-      // A Secret of the type service-account-token would hold a token of any account here, for each reader of it.
+      // Which ones it may create is in deploy/kustomize/base/admission-policy.yaml: a Secret may be a record of Helm, or a token.
       rule("", ["secrets"], ["get"], ["kip-cell-ca"]),
       rule("", ["secrets"], ["create"]),
     ],
