@@ -1,5 +1,6 @@
-import { paths, type ApiClient } from "@kip/k8s-client";
+import { isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import { isStandby, type Cell, type StandbyCell } from "@kip/kip/cell";
+import { KipctlError } from "../errors.ts";
 
 /** A Cell with or without a pod, as the API has stored it. */
 export type AnyCell = PodCell | Stored<StandbyCell>;
@@ -17,16 +18,29 @@ export interface CellQuery {
   readonly signal: AbortSignal;
 }
 
-/** Cells, by the namespace and name of their pods; those without a pod come last. */
+/**
+ * Cells, by the namespace and name of their pods; those without a pod come last.
+ *
+ * @throws {KipctlError} `NO_KIP_NODE` if the cluster has no Cell resource
+ */
 export async function listCells(client: ApiClient, query: CellQuery): Promise<readonly AnyCell[]> {
   const { namespace, selector, signal } = query;
-  const { items } = await client.list<AnyCell>(paths.cells(), {
-    query: { labelSelector: selector },
-    signal,
-  });
+  const options = { query: { labelSelector: selector }, signal };
+  const { items } = await client
+    .list<AnyCell>(paths.cells(), options)
+    .catch((error: unknown) => Promise.reject(listError(error)));
   return sortCells(
     items.filter((cell) => namespace === undefined || podOf(cell)?.namespace === namespace),
   );
+}
+
+/** The error of a list that failed, for a person: the API server says of a resource that it does not have only that it is not found. */
+export function listError(error: unknown): unknown {
+  if (!isNotFound(error)) return error;
+  return new KipctlError("NO_KIP_NODE", "Cannot list cells: this cluster has no Cell resource", {
+    cause: error,
+    remedy: "Start kip there, or name the cluster that it runs in with --context or --kubeconfig",
+  });
 }
 
 /** By the namespace and name of their pods; those without a pod come last. */

@@ -44,7 +44,9 @@ export function explainText(facts: PodFacts, now: number): string {
       ["Waits for", waits],
     ]),
     ...(startMs
-      ? [`Start, ${cell.status.startedFrom ?? "boot"}:\n${indented(startTimeLines(startMs))}`]
+      ? [
+          `Start, ${printable(cell.status.startedFrom ?? "boot")}:\n${indented(startTimeLines(startMs))}`,
+        ]
       : []),
     ...conditionsText("Conditions of the pod", pod.status?.conditions ?? [], now),
     ...conditionsText("Conditions of the cell", cell?.status?.conditions ?? [], now),

@@ -39,7 +39,7 @@ describe("tableText()", () => {
   });
 
   it("keeps a row on one line, and what a terminal would obey out", () => {
-    const rows = [{ name: "one\r\n  two\u001b[2J\u009b3J", count: 1 }];
+    const rows = [{ name: "one\r\n  two\u001b[2J\u009b3J\u202e", count: 1 }];
     assert.equal(tableText(columns, rows), "NAME           COUNT\none two[2J3J       1\n");
   });
 });

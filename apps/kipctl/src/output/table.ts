@@ -37,8 +37,7 @@ function cellText(text: string | undefined): string {
   return text === undefined || text === "" ? "<none>" : printable(text);
 }
 
-/** On one line, and without what a terminal would take for a command: much of it comes from pods, and from registries. */
+/** On one line, and without what controls a terminal or the order of its text: much of it comes from pods, and from registries. */
 export function printable(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what is taken out
-  return text.replaceAll(/\s*[\r\n]+\s*/g, " ").replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, "");
+  return text.replaceAll(/\s*[\r\n]+\s*/g, " ").replaceAll(/\p{Cc}|\p{Cf}/gu, "");
 }

@@ -5,6 +5,7 @@ import { describe, it, type TestContext } from "node:test";
 import { portOf, silentLogger, systemClock } from "@kip/base";
 import { createApiClient } from "@kip/k8s-client";
 import { eventually } from "@kip/testing";
+import { listCells } from "../cluster/list-cells.ts";
 import { watchState } from "./watch-state.ts";
 
 /** A server in the place of the API server, and the state that is made of what it says. */
@@ -34,7 +35,7 @@ async function follow(t: TestContext, listener: RequestListener) {
     client.close();
     end();
   });
-  return { state, end, changes: () => changes };
+  return { state, client, end, changes: () => changes };
 }
 
 describe("watchState()", { timeout: 60_000 }, () => {
@@ -66,5 +67,15 @@ describe("watchState()", { timeout: 60_000 }, () => {
       );
     });
     await assert.rejects(state.synced, { code: "K8S_FORBIDDEN", message: /cannot list resource/ });
+  });
+
+  it("rejects where the cluster has no Cells, and listCells() too", async (t) => {
+    const { state, client } = await follow(t, (_request, response) => {
+      response.writeHead(404, { "content-type": "text/plain" });
+      response.end("404 page not found\n");
+    });
+    const noCells = { code: "NO_KIP_NODE", message: /has no Cell resource/, remedy: /--context/ };
+    await assert.rejects(state.synced, noCells);
+    await assert.rejects(listCells(client, { signal: t.signal }), noCells);
   });
 });

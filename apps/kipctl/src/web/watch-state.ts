@@ -2,7 +2,7 @@ import { silentLogger, systemClock } from "@kip/base";
 import { createInformer, paths, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { Node, Pod } from "@kip/k8s-types";
 import { cloudLabel } from "../cluster/kip-nodes.ts";
-import { sortCells, type AnyCell } from "../cluster/list-cells.ts";
+import { listError, sortCells, type AnyCell } from "../cluster/list-cells.ts";
 import type { WebFacts } from "./web-state.ts";
 
 /** Cells, pods and nodes as they are now. */
@@ -24,7 +24,7 @@ export function watchState(
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {}); // only `synced` passes it on
   const onError = (error: Error): void => {
-    failed.reject(error);
+    failed.reject(listError(error));
     onChange();
   };
   const shared = { client, clock: systemClock, logger: silentLogger, signal };
