@@ -123,8 +123,13 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
   });
 
   it("refuses values that it does not know, or of a wrong type", async () => {
-    const wrong = { "replica=3": /replica/, "replicas=-1": /replicas/, "nodeName=a_b": /nodeName/ };
-    for (const [value, message] of Object.entries(wrong))
+    const wrong = [
+      ["replica=3", /replica/],
+      ["replicas=-1", /replicas/],
+      ["nodeName=a_b", /nodeName/],
+      ["nodeName=a..b", /nodeName/],
+    ] as const;
+    for (const [value, message] of wrong)
       await assert.rejects(render("--set", value), message, value);
   });
 
