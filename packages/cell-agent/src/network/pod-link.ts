@@ -57,7 +57,7 @@ export function linkMaker(
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): (link: PodLink) => Promise<void> {
   return async ({ podAddresses, hostPorts, directRanges, bandwidth, hasRun }) => {
-    if (!hasRun || !(await isShaped(bandwidth, cable))) await shape(bandwidth, cable);
+    await shapeOnce({ bandwidth, hasRun }, cable);
     if (directRanges) {
       const input = egressTables({ podAddresses, cable, directRanges });
       if (input !== "") await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
@@ -75,19 +75,24 @@ export function linkMaker(
   };
 }
 
-/** Whether the cable has limits in the directions that are wanted. */
-async function isShaped({ ingressBits, egressBits }: Bandwidth, cable: string): Promise<boolean> {
-  const shows = async (command: string, what: string): Promise<boolean> =>
-    (await runCommand("/usr/sbin/tc", command.split(" "))).stdout.includes(what);
-  if (ingressBits !== undefined && !(await shows(`qdisc show dev ${cable} root`, "tbf")))
-    return false;
-  const filters = `filter show dev ${cable} ingress`;
-  return egressBits === undefined || (await shows(filters, egressDevice(cable)));
+/** What the link's alias is once its limits are set, though it may have none: it keeps them, whatever annotations say later. */
+const shapedAlias = "limits-set";
+
+/** @param hasRun see {@link PodLink}: the link may be a new one all the same */
+async function shapeOnce(
+  { bandwidth, hasRun }: Pick<PodLink, "bandwidth" | "hasRun">,
+  cable: string,
+): Promise<void> {
+  const alias = `/sys/class/net/${cable}/ifalias`;
+  const isShaped = readFileSync(alias, "utf8").trim() === shapedAlias;
+  if (isShaped && hasRun) return;
+  const hasLimits = Object.values(bandwidth).some((bits) => bits !== undefined);
+  if (isShaped || hasLimits) await shape(bandwidth, cable);
+  writeFileSync(alias, shapedAlias);
 }
 
 async function shape(bandwidth: Bandwidth, cable: string): Promise<void> {
-  const { ingressBits, egressBits } = bandwidth;
-  if (ingressBits === undefined && egressBits === undefined) return;
+  const { egressBits } = bandwidth;
   const out = egressDevice(cable);
   // What an earlier try has made, or an earlier life of the agent.
   await removeIfThere(`qdisc del dev ${cable} root`);
@@ -99,7 +104,8 @@ async function shape(bandwidth: Bandwidth, cable: string): Promise<void> {
     await runCommand("/usr/sbin/ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` });
   }
   const commands = shapingCommands(bandwidth, cable);
-  await runCommand("/usr/sbin/tc", ["-batch", "-"], { input: `${commands.join("\n")}\n` });
+  if (commands.length > 0)
+    await runCommand("/usr/sbin/tc", ["-batch", "-"], { input: `${commands.join("\n")}\n` });
 }
 
 async function removeIfThere(command: string): Promise<void> {
