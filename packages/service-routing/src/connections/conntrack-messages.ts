@@ -40,9 +40,8 @@ export interface Flow {
 /** A message of the kernel. */
 export type Answer =
   | { readonly kind: "flow"; readonly flow: Flow }
-  /** `errno` 0 means that a request was carried out. */
-  | { readonly kind: "result"; readonly errno: number }
-  | { readonly kind: "done" };
+  /** `errno` 0 means that a request was carried out, or that a list is complete. */
+  | { readonly kind: "result" | "done"; readonly errno: number };
 
 /** Which connections the kernel lists: those of UDP to one port, those of UDP, or all. */
 export type Listed = { readonly port: number } | "udp" | "all";
@@ -100,8 +99,10 @@ export function readAnswers(bytes: Buffer): {
 
 function readAnswer(message: Buffer): Answer | undefined {
   const type = message.readUInt16LE(4);
-  if (type === types.done) return { kind: "done" };
-  if (type === types.error) return { kind: "result", errno: -message.readInt32LE(headerBytes) };
+  if (type === types.done || type === types.error) {
+    const errno = message.length < headerBytes + 4 ? 0 : -message.readInt32LE(headerBytes);
+    return { kind: type === types.done ? "done" : "result", errno };
+  }
   if (type !== types.new) return undefined;
   const family: IpFamily = message[headerBytes] === 10 ? 6 : 4;
   const found = readAttributes(message.subarray(headerBytes + familyBytes));

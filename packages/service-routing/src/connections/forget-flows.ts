@@ -107,7 +107,7 @@ async function readAny(
   throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
 }
 
-/** Reads one list. @returns the number of the error if the kernel refuses it, otherwise 0 */
+/** Reads one list. @returns the number of the error if the kernel refuses it or cannot complete it, otherwise 0 */
 async function readList(
   answers: () => Promise<Answer>,
   onFlow: (flow: Flow) => void,
@@ -115,7 +115,7 @@ async function readList(
   for (;;) {
     const answer = await answers();
     if (answer.kind === "flow") onFlow(answer.flow);
-    else return answer.kind === "done" ? 0 : answer.errno;
+    else return answer.errno;
   }
 }
 
