@@ -57,11 +57,16 @@ export const mostLookedAt = 2 * limits.serviceEndpoints;
 export class SliceReader {
   readonly #node: ViewNode;
   readonly #slices: readonly KnownSlice[];
+  /** Users decide how many slices there are of each port: those of others are not looked at. */
+  readonly #ofPorts = new Map<string, KnownSlice[]>();
 
   /** @param ports all ports of the Service; others of the slices are left out */
   constructor(slices: Iterable<EndpointSlice>, ports: readonly SlicePort[], node: ViewNode) {
     this.#node = node;
     this.#slices = readSlices(slices, new Set(ports.map(portKey)), node);
+    for (const key of ports.map(portKey)) this.#ofPorts.set(key, []);
+    for (const slice of this.#slices)
+      for (const key of slice.numbers.keys()) this.#ofPorts.get(key)?.push(slice);
   }
 
   /** How many endpoints on the node are ready, each once for all ports; of the IP version that has more. */
@@ -77,7 +82,7 @@ export class SliceReader {
   of(port: SlicePort): UsableEndpoints {
     const key = portKey(port);
     const candidates: Candidate[] = [];
-    for (const { endpoints, numbers } of this.#slices)
+    for (const { endpoints, numbers } of this.#ofPorts.get(key) ?? [])
       for (const number of numbers.get(key) ?? [])
         for (const endpoint of endpoints)
           candidates.push({ ...endpoint, text: endpointText(endpoint.address, number) });
