@@ -4,11 +4,22 @@ import { VersionedTable } from "./versioned-table.ts";
 
 const nothing = Buffer.alloc(0);
 
+/**
+ * So many differences of one state of a group are kept. Each may have as much as the group, and cells that take changes slowly may all be
+ * at versions of their own.
+ */
+const mostDifferences = 8;
+
+/** A difference of so many addresses is small, whatever the whole group takes. */
+const fewAddresses = 64;
+
 /** One group of addresses as lines; what several cells need is encoded once. */
 export class GroupLines {
   readonly #name: string;
   readonly #table = new VersionedTable<true>();
-  readonly #encoded = new Map<number | "all", Buffer>();
+  #all: Buffer | undefined;
+  /** By the version of the last change that a cell has. */
+  readonly #differences = new Map<number, Buffer>();
   /** The version of the last change. */
   #changedAt = 0;
 
@@ -20,46 +31,52 @@ export class GroupLines {
   change({ add, remove }: GroupChange, version: number): void {
     for (const address of add) this.#table.set(address, true, version);
     for (const address of remove) this.#table.set(address, undefined, version);
-    this.#encoded.clear();
+    this.#all = undefined;
+    this.#differences.clear();
     this.#changedAt = version;
   }
 
   /** The group as it is, for a cell that does not have it. */
   all(): Buffer {
-    return this.#encode(
-      "all",
-      [...this.#table.entries()].map(([address]) => address),
-      [],
-    );
+    const add = (): readonly string[] => [...this.#table.entries()].map(([address]) => address);
+    return (this.#all ??= this.#encode("reset", add(), []));
   }
 
-  /** What has changed after a version: empty, or the whole group if that is not remembered. */
+  /** What has changed after a version, and maybe some that had changed before: empty, or the whole group if that is less or not remembered. */
   since(version: number): Buffer {
     // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
     if (version >= this.#changedAt) return nothing;
-    const known = this.#encoded.get(version);
+    const last = this.#table.lastChange(version);
+    const known = this.#differences.get(last);
     if (known) return known;
-    const changes = this.#table.since(version);
-    if (!changes) return this.all();
+    if (this.#differences.size >= mostDifferences) return this.#largerThan(last) ?? this.all();
+    const changes = this.#table.since(last);
+    if (!changes || changes.size > Math.max(fewAddresses, this.#table.size)) return this.all();
     const add = [...changes].flatMap(([address, isIn]) => (isIn ? [address] : []));
     const remove = [...changes].flatMap(([address, isIn]) => (isIn ? [] : [address]));
-    return this.#encode(version, add, remove);
+    const difference = this.#encode("change", add, remove);
+    this.#differences.set(last, difference);
+    return difference;
   }
 
-  #encode(key: number | "all", add: readonly string[], remove: readonly string[]): Buffer {
-    const known = this.#encoded.get(key);
-    if (known) return known;
+  /** The least of the differences that has all that has changed after a version. */
+  #largerThan(version: number): Buffer | undefined {
+    const earlier = [...this.#differences.keys()].filter((each) => each < version);
+    return this.#differences.get(Math.max(...earlier));
+  }
+
+  /** @param first whether the group is to be forgotten first */
+  #encode(first: "reset" | "change", add: readonly string[], remove: readonly string[]): Buffer {
     const lines: string[] = [];
     const most = limits.groupAddresses;
-    const count = Math.ceil(Math.max(add.length, remove.length, key === "all" ? 1 : 0) / most);
+    const least = first === "reset" ? 1 : 0;
+    const count = Math.ceil(Math.max(add.length, remove.length, least) / most);
     for (let part = 0; part < count; part++) {
       const slice = (list: readonly string[]) => list.slice(part * most, (part + 1) * most);
-      const change = key === "all" && part === 0 ? "reset" : "change";
-      const base = { kind: "group", name: this.#name, change } as const;
-      lines.push(encodeLine({ ...base, add: slice(add), remove: slice(remove) }));
+      const base = { kind: "group", name: this.#name } as const;
+      const change = part === 0 ? first : "change";
+      lines.push(encodeLine({ ...base, change, add: slice(add), remove: slice(remove) }));
     }
-    const buffer = Buffer.from(lines.join(""));
-    this.#encoded.set(key, buffer);
-    return buffer;
+    return Buffer.from(lines.join(""));
   }
 }

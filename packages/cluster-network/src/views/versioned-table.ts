@@ -43,6 +43,17 @@ export class VersionedTable<V> {
     return changes;
   }
 
+  /** The version of the last change up to a version: after both, the same has changed. */
+  lastChange(version: number): number {
+    let [from, to] = [0, this.#log.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((this.#log[middle]?.version ?? 0) <= version) from = middle + 1;
+      else to = middle;
+    }
+    return this.#log[from - 1]?.version ?? Math.min(version, this.#forgotten);
+  }
+
   #forget(): void {
     const half = Math.floor(this.#log.length / 2);
     this.#forgotten = this.#log[half - 1]?.version ?? this.#forgotten;
