@@ -10,13 +10,16 @@ const nothing = Buffer.alloc(0);
  */
 const mostDifferences = 8;
 
-/** A difference of so many addresses is small, whatever the whole group takes. */
+/**
+ * A difference of so many addresses is small, whatever the whole group takes. No more changes of a small group are remembered: users decide
+ * how many groups there are, and a pod that has a label and loses it may change all of them.
+ */
 const fewAddresses = 64;
 
 /** One group of addresses as lines; what several cells need is encoded once. */
 export class GroupLines {
   readonly #name: string;
-  readonly #table = new VersionedTable<true>();
+  readonly #table = new VersionedTable<true>(fewAddresses);
   #all: Buffer | undefined;
   /** By the version of the last change that a cell has. */
   readonly #differences = new Map<number, Buffer>();

@@ -40,6 +40,9 @@ const mostDifferences = 32;
 /** How many parts of a bucket are kept for other cells, and how many times its bytes they have together at most. */
 const mostParts = { count: 16, times: 2 } as const;
 
+/** How many changes of Services are remembered at least. */
+const leastRemembered = 4096;
+
 /** So many Services that are gone are known by their buckets at least: cells may have yet to hear of them. */
 const leastGone = 4096;
 
@@ -55,7 +58,7 @@ const nothing: LinesPart = { lines: Buffer.alloc(0), keys: [], rest: [] };
  * bucket of the table, and the Services of a namespace. So cells that take the table at the same time share its bytes.
  */
 export class ServiceLines {
-  readonly #table = new VersionedTable<string>();
+  readonly #table = new VersionedTable<string>(leastRemembered);
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
   /** Of each bucket. */

@@ -1,6 +1,3 @@
-/** How many changes are remembered at least. */
-const leastRemembered = 4096;
-
 /**
  * Values by key, and since when each has been as it is. A reader that has seen a version gets each key that has changed since
  * once, however often it changed.
@@ -8,8 +5,14 @@ const leastRemembered = 4096;
 export class VersionedTable<V> {
   readonly #values = new Map<string, V>();
   #log: { readonly version: number; readonly key: string }[] = [];
+  readonly #leastRemembered: number;
   /** Changes up to this version are no longer remembered one by one. */
   #forgotten = 0;
+
+  /** @param leastRemembered how many changes are remembered at least, however few values there are; up to twice as many are kept */
+  constructor(leastRemembered: number) {
+    this.#leastRemembered = leastRemembered;
+  }
 
   get size(): number {
     return this.#values.size;
@@ -28,7 +31,7 @@ export class VersionedTable<V> {
     if (value === undefined) this.#values.delete(key);
     else this.#values.set(key, value);
     this.#log.push({ version, key });
-    if (this.#log.length > 2 * Math.max(leastRemembered, this.#values.size)) this.#forget();
+    if (this.#log.length > 2 * Math.max(this.#leastRemembered, this.#values.size)) this.#forget();
   }
 
   /** What has changed after a version, undefined for keys that are gone; undefined if that is not remembered. */
