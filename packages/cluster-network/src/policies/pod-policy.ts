@@ -181,7 +181,7 @@ function united(
 } {
   const restricting = policies.filter((policy) => restricts(policy, direction));
   const refused = restricting.filter(isRefused);
-  const computed = isOver ? [] : restricting.filter((policy) => !refused.includes(policy));
+  const computed = isOver ? [] : restricting.filter((policy) => !isRefused(policy));
   const drafts = computed.flatMap((policy) =>
     rulesOf(policy).map((rule) => ({ rule, title: policy.metadata.name })),
   );
