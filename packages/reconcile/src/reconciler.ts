@@ -33,7 +33,8 @@ export interface ReconcilerOptions<Args, State, Change> {
    * then not before `backoff.initialMs`. @default nothing that changes
    */
   readonly input?: ((step: StepOf<Args>) => unknown) | undefined;
-  readonly backoff: BackoffOptions;
+  /** Of all steps, or of this one. */
+  readonly backoff: BackoffOptions | ((step: StepOf<Args>) => BackoffOptions);
   /** Whether a success of this step ends the back-off of its lane. @default all do */
   readonly isProgress?: ((step: StepOf<Args>) => boolean) | undefined;
   /** Called once for all changes of one turn of the event loop. */
@@ -322,7 +323,8 @@ export class Reconciler<Args, State, Change> {
 
   #failed(lane: string, { step, input, abort }: Running<StepOf<Args>>, error: unknown): void {
     if (abort.signal.aborted) return;
-    const { clock, backoff, onFailure } = this.#options;
+    const { clock, backoff: given, onFailure } = this.#options;
+    const backoff = typeof given === "function" ? given(step) : given;
     const nowMs = clock.monotonic();
     const before = this.#pauses.find((pause) => isPauseOf(pause, lane, step));
     const newest = this.#options.input?.(step);

@@ -15,6 +15,7 @@ import { cellPlan } from "./cell-plan.ts";
 import type { CellStep, CellStepArgs, CellSteps } from "./cell-step.ts";
 import type { CellLimits } from "./observe-cell.ts";
 import { reduceCell } from "./reduce-cell.ts";
+import { stepBackoff } from "./step-backoff.ts";
 
 /** What a {@link CellWorker} works with. */
 export interface CellWorkerOptions {
@@ -80,7 +81,7 @@ export class CellWorker {
       reduce: reduceCell,
       executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
       lane: ({ kind }) => lanes[kind] ?? "cell",
-      backoff: { initialMs: 500, maxMs: 300_000 },
+      backoff: stepBackoff,
       // After a failed launch the instance is looked up first, and only the next launch can be progress.
       isProgress: ({ kind }) => kind !== "observeInstance",
       onChange: (state) => this.#changed(state),

@@ -6,6 +6,7 @@ import { standbyPlan } from "../cell/cell-plan.ts";
 import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
 import type { CellLimits } from "../cell/observe-cell.ts";
 import { reduceCell } from "../cell/reduce-cell.ts";
+import { stepBackoff } from "../cell/step-backoff.ts";
 import { dumpWorker, type DumpedWorker } from "../inspect/node-dump.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { newCellState, type CellState } from "../state/cell-state.ts";
@@ -45,7 +46,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
       plan: standbyPlan(limits),
       reduce: reduceCell,
       executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
-      backoff: { initialMs: 500, maxMs: 300_000 },
+      backoff: stepBackoff,
       isProgress: ({ kind }) => kind !== "observeInstance",
       onChange: (state) => this.#changed(state),
       onFailure: (failure) => this.#failed(failure),
