@@ -1,3 +1,4 @@
+export { assertScales } from "./assert-scales.ts";
 export { EagerClock } from "./eager-clock.ts";
 export { eventually, type EventuallyOptions } from "./eventually.ts";
 export { freePort } from "./free-port.ts";

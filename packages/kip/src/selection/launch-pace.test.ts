@@ -84,6 +84,25 @@ describe("LaunchPace", () => {
     assert.equal(made.at(-1), "c 1");
   });
 
+  it("says once to each that it waits when launches that were under way together are refused one by one", async () => {
+    const { pace, abort } = start();
+    const { signal } = abort;
+    const waits: number[] = [];
+    const all = Array.from({ length: 20 }, async (_, index) => {
+      const launch = async (): Promise<never> => {
+        for (let turn = 0; turn < index; turn++) await setImmediate();
+        throw new CloudError("CLOUD_THROTTLED", "Cannot launch");
+      };
+      const onWait = (): void => void waits.push(index);
+      const kind = { instanceType: "small", launchType: "on-demand" } as const;
+      await pace.run({ ...kind, createdAt: index, onWait, signal }, launch);
+    });
+    for (let turn = 0; turn < 30; turn++) await setImmediate();
+    assert.deepEqual(waits, [...all.keys()]);
+    abort.abort(new Error("enough"));
+    await Promise.allSettled(all);
+  });
+
   it("throws other errors at once, and lets a launch that is aborted go", async () => {
     const { clock, run, refuse, abort } = start();
     refuse({ code: "CLOUD_NO_CAPACITY" });

@@ -138,8 +138,9 @@ class Pace {
 
   refused(error: CloudError, startedAt: number): void {
     const now = this.#clock.monotonic();
-    // Refusals of launches that began before the last refusal are one and the same.
-    if (startedAt > this.#refusedAt || this.#delayMs === 0) {
+    // Refusals of launches that began before the last refusal are one and the same: thousands may be under way together.
+    const isNew = startedAt > this.#refusedAt || this.#delayMs === 0;
+    if (isNew) {
       const { initialMs, maxMs } = this.#limits;
       this.#delayMs = Math.min(maxMs, Math.max(initialMs, this.#delayMs * 2));
       this.#refusedAt = now;
@@ -147,7 +148,7 @@ class Pace {
     this.#reason = error;
     this.#openAt = Math.max(this.#openAt, now + Math.max(this.#delayMs, error.retryAfterMs ?? 0));
     this.#look();
-    for (const waiter of this.#waiters) this.#report(waiter);
+    if (isNew) for (const waiter of this.#waiters) this.#report(waiter);
   }
 
   accepted(startedAt: number): void {
@@ -166,7 +167,9 @@ class Pace {
   /** Wakes those whose turn it is, the oldest first, and sets the timer for the next one. */
   #look(): void {
     const now = this.#clock.monotonic();
-    const byAge = [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
+    // Sorted only when one may go on: thousands may come and leave in between.
+    const byAge =
+      this.#openAt > now ? [] : [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
     for (const waiter of byAge) {
       if (this.#openAt > now) break;
       this.#openAt = now + this.#delayMs;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { CapacityScope } from "@kip/cloud";
-import { ManualClock } from "@kip/testing";
+import { assertScales, ManualClock } from "@kip/testing";
 import { Shortages, type Placement } from "./shortages.ts";
 
 const small: Placement = { instanceType: "small", zone: "z", launchType: "on-demand" };
@@ -19,8 +19,12 @@ function start(limit?: number) {
       () => turns.push(`${podUid} left`),
     );
   };
-  const refuse = (podUid: string, scope: CapacityScope = ofSmall, retryAfterMs?: number): void =>
-    shortages.refused({ podUid, placement: small, scope, retryAfterMs });
+  const refuse = (
+    podUid: string,
+    scope: CapacityScope = ofSmall,
+    retryAfterMs?: number,
+    placement = small,
+  ): void => shortages.refused({ podUid, placement, scope, retryAfterMs });
   return { clock, shortages, turns, wait, refuse, abort };
 }
 
@@ -95,6 +99,30 @@ describe("Shortages", () => {
     assert.deepEqual(turns, ["a", "a", "b"]);
     await clock.advance(60_000);
     assert.deepEqual(turns, ["a", "a", "b", "c"]);
+  });
+
+  it("goes on when the cloud wants to be asked again soon, although the first may try for longer", async () => {
+    const { clock, turns, wait, refuse } = start();
+    refuse("x");
+    for (const [age, pod] of ["a", "b"].entries()) wait(pod, age);
+    await clock.advance(30_000);
+    refuse("a", ofSmall, 2000);
+    await clock.advance(2000);
+    assert.deepEqual(turns, ["a", "b"]);
+  });
+
+  it("compares no pod that begins or ends to wait with all others", async () => {
+    const scopes = Array.from({ length: 10 }, (_, index) => ({ instanceType: `type-${index}` }));
+    await assertScales((pods) => {
+      const { refuse, wait, abort } = start();
+      for (const scope of scopes)
+        refuse("x", scope, undefined, { ...small, instanceType: scope.instanceType });
+      return async () => {
+        for (let pod = 0; pod < pods; pod++) wait(`pod-${pod}`, pod, scopes);
+        abort.abort(new Error("enough"));
+        await setImmediate();
+      };
+    }, 3000);
   });
 
   it("leaves no timer behind when those who wait have left", async () => {

@@ -76,7 +76,7 @@ export class Shortages {
   readonly #limit: number;
   readonly #known = new Map<string, Shortage>();
   readonly #waiters = new Set<Waiter>();
-  #timer: AbortController | undefined;
+  #timer: { readonly atMs: number; readonly abort: AbortController } | undefined;
 
   constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 256 }: ShortagesOptions) {
     this.#clock = clock;
@@ -107,18 +107,14 @@ export class Shortages {
     for (const shortage of this.#known.values())
       if (shortage.trialBy === podUid && covers(shortage.scope, placement))
         this.#renew(podUid, shortage, retryAfterMs);
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= this.#limit) break;
-      this.#known.delete(oldest);
-    }
-    this.#look();
+    const tooMany = Math.max(0, this.#known.size - this.#limit);
+    this.#end([...this.#known.keys()].slice(0, tooMany));
   }
 
   /** The cloud accepted a launch: whatever covered it is over. */
   accepted(placement: Placement): void {
-    for (const [key, { scope }] of this.#known)
-      if (covers(scope, placement)) this.#known.delete(key);
-    this.#look();
+    const covering = [...this.#known].filter(([, { scope }]) => covers(scope, placement));
+    this.#end(covering.map(([key]) => key));
   }
 
   /** Milliseconds until the first of these shortages is tried again. */
@@ -138,13 +134,22 @@ export class Shortages {
     const keys = new Set(scopes.map(keyOf));
     const waiter: Waiter = { podUid, createdAt, keys, wake: turn.resolve };
     this.#waiters.add(waiter);
-    this.#look();
+    if ([...keys].some((key) => !this.#known.has(key))) this.#wake(waiter);
+    else this.#lookIn(this.endsIn(scopes));
     try {
       await untilAborted(turn.promise, signal);
     } finally {
       this.#waiters.delete(waiter);
-      this.#look();
+      if (this.#waiters.size === 0) this.#stopTimer();
     }
+  }
+
+  /** Forgets shortages, and wakes the pods that wait for one of them. Costs nothing if there are none. */
+  #end(keys: readonly string[]): void {
+    if (keys.length === 0) return;
+    for (const key of keys) this.#known.delete(key);
+    for (const waiter of this.#byAge())
+      if (keys.some((key) => waiter.keys.has(key))) this.#wake(waiter);
   }
 
   #renew(podUid: string, shortage: Shortage, retryAfterMs: number | undefined): void {
@@ -156,14 +161,17 @@ export class Shortages {
     const key = keyOf(shortage.scope);
     this.#known.delete(key); // the newest is last
     this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
+    if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
   }
 
-  /** Wakes the pods whose turn it is, and sets the timer for the next one. */
+  #byAge(): readonly Waiter[] {
+    return [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
+  }
+
+  /** For each shortage whose time has passed, wakes the oldest pod that waits for it; and sets the timer for the next one. */
   #look(): void {
     const now = this.#clock.monotonic();
-    const byAge = [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
-    for (const waiter of byAge)
-      if ([...waiter.keys].some((key) => !this.#known.has(key))) this.#wake(waiter);
+    const byAge = this.#byAge();
     for (const [key, shortage] of this.#known) {
       if (shortage.endsAt > now) continue;
       const first = byAge.find((each) => this.#waiters.has(each) && each.keys.has(key));
@@ -172,7 +180,9 @@ export class Shortages {
       shortage.endsAt = now + trialMs;
       this.#wake(first);
     }
-    this.#setTimer(now);
+    // No pod waits for one whose time has passed.
+    const ends = [...this.#known.values()].map(({ endsAt }) => endsAt).filter((at) => at > now);
+    if (this.#waiters.size > 0 && ends.length > 0) this.#lookIn(Math.min(...ends) - now);
   }
 
   #wake(waiter: Waiter): void {
@@ -180,16 +190,25 @@ export class Shortages {
     waiter.wake();
   }
 
-  #setTimer(now: number): void {
-    this.#timer?.abort();
-    const awaited = new Set([...this.#waiters].flatMap(({ keys }) => [...keys]));
-    if (awaited.size === 0) return;
-    const ends = [...awaited].map((key) => this.#known.get(key)?.endsAt ?? now);
-    this.#timer = new AbortController();
-    this.#clock.sleep(Math.max(0, Math.min(...ends) - now), this.#timer.signal).then(
-      () => this.#look(),
+  /** Looks after this time, or before: each pod that begins to wait asks for it, and is not compared with the others for that. */
+  #lookIn(ms: number): void {
+    const atMs = this.#clock.monotonic() + ms;
+    if (this.#timer && this.#timer.atMs <= atMs) return;
+    this.#stopTimer();
+    const timer = { atMs, abort: new AbortController() };
+    this.#timer = timer;
+    this.#clock.sleep(ms, timer.abort.signal).then(
+      () => {
+        if (this.#timer === timer) this.#timer = undefined;
+        this.#look();
+      },
       () => {}, // a newer timer has its place
     );
+  }
+
+  #stopTimer(): void {
+    this.#timer?.abort.abort();
+    this.#timer = undefined;
   }
 }
 

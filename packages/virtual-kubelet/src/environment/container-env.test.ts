@@ -4,7 +4,7 @@ import { K8sError } from "@kip/k8s-client";
 import type { Container, EnvVar, Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { VirtualKubeletError } from "../errors.ts";
-import { assertScales } from "../testing/assert-scales.ts";
+import { assertScales } from "@kip/testing";
 import { fakeReferences, type FakeObjects } from "../testing/fake-references.ts";
 import { resolvedWith } from "../testing/resolved-pod.ts";
 import { containerEnv, type EnvSources } from "./container-env.ts";

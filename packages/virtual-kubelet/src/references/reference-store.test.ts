@@ -4,8 +4,7 @@ import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
-import { assertScales } from "../testing/assert-scales.ts";
-import { ManualClock } from "@kip/testing";
+import { assertScales, ManualClock } from "@kip/testing";
 import { ReferenceStore } from "./reference-store.ts";
 
 describe("ReferenceStore", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
-import { assertScales } from "../testing/assert-scales.ts";
+import { assertScales } from "@kip/testing";
 import { containerStatus, goneStatuses, waitingStatuses } from "./container-statuses.ts";
 import { podConditions } from "./pod-conditions.ts";
 import { qosClass } from "./qos-class.ts";
