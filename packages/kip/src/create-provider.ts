@@ -24,6 +24,7 @@ import { architectureLabel } from "./selection/pod-placement.ts";
 import { StandbyCells } from "./standby/standby-cells.ts";
 import type { StartKipOptions } from "./start-kip-options.ts";
 import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.ts";
+import { CellsByPod } from "./state/cells-by-pod.ts";
 import type { CellStore } from "./store/cell-store.ts";
 import { PodReplacement } from "./store/pod-replacement.ts";
 
@@ -83,7 +84,8 @@ export function createProvider(
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
-  const cells = followCells(options, { provider: () => provider, standby }, signal);
+  const byPod = new CellsByPod();
+  const cells = followCells(options, { provider: () => provider, standby, byPod }, signal);
   const dump = (): NodeDump => ({
     node: options.nodeName,
     time: new Date(clock.now()).toISOString(),
@@ -96,7 +98,7 @@ export function createProvider(
     steps,
     chooser,
     handlerOf: handlersInApi(client),
-    cells: cellsWithPods(cells),
+    cells: cellsWithPods(cells, byPod),
     standby,
     metricFamilies: () => [...metrics.families(cells.list()), ...standby.metrics()],
     nodeLog: async (path) => {
@@ -145,7 +147,15 @@ function createStandby(
 /** Watches the Cells of this node. A claimed Cell is no longer a standby cell when its pod's worker sees it. */
 function followCells(
   { client, nodeName, clock, logger }: StartKipOptions,
-  { provider, standby }: { readonly provider: () => KipProvider; readonly standby: StandbyCells },
+  {
+    provider,
+    standby,
+    byPod,
+  }: {
+    readonly provider: () => KipProvider;
+    readonly standby: StandbyCells;
+    readonly byPod: CellsByPod;
+  },
   signal: AbortSignal,
 ): Informer<AnyCell> {
   return createInformer<AnyCell>({
@@ -156,8 +166,13 @@ function followCells(
       if (type === "deleted") standby.cellGone(object);
       else standby.cellSeen(object);
       if (isStandby(object)) return;
-      if (type === "deleted") provider().cellGone(object);
-      else provider().cellChanged(object);
+      if (type === "deleted") {
+        byPod.gone(object);
+        provider().cellGone(object);
+      } else {
+        byPod.seen(object);
+        provider().cellChanged(object);
+      }
     },
     logger,
     clock,
@@ -166,13 +181,13 @@ function followCells(
 }
 
 /** A view of the Cells without those that wait for a pod. */
-function cellsWithPods(cells: Informer<AnyCell>): KipProviderOptions["cells"] {
+function cellsWithPods(cells: Informer<AnyCell>, byPod: CellsByPod): KipProviderOptions["cells"] {
   return {
     synced: cells.synced,
     get isSynced() {
       return cells.isSynced;
     },
-    list: () => withPods(cells.list()),
+    list: (podUid) => (podUid === undefined ? withPods(cells.list()) : byPod.of(podUid)),
   };
 }
 

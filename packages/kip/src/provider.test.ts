@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setImmediate } from "node:timers/promises";
 import { silentLogger, systemClock } from "@kip/base";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
-import type { InterruptionNotice } from "@kip/cloud";
+import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { PodSpec } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import {
@@ -17,6 +17,7 @@ import {
 } from "@kip/virtual-kubelet";
 import { KipMetrics } from "./metrics/kip-metrics.ts";
 import type { AgentFollower, CellContext } from "./cell/cell-step.ts";
+import { CellWorker } from "./cell/cell-worker.ts";
 import { ProviderError } from "./errors.ts";
 import type { Cell } from "./state/cell.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
@@ -44,13 +45,17 @@ async function start(
   let step: CellContext | undefined;
   let follower: AgentFollower | undefined;
   let interrupt: (notice: InterruptionNotice) => void = () => {};
+  let end: (instance: Instance) => void = () => {};
   const connect = (context: CellContext): void => {
     step = context;
     if (agent) context.change({ kind: "connected", client: agent as AgentClient });
   };
   const fakes = {
     driver: {
-      onTerminated: () => () => {},
+      onTerminated: (callback: typeof end) => {
+        end = callback;
+        return () => {};
+      },
       onInterruption: (callback: typeof interrupt) => {
         interrupt = callback;
         return () => {};
@@ -97,7 +102,7 @@ async function start(
   await settle();
   const { archive } = fakes;
   const seen = { step: () => step, follower: () => follower };
-  return { provider, archive, archived, events, statuses, interrupt, ...seen };
+  return { provider, archive, archived, events, statuses, interrupt, end, ...seen };
 }
 
 function report(...sequences: readonly number[]): PodReport {
@@ -267,8 +272,15 @@ describe("KipProvider", () => {
         status: { phase: "Claimed" },
       }) as unknown as Cell; // all that is looked at
     const { provider, events, interrupt } = await start(undefined, [cellOf("p"), cellOf("q")]);
-    for (const token of ["cell-of-p", "cell-of-p", "cell-of-q", "cell-of-other"]) {
-      const instance = { id: "i-1", token };
+    const tagged = { "kip-pod-uid": "p" };
+    const untagged = {}; // it stood by when the notice was made
+    for (const [token, tags] of [
+      ["cell-of-p", untagged],
+      ["cell-of-p", tagged],
+      ["cell-of-q", untagged],
+      ["cell-of-other", tagged],
+    ] as const) {
+      const instance = { id: "i-1", token, tags };
       interrupt({ instance, endsAt: "2026-01-01T00:00:00Z" } as InterruptionNotice);
     }
     await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
@@ -280,6 +292,20 @@ describe("KipProvider", () => {
         message: 'The cloud takes instance "i-1" of this pod back at 2026-01-01T00:00:00Z',
       })),
     );
+    await provider.stop();
+  });
+
+  it("tells the end of an instance to the worker of its pod alone, and one that stood by to all", async () => {
+    const { provider, end } = await start();
+    for (const uid of ["q", "r"])
+      await provider.apply({ pod: podWith({ metadata: { uid } }) } as unknown as ResolvedPod);
+    const told = mock.method(CellWorker.prototype, "instanceEnded");
+    const ends = [{ "kip-pod-uid": "q" }, { "kip-pod-uid": "gone" }, {}].map((tags) => {
+      end({ id: "i-1", token: "a", tags } as unknown as Instance); // all that is looked at
+      return told.mock.callCount();
+    });
+    told.mock.restore();
+    assert.deepEqual(ends, [1, 1, 4]);
     await provider.stop();
   });
 

@@ -2,7 +2,7 @@ import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { untilAborted, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 import type { AgentClient } from "@kip/agent-api";
-import type { CloudDriver, InterruptionNotice } from "@kip/cloud";
+import type { CloudDriver, Instance, InterruptionNotice } from "@kip/cloud";
 import type { Informer } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type {
@@ -27,7 +27,7 @@ import { wasClaimed, type PodRef } from "./state/cell-state.ts";
 import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
-import type { Cell } from "./state/cell.ts";
+import { podUidTag, type Cell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { PodLogs } from "./logs/pod-logs.ts";
 import type { KipMetrics } from "./metrics/kip-metrics.ts";
@@ -43,7 +43,10 @@ export interface KipProviderOptions {
   readonly allowedUnsafeSysctls?: PodAdmissionOptions["allowedUnsafeSysctls"];
   readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
-  readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list">;
+  readonly cells: Pick<Informer<Cell>, "synced" | "isSynced"> & {
+    /** @param podUid names the pod whose Cells are needed @default those of all */
+    list(podUid?: string): readonly Cell[];
+  };
   /** Ends a Cell of a pod that has another one. @default there are no standby cells */
   readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
   /** Figures of all cells. */
@@ -98,15 +101,23 @@ export class KipProvider implements PodProvider {
     const stops = [
       driver.onTerminated((instance) => {
         this.#notices.delete(instance.token);
-        for (const worker of this.#workers.values()) worker.instanceEnded(instance);
+        for (const worker of this.#workersOf(instance)) worker.instanceEnded(instance);
       }),
       driver.onInterruption((notice) => {
         this.#notices.set(notice.instance.token, notice);
-        for (const worker of this.#workers.values()) worker.interrupted(notice);
+        for (const worker of this.#workersOf(notice.instance)) worker.interrupted(notice);
       }),
     ];
     for (const stop of stops) this.#subscriptions.defer(stop);
     await this.#options.cells.synced;
+  }
+
+  /** Those that an instance may concern: the one of the pod that its tag names. One that stood by a moment ago has no such tag yet. */
+  #workersOf({ tags }: Instance): Iterable<CellWorker> {
+    const { [podUidTag]: podUid } = tags;
+    if (podUid === undefined) return this.#workers.values();
+    const worker = this.#workers.get(podUid);
+    return worker ? [worker] : [];
   }
 
   /** To be called when a Cell was added or changed in the API: its pod's worker learns of it. */
@@ -189,7 +200,7 @@ export class KipProvider implements PodProvider {
 
   async removeUnknown(uid: string): Promise<void> {
     this.#admission.forget(uid);
-    const cell = this.#options.cells.list().find((each) => each.spec.podRef.uid === uid);
+    const cell = this.#options.cells.list(uid).find((each) => each.spec.podRef.uid === uid);
     const known = this.#workers.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
     await this.#forgetLogs(uid);
@@ -236,7 +247,7 @@ export class KipProvider implements PodProvider {
   }
 
   #hasCell(podUid: string): boolean {
-    return this.#options.cells.list().some((cell) => cell.spec.podRef.uid === podUid);
+    return this.#options.cells.list(podUid).some((cell) => cell.spec.podRef.uid === podUid);
   }
 
   async list(): Promise<readonly PodRef[]> {
@@ -261,7 +272,8 @@ export class KipProvider implements PodProvider {
 
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
     const { cells, chooser } = this.#options;
-    const [cell] = cellsOfPod(cells.list(), pod.metadata.uid);
+    const { uid } = pod.metadata;
+    const [cell] = cellsOfPod(cells.list(uid), uid);
     const { capacity, allocatable = capacity } = this.#nodeFacts;
     return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
@@ -393,7 +405,7 @@ export class KipProvider implements PodProvider {
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
     this.#workers.set(uid, worker);
-    for (const cell of cellsOfPod(this.#options.cells.list(), uid)) this.#cellSeen(worker, cell);
+    for (const cell of cellsOfPod(this.#options.cells.list(uid), uid)) this.#cellSeen(worker, cell);
     return worker;
   }
 
