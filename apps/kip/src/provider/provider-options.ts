@@ -89,6 +89,7 @@ export const providerOptions: readonly Option[] = [
       "InternalIP of the node, or one of each family separated by a comma; the API server must reach the first one. Default the address of this machine towards the internet",
     logFormat: "json",
     metrics: "off",
+    systems: "linux alone",
   }),
 ];
 

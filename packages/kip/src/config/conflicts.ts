@@ -106,6 +106,23 @@ const extendedResources: Check = ({ cells }) =>
       ),
   );
 
+const labelName = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
+const labelDomain =
+  /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** The API server refuses a node with a label that is none, so the node would not be there, or would no longer be updated. */
+const nodeLabels: Check = ({ kubelet }) =>
+  Object.entries(kubelet?.labels ?? {}).flatMap(([key, text]) => {
+    const [name = "", domain, ...others] = key.split("/").reverse();
+    const isKey =
+      labelName.test(name) && (domain === undefined || labelDomain.test(domain)) && !others[0];
+    const isValue = text === "" || labelName.test(text);
+    const shown = isKey ? `"${text.slice(0, 64)}" is not the value` : "this is not the key";
+    if (isKey && isValue) return [];
+    const remedy = "Write for example example.com/rack: a-1, with at most 63 characters each";
+    return [note(["kubelet", "labels", key], `${shown} of a label`, remedy)];
+  });
+
 /** The original let the short key win; here a difference is a mistake to be shown. */
 const capacity: Check = ({ kubelet = {} }) =>
   (["cpu", "memory", "pods"] as const).flatMap((name) => {
@@ -171,6 +188,7 @@ const checks: readonly Check[] = [
   healthcheck,
   standbyCells,
   extendedResources,
+  nodeLabels,
   capacity,
   registries,
   cache,

@@ -324,6 +324,17 @@ describe("checkProviderConfig()", () => {
     }
   });
 
+  it("takes labels of the node that the API server takes, and no others", () => {
+    const long = "a".repeat(63);
+    const labels = { a: "b", "example.com/rack": "", [`a.b/${long}`]: "A_1.x-9", [long]: long };
+    const wrong = ["a b", "", "/a", "A.com/b", "a/b/c", "-a", `${long}a`];
+    const of = (given: Readonly<Record<string, string>>) =>
+      checkProviderConfig({ ...base, kubelet: { labels: given } }).problems;
+    assert.deepEqual(of(labels), []);
+    for (const key of wrong) assert.equal(of({ [key]: "x" }).length, 1, key);
+    for (const text of ["a b", "-", "ä", `${long}a`]) assert.equal(of({ a: text }).length, 1, text);
+  });
+
   it("finds all problems at once", () => {
     const { problems } = checkProviderConfig({
       cloud: { local: { hostPorts: [80, 0] } },

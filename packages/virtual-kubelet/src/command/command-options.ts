@@ -7,6 +7,8 @@ export interface CommandOptionDefaults extends NodeOptionDefaults {
   readonly logFormat: "text" | "json";
   /** Default of `--metrics-addr`. */
   readonly metrics: string;
+  /** What `--os` may be. @default linux or windows */
+  readonly systems?: string | undefined;
 }
 
 /**
@@ -19,7 +21,7 @@ export function commandOptions(defaults: CommandOptionDefaults): readonly Option
       flag: "os",
       type: "string",
       fallback: "linux",
-      help: "operating system of the node: linux or windows",
+      help: `operating system of the node: ${defaults.systems ?? "linux or windows"}`,
     },
     ...taintOptions,
     {
