@@ -31,6 +31,12 @@ import {
   type XmlElement,
 } from "./xml.ts";
 
+/** What a launch has made with tags. */
+interface TaggedLaunch {
+  readonly resources: readonly string[];
+  readonly keys: readonly string[];
+}
+
 /** moto finds the service and region of a call in it; nothing is verified. */
 const authorization =
   "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
@@ -64,6 +70,8 @@ export class Ec2Proxy implements AsyncDisposable {
   readonly #queue = new SerialQueue();
   readonly #closed = new AbortController();
   readonly #interfaces = new Map<string, string>();
+  /** By the IDs of their instances. */
+  readonly #tagged = new Map<string, TaggedLaunch>();
   /** Interfaces of instances that have ended. */
   readonly #lost = new Map<string, string>();
   readonly #machineSource: Machines | undefined;
@@ -237,6 +245,11 @@ export class Ec2Proxy implements AsyncDisposable {
     const described = parseXml((await this.ask("DescribeInstances", { "InstanceId.1": id })).body);
     const reservation = itemsOf(described, "reservationSet")[0] ?? element("item");
     for (const each of itemsOf(reservation, "instancesSet")) {
+      const disks = itemsOf(each, "blockDeviceMapping").map((disk) =>
+        textOf(childOf(disk, "ebs"), "volumeId"),
+      );
+      const keys = Object.keys(tagsOf(parameters, "instance"));
+      this.#tagged.set(id, { resources: [id, nic, ...disks], keys });
       this.#states.applyTo(each);
       setState(each, "0", "pending");
     }
@@ -275,8 +288,14 @@ export class Ec2Proxy implements AsyncDisposable {
       await setTimeout(this.#delays.stopMs, undefined, { signal });
       await this.#end(id);
       // EC2 shows what has ended for about an hour, moto always, and answers get long: no filter finds it without its tags.
+      // Moto reads all tags that it knows for each instance of an answer: those of the disks and interfaces go, too.
       await setTimeout(this.#delays.forgetMs, undefined, { signal, ref: false });
-      await this.ask("DeleteTags", { "ResourceId.1": id, "Tag.1.Key": "KipControllerID" });
+      const { resources, keys } = this.#tagged.get(id) ?? { resources: [id], keys: [] };
+      this.#tagged.delete(id);
+      await this.ask("DeleteTags", {
+        ...Object.fromEntries(resources.map((each, index) => [`ResourceId.${index + 1}`, each])),
+        ...Object.fromEntries(keys.map((key, index) => [`Tag.${index + 1}.Key`, key])),
+      });
     } catch {
       // the proxy was closed
     }

@@ -177,7 +177,7 @@ export class Instances {
       const answer = await ec2.call(
         "DescribeInstances",
         {
-          Filters: [{ Name: `tag:${ownTags.owner}`, Values: [literal(owner)] }, ...filters],
+          Filters: [...filters, { Name: `tag:${ownTags.owner}`, Values: [literal(owner)] }],
           MaxResults: 1000,
           ...(NextToken !== undefined && { NextToken }),
         },
