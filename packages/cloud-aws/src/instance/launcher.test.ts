@@ -102,6 +102,90 @@ describe("Launcher", () => {
     assert.equal(idOf(await outcome(cloud.launch(launchRequest))), "i-1");
   });
 
+  it("starts the next instance of a Cell where EC2 answers with the first one, which has ended", async () => {
+    const { cloud, outcome } = fakeCloud(new ManualClock(), {
+      DescribeInstances: () => reservations(),
+      RunInstances: ({ ClientToken }) => ({
+        Instances: [
+          isFirst(ClientToken)
+            ? describedInstance("i-1", "terminated")
+            : describedInstance("i-2", "pending"),
+        ],
+      }),
+    });
+    assert.equal(idOf(await outcome(cloud.launch(launchRequest))), "i-2");
+  });
+
+  describe("where EC2 keeps the client token of a launch that it has refused", () => {
+    /** Refuses launches with these codes, one after the other, and then makes them. */
+    function keepingTokens(...codes: string[]) {
+      const clock = new ManualClock();
+      const kept = new Set<string>();
+      const subnets = [testSubnet("a-1", { freeAddresses: 20 }), testSubnet("a-2")];
+      const fake = fakeCloud(
+        clock,
+        {
+          DescribeInstances: () => reservations(),
+          RunInstances: ({ ClientToken = "", NetworkInterfaces = [] }) => {
+            if (kept.has(ClientToken)) throw awsError("IdempotentParameterMismatch");
+            kept.add(ClientToken);
+            const code = codes.shift();
+            if (code !== undefined) throw awsError(code);
+            return {
+              Instances: [describedInstance(`i-${NetworkInterfaces[0]?.SubnetId}`, "pending")],
+            };
+          },
+        },
+        { subnets },
+      );
+      const launch = async () => await fake.outcome(fake.cloud.launch(launchRequest));
+      return { ...fake, clock, launch };
+    }
+
+    it("starts it at once when it is repeated", async () => {
+      const times = 60;
+      const refusals = Array<string>(times).fill("VcpuLimitExceeded");
+      const { launch, clock, actions } = keepingTokens(...refusals);
+      for (let index = 0; index < times; index++) assert.equal((await launch()).status, "rejected");
+      const began = clock.monotonic();
+      actions.splice(0);
+      assert.equal((await launch()).status, "fulfilled");
+      assert.ok(clock.monotonic() - began <= 2000, `${clock.monotonic() - began} ms`);
+      const ofInstances = actions.filter((each) => each.endsWith("Instances"));
+      assert.deepEqual(ofInstances, ["RunInstances", "RunInstances"]);
+    });
+
+    it("goes on to the zone's next subnet at once", async () => {
+      const { launch, clock } = keepingTokens("InsufficientFreeAddressesInSubnet");
+      const began = clock.monotonic();
+      assert.equal(idOf(await launch()), "i-a-1");
+      assert.ok(clock.monotonic() - began <= 2000, `${clock.monotonic() - began} ms`);
+    });
+
+    it("looks for the instance where an answer was lost besides", async () => {
+      const { launch, actions } = keepingTokens("InternalError", "VcpuLimitExceeded");
+      assert.equal((await launch()).status, "rejected");
+      actions.splice(0);
+      assert.equal((await launch()).status, "rejected");
+      assert.ok(actions.includes("DescribeInstances"));
+      assert.equal((await launch()).status, "fulfilled");
+    });
+  });
+
+  it("waits for one lag alone where EC2 shows none of a Cell's client tokens", async () => {
+    const clock = new ManualClock();
+    const { cloud, outcome } = fakeCloud(clock, {
+      DescribeInstances: () => reservations(),
+      RunInstances: ({ ClientToken = "" }) => {
+        if (!ClientToken.endsWith("-5")) throw awsError("IdempotentParameterMismatch");
+        return { Instances: [describedInstance("i-6", "pending")] };
+      },
+    });
+    const began = clock.monotonic();
+    assert.equal(idOf(await outcome(cloud.launch(launchRequest))), "i-6");
+    assert.ok(clock.monotonic() - began < 90_000, `${clock.monotonic() - began} ms`);
+  });
+
   /** Launches in two zones, one of which has two subnets; some of them are full. */
   function inZones(full: readonly string[] = []) {
     const clock = new ManualClock();

@@ -8,7 +8,8 @@ import type { CellSubnet } from "../network/place.ts";
 import type { Subnets } from "../network/subnets.ts";
 import type { SecurityGroups } from "../network/security-groups.ts";
 import type { Instances } from "./instances.ts";
-import { clientTokenOf, generationOf, runRequest } from "./run-request.ts";
+import { isTaken, LaunchTokens, mostGenerations } from "./launch-tokens.ts";
+import { generationOf, runRequest } from "./run-request.ts";
 import { toInstance, type SeenInstance } from "./to-instance.ts";
 
 /** What {@link Launcher} works with. */
@@ -28,32 +29,32 @@ export interface LauncherOptions {
 }
 
 interface LaunchAttempt {
-  readonly clientToken: string;
+  /** When the launch began, monotonic milliseconds. */
+  readonly began: number;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** More instances of one Cell than can have ended within the hour for which EC2 shows them. */
-const mostGenerations = 50;
 
 /**
  * Starts instances, one for a token. EC2 starts at most one instance for a client token, whatever fails or repeats. Each
  * attempt differs in a tag, so EC2 refuses all but the first one with `IdempotentParameterMismatch`, and the instance of the
  * first one is looked up by its tag. If that has ended, the next client token of the same Cell has its turn: every process
- * goes through them in the same order.
+ * goes through them in the same order. EC2 knows a client token in one zone, and a Cell's launches are all in one.
  */
 export class Launcher {
   readonly #options: LauncherOptions;
+  readonly #tokens: LaunchTokens;
 
   constructor(options: LauncherOptions) {
     this.#options = options;
+    this.#tokens = new LaunchTokens(options.owner);
   }
 
   async launch(request: LaunchRequest, signal?: AbortSignal): Promise<Instance> {
     signal?.throwIfAborted();
     checkLaunchRequest(request);
+    const began = this.#options.clock.monotonic();
     for (let generation = 0; generation < mostGenerations; generation++) {
-      const clientToken = clientTokenOf(this.#options.owner, request.token, generation);
-      const started = await this.#start(request, clientToken, signal);
+      const started = await this.#start(request, { began, signal });
       if (started) return started.instance;
     }
     throw new CloudError(
@@ -62,24 +63,22 @@ export class Launcher {
     );
   }
 
-  /** The instance of a client token; undefined if it has ended. */
-  async #start(
-    request: LaunchRequest,
-    clientToken: string,
-    signal?: AbortSignal,
-  ): Promise<SeenInstance | undefined> {
+  /** The instance of the token's present client token; undefined if it has ended, and the next one has its turn. */
+  async #start(request: LaunchRequest, attempt: LaunchAttempt): Promise<SeenInstance | undefined> {
+    const { token } = request;
+    const { signal } = attempt;
     try {
-      return await this.#run(request, clientToken, signal);
+      const seen = await this.#run(request, attempt);
+      // EC2 may answer with the instance of an earlier attempt.
+      return isAlive(seen.instance) ? seen : await this.#earlier(token, attempt);
     } catch (error) {
       if (!CloudError.is(error)) throw error;
       if (awsCodeOf(error).startsWith("InvalidAMIID.")) this.#options.images.forget(request.image);
       if (awsCodeOf(error) === "InvalidGroup.NotFound") this.#options.securityGroups.forget();
-      if (awsCodeOf(error) === "IdempotentInstanceTerminated") return undefined;
-      if (awsCodeOf(error) === "IdempotentParameterMismatch")
-        return await this.#earlier(request.token, clientToken, signal);
+      if (isTaken(error)) return await this.#earlier(token, attempt);
       if (!error.retryable && error.code !== "CLOUD_UNKNOWN") throw error;
       // This attempt or an earlier one may have started it: an instance that exists is taken before the failure is reported.
-      const known = await this.#options.instances.ofToken(request.token, signal).catch(() => []);
+      const known = await this.#options.instances.ofToken(token, signal).catch(() => []);
       const living = known.find(({ instance }) => isAlive(instance));
       if (living) return living;
       throw error;
@@ -87,15 +86,11 @@ export class Launcher {
   }
 
   /** In the zone's subnet with the most free addresses; in the next one if that has none left. */
-  async #run(
-    request: LaunchRequest,
-    clientToken: string,
-    signal?: AbortSignal,
-  ): Promise<SeenInstance> {
+  async #run(request: LaunchRequest, attempt: LaunchAttempt): Promise<SeenInstance> {
     const candidates = await this.#options.subnets.inZone(request.zone);
     for (const [index, subnet] of candidates.entries()) {
       try {
-        return await this.#place(subnet, request, { clientToken, signal });
+        return await this.#place(subnet, request, attempt);
       } catch (error) {
         const isFull = awsCodeOf(error) === "InsufficientFreeAddressesInSubnet";
         if (!isFull || index === candidates.length - 1) throw error;
@@ -128,7 +123,7 @@ export class Launcher {
   async #runIn(
     subnet: CellSubnet,
     request: LaunchRequest,
-    { clientToken, signal, hostId }: LaunchAttempt & { readonly hostId?: string },
+    { signal, hostId }: LaunchAttempt & { readonly hostId?: string },
   ): Promise<SeenInstance> {
     const { ec2, owner, images, securityGroups, instances, clock } = this.#options;
     const image = await images.facts(request.image);
@@ -141,34 +136,29 @@ export class Launcher {
       hostId,
     };
     const { instanceType, launchType } = request;
-    const answer = await ec2.call(
-      "RunInstances",
-      runRequest(request, runPlace, { image, clientToken, at }),
-      {
-        purpose: "start an instance",
-        place: { instanceType, launchType, zone: subnet.zone },
-        signal,
-      },
-    );
+    const place = { instanceType, launchType, zone: subnet.zone };
+    const answer = await this.#tokens.send(request.token, async (clientToken) => {
+      const input = runRequest(request, runPlace, { image, clientToken, at });
+      return await ec2.call("RunInstances", input, { purpose: "start an instance", place, signal });
+    });
     const seen = toInstance(answer.Instances?.[0] ?? {});
     if (!seen)
       throw new CloudError("CLOUD_UNKNOWN", "Cannot start an instance: the answer has none");
-    instances.launched(seen);
+    if (isAlive(seen.instance)) instances.launched(seen);
     return seen;
   }
 
   /**
-   * The instance that an earlier attempt started with this client token; undefined if it has ended. EC2 forgets what has ended
-   * within about an hour and may know its token for longer: what no answer has for `consistencyMs` has ended, too, and so has
-   * what has a successor.
+   * The instance that an earlier attempt started with the present client token; undefined if it has ended. EC2 forgets what has
+   * ended within about an hour and may know its token for longer: what no answer has for `consistencyMs` since the launch began
+   * has ended, too, and so has what has a successor.
    */
   async #earlier(
     token: string,
-    clientToken: string,
-    signal?: AbortSignal,
+    { began, signal }: LaunchAttempt,
   ): Promise<SeenInstance | undefined> {
     const { instances, clock, consistencyMs } = this.#options;
-    const began = clock.monotonic();
+    const clientToken = this.#tokens.of(token);
     for (let pauseMs = 50; ; pauseMs = Math.min(2 * pauseMs, 5000)) {
       const known = await instances.ofToken(token, signal);
       const same = known.find((each) => each.clientToken === clientToken);
@@ -177,14 +167,13 @@ export class Launcher {
       const hasEnded = same
         ? same.instance.state === "terminated"
         : known.length > 0 && known.every((each) => isSuccessor(each.clientToken, clientToken));
-      if (hasEnded) return undefined;
-      if (clock.monotonic() - began > consistencyMs) {
-        if (!same) return undefined;
+      const isOver = clock.monotonic() - began > consistencyMs;
+      if (hasEnded || (isOver && !same)) return this.#tokens.pass(token, clientToken);
+      if (isOver)
         throw new CloudError(
           "CLOUD_UNAVAILABLE",
           "Cannot start an instance: the one before is still ending",
         );
-      }
       await clock.sleep(pauseMs, signal);
     }
   }
