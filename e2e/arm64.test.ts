@@ -1,16 +1,13 @@
 // Pods on cells with arm64, emulated on a computer with another processor, as a user gets them: kip up --architecture. A cluster of
 // its own. What such a cell does with a pod is asked in apps/itzo/test/pod.arm64.test.ts.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
+import { whyNoArm64 } from "../apps/itzo/test/support/why-no-arm64.ts";
 import { cluster, kipCommand, shellPod, stateDir, type Cluster } from "./cluster.ts";
 
-const qemu = "/usr/bin/qemu-system-aarch64";
 const skip =
-  process.env["KIP_E2E_ALL"] !== "1"
-    ? "takes minutes: npm run test:e2e:all"
-    : !existsSync(qemu) && "needs qemu-system-arm";
+  process.env["KIP_E2E_ALL"] === "1" ? whyNoArm64() : "takes minutes: npm run test:e2e:all";
 /** The same each time: a run that was interrupted leaves its cluster here. */
 const work = `${stateDir}-arm64`;
 const clusterFlags = [

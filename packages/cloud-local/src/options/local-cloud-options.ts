@@ -182,6 +182,7 @@ function validate(options: Omit<ResolvedLocalCloudOptions, "host">): void {
     );
   }
   validateAddresses(options);
+  if (options.architectures.length === 0) throw invalid("no architectures: name one at least");
   for (const option of ["cpuOvercommit", "startsAtOnce"] as const)
     if (options[option] < 1) throw invalid(`${option} ${options[option]}: it is not 1 or more`);
   const { firstUserId } = options;
