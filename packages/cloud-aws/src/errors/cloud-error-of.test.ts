@@ -94,4 +94,12 @@ describe("stateReasonError()", () => {
     assert.equal(of("Client.VolumeLimitExceeded").code, "CLOUD_QUOTA");
     assert.equal(of("Server.InternalError").code, "CLOUD_UNAVAILABLE");
   });
+
+  it("names the rights to the key of disks where EC2 blames the client", () => {
+    const of = (code: string) => stateReasonError("wait", { code, message: "why" }, place);
+    assert.match(of("Client.InternalError").remedy ?? "", /kms:CreateGrant/);
+    assert.match(of("Client.InvalidKMSKey.InvalidState").remedy ?? "", /kms:CreateGrant/);
+    assert.equal(of("Server.InternalError").remedy, undefined);
+    assert.equal(of("Client.InstanceInitiatedShutdown").remedy, undefined);
+  });
 });

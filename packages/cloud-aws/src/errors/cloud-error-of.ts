@@ -47,6 +47,7 @@ export function stateReasonError(
     `Cannot ${purpose}: ${text}`,
     {
       scope: isShortage ? scopeOf(meaning.shortage, place) : undefined,
+      remedy: /^Client\.(InternalError|InvalidKMSKey)/.test(reason.code) ? useKey : undefined,
       facts: { awsCode: reason.code },
     },
   );
@@ -98,6 +99,9 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
   }
 }
 
+/** EC2 accepts a launch before it opens the disk, and names no key then. */
+const useKey =
+  "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it (docs/aws.md#permissions)";
 const passRole =
   "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy";
 
