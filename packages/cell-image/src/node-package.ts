@@ -1,8 +1,9 @@
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { decode, runCommand } from "@kip/base";
+import { decode, isSystemError, runCommand } from "@kip/base";
 import type { Architecture } from "./architecture.ts";
 import { cachedBuild } from "./build-cache.ts";
+import { CellImageError } from "./errors.ts";
 
 /** An npm package with Node for one architecture. */
 export interface NodePackage {
@@ -38,6 +39,7 @@ const decodePacked = decode.list(
  * Gives a folder with `bin/node` and its `LICENSE`, by npm, whose settings count.
  *
  * @param cacheDir where it is kept
+ * @throws {CellImageError} `CELL_IMAGE_TOOLS_MISSING` without npm
  * @throws {CommandError} if it cannot be fetched; an error if it is not the package of this hash
  */
 export async function fetchNodePackage(
@@ -53,7 +55,9 @@ export async function fetchNodePackage(
     build: async (work) => {
       const spec = `${name}@${wanted}`;
       const pack = ["pack", spec, "--json", "--pack-destination", work];
-      const { stdout } = await runCommand("npm", pack, { signal });
+      const { stdout } = await runCommand("npm", pack, { signal }).catch((cause: unknown) => {
+        throw isAbsent(cause) ? withoutNpm(cause) : cause;
+      });
       const [packed] = decodePacked(JSON.parse(stdout), "npm pack");
       if (packed?.integrity !== integrity)
         throw new Error(`${spec} is not the package that kip was made with: ${packed?.integrity}`);
@@ -63,4 +67,17 @@ export async function fetchNodePackage(
       await rm(archive);
     },
   });
+}
+
+function isAbsent(cause: unknown): boolean {
+  return cause instanceof Error && isSystemError(cause.cause, "ENOENT");
+}
+
+/** Only images of another processor need it, so it is not asked for before. */
+function withoutNpm(cause: unknown): CellImageError {
+  return new CellImageError(
+    "CELL_IMAGE_TOOLS_MISSING",
+    "Cannot fetch Node of another processor: not installed: npm",
+    { cause, remedy: 'Run "apt-get install npm"' },
+  );
 }
