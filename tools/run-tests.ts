@@ -42,10 +42,15 @@ const patterns: Record<string, readonly string[]> = {
 };
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
+const usualLimitMs = 180_000;
 /** The slow ones have time limits of their own. */
 const longLimitMs = 3_600_000;
-const e2eFileLimitMs = process.env["KIP_E2E_ALL"] === "1" ? longLimitMs : 1_200_000;
-const fileLimitsMs: Readonly<Record<string, number>> = { e2e: e2eFileLimitMs, arm64: longLimitMs };
+const hasSlowOnes = process.env["KIP_E2E_ALL"] === "1";
+const fileLimitsMs: Readonly<Record<string, number>> = {
+  e2e: hasSlowOnes ? longLimitMs : 1_200_000,
+  integration: hasSlowOnes ? longLimitMs : usualLimitMs,
+  arm64: longLimitMs,
+};
 /** Those whose files share one cluster, or two cores with emulated machines: one file at a time. */
 const stagesInTurn = new Set(["e2e", "arm64"]);
 
@@ -154,7 +159,7 @@ async function runFiles(stageName: string, files: readonly string[]): Promise<re
     files,
     concurrency: stagesInTurn.has(stageName) ? 1 : 2,
     signal: interrupted.signal,
-    timeout: fileLimitsMs[stageName] ?? 180_000,
+    timeout: fileLimitsMs[stageName] ?? usualLimitMs,
     execArgv: ["--import", path.join(import.meta.dirname, "end-of-file.ts")],
   });
   const take = (event: TestEvent): void => {
