@@ -10,6 +10,7 @@ import { decodeAnswer, readError, readText } from "./answers.ts";
 import { AgentError } from "./errors.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import { keepAlive } from "./keep-alive.ts";
+import { mergeSmallPieces } from "./merge-small-pieces.ts";
 import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
 import { apiVersion } from "./routes.ts";
 
@@ -99,6 +100,7 @@ export class AgentRequests implements AsyncDisposable {
     });
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
+    mergeSmallPieces(stream);
     this.#watchContent(stream, options.onPiece);
     if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
       this.#hasWideWindows = true;

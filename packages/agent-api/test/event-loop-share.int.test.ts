@@ -2,7 +2,7 @@
 // measured is processor time of this thread, so that other programs on the machine do not matter.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { on, once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -26,10 +26,8 @@ writeFileSync(path.join(folder, "ca"), authority.certificate);
 writeFileSync(path.join(folder, "certificate"), cell.certificate);
 writeFileSync(path.join(folder, "key"), cell.key);
 
-/** Processor time of this thread, of all time, that following such an agent's reports takes. */
-async function shareOf(
-  kind: string,
-): Promise<{ readonly share: number; readonly reports: number }> {
+/** Connects to an agent that sends this. */
+async function meet<T>(kind: string, use: (client: AgentClient) => Promise<T>): Promise<T> {
   const sender = path.join(import.meta.dirname, "hostile-sender.ts");
   const child = spawn(process.execPath, [sender, folder, kind], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -44,6 +42,17 @@ async function shareOf(
       ...kip,
       logger: silentLogger,
     });
+    return await use(client);
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+/** Processor time of this thread, of all time, that following such an agent's reports takes. */
+async function shareOf(
+  kind: string,
+): Promise<{ readonly share: number; readonly reports: number }> {
+  return await meet(kind, async (client) => {
     const stop = new AbortController();
     let reports = 0;
     const following = (async () => {
@@ -59,9 +68,7 @@ async function shareOf(
     stop.abort();
     await following;
     return { share, reports };
-  } finally {
-    child.kill("SIGKILL");
-  }
+  });
 }
 
 describe("hostile cell: its share of the event loop", { timeout: 120_000 }, () => {
@@ -88,4 +95,20 @@ describe("hostile cell: its share of the event loop", { timeout: 120_000 }, () =
       assert.ok(share < 0.12, `${kind}: ${share}`);
     });
   }
+
+  it("takes few pieces of memory for single bytes that no client reads", async () => {
+    await meet("60,000 frames of one byte", async (client) => {
+      const log = await client.logs("c", { follow: true }, new AbortController().signal);
+      while (log.readableLength < 40_000) await systemClock.sleep(10);
+      // What is in memory by now comes first, each piece as it is there.
+      let [pieces, bytes] = [0, 0];
+      for await (const piece of on(log, "data", { close: ["close"] })) {
+        const [{ length }] = piece as [Buffer];
+        pieces += 1;
+        bytes += length;
+        if (bytes >= 40_000) break;
+      }
+      assert.ok(pieces < 100, `${pieces} pieces`);
+    });
+  });
 });

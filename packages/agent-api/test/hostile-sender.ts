@@ -102,7 +102,8 @@ function serveHonestly(): void {
   server.listen(0, "127.0.0.1", () => announce(server));
 }
 
-function serveFrames(repeated: Buffer): void {
+/** @param count of blocks of 2000 frames. @default without end */
+function serveFrames(repeated: Buffer, count = Infinity): void {
   const block = Buffer.concat(times(2000, () => repeated));
   const server = tls.createServer(identity, (socket: TLSSocket) => {
     socket.on("error", () => {});
@@ -116,8 +117,9 @@ function serveFrames(repeated: Buffer): void {
       if (isAnswered || !data.includes(Buffer.from([1, 5, 0, 0, 0, 1]))) return;
       isAnswered = true;
       socket.write(frame(1, 1, [0x88], 4)); // :status 200
+      let left = count;
       const more = (): void => {
-        while (!socket.destroyed && socket.write(block));
+        while (!socket.destroyed && left-- > 0 && socket.write(block));
       };
       socket.on("drain", more);
       more();
@@ -133,6 +135,7 @@ function announce(server: { address(): unknown }): void {
 const ofLines = lines[kind];
 const ofFrames = frames[kind];
 if (kind === "honest") serveHonestly();
+else if (kind === "60,000 frames of one byte") serveFrames(frame(0, 1, [10]), 30);
 else if (ofLines) serveLines(ofLines);
 else if (ofFrames) serveFrames(ofFrames);
 else throw new Error(`Cannot send ${kind}`);
