@@ -250,6 +250,9 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       webSocketFrame(0x80, Buffer.from("a continuation of nothing")),
       Buffer.from("82ff7fffffffffffffff00000000", "hex"),
       Buffer.concat(Array.from({ length: 20_000 }, () => webSocketFrame(0x02, Buffer.alloc(0)))),
+      Buffer.concat(
+        Array.from({ length: 300 }, (_, at) => webSocketFrame(at ? 0 : 2, Buffer.of(0))),
+      ),
     ];
     for (const breach of breaches) {
       const socket = await rawWebSocket("/exec/ns/p/c?command=cat&input=1&output=1");

@@ -6,6 +6,7 @@ import { silentLogger, systemClock } from "@kip/base";
 import { SpdyTestClient } from "../../test/spdy-test-client.ts";
 import { ManualClock } from "@kip/testing";
 import { servePortForward, type PortForward } from "./port-forward.ts";
+import { Turns } from "./transport/turns.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
 function serve(
@@ -14,6 +15,7 @@ function serve(
 ): { client: SpdyTestClient; served: Promise<void> } {
   const [serverSocket, clientSocket] = duplexPair();
   const remote = new SpdyConnection(serverSocket, Buffer.alloc(0), {
+    turns: new Turns(),
     streamsPerConnection: 100,
     streamHeaderBytes: 4096,
     streamBufferBytes: 1 << 20,

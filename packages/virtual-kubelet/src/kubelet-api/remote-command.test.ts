@@ -12,6 +12,7 @@ import { SpdyTestClient } from "../../test/spdy-test-client.ts";
 import type { ProcessExit } from "../pod-provider.ts";
 import { serveRemoteCommand, spdyDialect, type RemoteCommand } from "./remote-command.ts";
 import type { RemoteStream } from "./transport/remote-streams.ts";
+import { Turns } from "./transport/turns.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 
 interface Session {
@@ -31,6 +32,7 @@ function serve(
   const [serverSocket, clientSocket] = duplexPair();
   let aborts = 0;
   const remote = new SpdyConnection(serverSocket, Buffer.alloc(0), {
+    turns: new Turns(),
     streamsPerConnection: 10,
     streamHeaderBytes: 4096,
     streamBufferBytes: 1 << 20,

@@ -28,6 +28,7 @@ import {
   type StreamRoute,
 } from "./routes.ts";
 import { RequestMetrics } from "./stats/request-metrics.ts";
+import { Turns } from "./transport/turns.ts";
 import { isStreamUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
 import { isWebSocketUpgrade } from "./websocket/upgrade.ts";
 
@@ -68,6 +69,7 @@ class KubeletApi implements RunningKubeletApi {
       limits,
       streamIdleTimeoutMs: options.streamIdleTimeoutMs ?? defaultIdleTimeoutMs,
       streamCreationTimeoutMs: options.streamCreationTimeoutMs ?? defaultCreationTimeoutMs,
+      turns: new Turns(),
       clock: options.clock,
       logger: options.logger,
     };

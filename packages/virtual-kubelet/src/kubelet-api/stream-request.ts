@@ -11,6 +11,7 @@ import type {
   RemoteCommandStreams,
   RemoteStreams,
 } from "./transport/remote-streams.ts";
+import type { Turns } from "./transport/turns.ts";
 import type { StreamRoute } from "./routes.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
 import { WebSocketConnection } from "./websocket/connection.ts";
@@ -36,6 +37,7 @@ export interface StreamServices {
   readonly limits: KubeletLimits;
   readonly streamIdleTimeoutMs: number;
   readonly streamCreationTimeoutMs: number;
+  readonly turns: Turns;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -130,9 +132,9 @@ function overWebSocket(
 
 function spdyStreams(socket: Duplex, head: Buffer, services: StreamServices): RemoteStreams {
   const { streamsPerConnection, streamHeaderBytes, streamBufferBytes } = services.limits;
-  const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
+  const { streamIdleTimeoutMs: idleTimeoutMs, turns, clock, logger } = services;
   const limits = { streamsPerConnection, streamHeaderBytes, streamBufferBytes };
-  return new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, clock, logger });
+  return new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, turns, clock, logger });
 }
 
 /** What is served, whatever carries it. */

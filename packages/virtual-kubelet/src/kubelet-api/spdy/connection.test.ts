@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { duplexPair, type Duplex } from "node:stream";
 import { describe, it } from "node:test";
-import { silentLogger, systemClock } from "@kip/base";
+import { AsyncQueue, silentLogger, systemClock } from "@kip/base";
 import * as fc from "fast-check";
 import { SpdyTestClient } from "../../../test/spdy-test-client.ts";
 import type { RemoteStream } from "../transport/remote-streams.ts";
+import { Turns } from "../transport/turns.ts";
 import { SpdyConnection, type SpdyConnectionOptions } from "./connection.ts";
 import { noLingerClock } from "../../../test/no-linger-clock.ts";
 
@@ -15,6 +16,7 @@ function connect(options: Partial<SpdyConnectionOptions> = {}): {
 } {
   const [serverSocket, clientSocket] = duplexPair();
   const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
+    turns: new Turns(),
     streamsPerConnection: 4,
     streamHeaderBytes: 4096,
     streamBufferBytes: 64 * 1024,
@@ -49,6 +51,23 @@ async function closing(stream: Duplex): Promise<void> {
 }
 
 describe("SpdyConnection", () => {
+  it("takes a client's next frame when its turn has come", async () => {
+    const asked = new AsyncQueue<() => void>();
+    const pass = async (): Promise<void> => await new Promise((resolve) => asked.push(resolve));
+    const { client, serverSocket } = connect({ turns: { pass } });
+    for (const id of [1, 3, 5]) client.send({ type: "ping", id });
+    const pongs = (): number => client.frames.filter(({ type }) => type === "ping").length;
+    let expected = 0;
+    for await (const goOn of asked) {
+      expected += 1;
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(pongs(), expected);
+      goOn();
+      if (expected === 3) break;
+    }
+    serverSocket.destroy();
+  });
+
   it("opens streams with their headers and carries bytes both ways, with ends of their own", async () => {
     const { server, client } = connect();
     const id = await client.open({ streamType: "data", port: "80" });
@@ -185,6 +204,7 @@ describe("SpdyConnection", () => {
     const [near, clientSocket] = duplexPair();
     near.pipe(far); // what the client sends arrives; what it is sent waits
     const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
+      turns: new Turns(),
       streamsPerConnection: 4,
       streamHeaderBytes: 4096,
       streamBufferBytes: 64 * 1024,

@@ -3,6 +3,7 @@ import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import { VirtualKubeletError } from "../../errors.ts";
 import { watchIdle } from "../transport/idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts";
+import type { Turns } from "../transport/turns.ts";
 import {
   dataHeader,
   encodeFrame,
@@ -29,6 +30,8 @@ export interface SpdyConnectionOptions {
   readonly streamBufferBytes: number;
   /** Milliseconds without a frame from the client before the connection is closed. */
   readonly idleTimeoutMs: number;
+  /** Shared by all connections of the server. */
+  readonly turns: Pick<Turns, "pass">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -166,6 +169,8 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       }
       if (this.#ended.signal.aborted) return;
       await this.#handle(frame);
+      const turn = this.#options.turns.pass();
+      if (turn) await turn;
     }
   }
 

@@ -15,6 +15,9 @@ export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
  */
 const closeTimeoutMs = 5000;
 
+/** The most pieces of a message: those of one are taken at once. Clients of Kubernetes send whole messages. */
+const maxFragments = 256;
+
 /** Whether a request asks for the connection to become a WebSocket. */
 export function isWebSocketUpgrade(request: IncomingMessage): boolean {
   const { connection = "", upgrade = "" } = request.headers;
@@ -54,12 +57,16 @@ export function acceptWebSocket(
   head: Buffer,
   { protocol, maxMessageBytes }: { readonly protocol: string; readonly maxMessageBytes: number },
 ): WebSocket | undefined {
-  const options: ServerOptions & { readonly closeTimeout: number } = {
-    closeTimeout: closeTimeoutMs, // known to the library, not yet to its types
+  // The library's types do not know the first two yet.
+  const options: ServerOptions & Readonly<Record<"closeTimeout" | "maxFragments", number>> = {
+    closeTimeout: closeTimeoutMs,
+    maxFragments,
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
+    // One message of a client in each turn of the event loop: thousands fit into what is read at once.
+    allowSynchronousEvents: false,
     skipUTF8Validation: true, // texts are base64, which is checked when it is decoded
   };
   const server = new WebSocketServer(options);
