@@ -1,4 +1,4 @@
-import { maxEvents, type PodEventReport } from "@kip/agent-api";
+import { maxEvents, plainText, type PodEventReport } from "@kip/agent-api";
 import { defined } from "@kip/base";
 import type { PodState } from "./pod-state.ts";
 
@@ -21,7 +21,8 @@ export function withEvent(
 ): readonly PodEventReport[] {
   const sequence = (events.at(-1)?.sequence ?? 0) + 1;
   const time = new Date(nowMs).toISOString();
-  const message = event.message.slice(0, maxMessage);
+  // A text of its own: a part of another one keeps that in memory, and a pod answers a probe with 1 MiB.
+  const message = plainText(event.message, maxMessage);
   const all = [...events, { ...event, message, sequence, time }];
   const most = Math.min(maxEvents, Math.max(kept, keptEach * containers.size));
   return newest(all.slice(-most));
