@@ -71,7 +71,8 @@ describe("mergeSmallPieces()", () => {
     ];
     for (const read of ways) {
       const stream = merging();
-      for (const text of ["a", "b", "c", "d".repeat(5000), "e", "f"]) stream.push(Buffer.from(text));
+      for (const text of ["a", "b", "c", "d".repeat(5000), "e", "f"])
+        stream.push(Buffer.from(text));
       let text = "";
       void read(stream, (piece) => (text += piece.toString()));
       for (let turn = 0; turn < 20; turn++) await nextTurn();

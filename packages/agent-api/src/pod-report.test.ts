@@ -43,6 +43,10 @@ describe("decodePodReport()", () => {
       isRefused(() => decodePodReport({ ...report, startTime: startedAt }, ""));
     }
     isRefused(() => decodePodReport({ ...report, timingsMs: { start: 1e300 } }, ""));
+    const user = { uid: 2 ** 31 - 1, gid: 0, groups: [] };
+    assert.ok(decodePodReport(container({ user }), ""));
+    for (const change of [{ uid: 2 ** 31 }, { gid: 2 ** 31 }, { groups: [2 ** 31] }])
+      isRefused(() => decodePodReport(container({ user: { ...user, ...change } }), ""));
   });
 
   it("hostile cell: has the timings that there are, and no others", () => {

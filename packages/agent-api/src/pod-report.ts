@@ -25,8 +25,8 @@ function newest<T>(count: number, entry: Decoder<T>): Decoder<readonly T[]> {
 
 const durationMs = optional(between(number, -1e10, 1e10));
 
-/** As Linux has them. */
-const id = between(integer, 0, 2 ** 32 - 1);
+/** As the API has them: with others a pod's status could not be written. */
+const id = between(integer, 0, 2 ** 31 - 1);
 
 const terminated = object({
   exitCode: int32,
