@@ -191,13 +191,17 @@ function busyPod(): object {
 
 /** What each change of the pod shows of its containers: `name=ready/restarts`. */
 function watched(kube: Cluster): Disposable & { readonly lines: readonly string[] } {
-  const shown =
-    'jsonpath={range .status.containerStatuses[*]}{.name}={.ready}/{.restartCount} {end}{"\\n"}';
+  // kubectl leaves a watch at its second object if a JSON path has a range.
+  const columns = ["name", "ready", "restartCount"].map(
+    (field) => `${field}:.status.containerStatuses[*].${field}`,
+  );
+  const shown = `custom-columns=${columns.join()}`;
   const args = ["--kubeconfig", kube.kubeconfig, "-n", "killed", "get", "pod", "busy", "-w"];
-  const child = spawn(kube.kubectlPath, [...args, "-o", shown]);
+  const child = spawn(kube.kubectlPath, [...args, "--no-headers", "-o", shown]);
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => {
-    if (line !== "") lines.push(line);
+    const [names = [], ready = [], restarts = []] = line.split(/ +/).map((each) => each.split(","));
+    lines.push(names.map((name, index) => `${name}=${ready[index]}/${restarts[index]} `).join(""));
   });
   return { lines, [Symbol.dispose]: () => void child.kill() };
 }
