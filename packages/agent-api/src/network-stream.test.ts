@@ -91,6 +91,38 @@ describe("sendNetwork()", () => {
     await assert.rejects(ended, /the test is over/);
   });
 
+  it("keeps nothing of a change while it waits for the next one", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const [own, agent] = duplexPair();
+    agent.write(hello);
+    agent.resume();
+    const isWaiting = Promise.withResolvers<void>();
+    const abort = new AbortController();
+    let given: WeakRef<ArrayBufferLike> | undefined;
+    const next = async (signal: AbortSignal): Promise<readonly Buffer[]> => {
+      if (!given) {
+        const piece = Buffer.from(new Uint8Array(1000).buffer); // no part of a pool
+        given = new WeakRef(piece.buffer);
+        agent.write('{"applied":1}\n');
+        return [piece];
+      }
+      isWaiting.resolve();
+      return await new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason as Error));
+      });
+    };
+    const ended = sendNetwork(own, () => ({ next }), abort.signal);
+    await isWaiting.promise;
+    for (let round = 0; round < 20 && given?.deref(); round++) {
+      await turn();
+      collect();
+    }
+    assert.equal(given?.deref(), undefined);
+    abort.abort(new Error("the test is over"));
+    await assert.rejects(ended, /the test is over/);
+  });
+
   it("ends when the agent ends, also while there is no change", async () => {
     const [own, agent] = duplexPair();
     agent.write(hello);

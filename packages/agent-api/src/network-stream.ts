@@ -59,13 +59,22 @@ export async function sendNetwork(
   try {
     const changes = changesFor(decodeAnswer(await answers.next(), decodeHello));
     for (let number = 1; ; number++) {
-      for (const piece of await changes.next(open)) await writeInParts(stream, piece);
+      await writeNext(stream, changes, open);
       const { applied } = decodeAnswer(await answers.next(), decodeApplied);
       if (applied !== number) throw invalid(`it confirms change ${applied}, not ${number}`);
     }
   } finally {
     stream.destroy();
   }
+}
+
+/** Sends the next change. A function of its own: a loop over all changes would keep the last piece of one in memory until the next one. */
+async function writeNext(
+  stream: Duplex,
+  changes: NetworkChanges,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const piece of await changes.next(signal)) await writeInParts(stream, piece);
 }
 
 /** Pieces are shared by all cells, but the connection encrypts a copy of what it is given: that must not be all of a piece. */
