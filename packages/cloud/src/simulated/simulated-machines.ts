@@ -18,7 +18,6 @@ interface Machine {
   instance: Instance;
   readonly slot: number;
   rootDiskBytes: number;
-  readonly userData: Uint8Array;
   console: string;
   /** Of a notice. */
   endsAt?: string | undefined;
@@ -123,14 +122,13 @@ export class SimulatedMachines {
       instance,
       slot,
       rootDiskBytes,
-      userData,
       console: "",
       future: new AbortController(),
     };
     this.#machines.set(instance.id, machine);
     this.#byToken.set(tokenKey(owner, token), machine);
     this.#show(instance);
-    this.#later(machine, this.#draw(this.#options.startMs), () => this.#run(machine));
+    this.#later(machine, this.#draw(this.#options.startMs), () => this.#run(machine, userData));
     return instance;
   }
 
@@ -187,9 +185,10 @@ export class SimulatedMachines {
     await untilAborted(change.promise, signal);
   }
 
-  #run(machine: Machine): void {
+  /** @param userData no longer needed afterwards: a process with thousands of machines does not keep it */
+  #run(machine: Machine, userData: Uint8Array): void {
     this.#change(machine, { state: "running" });
-    const { instance, userData } = machine;
+    const { instance } = machine;
     const write = (text: string): void => void (machine.console += text);
     write(`Simulated instance ${instance.id} (${instance.name}) runs\n`);
     machine.shutDown = this.#options.boot({ instance, userData, write });
