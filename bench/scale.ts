@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { silentLogger, systemClock } from "@kip/base";
 import { sharedControlPlane } from "@kip/control-plane/testing";
 import { createApiClient, loadKubeConfig, paths } from "@kip/k8s-client";
+import { allocatorSettings, nodeFlags } from "@kip/kip/process-settings";
 import { ScalePods } from "./scale/pods.ts";
 import { writesByResource } from "./scale/api-writes.ts";
 import type { Question, Usage } from "./scale/kip.ts";
@@ -38,7 +39,8 @@ const client = createApiClient(await loadKubeConfig({ path: plane.kubeconfigPath
 });
 const program = path.join(import.meta.dirname, "scale/kip.ts");
 const kip = fork(program, [plane.kubeconfigPath, nodeName], {
-  execArgv: ["--max-semi-space-size=4"],
+  execArgv: [...nodeFlags],
+  env: { ...process.env, ...allocatorSettings },
 });
 const ended = once(kip, "exit").then(([status]): never => {
   throw new Error(`kip has ended with status ${String(status)}`);

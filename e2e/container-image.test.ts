@@ -88,9 +88,9 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     assert.equal(up.status, 1);
     assert.match(up.stderr, /has only the provider: .*\n {5}Run it in a checkout/);
     // A failure in the first call of the program, to see how its stack trace looks.
-    const [node = "", flag = "", program = ""] = entrypoint;
+    const program = entrypoint.at(-1) ?? "";
     const fail = `process.umask = () => { throw new Error("here"); }; import("${program}");`;
-    const failed = await inside(node, flag, "-e", fail);
+    const failed = await inside(...entrypoint.slice(0, -1), "-e", fail);
     assert.match(
       failed.stderr,
       /Error: here\n.*\n +at .*\/opt\/kip\/apps\/kip\/src\/main\.ts:\d+:/,

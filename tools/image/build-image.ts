@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fetchNodePackage } from "@kip/cell-image";
+import { allocatorSettings, nodeFlags } from "@kip/kip/process-settings";
 import { billOfMaterials } from "./bill-of-materials.ts";
 import { bundleFolder } from "./bundle.ts";
 import { fetchPackages } from "./debian-packages.ts";
@@ -86,11 +87,12 @@ function imageConfig(
   return {
     User: `${user}:${user}`,
     // Stack traces name lines of the sources.
-    Entrypoint: ["/usr/bin/node", "--enable-source-maps", program],
+    Entrypoint: ["/usr/bin/node", "--enable-source-maps", ...nodeFlags, program],
     Env: [
       "PATH=/usr/bin",
       "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
       "NODE_ENV=production",
+      ...Object.entries(allocatorSettings).map(([name, value]) => `${name}=${value}`),
     ],
     WorkingDir: "/",
     Labels: {

@@ -10,6 +10,7 @@ import type { ClusterContext } from "../cluster/cluster-context.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";
 import type { LocalCloud } from "@kip/cloud-local";
 import type { ControlPlane, SupervisedProgram } from "@kip/control-plane";
+import { allocatorSettings, nodeFlags } from "@kip/kip/process-settings";
 
 /** Starts the provider, the program that registers the virtual node and runs its pods. */
 export async function startProvider(
@@ -33,6 +34,7 @@ export async function startProvider(
     name: "kip",
     file: process.execPath,
     args: [
+      ...nodeFlags,
       path.join(import.meta.dirname, "../../main.ts"),
       `--provider-config=${layout.providerConfig}`,
       `--kubeconfig=${controlPlane.kipKubeconfig}`,
@@ -47,7 +49,10 @@ export async function startProvider(
       "--leader-elect=false",
       ...(options.isSet("act-as-node") ? ["--act-as-node"] : []),
     ],
-    env: otherCloud ? { ...withoutAws(process.env), ...otherCloud.environment } : process.env,
+    env: {
+      ...allocatorSettings,
+      ...(otherCloud ? { ...withoutAws(process.env), ...otherCloud.environment } : process.env),
+    },
     logFile: layout.providerLog,
     logLimitBytes,
   });
