@@ -227,6 +227,18 @@ describe("planPod()", () => {
     assert.deepEqual(planPod(view(all, released)).steps, []);
   });
 
+  it("ends sidecars without waiting for debugging and init containers, as a kubelet does", () => {
+    const turns = (...all: readonly DraftRecord[]): string[] =>
+      planPod(view(all, { isStopping: true })).steps.flatMap((step) =>
+        step.kind === "stop" ? [`${step.container} ${step.hasTurn}`] : [],
+      );
+    const side = running(record("side", "sidecar"));
+    const debug = running(record("debug", "ephemeral"));
+    assert.deepEqual(turns(side, ended(record("a"), 0), debug), ["side true", "debug true"]);
+    const init = running(record("init", "init"));
+    assert.deepEqual(turns(side, init, record("a")), ["side true", "init true"]);
+  });
+
   it("says why it stops a container in the kubelet's words", () => {
     const message = (kind: ContainerKind, policy: "Always" | "Never"): string | undefined => {
       const own = kind === "sidecar" ? { restartPolicy: "Always" } : {};

@@ -193,12 +193,18 @@ function isOpen(record: ContainerRecord): boolean {
   return isRunning(record) || isBusy(record);
 }
 
-/** Sidecars may serve the others' end: in a pod that ends, each gets its signal when all the others and the sidecars after it have ended. */
+/**
+ * Sidecars may serve the others' end: in a pod that ends, each gets its signal when the main containers and the sidecars after it
+ * have ended. As with a kubelet, it waits for no debugging or init container.
+ */
 function hasTurn(view: PodView, record: ContainerRecord): boolean {
   if (record.kind !== "sidecar" || !(view.isStopping || isFinished(view))) return true;
   const { containers } = view;
-  const later = containers.slice(containers.indexOf(record) + 1);
-  return ![...containers.filter(({ kind }) => kind !== "sidecar"), ...later].some(isOpen);
+  const place = containers.indexOf(record);
+  return !containers.some(
+    (one, index) =>
+      (one.kind === "main" || (one.kind === "sidecar" && index > place)) && isOpen(one),
+  );
 }
 
 function stopping({ desired }: ContainerRecord): string {
