@@ -38,3 +38,19 @@ describe("statuses of a container with the name of a property", () => {
     }
   });
 });
+
+describe("statuses of ephemeral containers", () => {
+  it("are sorted by name, as a kubelet's are", () => {
+    const one = (name: string): object => ({ name, image: "a", restartCount: 0, running });
+    const report = {
+      initContainers: [],
+      containers: [],
+      ephemeralContainers: ["b", "c", "a"].map(one),
+    };
+    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // all that is looked at
+    assert.deepEqual(
+      lists.ephemeralContainerStatuses?.map((each) => each.name),
+      ["a", "b", "c"],
+    );
+  });
+});

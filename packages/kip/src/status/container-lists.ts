@@ -170,5 +170,6 @@ function ephemeralStatuses(
   const earlier = known.filter(
     ({ name }) => ownValue(ended, name) !== undefined && !names.has(name),
   );
-  return [...earlier, ...reported];
+  // By name, as the kubelet has them.
+  return [...earlier, ...reported].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
