@@ -389,6 +389,36 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
+  it("sees the readiness gates of a pod that cannot be applied after a restart", async () => {
+    const { provider, statuses, step, follower } = await start(silentAgent, [
+      cellOf("q", { phase: "Claimed" }),
+    ]);
+    const conditionType = "example.com/ready";
+    const spec = {
+      containers: [{ name: "main", image: "i" }],
+      readinessGates: [{ conditionType }],
+    };
+    const resume = async (status: "True" | "False"): Promise<void> => {
+      const conditions = [{ type: conditionType, status }];
+      const seen = { metadata: { uid: "q" }, spec, status: { phase: "Running", conditions } };
+      await provider.resume(podWith(seen));
+      await settle();
+    };
+    const ready = (): string | undefined =>
+      statuses.at(-1)?.status.conditions?.find(({ type }) => type === "Ready")?.status;
+    await resume("False");
+    step()?.change({ kind: "machine", state: "running" });
+    await settle();
+    const running = { startedAt: "2026-11-27T03:00:00Z" };
+    const main = { name: "main", image: "i", ready: true, started: true, restartCount: 0, running };
+    follower()?.onReport({ ...report(), podUid: "q", phase: "Running", containers: [main] });
+    await settle();
+    assert.equal(ready(), "False");
+    await resume("True");
+    assert.equal(ready(), "True");
+    await provider.stop();
+  });
+
   it("remove() ends with its signal and with the provider", async () => {
     const { provider } = await start();
     provider.cellChanged(cellOf("p", { phase: "Claimed" }));

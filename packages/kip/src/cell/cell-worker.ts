@@ -118,7 +118,7 @@ export class CellWorker {
 
   /** The pod is on its cell, and is followed there; what it refers to is not known. */
   resume(pod: Pod): void {
-    if (!this.state.pod.object) this.#reconciler.apply({ kind: "resumed", pod });
+    if (!this.state.pod.resolved) this.#reconciler.apply({ kind: "resumed", pod });
   }
 
   /** The pod should stop; a shorter grace period than before replaces that one. */
