@@ -1,5 +1,5 @@
 import type { ApiClient } from "@kip/k8s-client";
-import { K8sError } from "@kip/k8s-client";
+import { isServerSince } from "../server-version.ts";
 
 /** Features of the kubelet API that an API server looks for before it relies on them. */
 export const kubeletApiFeatures = ["ExtendWebSocketsToKubelet"] as const;
@@ -19,15 +19,5 @@ export async function declarable(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (features.length === 0) return [];
-  try {
-    const version = await client.get<{ readonly major?: string; readonly minor?: string }>(
-      "/version",
-      { signal },
-    );
-    const [major, minor] = [version.major, version.minor].map((text) => parseInt(text ?? "0", 10));
-    return major === 1 && (minor ?? 0) >= firstMinor ? features : [];
-  } catch (error) {
-    if (K8sError.is(error, "K8S_FORBIDDEN", "K8S_NOT_FOUND")) return [];
-    throw error;
-  }
+  return (await isServerSince(client, firstMinor, signal)) ? features : [];
 }

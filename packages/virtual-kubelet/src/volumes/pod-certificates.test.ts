@@ -112,6 +112,18 @@ describe("PodCertificates", () => {
     assert.ok(later >= hour && later <= hour + 300_000);
   });
 
+  it("sends the key of a pod of Kubernetes 1.36 as its signers read it", async () => {
+    using world = start();
+    Object.assign(world.api.objects, { "/version": { major: "1", minor: "36" } });
+    await assert.rejects(world.read(), pending);
+    const [{ spec }] = world.api.created as [Record<string, Record<string, unknown>>];
+    const { stubPKCS10Request: request, pkixPublicKey, proofOfPossession } = spec ?? {};
+    assert.deepEqual(
+      [typeof request, pkixPublicKey, proofOfPossession],
+      ["string", undefined, undefined],
+    );
+  });
+
   it("passes the annotations on that a pod of Kubernetes 1.35 has for its signer", async () => {
     using world = start();
     const userAnnotations = { "example.com/role": "db" };
@@ -199,10 +211,29 @@ describe("PodCertificates", () => {
   });
 });
 
+interface DerValue {
+  readonly whole: Buffer;
+  readonly content: Buffer;
+}
+
+/** The values of DER that follow each other. */
+function derValues(der: Buffer = Buffer.alloc(0)): readonly DerValue[] {
+  const values: DerValue[] = [];
+  for (let at = 0; at < der.length;) {
+    const first = der.readUInt8(at + 1);
+    const more = first < 0x80 ? 0 : first - 0x80;
+    const begin = at + 2 + more;
+    const end = begin + (more === 0 ? first : der.readUIntBE(at + 2, more));
+    values.push({ whole: der.subarray(at, end), content: der.subarray(begin, end) });
+    at = end;
+  }
+  return values;
+}
+
 describe("createPodKey()", () => {
   for (const type of ["RSA3072", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"])
     it(`proves the possession of a key of type ${type}`, async () => {
-      const { privatePem, publicKey, proof } = await createPodKey(type, "uid");
+      const { privatePem, publicKey, proof, request } = await createPodKey(type, "uid");
       const key = createPublicKey({
         key: Buffer.from(publicKey, "base64"),
         format: "der",
@@ -213,6 +244,11 @@ describe("createPodKey()", () => {
       const by = type.startsWith("RSA") ? padding : key;
       const hash = type === "ED25519" ? null : "sha256";
       assert.ok(verify(hash, Buffer.from("uid"), by, Buffer.from(proof, "base64")));
+      const [whole] = derValues(Buffer.from(request, "base64"));
+      const [info, , signature] = derValues(whole?.content);
+      assert.ok(info && signature);
+      assert.ok(verify(hash, info.whole, key, signature.content.subarray(1)));
+      assert.deepEqual(derValues(info.content)[2]?.whole, Buffer.from(publicKey, "base64"));
     });
 
   it("refuses another type", async () => {

@@ -9,6 +9,7 @@ import {
 } from "@kip/k8s-client";
 import type { Pod, VolumeProjection } from "@kip/k8s-types";
 import { unresolved } from "../references/reference.ts";
+import { isServerSince } from "../server-version.ts";
 import { certificatesPem, pemBlocks } from "./pem.ts";
 import { createPodKey, type PodKey } from "./pod-key.ts";
 import { servedVersion } from "./served-version.ts";
@@ -72,6 +73,8 @@ const retryAfterMs = 300_000;
 const jitterMs = 300_000;
 const firstListMs = 10_000;
 const resource = "podcertificaterequests";
+/** The first minor version that has the key as a PKCS #10 request, and then its signers, too. */
+const firstMinorOfRequests = 36;
 
 /** The requests of the node's pods. */
 interface Watched {
@@ -184,13 +187,14 @@ export class PodCertificates {
   }
 
   async #request(pod: Pod, projection: Projection): Promise<OpenRequest> {
-    const { client, nodeClient = client, clock } = this.#options;
+    const { client, nodeClient = client, clock, signal } = this.#options;
     const { namespace, name, uid } = pod.metadata;
     const { nodeName = "", serviceAccountName = "default" } = pod.spec;
     const { version } = await this.#watched(pod);
-    const [account, node] = await Promise.all([
+    const [account, node, takesRequests] = await Promise.all([
       client.get<KubeObject>(paths.serviceAccounts(namespace, serviceAccountName)),
       client.get<KubeObject>(paths.nodes(nodeName)),
+      isServerSince(client, firstMinorOfRequests, signal),
     ]);
     const { signerName, keyType, maxExpirationSeconds, userAnnotations } = projection;
     const key = await this.#keys.run(async () => await createPodKey(keyType, uid));
@@ -211,8 +215,9 @@ export class PodCertificates {
         nodeUID: node.metadata.uid,
         maxExpirationSeconds,
         ...(userAnnotations && { unverifiedUserAnnotations: userAnnotations }),
-        pkixPublicKey: key.publicKey,
-        proofOfPossession: key.proof,
+        ...(takesRequests
+          ? { stubPKCS10Request: key.request }
+          : { pkixPublicKey: key.publicKey, proofOfPossession: key.proof }),
       },
     });
     return { name: made.metadata.name, key, abandonAt: clock.now() + abandonAfterMs };

@@ -10,6 +10,8 @@ export interface PodKey {
   readonly publicKey: string;
   /** The pod's UID signed with the key, in base64. */
   readonly proof: string;
+  /** PKCS #10 without a name, signed with the key: both in one, in base64. */
+  readonly request: string;
 }
 
 const generate = promisify(generateKeyPair);
@@ -23,10 +25,12 @@ const generate = promisify(generateKeyPair);
 export async function createPodKey(type: string, podUid: string): Promise<PodKey> {
   const { publicKey, privateKey } = await pairOf(type);
   const uid = Buffer.from(podUid);
+  const publicDer = publicKey.export({ type: "spki", format: "der" });
   return {
     privatePem: String(privateKey.export({ type: "pkcs8", format: "pem" })),
-    publicKey: publicKey.export({ type: "spki", format: "der" }).toString("base64"),
+    publicKey: publicDer.toString("base64"),
     proof: signed(uid, privateKey).toString("base64"),
+    request: signingRequest(publicDer, privateKey).toString("base64"),
   };
 }
 
@@ -55,4 +59,29 @@ function signed(data: Buffer, key: KeyObject): Buffer {
   if (key.asymmetricKeyType === "ed25519") return sign(null, data, key);
   if (key.asymmetricKeyType === "ec") return sign("sha256", data, key);
   return sign("sha256", data, { key, padding: constants.RSA_PKCS1_PSS_PADDING });
+}
+
+/** Version 0, no name, the key, no attributes; then how it is signed, and the signature. */
+function signingRequest(publicDer: Buffer, key: KeyObject): Buffer {
+  const info = der(0x30, Buffer.from([2, 1, 0]), der(0x30), publicDer, der(0xa0));
+  const kind = key.asymmetricKeyType ?? "";
+  const algorithm = Buffer.from(signatureAlgorithms.get(kind) ?? "", "hex");
+  const signature = sign(kind === "ed25519" ? null : "sha256", info, key);
+  return der(0x30, info, algorithm, der(0x03, Buffer.from([0]), signature));
+}
+
+/** Ed25519, ecdsa-with-SHA256 and sha256WithRSAEncryption as DER. */
+const signatureAlgorithms: ReadonlyMap<string, string> = new Map([
+  ["ed25519", "300506032b6570"],
+  ["ec", "300a06082a8648ce3d040302"],
+  ["rsa", "300d06092a864886f70d01010b0500"],
+]);
+
+/** A value of DER: its tag, its length, and what it is made of. At most 65,535 bytes. */
+function der(tag: number, ...parts: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(parts);
+  const { length } = content;
+  const size =
+    length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.from([tag, ...size]), content]);
 }
