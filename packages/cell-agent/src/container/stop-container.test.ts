@@ -89,4 +89,40 @@ describe("stopContainer()", () => {
       ["SIGKILL", 62_000],
     ]);
   });
+
+  it("says that a hook has failed, or a signal cannot be sent, in the kubelet's words", async () => {
+    const clock = new ManualClock(0);
+    const { runtime } = fakeDependencies();
+    runtime.kill = async (_id, signal) => {
+      if (signal === "SIGFOO") throw new Error("unknown signal");
+    };
+    runtime.exec = async () => ({ exitCode: 1 });
+    const { events, list } = eventList();
+    const ended = new AbortController();
+    const stop = async (): Promise<void> =>
+      await stopContainer({ id: "1", stopSignal: "SIGFOO" } as ContainerRun, {
+        container: container("main", { preStop: { exec: { command: ["hook"] } } }),
+        grace: new GracePeriod(clock, endIn(30_000, clock.now())),
+        ended: ended.signal,
+        turn: AbortSignal.abort(),
+        target: { runtime, containerId: "1", address: "" },
+        dependencies: { runtime },
+        events,
+      });
+    await stop();
+    assert.deepEqual(
+      list.map(({ type, reason, message }) => `${type} ${reason}: ${message}`),
+      [
+        "Warning FailedPreStopHook: PreStopHook failed",
+        "Warning FailedKillPod: error killing pod: cannot send SIGFOO to container main: unknown signal",
+      ],
+    );
+    ended.abort();
+    await stop();
+    assert.equal(
+      list.length,
+      2,
+      "the end of the container cuts a hook short, which has not failed",
+    );
+  });
 });
