@@ -44,6 +44,20 @@ describe("podPhase()", () => {
     ["one failed", "Never", [record(0), record(1)], false, "Failed"],
     ["one failed, to be restarted", "OnFailure", [record(0), record(1)], false, "Running"],
     ["all ended well on failure", "OnFailure", [record(0)], false, "Succeeded"],
+    [
+      "all ended, one is debugged",
+      "Never",
+      [record(0), record("run", "ephemeral")],
+      false,
+      "Running",
+    ],
+    [
+      "all ended, one was debugged",
+      "Never",
+      [record(0), record(1, "ephemeral")],
+      false,
+      "Succeeded",
+    ],
     ["init runs", "Always", [record("run", "init"), record("new")], false, "Pending"],
     ["init failed for good", "Never", [record(1, "init"), record("new")], false, "Failed"],
     [

@@ -15,6 +15,7 @@ export function podPhase(
   const main = containers.filter((record) => record.kind === "main");
   const init = containers.filter((record) => record.kind === "init");
   const sidecars = containers.filter((record) => record.kind === "sidecar");
+  const beside = containers.filter(({ kind }) => kind === "sidecar" || kind === "ephemeral");
   const stopped = main.filter((record) => hasStopped(record));
   const isAnyRunning = main.some(isRunning);
   const isAnyOpen = containers.some(
@@ -34,16 +35,16 @@ export function podPhase(
   if (!hasMainRun && sidecars.some((record) => !record.saved.started)) return "Pending";
   if (main.some((record) => !isRunning(record) && !hasStopped(record))) return "Pending";
   if (isAnyRunning) return "Running";
-  return ended(restartPolicy, main, sidecars);
+  return ended(restartPolicy, main, beside);
 }
 
 function ended(
   restartPolicy: DesiredPod["restartPolicy"],
   main: readonly ContainerRecord[],
-  sidecars: readonly ContainerRecord[],
+  beside: readonly ContainerRecord[],
 ): PodReport["phase"] {
-  // A pod whose sidecars still run has not ended, nor has one of which a container is being replaced.
-  if (sidecars.some(isRunning) || main.some(isReplaced)) return "Running";
+  // A pod whose sidecars or debugging containers still run has not ended, nor has one of which a container is being replaced.
+  if (beside.some(isRunning) || main.some(isReplaced)) return "Running";
   if (main.some((record) => startsAgain(record, restartPolicy, exitCode(record) ?? 0)))
     return "Running";
   return main.every((record) => exitCode(record) === 0) ? "Succeeded" : "Failed";
