@@ -64,6 +64,18 @@ describe("podStatus()", () => {
     assert.equal(status?.startTime, "2026-01-01T00:00:00Z");
   });
 
+  it("says why a pod was ended when all of it has ended, as a kubelet does", () => {
+    const why = { reason: "DeadlineExceeded", message: "too long" };
+    const shown = (phase: PodReport["phase"], end: CellStateParts["end"] = {}) => {
+      const parts = { agent: { report: { ...report(phase), ...why } }, end };
+      const status = podStatus(cellStateWith(parts), pod, now);
+      return [status?.phase, status?.reason, status?.message];
+    };
+    assert.deepEqual(shown("Running"), ["Running", undefined, undefined]);
+    const end = { isPodFinished: true, podEnd: { phase: "Failed" as const, ...why } };
+    assert.deepEqual(shown("Failed", end), ["Failed", "DeadlineExceeded", "too long"]);
+  });
+
   it("is ready to start containers while a cell has namespaces and network for the pod", () => {
     const readyToStart = (parts: CellStateParts) =>
       podStatus(cellStateWith(parts), pod, now)?.conditions?.find(

@@ -61,8 +61,9 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   const report = isAbandoned(state) ? undefined : state.agent.report;
   const facts = { state, pod, report, now: wireTime(nowMs) };
   const phase = end.podEnd?.phase ?? shownPhase(facts);
-  const failure = phase === "Failed" ? wait.reason : undefined;
-  const why = end.podEnd ?? (report?.reason === undefined ? failure : report);
+  // As with a kubelet, a pod that is to end for a reason shows it when all of it has ended.
+  const failure = report?.reason === undefined ? wait.reason : report;
+  const why = end.podEnd ?? (phase === "Failed" ? failure : undefined);
   const containers = containerStatuses(facts);
   return defined({
     phase,
