@@ -71,12 +71,17 @@ describe("a hostile registry", () => {
       return true;
     });
     const handler: RequestHandler = (request, response) => {
+      if (request.headers.authorization === undefined) {
+        response.writeHead(401, { "www-authenticate": 'Basic realm="own"' }).end();
+        return true;
+      }
       if (!isBlob(request.url)) return false;
       response.writeHead(307, { location: `http://${elsewhere.host}/blob` }).end();
       return true;
     };
-    await trial(handler, async ({ pull }) => {
+    await trial(handler, async ({ pull, registry }) => {
       await assert.rejects(pull(), { code: "REGISTRY_UNAUTHORIZED" });
+      assert.match(registry.requests.at(-1) ?? "", / Basic /);
       assert.deepEqual([...new Set(elsewhere.requests)], ["GET /blob -"]);
     });
   });
