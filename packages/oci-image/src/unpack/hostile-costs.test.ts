@@ -79,6 +79,12 @@ describe("applyLayer(), of an image that costs more than it weighs", () => {
     }
   });
 
+  it("has large access lists of folders, which wait in memory until the image is whole", () => {
+    const pax = { "SCHILY.xattr.system.posix_acl_default": "x".repeat(1_000_000) };
+    const folders = some(17, (index) => ({ name: `d${index}/`, type: "5", pax }));
+    assert.throws(() => unpack([folders]), exceeded(/folders with attributes/));
+  });
+
   it("has many special files in folders of their own: other work gets its turn in between", async () => {
     const spawn = mock.method(childProcess, "spawnSync");
     syncBuiltinESMExports();
