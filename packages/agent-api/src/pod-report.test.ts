@@ -45,8 +45,18 @@ describe("decodePodReport()", () => {
     isRefused(() => decodePodReport({ ...report, timingsMs: { start: 1e300 } }, ""));
     const user = { uid: 2 ** 31 - 1, gid: 0, groups: [] };
     assert.ok(decodePodReport(container({ user }), ""));
-    for (const change of [{ uid: 2 ** 31 }, { gid: 2 ** 31 }, { groups: [2 ** 31] }])
+    const manyGroups = Array.from({ length: 1001 }, (_, id) => id);
+    for (const change of [
+      { uid: 2 ** 31 },
+      { gid: 2 ** 31 },
+      { groups: [2 ** 31] },
+      { groups: manyGroups },
+    ])
       isRefused(() => decodePodReport(container({ user: { ...user, ...change } }), ""));
+    for (const amount of [-1, 0.5, 1e300, "1"]) {
+      isRefused(() => decodePodReport(container({ allocated: { cpuMilliLimit: amount } }), ""));
+      isRefused(() => decodePodReport(container({ actuated: { memoryBytesLimit: amount } }), ""));
+    }
   });
 
   it("hostile cell: has the timings that there are, and no others", () => {
