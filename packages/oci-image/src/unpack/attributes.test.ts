@@ -6,6 +6,7 @@ import { runCommand, silentLogger, systemClock } from "@kip/base";
 import { tar, temporaryFolder, writeLayout, type RawEntry } from "@kip/testing";
 import { missing } from "../../test/fixtures/missing.ts";
 import { openImageStore, parseReference } from "../index.ts";
+import { isTakenAttribute } from "./special-entries.ts";
 
 /** cap_net_raw=ep, version 2 of the kernel's structure. */
 const capability = "\x01\0\0\x02\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -41,5 +42,24 @@ describe("file capabilities", { skip: missing({ root: true, programs: ["perl"] }
     const programs = Array.from({ length: 400 }, (_, index) => program(`${index}`));
     const link = (name: string): RawEntry => ({ name, type: "1", linkName: "399" });
     assert.equal(await countCapabilities([...programs, link("a")], [link("b")]), 402);
+  });
+});
+
+describe("isTakenAttribute()", () => {
+  it("leaves out what steers overlays and the host's security modules", () => {
+    const taken = ["user.a", "trusted.a", "security.capability", "system.posix_acl_access"];
+    assert.deepEqual(taken.filter(isTakenAttribute), taken);
+    const leftOut = [
+      "trusted.overlay.opaque",
+      "trusted.overlay.redirect",
+      "user.overlay.whiteout",
+      "security.selinux",
+      "security.ima",
+      "system.nfs4_acl",
+      "user.a\0trusted.overlay.opaque",
+      "user.",
+      "",
+    ];
+    assert.deepEqual(leftOut.filter(isTakenAttribute), []);
   });
 });
