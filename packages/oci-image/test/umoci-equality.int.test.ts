@@ -55,6 +55,7 @@ const base: readonly RawEntry[] = [
   folder("usr/lib/sub/", { gid: 0 }),
   { name: "lib", type: "2", linkName: "usr/lib" },
   { name: "absolute", type: "2", linkName: "/etc" },
+  { name: "usr/absolute", type: "2", linkName: "/etc" },
   { name: "dangling", type: "2", linkName: "../../../outside" },
   { name: "suid", content: "#!", mode: 0o6755, uid: 1, gid: 2 },
   { name: "hard-a", content: "linked", uid: 9 },
@@ -82,6 +83,7 @@ const second: readonly RawEntry[] = [
   { name: "swap-to-folder/child", content: "folder now" },
   { name: "lib/through-link", content: "lands in usr/lib" },
   { name: "absolute/through-absolute", content: "lands in etc" },
+  { name: "usr/absolute/from-below", content: "lands in etc, too" },
   { name: "hard-across", type: "1", linkName: "hard-a", uid: 9 },
   { name: "usr/lib/sub/.wh.nothing" },
 ];
