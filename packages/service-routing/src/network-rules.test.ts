@@ -337,4 +337,37 @@ describe("NetworkRules", () => {
     await rules.apply({ ...change, groups: [group("new")], policy: policy("new") });
     assert.match(texts.join(""), /^delete set ip kip_policy group\/old$/m);
   });
+
+  it("looks only at addresses that change, however many a policy has", async () => {
+    let text = "";
+    const rules = new NetworkRules({
+      ...options,
+      place: { ...options.place, podAddresses: ["10.1.0.2"], cable: "cable" },
+      runNft: async (each) => {
+        text = each;
+        return await Promise.resolve("");
+      },
+    });
+    const policy = { ingress: [{ groups: ["many"] }] };
+    const many = Array.from({ length: 50_000 }, (_, i) => `10.2.${i >> 8}.${i & 255}`);
+    const group = { kind: "group", name: "many" } as const;
+    const duration = async (next: Parameters<NetworkRules["apply"]>[0]): Promise<number> => {
+      const begunMs = performance.now();
+      await rules.apply(next);
+      return performance.now() - begunMs;
+    };
+    const all = { ...group, change: "reset", add: many, remove: [] } as const;
+    const firstMs = await duration({ ...change, groups: [all], policy });
+    let laterMs = 0;
+    for (let i = 0; i < 20; i++) {
+      const lines = [
+        { ...group, change: "change", add: [`10.3.0.${i}`, "10.2.0.1"], remove: [] },
+        { ...group, change: "change", add: [], remove: [`10.2.1.${i}`, "10.4.0.1"] },
+      ] as const;
+      laterMs += await duration({ ...change, groups: lines });
+      const set = "element ip kip_policy group/many";
+      assert.equal(text, `delete ${set} { 10.2.1.${i} }\nadd ${set} { 10.3.0.${i} }\n`);
+    }
+    assert.ok(laterMs < firstMs, `20 changes took ${laterMs} ms, all addresses ${firstMs} ms`);
+  });
 });

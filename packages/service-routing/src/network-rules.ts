@@ -8,6 +8,7 @@ import {
 } from "@kip/network-view";
 import { backoffDelay, pause, SerialQueue, systemClock, type Clock, type Logger } from "@kip/base";
 import { familiesOf, type Family } from "./family.ts";
+import { changedAddresses, partOf, type ChangedAddresses } from "./changed-addresses.ts";
 import { inBlocks } from "./in-blocks.ts";
 import { keepClients } from "./kept-clients.ts";
 import {
@@ -148,9 +149,9 @@ export class NetworkRules {
     // Whatever fails from here on, what is known here may not be what the kernel has.
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
-    // Groups may have very many addresses, and most changes are of Services alone.
     const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
-    const before = isOfPolicy && known.policy ? this.#policyRules() : undefined;
+    const changed = changedAddresses(change.groups);
+    const before = isOfPolicy && known.policy ? this.#policyRules(changed) : undefined;
     this.#note(change);
     const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
     const { texts, stale } = await inBlocks(changes);
@@ -162,7 +163,7 @@ export class NetworkRules {
     const { changes: policy, removals } = !known.policy
       ? { changes: await this.#replacePolicy(), removals: "" }
       : isOfPolicy
-        ? this.#policyText(before)
+        ? this.#policyText(before, changed)
         : { changes: "", removals: "" };
     if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
@@ -273,7 +274,7 @@ export class NetworkRules {
         continue;
       }
       const known = group.change === "reset" ? undefined : this.#groups.get(group.name);
-      const addresses = new Set(known);
+      const addresses = known ?? new Set();
       for (const address of group.add) addresses.add(address);
       for (const address of group.remove) addresses.delete(address);
       this.#groups.set(group.name, addresses);
@@ -293,15 +294,24 @@ export class NetworkRules {
     return new Map([...services, ...gone.map((key) => [key, undefined] as const)]);
   }
 
-  #policyRules(): readonly RuleSet[] | undefined {
+  /** @param only all other addresses of groups are left out; default none */
+  #policyRules(only?: ChangedAddresses): readonly RuleSet[] | undefined {
     const policy = this.#policy;
     if (this.#options.place.cable === undefined || policy === undefined) return undefined;
-    return this.#families.map((family) => policyRules(policy, this.#groups, family));
+    const groups = only ? partOf(this.#groups, only) : this.#groups;
+    return this.#families.map((family) => policyRules(policy, groups, family));
   }
 
-  /** What leads from the rules of before to those of now, as two transactions. */
-  #policyText(before: readonly RuleSet[] | undefined): { changes: string; removals: string } {
-    const after = this.#policyRules();
+  /**
+   * What leads from the rules of before to those of now, as two transactions.
+   *
+   * @param only as of {@link NetworkRules.#policyRules}, of both
+   */
+  #policyText(
+    before: readonly RuleSet[] | undefined,
+    only?: ChangedAddresses,
+  ): { changes: string; removals: string } {
+    const after = this.#policyRules(only);
     const tables = this.#families.map((family, index) => {
       const table = new TableChange(`${family.ip} ${this.#policyTable}`);
       table.add(before?.[index] ?? emptyRuleSet, after?.[index] ?? emptyRuleSet);
