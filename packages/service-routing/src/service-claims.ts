@@ -32,6 +32,11 @@ export class ServiceClaims {
     return new Set([...claims].filter((claim) => this.#holders.get(claim) !== service));
   }
 
+  /** Whether any Service has an element. */
+  isHeld(claim: string): boolean {
+    return this.#holders.has(claim);
+  }
+
   #take(claim: string, service: string, affected: Set<string>): void {
     const holder = this.#holders.get(claim);
     this.#holders.set(claim, service);

@@ -127,7 +127,8 @@ export class Services {
       yield work;
       const view = next && (yield* arranged(before.view, next));
       const after = { view, lost: new Set([...this.#lostOf(key, next), ...without]) };
-      for (const flows of staleFlows(before, after, isPending)) stale.push(flows);
+      for (const flows of staleFlows(before, after, isPending))
+        stale.push(flows.address === undefined ? this.#atNodes(flows) : flows);
       yield work;
       for (const [index, family] of this.#families.entries())
         for (const step of this.#addChange(() => batch[index], { family, key, before, after }))
@@ -237,6 +238,13 @@ export class Services {
     const isNew = (claim: string): boolean =>
       !hasNot.has(claim) && (!before.has(claim) || hadNot.has(claim));
     return new Set([...after].filter((claim) => given.has(claim) && isNew(claim)));
+  }
+
+  /** Of a NodePort. The kernel asks for Services of an address first. */
+  #atNodes(flows: StaleFlows): StaleFlows {
+    const isOfService = (address: string): boolean =>
+      this.#claims.isHeld(`${address} . udp . ${flows.port}`);
+    return { ...flows, isOfService };
   }
 
   #batch(): readonly TableChange[] {

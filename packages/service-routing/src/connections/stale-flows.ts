@@ -10,6 +10,8 @@ export interface StaleFlows extends FlowTarget {
   readonly serving: ReadonlySet<string>;
   /** Whether flows that are not translated are stale, too. */
   readonly isUntranslatedStale: boolean;
+  /** Of a NodePort: whether packets to its number at an address are those of a Service of that address. @default of none */
+  readonly isOfService?: ((address: string) => boolean) | undefined;
 }
 
 /** Where clients send to. */

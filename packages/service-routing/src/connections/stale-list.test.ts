@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceView } from "@kip/network-view";
 import type { Flow } from "./conntrack-messages.ts";
+import { Services } from "../services.ts";
 import { staleFlows } from "./stale-flows.ts";
 import { StaleList } from "./stale-list.ts";
 
@@ -42,6 +43,25 @@ describe("StaleList", () => {
     assert.ok(!list.has(flowTo("203.0.113.9", 30_053)));
     assert.ok(!list.has(flowTo("10.96.0.2", 80, a)));
     assert.ok(!list.has({ ...flowTo("10.96.0.1", 80, a), protocol: 6 }));
+  });
+
+  it("has no flows to a Service whose own port has the number of another one's NodePort", () => {
+    const services = new Services({ podAddresses: [], nodeAddresses: [], serviceRanges: [] });
+    const change = (key: string, next: ServiceView): StaleList => {
+      const steps = services.change(new Map([[key, next]]));
+      for (let step = steps.next(); ; step = steps.next()) {
+        if (step.done !== true) continue;
+        const list = new StaleList();
+        list.add(step.value.stale);
+        return list;
+      }
+    };
+    const port = { name: "", protocol: "UDP", port: 30_053, endpoints: [b] } as const;
+    change("ns/a", view([a]));
+    change("ns/b", { clusterIps: ["10.96.0.2"], ports: [port] });
+    const list = change("ns/a", view([b.replace("53", "54")]));
+    assert.ok(list.has(flowTo("10.0.0.200", 30_053, a)));
+    assert.ok(!list.has(flowTo("10.96.0.2", 30_053, b)));
   });
 
   it("has flows that were not translated when the first endpoint comes", () => {

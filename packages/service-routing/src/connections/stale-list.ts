@@ -48,9 +48,10 @@ export class StaleList {
   /** Whether the kernel must forget a flow. It is looked up: users decide how many entries and flows there are. */
   has({ protocol, destination, port, answerer, answererPort }: Flow): boolean {
     if (protocol !== udp) return false;
+    const atNodes = this.#byDestination.get(keyOf({ port }));
     const flows =
       this.#byDestination.get(keyOf({ address: destination, port })) ??
-      this.#byDestination.get(keyOf({ port }));
+      (atNodes?.isOfService?.(destination) === true ? undefined : atNodes);
     if (!flows || flows.serving.has(endpointText(answerer, answererPort))) return false;
     const isTranslated = answerer !== destination || answererPort !== port;
     return isTranslated || flows.isUntranslatedStale;
