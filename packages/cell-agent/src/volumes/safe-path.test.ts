@@ -114,10 +114,34 @@ describe("pinPath()", () => {
     assert.ok(seen.inside > 0 && seen.refused > 0, JSON.stringify(seen));
   });
 
+  it("opens few folders at a time, and ends soon, for links that are as long as links can be", () => {
+    const folder = path.join(volume(), "deep");
+    const before = process.cwd();
+    let place = folder;
+    fs.mkdirSync(place);
+    for (let depth = 0; depth < 1500; depth++) {
+      // From the folder itself, as no path is so long.
+      place = path.join(place, "d");
+      if (place.length > 3000) {
+        process.chdir(path.dirname(place));
+        place = "d";
+      }
+      fs.mkdirSync(place);
+    }
+    process.chdir(before);
+    fs.symlinkSync("d/".repeat(1400), path.join(folder, "down"));
+    fs.symlinkSync("d/../".repeat(800), path.join(folder, "long0"));
+    for (let link = 1; link < 30; link++)
+      fs.symlinkSync(`${"d/../".repeat(800)}long${link - 1}`, path.join(folder, `long${link}`));
+    for (const way of ["deep/down", "deep/long29"])
+      assert.throws(() => pinPath(volume(), way), /it has too many parts/);
+    pinPath(volume(), "deep/long0")[Symbol.dispose]();
+  });
+
   it("leaves no descriptor open", () => {
     const count = (): number => fs.readdirSync("/proc/self/fd").length;
     const first = count();
-    for (const way of ["file", "new/deep", "up", "loop", ".."]) {
+    for (const way of ["file", "new/deep", "up", "loop", "..", "deep/down"]) {
       try {
         pinPath(volume(), way)[Symbol.dispose]();
       } catch {

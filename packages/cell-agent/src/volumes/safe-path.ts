@@ -7,6 +7,10 @@ import { isSystemError } from "@kip/base";
 const openPath = 0o10000000;
 const { O_NOFOLLOW, O_DIRECTORY } = fs.constants;
 const maxLinks = 40;
+/** Names of a path and of its links together: a path of Linux has 2048 at most, and 40 links could have as many each. */
+const maxNames = 4096;
+/** Folders that are open at a time: the way back by ".." takes them. */
+const maxDepth = 1024;
 /** All of a mode that a kubelet gives to the folders it makes for a subPath: that of the volume's root. */
 const modeBits = 0o7777;
 const setgid = 0o2000;
@@ -64,8 +68,11 @@ function walk(root: string, subPath: string, rules: Rules): PinnedPath | undefin
   };
   let todo = split(subPath);
   let links = 0;
+  let names = 0;
   try {
     for (let name = todo.shift(); name !== undefined; name = todo.shift()) {
+      if (++names > maxNames || open.length > maxDepth)
+        throw unsafe(subPath, "it has too many parts");
       if (name === "..") {
         if (open.length === 1) rules.atRoot();
         closeTo(Math.max(1, open.length - 1));
