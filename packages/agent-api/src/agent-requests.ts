@@ -5,12 +5,17 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http2";
 import type { Socket } from "node:net";
-import { isCodedError, systemClock, type Decoder } from "@kip/base";
+import {
+  holdSmallWrites,
+  isCodedError,
+  mergeSmallPieces,
+  systemClock,
+  type Decoder,
+} from "@kip/base";
 import { decodeAnswer, readError, readText } from "./answers.ts";
 import { AgentError } from "./errors.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import { keepAlive } from "./keep-alive.ts";
-import { mergeSmallPieces } from "./merge-small-pieces.ts";
 import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
 import { apiVersion } from "./routes.ts";
 
@@ -101,6 +106,7 @@ export class AgentRequests implements AsyncDisposable {
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
     mergeSmallPieces(stream);
+    if (kind === "duplex") holdSmallWrites(stream);
     this.#watchContent(stream, options.onPiece);
     if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
       this.#hasWideWindows = true;

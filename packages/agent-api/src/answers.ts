@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
-import { bytesOf, decode, errorText, type Decoder } from "@kip/base";
+import { bytesOf, decode, errorText, GrowingBuffer, type Decoder } from "@kip/base";
 import { AgentError, type AgentErrorCode } from "./errors.ts";
-import { GrowingBuffer } from "./growing-buffer.ts";
 import { plainText } from "./plain-text.ts";
 
 /** The longest document of an agent, bytes: the statistics of a thousand containers. */

@@ -123,9 +123,9 @@ export class FrameWriter {
       const part = payload.subarray(start, start + maxFrameBytes);
       start += part.length;
       if (this.#stream.destroyed || this.#stream.writableEnded) return;
-      this.#stream.write(frameHeader(channel, part.length));
-      if (part.length > 0) this.#stream.write(part);
-      if (this.#stream.writableNeedDrain) await room(this.#stream);
+      let hasRoom = this.#stream.write(frameHeader(channel, part.length));
+      if (part.length > 0) hasRoom = this.#stream.write(part);
+      if (!hasRoom) await room(this.#stream);
     } while (start < payload.length);
   }
 

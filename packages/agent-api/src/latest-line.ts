@@ -1,4 +1,4 @@
-import { GrowingBuffer } from "./growing-buffer.ts";
+import { GrowingBuffer } from "@kip/base";
 import { AgentError } from "./errors.ts";
 
 /** The longest line of any report, bytes, without its end: a thousand containers that have ended twice have half of it. */

@@ -153,6 +153,65 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
     await undisturbed();
   });
 
+  it("CVE-2020-8551: single bytes that no reader takes take few pieces of memory", async () => {
+    const before = await memory();
+    const path = "/exec/ns/p/c?command=sleep&command=1000&input=1&output=1";
+    const senders: Duplex[] = [];
+    for (let count = 0; count < 3; count++) {
+      const session = await spdy(path);
+      await session.open({ streamType: "error" });
+      await session.open({ streamType: "stdout" });
+      const streamId = await session.open({ streamType: "stdin" });
+      const byte = encodeFrame({ type: "data", streamId, fin: false, data: Buffer.of(1) });
+      session.socket.write(Buffer.concat(Array.from({ length: 200_000 }, () => byte)));
+      session.send({ type: "ping", id: 1 });
+      await session.frame("ping");
+      const channel = await rawWebSocket(path);
+      const message = webSocketFrame(0x82, Buffer.of(0, 1));
+      channel.write(Buffer.concat(Array.from({ length: 20_000 }, () => message)));
+      channel.write(webSocketFrame(0x89, Buffer.from("all taken")));
+      let answer = "";
+      while (!answer.includes("all taken")) answer += String((await once(channel, "data"))[0]);
+      senders.push(session.socket, channel);
+    }
+    const held = (await memory()) - before;
+    assert.ok(held < 40 * mebibyte, `${held} bytes`);
+    for (const sender of senders) sender.destroy();
+  });
+
+  it("CVE-2020-8551: a message that comes in TLS records of one byte takes few pieces of memory", async () => {
+    const before = await memory();
+    const socket = await rawWebSocket("/exec/ns/p/c?command=sleep&command=1000&input=1&output=1");
+    socket.resume();
+    socket.write(webSocketFrame(0x82, Buffer.alloc(65_000)).subarray(0, 8));
+    for (let count = 0; count < 60_000; count++)
+      await new Promise((resolve) => socket.write(Buffer.of(0), resolve));
+    await undisturbed();
+    const held = (await memory()) - before;
+    assert.ok(held < 15 * mebibyte, `${held} bytes`);
+    socket.destroy();
+  });
+
+  it("CVE-2020-8551: what all streams hold for their readers has a limit, beside which others work", async () => {
+    const before = await memory();
+    const hoarders: SpdyTestClient[] = [];
+    for (let count = 0; count < 40; count++) {
+      const hoarder = await spdy("/portForward/ns/p");
+      hoarders.push(hoarder);
+      for (let request = 0; request < 8; request++) {
+        const id = await hoarder.open({ streamType: "data", port: "80", requestID: `${request}` });
+        hoarder.data(id, Buffer.alloc(mebibyte - 1));
+      }
+    }
+    await undisturbed();
+    // The network's buffers are full, and what the kubelet holds is all that is left.
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const held = (await memory()) - before;
+    assert.ok(held < 130 * mebibyte, `${held} bytes`);
+    await undisturbed();
+    for (const { socket } of hoarders) socket.destroy();
+  });
+
   it("CVE-2020-8551: clients that do not read are held up or cut off, and cost no memory", async () => {
     const before = await memory();
     const path = "/exec/ns/p/c?command=cat&command=/dev/zero&output=1";

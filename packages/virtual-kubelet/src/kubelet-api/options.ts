@@ -62,12 +62,24 @@ export interface KubeletLimits {
   readonly longRequestBytes: number;
   /** Streams open at once on one connection; further ones are refused. @default 512 */
   readonly streamsPerConnection: number;
+  /**
+   * Streams open at once on all connections; further ones are refused, but the first 8 of a connection are not.
+   * @default 10000
+   */
+  readonly allStreams: number;
   /** Bytes of a stream's header block, after decompression. @default 16384 */
   readonly streamHeaderBytes: number;
   /** Bytes of a WebSocket message; a longer one closes its connection. @default 4194304 */
   readonly messageBytes: number;
   /** Bytes a stream holds that its reader has not taken, before its connection is held up. @default 1048576 */
   readonly streamBufferBytes: number;
+  /** The same for all streams of a connection. @default 4194304 */
+  readonly connectionBufferBytes: number;
+  /**
+   * The same for all connections. One may hold an eighth of what is left of this, and 65536 bytes in any case.
+   * @default 67108864
+   */
+  readonly allBufferBytes: number;
 }
 
 /** Options of `startKubeletApi`. */
@@ -111,7 +123,10 @@ export const defaultKubeletLimits: KubeletLimits = {
   unprovenLongConnections: 64,
   longRequestBytes: 64 * 1024 * 1024,
   streamsPerConnection: 512,
+  allStreams: 10_000,
   streamHeaderBytes: 16 * 1024,
   messageBytes: 4 * 1024 * 1024,
   streamBufferBytes: 1024 * 1024,
+  connectionBufferBytes: 4 * 1024 * 1024,
+  allBufferBytes: 64 * 1024 * 1024,
 };

@@ -8,6 +8,7 @@ import { ManualClock } from "@kip/testing";
 import { servePortForward, type PortForward } from "./port-forward.ts";
 import { Turns } from "./transport/turns.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
+import { ampleMemory } from "../../test/ample-memory.ts";
 
 function serve(
   forward: PortForward["forward"],
@@ -16,6 +17,7 @@ function serve(
   const [serverSocket, clientSocket] = duplexPair();
   const remote = new SpdyConnection(serverSocket, Buffer.alloc(0), {
     turns: new Turns(),
+    memory: ampleMemory(),
     streamsPerConnection: 100,
     streamHeaderBytes: 4096,
     streamBufferBytes: 1 << 20,

@@ -14,6 +14,7 @@ import { serveRemoteCommand, spdyDialect, type RemoteCommand } from "./remote-co
 import type { RemoteStream } from "./transport/remote-streams.ts";
 import { Turns } from "./transport/turns.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
+import { ampleMemory } from "../../test/ample-memory.ts";
 
 interface Session {
   readonly client: SpdyTestClient;
@@ -33,6 +34,7 @@ function serve(
   let aborts = 0;
   const remote = new SpdyConnection(serverSocket, Buffer.alloc(0), {
     turns: new Turns(),
+    memory: ampleMemory(),
     streamsPerConnection: 10,
     streamHeaderBytes: 4096,
     streamBufferBytes: 1 << 20,

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import https from "node:https";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { errorText, httpModule, portOf } from "@kip/base";
+import { errorText, httpModule, mergeSmallPieces, portOf } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 import { allowUsers, certificateUser, type KubeletUser } from "./access/user.ts";
@@ -28,6 +28,7 @@ import {
   type StreamRoute,
 } from "./routes.ts";
 import { RequestMetrics } from "./stats/request-metrics.ts";
+import { StreamMemory } from "./transport/stream-memory.ts";
 import { Turns } from "./transport/turns.ts";
 import { isStreamUpgrade, prepareStreamRequest, type StreamServices } from "./stream-request.ts";
 import { isWebSocketUpgrade } from "./websocket/upgrade.ts";
@@ -70,6 +71,11 @@ class KubeletApi implements RunningKubeletApi {
       streamIdleTimeoutMs: options.streamIdleTimeoutMs ?? defaultIdleTimeoutMs,
       streamCreationTimeoutMs: options.streamCreationTimeoutMs ?? defaultCreationTimeoutMs,
       turns: new Turns(),
+      memory: new StreamMemory({
+        connectionBytes: limits.connectionBufferBytes,
+        allBytes: limits.allBufferBytes,
+        allStreams: limits.allStreams,
+      }),
       clock: options.clock,
       logger: options.logger,
     };
@@ -158,6 +164,7 @@ class KubeletApi implements RunningKubeletApi {
       if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
       const streams = this.#prepare(request, query, route);
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
+      mergeSmallPieces(socket); // a client may write each byte in a TLS record of its own
       await streams.begin(socket, head);
     } catch (error) {
       const response = new (httpModule().ServerResponse)(request);

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Clock, Logger } from "@kip/base";
+import { mergeSmallPieces, type Clock, type Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletHandlers, KubeletLimits } from "./options.ts";
@@ -11,9 +11,11 @@ import type {
   RemoteCommandStreams,
   RemoteStreams,
 } from "./transport/remote-streams.ts";
+import type { StreamMemory } from "./transport/stream-memory.ts";
 import type { Turns } from "./transport/turns.ts";
 import type { StreamRoute } from "./routes.ts";
 import { SpdyConnection } from "./spdy/connection.ts";
+import { gatherFrames } from "./websocket/gather-frames.ts";
 import { WebSocketConnection } from "./websocket/connection.ts";
 import {
   commandChannels,
@@ -38,6 +40,7 @@ export interface StreamServices {
   readonly streamIdleTimeoutMs: number;
   readonly streamCreationTimeoutMs: number;
   readonly turns: Turns;
+  readonly memory: StreamMemory;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -109,18 +112,24 @@ function overWebSocket(
   const { streamIdleTimeoutMs: idleTimeoutMs, clock, logger } = services;
   return {
     begin: async (socket, head) => {
+      const memory = services.memory.connection();
+      if (!memory.hasRoomFor(channels?.channels.length ?? 0))
+        throw new HttpRefusal(429, "too many streams are open", { "Retry-After": "1" });
+      gatherFrames(socket, head, memory);
       const options = { protocol, maxMessageBytes: messageBytes };
       const webSocket = acceptWebSocket(request, socket, head, options);
       if (webSocket === undefined) return;
       const dialect = webSocketDialect(protocol);
       if (channels === undefined) {
         const tunnel = tunnelStream(webSocket);
+        mergeSmallPieces(tunnel);
         await served.serve(spdyStreams(tunnel, Buffer.alloc(0), services), dialect);
         return;
       }
       const remote = new WebSocketConnection(webSocket, {
         ...channels,
         streamBufferBytes,
+        memory,
         idleTimeoutMs,
         clock,
         logger,
@@ -134,7 +143,9 @@ function spdyStreams(socket: Duplex, head: Buffer, services: StreamServices): Re
   const { streamsPerConnection, streamHeaderBytes, streamBufferBytes } = services.limits;
   const { streamIdleTimeoutMs: idleTimeoutMs, turns, clock, logger } = services;
   const limits = { streamsPerConnection, streamHeaderBytes, streamBufferBytes };
-  return new SpdyConnection(socket, head, { ...limits, idleTimeoutMs, turns, clock, logger });
+  const memory = services.memory.connection();
+  const options = { ...limits, idleTimeoutMs, turns, memory, clock, logger };
+  return new SpdyConnection(socket, head, options);
 }
 
 /** What is served, whatever carries it. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import net from "node:net";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { ProcessStreams } from "@kip/base";
+import { holdSmallWrites, type ProcessStreams } from "@kip/base";
 import type { ProcessExit } from "../pod-provider.ts";
 
 /**
@@ -33,6 +33,7 @@ export async function connectProcess(
   child.once("error", ended.reject);
   child.once("close", (code) => ended.resolve(code ?? 137));
   // It may end before it has read all of its input.
+  if (child.stdin) holdSmallWrites(child.stdin);
   if (streams.stdin && child.stdin) pipeline(streams.stdin, child.stdin).catch(() => {});
   else child.stdin?.end();
   const copies = (["stdout", "stderr"] as const).map(async (name) => {
@@ -56,6 +57,7 @@ export async function connectPort(
   signal: AbortSignal,
 ): Promise<void> {
   const socket = net.connect({ ...to, allowHalfOpen: true });
+  holdSmallWrites(socket);
   try {
     await once(socket, "connect", { signal });
     await Promise.all([

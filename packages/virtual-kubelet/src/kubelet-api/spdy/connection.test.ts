@@ -8,6 +8,7 @@ import type { RemoteStream } from "../transport/remote-streams.ts";
 import { Turns } from "../transport/turns.ts";
 import { SpdyConnection, type SpdyConnectionOptions } from "./connection.ts";
 import { noLingerClock } from "../../../test/no-linger-clock.ts";
+import { ampleMemory } from "../../../test/ample-memory.ts";
 
 function connect(options: Partial<SpdyConnectionOptions> = {}): {
   server: SpdyConnection;
@@ -17,6 +18,7 @@ function connect(options: Partial<SpdyConnectionOptions> = {}): {
   const [serverSocket, clientSocket] = duplexPair();
   const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
     turns: new Turns(),
+    memory: ampleMemory(),
     streamsPerConnection: 4,
     streamHeaderBytes: 4096,
     streamBufferBytes: 64 * 1024,
@@ -205,6 +207,7 @@ describe("SpdyConnection", () => {
     near.pipe(far); // what the client sends arrives; what it is sent waits
     const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
       turns: new Turns(),
+      memory: ampleMemory(),
       streamsPerConnection: 4,
       streamHeaderBytes: 4096,
       streamBufferBytes: 64 * 1024,

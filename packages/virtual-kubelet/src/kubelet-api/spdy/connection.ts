@@ -3,6 +3,7 @@ import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import { VirtualKubeletError } from "../../errors.ts";
 import { watchIdle } from "../transport/idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts";
+import type { ConnectionMemory } from "../transport/stream-memory.ts";
 import type { Turns } from "../transport/turns.ts";
 import {
   dataHeader,
@@ -18,8 +19,8 @@ import { SpdyStream, type StreamCarrier } from "./stream.ts";
 
 /** Window of a stream before any SETTINGS frame. */
 const defaultWindowBytes = 64 * 1024;
-/** Answers that may pile up for a client that does not read; a client above that is cut off. */
-const maxUnsentBytes = 1024 * 1024;
+/** Answers that may pile up for a client that does not read, bytes; nothing is read of a client above that. */
+const maxUnsentBytes = 8 * 1024;
 /** How long the client has to leave after goodbye. */
 const lingerMs = 10_000;
 
@@ -32,6 +33,7 @@ export interface SpdyConnectionOptions {
   readonly idleTimeoutMs: number;
   /** Shared by all connections of the server. */
   readonly turns: Pick<Turns, "pass">;
+  readonly memory: ConnectionMemory;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -40,8 +42,8 @@ export interface SpdyConnectionOptions {
  * The server's side of a SPDY/3.1 connection, after its upgrade.
  *
  * Invariants:
- * - Frames are handled one after the other; a stream that is full holds up the whole connection,
- *   since the clients that exist (Go's spdystream) neither honour nor send WINDOW_UPDATE.
+ * - Frames are handled one after the other; a stream that is full holds up the whole connection, and so do all of its streams
+ *   together, since the clients that exist (Go's spdystream) neither honour nor send WINDOW_UPDATE.
  * - The peer's window counts only once the peer has shown that it keeps one.
  * - Nothing is sent before the first frame of the client: Go's client loses bytes that arrive
  *   together with the answer to its upgrade.
@@ -61,10 +63,11 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   #drained: (() => void)[] = [];
   /** Bytes of answers that have not left yet. Data is not among them: it waits for the socket. */
   #unsentBytes = 0;
+  #onSent: () => void = () => {};
   #lastStreamId = 0;
   #greeted = false;
   #closing = false;
-  /** A stream is full: nothing is read until its reader takes something. */
+  /** A stream is full, or all together are: nothing is read until readers take something. */
   #isHeldUp = false;
   #peerWindowBytes: number | undefined;
   #lastFrameAt: number;
@@ -127,14 +130,11 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   send(frame: Exclude<Frame, { type: "data" | "unknown" }>): void {
     if (this.#ended.signal.aborted) return;
-    if (this.#unsentBytes > maxUnsentBytes) {
-      this.#socket.destroy(protocolError("the client does not read its answers"));
-      return;
-    }
     const bytes = encodeFrame(frame);
     this.#unsentBytes += bytes.length;
     this.#socket.write(bytes, () => {
       this.#unsentBytes -= bytes.length;
+      if (this.#unsentBytes <= maxUnsentBytes) this.#onSent();
     });
   }
 
@@ -169,9 +169,18 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       }
       if (this.#ended.signal.aborted) return;
       await this.#handle(frame);
+      if (this.#unsentBytes > maxUnsentBytes) await this.#answersSent();
       const turn = this.#options.turns.pass();
       if (turn) await turn;
     }
+  }
+
+  /** Resolves when most answers have left, or never will. */
+  async #answersSent(): Promise<void> {
+    if (this.#ended.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      this.#onSent = resolve;
+    });
   }
 
   async #handle(frame: Frame): Promise<void> {
@@ -181,11 +190,9 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       case "data": {
         const stream = this.#streams.get(frame.streamId);
         const room = stream?.deliver(frame.data, frame.fin);
-        if (room) {
-          this.#isHeldUp = true;
-          await room;
-          this.#isHeldUp = false;
-        }
+        if (room) await this.#holdUp(room);
+        const roomForAll = this.#options.memory.room();
+        if (roomForAll) await this.#holdUp(roomForAll);
         if (frame.streamId > this.#lastStreamId)
           throw protocolError("a data frame is of a stream that was never opened");
         return;
@@ -203,6 +210,12 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       default:
         return this.#control(frame);
     }
+  }
+
+  async #holdUp(room: Promise<void>): Promise<void> {
+    this.#isHeldUp = true;
+    await room;
+    this.#isHeldUp = false;
   }
 
   #control(frame: Frame): void {
@@ -232,12 +245,14 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     if (
       this.#closing ||
       frame.unidirectional ||
-      this.#streams.size >= this.#options.streamsPerConnection
+      this.#streams.size >= this.#options.streamsPerConnection ||
+      !this.#options.memory.hasRoomFor(1)
     ) {
       this.send({ type: "rstStream", streamId, status: rstStatus.refusedStream });
       return;
     }
     const stream = new SpdyStream(streamId, headers, this, this.#options.streamBufferBytes);
+    this.#options.memory.watch(stream);
     this.#streams.set(streamId, stream);
     stream.once("close", () => this.#streams.delete(streamId));
     this.opened.push(stream);
@@ -284,6 +299,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
     this.#wake();
+    this.#onSent();
     this.#decoder.close();
     for (const stream of this.#streams.values()) stream.connectionLost();
     this.opened.end();

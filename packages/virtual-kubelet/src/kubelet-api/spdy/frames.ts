@@ -1,3 +1,4 @@
+import { GrowingBuffer } from "@kip/base";
 import { protocolError } from "./headers.ts";
 
 /** A frame of SPDY/3.1. `headerBlock` is compressed; data frames may come in several pieces. */
@@ -70,8 +71,7 @@ interface OpenDataFrame {
  */
 export class FrameParser {
   readonly #maxControlBytes: number;
-  #chunks: Buffer[] = [];
-  #held = 0;
+  readonly #rest = new GrowingBuffer();
   /** Bytes to wait for before looking again; keeps bytes that trickle in from being copied over and over. */
   #needed = 8;
   #data: OpenDataFrame | undefined;
@@ -83,11 +83,12 @@ export class FrameParser {
 
   /** Takes bytes, gives the frames that are now complete. @throws VK_SPDY_PROTOCOL */
   *push(chunk: Buffer): Generator<Frame, void, void> {
-    this.#chunks.push(chunk);
-    this.#held += chunk.length;
-    if (this.#held < this.#needed) return;
-    let rest = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks);
-    this.#chunks = [];
+    let rest = chunk;
+    if (this.#rest.length > 0 || chunk.length < this.#needed) {
+      this.#rest.append(chunk);
+      if (this.#rest.length < this.#needed) return;
+      rest = this.#rest.take();
+    }
     for (;;) {
       if (this.#data !== undefined) {
         if (rest.length === 0) break;
@@ -115,8 +116,7 @@ export class FrameParser {
   }
 
   #keep(rest: Buffer): void {
-    this.#chunks = rest.length === 0 ? [] : [rest];
-    this.#held = rest.length;
+    if (rest.length > 0) this.#rest.append(rest);
     if (this.#data !== undefined) this.#needed = 1;
     else this.#needed = rest.length < 8 ? 8 : 8 + (rest.readUInt32BE(4) & 0xffffff);
   }

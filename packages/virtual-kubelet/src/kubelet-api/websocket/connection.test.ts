@@ -6,6 +6,7 @@ import type { WebSocket } from "ws";
 import { WebSocketConnection } from "./connection.ts";
 import { commandChannels } from "./subprotocols.ts";
 import { noLingerClock } from "../../../test/no-linger-clock.ts";
+import { ampleMemory } from "../../../test/ample-memory.ts";
 
 /** A WebSocket whose messages leave when the test says so. */
 class HeldWebSocket extends EventEmitter {
@@ -39,6 +40,7 @@ describe("WebSocketConnection.close()", () => {
     const connection = new WebSocketConnection(socket as unknown as WebSocket, {
       ...commandChannels("v5.channel.k8s.io", wanted),
       streamBufferBytes: 1024,
+      memory: ampleMemory(),
       idleTimeoutMs: 3_600_000,
       clock: noLingerClock,
       logger: silentLogger,

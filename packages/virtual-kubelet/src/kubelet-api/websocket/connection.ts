@@ -3,10 +3,13 @@ import type { WebSocket } from "ws";
 import { VirtualKubeletError } from "../../errors.ts";
 import { watchIdle } from "../transport/idle-watch.ts";
 import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts";
+import type { ConnectionMemory } from "../transport/stream-memory.ts";
 import { ChannelStream, type ChannelCarrier, type ChannelDefinition } from "./channel-stream.ts";
 
 /** Bytes on their way to the client above which writers wait. */
 const maxUnsentBytes = 256 * 1024;
+/** The same for messages, each of which takes some 500 bytes of memory besides its content. */
+const maxUnsent = 64;
 /** First byte of the message by which a client of version 5 ends a channel. */
 const closeChannel = 255;
 /** How long the client has to answer the goodbye. */
@@ -31,6 +34,7 @@ export interface WebSocketConnectionOptions {
   /** Says goodbye as soon as every channel was ended from this side. */
   readonly closesWhenDone: boolean;
   readonly streamBufferBytes: number;
+  readonly memory: ConnectionMemory;
   /** Milliseconds without any frame of the client before the connection is closed. */
   readonly idleTimeoutMs: number;
   readonly clock: Clock;
@@ -42,14 +46,14 @@ export interface WebSocketConnectionOptions {
  * `*.channel.k8s.io` protocols have them.
  *
  * Invariants: messages are handled one after the other; a channel that is full holds up the whole
- * connection. Messages for channels that are not there are dropped, as the kubelet drops them.
+ * connection, and so do all of its channels together. Messages for channels that are not there are dropped, as the kubelet drops them.
  */
 export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   readonly opened = new AsyncQueue<RemoteStream>();
   readonly #webSocket: WebSocket;
   readonly #options: WebSocketConnectionOptions;
   readonly #streams: ReadonlyMap<number, ChannelStream>;
-  readonly #full = new Set<ChannelStream>();
+  readonly #full = new Set<ChannelStream | WebSocketConnection>();
   readonly #gone = new AbortController();
   readonly #ended = new AbortController();
   #closing = false;
@@ -69,6 +73,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
         new ChannelStream(definition, this, options.streamBufferBytes),
       ]),
     );
+    for (const stream of this.#streams.values()) options.memory.watch(stream);
     const sign = (): void => {
       this.#lastFrameAt = options.clock.monotonic();
     };
@@ -122,11 +127,11 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       this.#onSent();
       if (isWaiting) taken(error);
     });
-    if (this.#webSocket.bufferedAmount < maxUnsentBytes) taken();
+    if (this.#webSocket.bufferedAmount < maxUnsentBytes && this.#unsent < maxUnsent) taken();
     else isWaiting = true;
   }
 
-  hasRoom(stream: ChannelStream): void {
+  hasRoom(stream: ChannelStream | WebSocketConnection): void {
     if (this.#full.delete(stream) && this.#full.size === 0) this.#webSocket.resume();
   }
 
@@ -141,8 +146,16 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       return;
     }
     const stream = this.#streams.get(isBase64 ? first - 0x30 : first);
-    if (stream === undefined || stream.deliver(data)) return;
-    this.#full.add(stream);
+    if (stream === undefined) return;
+    if (!stream.deliver(data)) this.#holdUp(stream);
+    const room = this.#options.memory.room();
+    if (!room) return;
+    this.#holdUp(this);
+    void room.then(() => this.hasRoom(this));
+  }
+
+  #holdUp(full: ChannelStream | WebSocketConnection): void {
+    this.#full.add(full);
     this.#webSocket.pause();
   }
 

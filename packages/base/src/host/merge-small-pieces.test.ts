@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
-import { bytesOf } from "@kip/base";
+import { bytesOf } from "./node-objects.ts";
 import { mergeSmallPieces } from "./merge-small-pieces.ts";
 
 function merging(): Readable {

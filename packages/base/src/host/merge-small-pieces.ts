@@ -9,15 +9,18 @@ const nothing = Buffer.alloc(0);
 
 /**
  * Merges small pieces of a stream while its reader has others to read. A piece takes some 130 bytes of memory besides its
- * content, and a hostile peer sends one for each byte of its HTTP/2 window. A reader that waits gets a piece at once.
+ * content, and keeps all of the memory that it is a part of; a hostile peer sends one for each byte. A reader that waits gets
+ * a piece at once.
+ *
+ * @returns tells how many bytes are held back, besides those that `readableLength` counts
  */
-export function mergeSmallPieces(stream: Readable): void {
+export function mergeSmallPieces(stream: Readable): () => number {
   const push = stream.push.bind(stream);
   const read = stream._read.bind(stream);
   const held = new GrowingBuffer();
   const flush = (): boolean => held.length === 0 || push(held.take());
   stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
-    if (piece === null || piece.length >= largePieceBytes) {
+    if (piece === null || !isSmall(piece)) {
       flush();
       return push(piece, encoding);
     }
@@ -32,4 +35,10 @@ export function mergeSmallPieces(stream: Readable): void {
     else flush();
     read(size);
   };
+  return () => held.length;
+}
+
+/** Whether a piece is short, or a small part of the memory that it keeps. */
+function isSmall(piece: Buffer): boolean {
+  return piece.length < largePieceBytes || piece.length * 4 < piece.buffer.byteLength;
 }

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { Readable } from "node:stream";
+import { describe, it } from "node:test";
+import * as fc from "fast-check";
+import { gatherFrames, type MessageMemory } from "./gather-frames.ts";
+
+function frame(first: number, payload: Buffer): Buffer {
+  const { length } = payload;
+  const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10);
+  head.writeUInt8(first, 0);
+  head.writeUInt8(0x80 | (length < 126 ? length : length < 65_536 ? 126 : 127), 1);
+  if (head.length === 4) head.writeUInt16BE(length, 2);
+  if (head.length === 10) head.writeBigUInt64BE(BigInt(length), 2);
+  return Buffer.concat([head, Buffer.alloc(4), payload]);
+}
+
+/** A socket that is read as the library reads it, and what the library gets. */
+function gathering(memory: Partial<MessageMemory> = {}): { socket: Readable; pieces: Buffer[] } {
+  const socket = new Readable({ read: () => {} });
+  gatherFrames(socket, Buffer.alloc(0), { take: () => true, give: () => {}, ...memory });
+  const pieces: Buffer[] = [];
+  socket.on("data", (piece: Buffer) => pieces.push(piece));
+  socket.on("error", () => {});
+  return { socket, pieces };
+}
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("gatherFrames()", () => {
+  it("passes few pieces on of a message that comes byte by byte", async () => {
+    const { socket, pieces } = gathering();
+    const sent = frame(0x82, Buffer.alloc(100_000, 7));
+    for (const byte of sent) socket.push(Buffer.of(byte));
+    await turn();
+    assert.deepEqual(Buffer.concat(pieces), sent);
+    assert.ok(pieces.length < 10, `${pieces.length} pieces`);
+  });
+
+  it("passes every frame on when its last byte has come, however the bytes are cut", async () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.constantFrom(126, 65_535, 65_536, 70_000).map((length) => new Uint8Array(length)),
+    );
+    const frames = fc.array(fc.tuple(fc.constantFrom(0x82, 0x02, 0x80, 0x89), bytes), {
+      minLength: 1,
+      maxLength: 6,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        frames,
+        fc.infiniteStream(fc.integer({ min: 1, max: 9000 })),
+        async (list, cuts) => {
+          const { socket, pieces } = gathering();
+          const sent = Buffer.concat(
+            list.map(([first, payload]) => frame(first, Buffer.from(payload))),
+          );
+          for (let at = 0; at < sent.length;) {
+            const length = cuts.next().value;
+            socket.push(sent.subarray(at, at + length));
+            at += length;
+          }
+          await turn();
+          assert.deepEqual(Buffer.concat(pieces), sent);
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+
+  it("counts messages from their heads to their ends, and destroys a connection without room", async () => {
+    let bytes = 0;
+    const memory: MessageMemory = {
+      take: (more, messageBytes) => {
+        if (messageBytes > 1000) return false;
+        bytes += more;
+        return true;
+      },
+      give: (less) => void (bytes -= less),
+    };
+    const { socket, pieces } = gathering(memory);
+    socket.push(frame(0x02, Buffer.alloc(300)));
+    assert.equal(bytes, 300);
+    socket.push(frame(0x89, Buffer.alloc(10)));
+    socket.push(frame(0x00, Buffer.alloc(200)).subarray(0, 20));
+    assert.equal(bytes, 500);
+    socket.push(Buffer.concat([Buffer.alloc(188), frame(0x80, Buffer.alloc(100))]));
+    assert.equal(bytes, 0);
+    socket.push(frame(0x82, Buffer.alloc(900)).subarray(0, 20));
+    assert.equal(bytes, 900);
+    socket.push(Buffer.concat([Buffer.alloc(888), frame(0x82, Buffer.alloc(1001)).subarray(0, 8)]));
+    await turn();
+    assert.equal(socket.destroyed, true);
+    assert.equal(bytes, 0);
+    assert.ok(pieces.length > 0);
+  });
+});
