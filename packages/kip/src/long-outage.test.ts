@@ -1,5 +1,7 @@
+import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { ManualClock } from "@kip/testing";
+import { FaultWorld } from "./testing/faults/fault-world.ts";
 import type { Operation } from "./testing/faults/operations.ts";
 import { tell } from "./testing/faults/story.ts";
 import { mockWhatTakesTime } from "./testing/faults/what-takes-time.ts";
@@ -34,4 +36,17 @@ describe("kip after twenty minutes without an answer", () => {
           new ManualClock(),
         );
       });
+
+  for (const target of ["api", "cloud"] as const)
+    it(`starts twenty pods that waited for the ${target} within half a minute`, async () => {
+      const fault = new FaultWorld(new ManualClock(), world);
+      await fault.pass(2000);
+      fault.takeAway(target, outageMs);
+      for (let count = 0; count < 20; count++) await fault.createPod(pod);
+      await fault.pass(outageMs, 5000);
+      assert.equal(fault.figures.runs, 0);
+      await fault.pass(30_000);
+      assert.equal(fault.figures.runs, 20);
+      await fault.stop();
+    });
 });

@@ -310,7 +310,7 @@ describe("Reconciler", () => {
     await reconciler.stop();
   });
 
-  it("retryNow() ends the back-off", async () => {
+  it("retryNow() ends the back-off, of one kind of step if that is named, and says whether it did", async () => {
     let calls = 0;
     const fetch = async (): Promise<Change> => {
       if (calls++ === 0) throw new Error("Once");
@@ -319,9 +319,13 @@ describe("Reconciler", () => {
     const { reconciler } = create({ fetch });
     reconciler.apply({ url: "a" });
     await turns();
-    reconciler.retryNow();
+    assert.equal(reconciler.retryNow("other"), false);
+    await turns();
+    assert.equal(calls, 1);
+    assert.equal(reconciler.retryNow("fetch"), true);
     await reconciler.settled;
     assert.equal(calls, 2);
+    assert.equal(reconciler.retryNow(), false);
   });
 
   it("aborts a step that is no longer planned, and waits for its end before the next", async () => {

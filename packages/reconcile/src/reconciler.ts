@@ -173,10 +173,17 @@ export class Reconciler<Args, State, Change> {
     if (this.#state !== before) this.#schedule();
   }
 
-  /** Ends all back-offs: someone who waits wants it now, or the cause of the failures is gone. */
-  retryNow(): void {
-    this.#pauses = [];
+  /**
+   * Ends all back-offs, or those of one kind of step: someone who waits wants it now, or the cause of the failures is gone.
+   *
+   * @returns whether a step that is still planned waited
+   */
+  retryNow(kind?: PropertyKey): boolean {
+    const left = kind === undefined ? [] : this.#pauses.filter((pause) => pause.kind !== kind);
+    const hasWaited = this.#isFailing && !this.#isStopped && left.length < this.#pauses.length;
+    this.#pauses = left;
     this.#schedule();
+    return hasWaited;
   }
 
   /** What it does and plans now, and what it waits for. */

@@ -140,6 +140,7 @@ class Life {
     };
     const real = createCellSteps(parts as unknown as CellTools); // all that is called
     const steps: CellSteps = {
+      outages: real.outages,
       executors: { ...real.executors, connect: async (_step, context) => this.#connect(context) },
       followAgent: async (client, follower) => await this.#follow(client, follower),
       noteReport: () => {},

@@ -2,6 +2,7 @@ import type { AgentClient, PodReport } from "@kip/agent-api";
 import type { Executors, NoArguments, StepContext, StepOf } from "@kip/reconcile";
 import type { CellChange } from "../state/cell-change.ts";
 import type { CellState } from "../state/cell-state.ts";
+import type { Outages } from "./outages.ts";
 
 /** The kinds of steps of a cell, in the order of its life, with their arguments. */
 export interface CellStepArgs {
@@ -72,6 +73,7 @@ export interface StandbyFollower extends Pick<CellContext, "state" | "change"> {
 /** The work that the plan of a standby cell asks for. */
 export interface StandbySteps {
   readonly executors: Executors<CellStepArgs, CellState, CellChange>;
+  readonly outages: Pick<Outages, "failed">;
   /** Has the Cell's status written within a second. */
   noteStatus(state: CellState): void;
   /** Renews the identity of a cell until the connection ends or the cell is released. Never throws. */
@@ -81,6 +83,7 @@ export interface StandbySteps {
 /** The work that a cell's plan asks for. */
 export interface CellSteps {
   readonly executors: Executors<CellStepArgs, CellState, CellChange>;
+  readonly outages: Pick<Outages, "failed">;
   /** Follows an agent's reports, and renews its identity, until the connection ends. Never throws. */
   followAgent(client: AgentClient, follower: AgentFollower): Promise<void>;
   /** Learns from the agent's newest report what is not part of the pod's status: image digests, and the times of the start. */

@@ -94,6 +94,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     nodeIp: "192.0.2.1",
     steps: {
       executors: Object.fromEntries(kinds),
+      outages: { failed: () => {} },
       followAgent: async () => {},
       noteReport: () => {},
       noteStatus: () => {},

@@ -124,6 +124,7 @@ class World {
       nodeIp: "192.0.2.1",
       steps: {
         executors: this.#executors(),
+        outages: { failed: () => {} },
         followAgent: async () => {},
         noteReport: () => {},
         noteStatus: () => {},

@@ -176,7 +176,9 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
 
   #failed({ step, failures, error }: StepFailure<CellStep>): CellChange | undefined {
     const fields = { cell: this.#cell.metadata.name, step: step.kind, attempt: failures - 1 };
-    this.#options.logger.warn("Could not do a step of a standby cell", { ...fields, err: error });
+    const { logger, steps } = this.#options;
+    logger.warn("Could not do a step of a standby cell", { ...fields, err: error });
+    steps.outages.failed(step.kind, error, this, () => this.#reconciler.retryNow(step.kind));
     if (error instanceof NoEffectError) return undefined;
     return { kind: "waits", ...problemOf(error) };
   }

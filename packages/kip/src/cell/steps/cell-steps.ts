@@ -1,6 +1,7 @@
 import { startPodSpan, type Tracer } from "@kip/virtual-kubelet/telemetry";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { CellContext, CellStep, CellSteps, StandbySteps } from "../cell-step.ts";
+import { Outages } from "../outages.ts";
 import { LaunchPace } from "../../selection/launch-pace.ts";
 import { Shortages } from "../../selection/shortages.ts";
 import { DocumentPlaces } from "../../dispatch/document-places.ts";
@@ -33,25 +34,31 @@ export function createCellSteps(
   const own = { statuses, instances, knownImages: new KnownImages() };
   const places = { documents: new DocumentPlaces(), sizeChecks: new DocumentPlaces() };
   const tools = { ...options, ...shared, ...own, ...places };
+  const outages = new Outages(options);
   return {
-    executors: traced(tools.tracer, cellExecutors(tools)),
+    executors: traced(tools.tracer, endingOutages(outages, cellExecutors(tools))),
+    outages,
     followAgent: async (client, follower) => await followAgent(tools, client, follower),
     noteReport: (context) => noteReport(tools, context),
     noteStatus: (state) => noteStatus(tools, state),
-    flush: async () => await statuses.flush(),
-    standby: standbySteps(tools),
+    flush: async () => {
+      outages.stop();
+      await statuses.flush();
+    },
+    standby: standbySteps(tools, outages),
     launches: shared.pace,
   };
 }
 
 /** Events of standby cells are dropped: they have no pod to show them on. */
-function standbySteps(tools: CellTools): StandbySteps {
+function standbySteps(tools: CellTools, outages: Outages): StandbySteps {
   const { logger } = tools;
   const onProblem = (_: string, reason: string, message: string): void =>
     logger.warn("A standby cell has a problem", { reason, message });
   const own = { ...tools, standby: undefined, onEvent: () => {}, onProblem };
   return {
-    executors: cellExecutors(own),
+    executors: endingOutages(outages, cellExecutors(own)),
+    outages,
     noteStatus: (state) => noteStatus(own, state),
     keepIdentity: async (client, follower) => await keepStandbyIdentity(own, client, follower),
   };
@@ -84,21 +91,42 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
 
 /** Executors whose steps are spans of the pod's trace. */
 function traced(tracer: Tracer, executors: CellSteps["executors"]): CellSteps["executors"] {
-  type Execute = (step: CellStep, context: CellContext) => Promise<CellChange | undefined>;
+  return wrapped(executors, async (execute, step, context) => {
+    const span = startPodSpan(tracer, `cell.${step.kind}`, context.state().podRef);
+    try {
+      const change = await execute(step, context);
+      span.end();
+      return change;
+    } catch (error) {
+      span.end(error);
+      throw error;
+    }
+  });
+}
+
+/** Executors whose successes end the pauses of others after an outage. */
+function endingOutages(
+  outages: Outages,
+  executors: CellSteps["executors"],
+): CellSteps["executors"] {
+  return wrapped(executors, async (execute, step, context) => {
+    const change = await execute(step, context);
+    outages.succeeded(step.kind);
+    return change;
+  });
+}
+
+type Execute = (step: CellStep, context: CellContext) => Promise<CellChange | undefined>;
+
+/** Executors that are each called by this function. */
+function wrapped(
+  executors: CellSteps["executors"],
+  call: (execute: Execute, step: CellStep, context: CellContext) => ReturnType<Execute>,
+): CellSteps["executors"] {
+  const each = Object.entries(executors) as [string, Execute][]; // each is only given steps of its own kind
   const wrap = ([kind, execute]: [string, Execute]): [string, Execute] => [
     kind,
-    async (step, context) => {
-      const span = startPodSpan(tracer, `cell.${kind}`, context.state().podRef);
-      try {
-        const change = await execute(step, context);
-        span.end();
-        return change;
-      } catch (error) {
-        span.end(error);
-        throw error;
-      }
-    },
+    async (step, context) => await call(execute, step, context),
   ];
-  const each = Object.entries(executors) as [string, Execute][]; // each is only given steps of its own kind
   return Object.fromEntries(each.map(wrap)) as unknown as CellSteps["executors"]; // the same kinds as before
 }

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CloudError } from "@kip/cloud";
+import { K8sError } from "@kip/k8s-client";
+import { ManualClock } from "@kip/testing";
+import { Outages } from "./outages.ts";
+
+const away = new K8sError("K8S_UNAVAILABLE", "no answer");
+
+function start() {
+  const clock = new ManualClock();
+  const outages = new Outages({ clock });
+  const retried: string[] = [];
+  const fail = (name: string, error: unknown = away, waits = true): void =>
+    outages.failed("createCell", error, workerOf(name), () => {
+      retried.push(name);
+      return waits;
+    });
+  const workers = new Map<string, object>();
+  const workerOf = (name: string): object => {
+    const worker = workers.get(name) ?? {};
+    workers.set(name, worker);
+    return worker;
+  };
+  return { clock, outages, retried, fail };
+}
+
+describe("Outages", () => {
+  it("repeats one step every ten seconds, in turn, and none that no longer waits", async () => {
+    const { clock, retried, fail } = start();
+    fail("gone", away, false);
+    for (const name of ["a", "b", "c"]) fail(name);
+    await clock.advance(10_000);
+    assert.deepEqual(retried.splice(0), ["gone", "a"]);
+    fail("a");
+    await clock.advance(9000);
+    assert.deepEqual(retried, []);
+    await clock.advance(21_000);
+    assert.deepEqual(retried, ["b", "c", "a"]);
+    await clock.advance(600_000);
+    assert.equal(retried.length, 3);
+  });
+
+  it("repeats two of a kind with each success, and none that has just failed", async () => {
+    const { clock, outages, retried, fail } = start();
+    for (const name of ["a", "b", "c"]) fail(name);
+    outages.succeeded("createCell");
+    await clock.advance(5000);
+    fail("d");
+    outages.succeeded("launch");
+    assert.deepEqual(retried, []);
+    outages.succeeded("createCell");
+    assert.deepEqual(retried, ["a", "b"]);
+    outages.succeeded("createCell");
+    assert.deepEqual(retried, ["a", "b", "c"]);
+  });
+
+  it("takes a Cell resource that is being deleted for an outage, but no refusal, and no pause that was asked for", async () => {
+    const { clock, outages, retried, fail } = start();
+    const options = { httpStatus: 405 };
+    fail("deleted", new K8sError("K8S_REQUEST_FAILED", "being deleted", options));
+    fail("cloud", new CloudError("CLOUD_UNAVAILABLE", "away"));
+    fail("refused", new CloudError("CLOUD_INVALID_REQUEST", "no"));
+    fail("throttled", new K8sError("K8S_UNAVAILABLE", "busy", { retryAfterMs: 1000 }));
+    fail("known", away);
+    fail("known", new Error("another one"));
+    await clock.advance(60_000);
+    assert.deepEqual(retried, ["deleted", "cloud"]);
+    outages.stop();
+  });
+});

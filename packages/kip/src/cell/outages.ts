@@ -1,0 +1,98 @@
+import type { Clock } from "@kip/base";
+import { CloudError } from "@kip/cloud";
+import { K8sError } from "@kip/k8s-client";
+import type { CellStep } from "./cell-step.ts";
+
+/** How often one of the steps that wait is repeated, milliseconds, however many wait. */
+const trialMs = 10_000;
+/** How long a step waits at least, milliseconds: what fails for one pod alone is not repeated with each success of others. */
+const firmMs = 5000;
+/** How many steps are repeated when one has succeeded: more than one, so that their rate grows as long as they succeed. */
+const perSuccess = 2;
+
+/** A step of one pod that failed because of an outage. */
+interface WaitingStep {
+  readonly failedAtMs: number;
+  readonly retry: () => boolean;
+}
+
+/** The waiting steps of one kind, by worker, the oldest failure first. */
+interface Outage {
+  readonly waiting: Map<object, WaitingStep>;
+  isTrialDue: boolean;
+}
+
+/**
+ * Ends the pauses of steps that failed because the API server or the cloud was away: these grow to minutes, and no pod should wait
+ * for so long after an outage. Kept by kind of step, as a cloud may refuse launches alone.
+ *
+ * Invariants:
+ * - While steps of a kind wait, one of them is repeated every ten seconds, in turn: an outage costs no more calls for more pods.
+ * - Each success repeats two of them: the rate grows with each answer, and no further than the other side answers.
+ * - A step for which the other side said when to come back is left alone.
+ */
+export class Outages {
+  readonly #clock: Clock;
+  readonly #ofKind = new Map<CellStep["kind"], Outage>();
+  readonly #stopped = new AbortController();
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+  }
+
+  /**
+   * A step of this worker failed.
+   *
+   * @param retry ends its pause; returns false if it no longer waits
+   */
+  failed(kind: CellStep["kind"], error: unknown, worker: object, retry: () => boolean): void {
+    const outage = this.#ofKind.get(kind) ?? { waiting: new Map(), isTrialDue: false };
+    outage.waiting.delete(worker); // the newest failure is last
+    if (!isAway(error)) return;
+    outage.waiting.set(worker, { failedAtMs: this.#clock.monotonic(), retry });
+    this.#ofKind.set(kind, outage);
+    this.#tryLater(outage);
+  }
+
+  /** A step of this kind succeeded. */
+  succeeded(kind: CellStep["kind"]): void {
+    const outage = this.#ofKind.get(kind);
+    if (outage) this.#retry(outage, perSuccess);
+  }
+
+  /** Repeats nothing more. */
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  /** Repeats those that have waited for longest. */
+  #retry({ waiting }: Outage, count: number): void {
+    const latestMs = this.#clock.monotonic() - firmMs;
+    let left = count;
+    for (const [worker, { failedAtMs, retry }] of waiting) {
+      if (left === 0 || failedAtMs > latestMs) return;
+      waiting.delete(worker);
+      if (retry()) left--;
+    }
+  }
+
+  #tryLater(outage: Outage): void {
+    if (outage.isTrialDue || outage.waiting.size === 0) return;
+    outage.isTrialDue = true;
+    this.#clock.sleep(trialMs, this.#stopped.signal).then(
+      () => {
+        outage.isTrialDue = false;
+        this.#retry(outage, 1);
+        this.#tryLater(outage);
+      },
+      () => {}, // kip ends
+    );
+  }
+}
+
+/** Whether the API server or the cloud does not answer anyone, or not kip. A Cell resource that is being deleted comes back, too. */
+function isAway(error: unknown): boolean {
+  if (CloudError.is(error, "CLOUD_UNAVAILABLE")) return error.retryAfterMs === undefined;
+  if (!K8sError.is(error) || error.retryAfterMs !== undefined) return false;
+  return error.code === "K8S_UNAVAILABLE" || error.httpStatus === 405;
+}
