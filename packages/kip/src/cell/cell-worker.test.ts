@@ -422,10 +422,10 @@ describe("CellWorker", () => {
     });
     await run();
     worker.reportSeen(ended("Failed"));
-    await clock.advance(110_000);
+    await clock.advance(40_000);
     assert.ok(count("saveLogs") >= 5);
     assert.equal(count("terminate"), 0);
-    await clock.advance(20_000);
+    await clock.advance(10_000);
     await worker.settled;
     assert.equal(count("terminate"), 1);
   });

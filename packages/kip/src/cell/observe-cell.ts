@@ -81,8 +81,8 @@ const outOfReachMs = 20_000;
  * as Kubernetes' `node-startup-grace-period`.
  */
 const firstContactMs = 60_000;
-/** Limit for saving the logs of a finished pod, over all attempts, milliseconds. */
-const saveLogsMs = 120_000;
+/** Limit for saving the logs of a finished pod, over all attempts, milliseconds: its machine is to be ended within a minute. */
+const saveLogsMs = 45_000;
 
 /** Makes the observation that the plan for a cell follows from. */
 export function observeCell(state: CellState, limits: CellLimits, nowMs: number): CellObservation {
