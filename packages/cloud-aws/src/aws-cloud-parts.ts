@@ -25,6 +25,7 @@ export interface AwsCloudParts {
   readonly offers: readonly InstanceTypeOffer[];
   readonly images: Images;
   readonly instances: Instances;
+  readonly consistencyMs: number;
   /** @default dedicated instances have dedicated tenancy */
   readonly hosts: Hosts | undefined;
   readonly launcher: Launcher;

@@ -28,6 +28,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly zone: string;
   readonly zones: readonly string[] | undefined;
   readonly region: string;
+  readonly consistencyMs: number;
   readonly hosts: DedicatedHosts | undefined;
   readonly #parts: AwsCloudParts;
 
@@ -37,6 +38,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     this.zone = zones[0] ?? "";
     this.zones = zones.length > 1 ? zones : undefined;
     this.region = parts.region;
+    this.consistencyMs = parts.consistencyMs;
     this.hosts = parts.hosts;
     const routes = parts.podRoutes ? (["routes"] as const) : [];
     this.launchExtras = ["instanceProfile", "securityGroups", ...routes];

@@ -151,6 +151,7 @@ export function assemble(
     offers,
     images,
     instances,
+    consistencyMs,
     interruptions,
     interruptionReader: readerOf(options, { ec2, region, instances, interruptions, signal }),
     registries: new EcrLogIns({

@@ -231,6 +231,11 @@ export interface CloudDriver extends AsyncDisposable {
   readonly zones?: readonly string[] | undefined;
   /** For the label `topology.kubernetes.io/region`. @default the zone */
   readonly region?: string | undefined;
+  /**
+   * How long after its launch {@link CloudDriver.describe} and {@link CloudDriver.list} may lack an instance that another process
+   * has launched, milliseconds. @default 0
+   */
+  readonly consistencyMs?: number | undefined;
   /** What a launch may ask for besides. @default nothing */
   readonly launchExtras?: readonly LaunchExtra[] | undefined;
   /** Where dedicated instances are on whole machines that the driver allocates. @default it allocates none */

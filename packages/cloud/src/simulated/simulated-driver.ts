@@ -29,6 +29,7 @@ export interface SimulatedDriverContext {
 export class SimulatedDriver implements CloudDriver {
   readonly name = "simulated";
   readonly zone: string;
+  readonly consistencyMs: number;
   readonly #context: SimulatedDriverContext;
   readonly #ended = new Set<(instance: Instance) => void>();
   readonly #noticed = new Set<(notice: InterruptionNotice) => void>();
@@ -38,6 +39,7 @@ export class SimulatedDriver implements CloudDriver {
   constructor(context: SimulatedDriverContext) {
     this.#context = context;
     this.zone = context.options.zone;
+    this.consistencyMs = context.options.lagMs;
     this.#unlisten = context.machines.listen({
       owner: context.owner,
       onEnded: (instance) => this.#ended.forEach((callback) => callback(instance)),

@@ -12,17 +12,16 @@ const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; 
 const instance = { id: "i-1", token: "c", state: "running" } as Instance; // all that is looked at
 
 /** What the step finds of a Cell with this status, and what it has written. */
-async function observe(status: CellStatus, listed: readonly Instance[]) {
+async function observe(status: CellStatus, listed: readonly Instance[], consistencyMs?: number) {
   const written: CellStatus[] = [];
+  const clock = new ManualClock();
   const tools = {
-    driver: { describe: async () => listed[0] },
+    clock,
+    driver: { describe: async () => listed[0], consistencyMs },
     instances: { get: async () => listed },
     statuses: { note: (_cell: Cell, noted: CellStatus) => void written.push(noted) },
   } as unknown as CellTools; // all that the step uses
-  const subject = new StateUnderTest(
-    cellStateWith({ cell: { object, status } }),
-    new ManualClock(),
-  );
+  const subject = new StateUnderTest(cellStateWith({ cell: { object, status } }), clock);
   await subject.run((context) => observeInstance(tools, context));
   return { state: subject.state.machine.state, written };
 }
@@ -39,6 +38,22 @@ describe("observeInstance()", () => {
   it("takes it for lost if the cell had its pod, though kip ended before it noted the instance", async () => {
     assert.equal((await observe({ phase: "Claimed" }, [])).state, "gone");
     assert.equal((await observe({ phase: "Draining" }, [])).state, "gone");
+  });
+
+  it("waits for one that an earlier kip has launched so recently that the cloud may not show it yet", async () => {
+    const launchedAgo = (ms: number): CellStatus => {
+      const lastTransitionTime = new Date(new ManualClock().now() - ms).toISOString();
+      const launched = { type: "Launched", status: "True", reason: "", message: "" } as const;
+      const conditions = [{ ...launched, lastTransitionTime }];
+      return { phase: "Claimed", instanceID: "i-1", conditions };
+    };
+    await assert.rejects(observe(launchedAgo(50_000), [], 60_000), { code: "CLOUD_UNAVAILABLE" });
+    for (const [ms, consistencyMs] of [
+      [70_000, 60_000],
+      [50_000, undefined],
+      [-70_000, 60_000],
+    ] as const)
+      assert.equal((await observe(launchedAgo(ms), [], consistencyMs)).state, "gone");
   });
 
   it("notes an instance that it finds", async () => {

@@ -24,10 +24,27 @@ export async function observeInstance(tools: CellTools, context: CellContext): P
     id === undefined
       ? (await instances.get()).find((each) => each.token === uid)
       : await driver.describe(id);
-  if (!instance)
-    return { kind: "machine", state: id === undefined && !wasClaimed(status) ? "none" : "gone" };
+  if (!instance) {
+    const hadInstance = id !== undefined || wasClaimed(status);
+    if (hadInstance && mayAppear(tools, context))
+      throw new CloudError(
+        "CLOUD_UNAVAILABLE",
+        "Cannot tell whether the instance has ended: it was launched so recently that the cloud may not show it yet",
+      );
+    return { kind: "machine", state: hadInstance ? "gone" : "none" };
+  }
   if (id === undefined) setStatus(tools, context, { instanceID: instance.id });
   return { kind: "machineSeen", instance };
+}
+
+/** Whether an instance of an earlier process of kip is so young that the cloud may show it later. The clock may have been set since. */
+function mayAppear({ driver, clock }: CellTools, context: CellContext): boolean {
+  const { cell, machine } = context.state();
+  if (machine.instance) return false;
+  const launched = cell.status.conditions?.find((each) => each.type === "Launched");
+  const { creationTimestamp } = cellOf(context).metadata;
+  const since = launched?.status === "True" ? launched.lastTransitionTime : creationTimestamp;
+  return Math.abs(clock.now() - Date.parse(since ?? "")) <= (driver.consistencyMs ?? 0);
 }
 
 /**
