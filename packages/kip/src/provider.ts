@@ -189,7 +189,7 @@ export class KipProvider implements PodProvider {
   /** Takes up the cell that has the pod, if there is one. */
   async resume(pod: Pod): Promise<void> {
     const podRef = refOf(pod);
-    const [cell] = cellsOfPod(this.#options.cells.list(), podRef.uid);
+    const [cell] = cellsOfPod(this.#options.cells.list(podRef.uid), podRef.uid);
     if (cell?.status && wasClaimed(cell.status)) this.#worker(podRef).resume(pod);
   }
 

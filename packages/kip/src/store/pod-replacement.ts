@@ -5,6 +5,7 @@ import {
   namespaced,
   paths,
   type ApiClient,
+  type Informer,
   type KubeObject,
   type Labels,
 } from "@kip/k8s-client";
@@ -34,9 +35,28 @@ interface PodOwner extends KubeObject {
 const replicaSets = namespaced("/apis/apps/v1", "replicasets");
 const replicationControllers = namespaced("/api/v1", "replicationcontrollers");
 
+/** The pods of one owner, for all those that wait to be replaced. */
+interface OwnerWatch {
+  readonly pods: Informer<Pod & KubeObject>;
+  readonly done: AbortController;
+  /** Resolves with the next change of a pod. */
+  changed: PromiseWithResolvers<void>;
+  looking: Promise<Look> | undefined;
+  waiters: number;
+}
+
+/** What an owner has and wants. */
+interface Look {
+  /** UIDs of its ready pods. */
+  readonly ready: ReadonlySet<string>;
+  readonly wanted: number;
+}
+
 /** Has pods replaced by their owners. */
 export class PodReplacement {
   readonly #options: PodReplacementOptions;
+  /** By the owner's UID: a cloud may take back hundreds of its pods' machines together. */
+  readonly #watches = new Map<string, OwnerWatch>();
 
   constructor(options: PodReplacementOptions) {
     this.#options = options;
@@ -59,42 +79,74 @@ export class PodReplacement {
    * @throws the signal's reason
    */
   async ready(ref: PodRef, owner: OwnerReference, signal: AbortSignal): Promise<void> {
-    const found = await this.#owner(ref, owner);
+    const found = await this.#read(ref, owner);
     if (!found) return;
-    const done = new AbortController();
-    let changed = Promise.withResolvers<void>();
-    const pods = createInformer<Pod & KubeObject>({
-      ...this.#options,
-      path: paths.pods(ref.namespace),
-      query: { labelSelector: selectorText(found) },
-      onEvent: () => changed.resolve(),
-      signal: AbortSignal.any([signal, done.signal]),
-    });
+    const watch = this.#watches.get(owner.uid) ?? this.#watch(ref, owner, found);
+    watch.waiters++;
     try {
-      await pods.synced;
-      while (!(await this.#isReplaced(ref, owner, pods.list()))) {
-        await untilAborted(changed.promise, signal);
-        changed = Promise.withResolvers();
+      await untilAborted(watch.pods.synced, signal);
+      for (;;) {
+        const changed = watch.changed.promise;
+        const { ready, wanted } = await this.#look(ref, owner, watch);
+        if (ready.size - (ready.has(ref.uid) ? 1 : 0) >= wanted) return;
+        await untilAborted(changed, signal);
       }
     } finally {
-      done.abort();
+      if (--watch.waiters === 0) {
+        watch.done.abort();
+        this.#watches.delete(owner.uid);
+      }
     }
   }
 
-  async #isReplaced(ref: PodRef, owner: OwnerReference, pods: readonly Pod[]): Promise<boolean> {
-    const found = await this.#owner(ref, owner);
-    const ready = pods.filter((pod) => pod.metadata.uid !== ref.uid && isReadyPodOf(pod, owner));
-    return ready.length >= (found ? (found.spec.replicas ?? 1) : 0);
+  #watch({ namespace }: PodRef, { uid }: OwnerReference, owner: PodOwner): OwnerWatch {
+    const done = new AbortController();
+    const watch: OwnerWatch = {
+      pods: createInformer<Pod & KubeObject>({
+        ...this.#options,
+        path: paths.pods(namespace),
+        query: { labelSelector: selectorText(owner) },
+        onEvent: () => {
+          watch.changed.resolve();
+          watch.changed = Promise.withResolvers();
+        },
+        signal: done.signal,
+      }),
+      done,
+      changed: Promise.withResolvers(),
+      looking: undefined,
+      waiters: 0,
+    };
+    this.#watches.set(uid, watch);
+    return watch;
   }
 
-  async #owner(
-    { namespace }: PodRef,
+  /** One look for all that wait. The pods are counted at its end, so that a change before that is not missed. */
+  async #look({ namespace }: PodRef, owner: OwnerReference, watch: OwnerWatch): Promise<Look> {
+    watch.looking ??= this.#read({ namespace }, owner)
+      .then((found) => ({
+        wanted: found ? (found.spec.replicas ?? 1) : 0,
+        ready: readyPodsOf(owner, watch.pods.list()),
+      }))
+      .finally(() => (watch.looking = undefined));
+    return await watch.looking;
+  }
+
+  async #read(
+    { namespace }: Pick<PodRef, "namespace">,
     { kind, name, uid }: OwnerReference,
   ): Promise<PodOwner | undefined> {
     const path = kind === "ReplicaSet" ? replicaSets : replicationControllers;
     const found = await ignoreNotFound(this.#options.client.get<PodOwner>(path(namespace, name)));
     return found?.metadata.uid === uid ? found : undefined;
   }
+}
+
+/** UIDs of the owner's pods that are ready and are not being deleted. */
+function readyPodsOf(owner: OwnerReference, pods: readonly Pod[]): ReadonlySet<string> {
+  return new Set(
+    pods.filter((pod) => isReadyPodOf(pod, owner)).map(({ metadata }) => metadata.uid),
+  );
 }
 
 function isReadyPodOf({ metadata, status }: Pod, { uid }: OwnerReference): boolean {
