@@ -115,7 +115,9 @@ const nodeLabels: Check = ({ kubelet }) =>
   Object.entries(kubelet?.labels ?? {}).flatMap(([key, text]) => {
     const [name = "", domain, ...others] = key.split("/").reverse();
     const isKey =
-      labelName.test(name) && (domain === undefined || labelDomain.test(domain)) && !others[0];
+      labelName.test(name) &&
+      (domain === undefined || labelDomain.test(domain)) &&
+      others.length === 0;
     const isValue = text === "" || labelName.test(text);
     const shown = isKey ? `"${text.slice(0, 64)}" is not the value` : "this is not the key";
     if (isKey && isValue) return [];

@@ -327,7 +327,7 @@ describe("checkProviderConfig()", () => {
   it("takes labels of the node that the API server takes, and no others", () => {
     const long = "a".repeat(63);
     const labels = { a: "b", "example.com/rack": "", [`a.b/${long}`]: "A_1.x-9", [long]: long };
-    const wrong = ["a b", "", "/a", "A.com/b", "a/b/c", "-a", `${long}a`];
+    const wrong = ["a b", "", "/a", "A.com/b", "a/b/c", "/b/c", "-a", `${long}a`];
     const of = (given: Readonly<Record<string, string>>) =>
       checkProviderConfig({ ...base, kubelet: { labels: given } }).problems;
     assert.deepEqual(of(labels), []);
