@@ -65,7 +65,7 @@ describe("PodReplacement.ready()", () => {
     await createPod("new");
     await settle();
     assert.equal(ready, pods);
-    // Nobody waits: the next one watches again.
+    // When none waits, the next one watches again.
     const { metadata } = await createPod("another");
     await client.delete(paths.pods("default", "old-0"), { graceSeconds: 0 });
     await client.delete(paths.pods("default", "old-1"), { graceSeconds: 0 });
