@@ -1,6 +1,7 @@
 import type { Image, RegisterImageCommandInput } from "@aws-sdk/client-ec2";
 import type { Clock } from "@kip/base";
 import { CloudError } from "@kip/cloud";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { imageTags } from "./snapshots.ts";
@@ -77,9 +78,9 @@ export class Amis {
     filter: { Name: string; Values: string[] },
     signal: AbortSignal | undefined,
   ): Promise<readonly Image[]> {
-    const input = { Owners: ["self"], Filters: [filter] };
+    const input = { Owners: ["self"], Filters: [filter], MaxResults: 1000 };
     const purpose = "find an image";
-    const answer = await this.#options.ec2.call("DescribeImages", input, { purpose, signal });
-    return answer.Images ?? [];
+    const pages = await allPages(this.#options.ec2, "DescribeImages", input, { purpose, signal });
+    return pages.flatMap(({ Images = [] }) => Images);
   }
 }

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import type * as sdk from "@aws-sdk/client-ec2";
 import type { Clock } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { allPages } from "../ec2/all-pages.ts";
+import type { Ec2, Ec2CallOptions } from "../ec2/ec2-calls.ts";
 import type { DiskBlocks } from "./disk-blocks.ts";
 import type { Ebs } from "./ebs.ts";
 
@@ -57,23 +58,7 @@ export class Snapshots {
       digest === undefined
         ? { Name: "tag-key", Values: [imageTags.disk] }
         : { Name: `tag:${imageTags.disk}`, Values: [digest] };
-    const found: BuiltSnapshot[] = [];
-    let NextToken: string | undefined;
-    do {
-      const answer = await this.#options.ec2.call(
-        "DescribeSnapshots",
-        {
-          OwnerIds: ["self"],
-          Filters: [filter],
-          MaxResults: 500,
-          ...(NextToken !== undefined && { NextToken }),
-        },
-        { purpose: "list snapshots of images", signal },
-      );
-      found.push(...(answer.Snapshots ?? []).map(toSnapshot));
-      NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-    } while (NextToken !== undefined);
-    return found;
+    return await this.#describe(filter, { purpose: "list snapshots of images", signal });
   }
 
   async start(
@@ -178,10 +163,14 @@ export class Snapshots {
   }
 
   async #find(id: string, signal?: AbortSignal): Promise<BuiltSnapshot | undefined> {
-    const input = { Filters: [{ Name: "snapshot-id", Values: [id] }] };
-    const purpose = `look at snapshot ${id}`;
-    const answer = await this.#options.ec2.call("DescribeSnapshots", input, { purpose, signal });
-    return answer.Snapshots?.map(toSnapshot)[0];
+    const filter = { Name: "snapshot-id", Values: [id] };
+    return (await this.#describe(filter, { purpose: `look at snapshot ${id}`, signal }))[0];
+  }
+
+  async #describe(filter: sdk.Filter, options: Ec2CallOptions): Promise<readonly BuiltSnapshot[]> {
+    const input = { OwnerIds: ["self"], Filters: [filter], MaxResults: 500 };
+    const pages = await allPages(this.#options.ec2, "DescribeSnapshots", input, options);
+    return pages.flatMap(({ Snapshots = [] }) => Snapshots).map(toSnapshot);
   }
 }
 

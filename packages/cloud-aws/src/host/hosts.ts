@@ -1,6 +1,7 @@
 import { SerialQueue, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { Filter } from "@aws-sdk/client-ec2";
 import { CloudError, type DedicatedHost, type DedicatedHosts, type HostRelease } from "@kip/cloud";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { ownTags } from "../tags.ts";
@@ -299,22 +300,17 @@ export class Hosts implements DedicatedHosts {
   /** Also those that were given back, for as long as EC2 shows them. It filters hosts by the keys of their tags alone; the value is compared here. */
   async #describe(filters: readonly Filter[], signal?: AbortSignal): Promise<readonly SeenHost[]> {
     const { ec2, owner } = this.#options;
-    const found: SeenHost[] = [];
-    let NextToken: string | undefined;
-    do {
-      const answer = await ec2.call(
-        "DescribeHosts",
-        {
-          Filter: [{ Name: "tag-key", Values: [ownTags.owner] }, ...filters],
-          MaxResults: 500,
-          ...(NextToken !== undefined && { NextToken }),
-        },
-        { purpose: "list dedicated hosts", signal },
-      );
-      found.push(...(answer.Hosts ?? []).flatMap((each) => toHost(each) ?? []));
-      NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-    } while (NextToken !== undefined);
-    return found.filter(({ host }) => host.owner === owner);
+    const Filter = [{ Name: "tag-key", Values: [ownTags.owner] }, ...filters];
+    const pages = await allPages(
+      ec2,
+      "DescribeHosts",
+      { Filter, MaxResults: 500 },
+      { purpose: "list dedicated hosts", signal },
+    );
+    return pages
+      .flatMap(({ Hosts = [] }) => Hosts)
+      .flatMap((each) => toHost(each) ?? [])
+      .filter(({ host }) => host.owner === owner);
   }
 }
 

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { DescribeImagesCommandInput } from "@aws-sdk/client-ec2";
 import { CloudError } from "@kip/cloud";
 import { ManualClock } from "@kip/testing";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
+import { FakeEc2 } from "../testing/fake-ec2.ts";
 import { Images } from "./images.ts";
 
 const image = (ImageId: string, Architecture: string, CreationDate: string) => ({
@@ -35,6 +37,29 @@ describe("Images.resolve()", () => {
     assert.equal(await images.resolve({}, "amd64"), "ami-new");
     assert.equal(calls(), 2, "one look for each processor");
     assert.equal(await images.resolve({ imageIDs: "ami-new,ami-arm" }, "arm64"), "ami-arm");
+  });
+
+  it("finds an image on a later page, and asks for no size of pages with IDs", async () => {
+    const asked: DescribeImagesCommandInput[] = [];
+    const ec2 = new FakeEc2({
+      DescribeImages: (input: DescribeImagesCommandInput) => {
+        asked.push(input);
+        if (input.NextToken === undefined) return { NextToken: "2" };
+        return { Images: [image("ami-1", "x86_64", "2026-01-01")] };
+      },
+    });
+    const images = new Images(ec2, new ManualClock());
+    assert.equal(await images.resolve({}), "ami-1");
+    assert.equal(await images.resolve({ imageIDs: "ami-1" }), "ami-1");
+    assert.deepEqual(
+      asked.map(({ MaxResults, NextToken }) => [MaxResults, NextToken]),
+      [
+        [1000, undefined],
+        [1000, "2"],
+        [undefined, undefined],
+        [undefined, "2"],
+      ],
+    );
   });
 
   it("says that no image is for the processor", async () => {

@@ -1,6 +1,7 @@
 import type { DescribeImagesCommandInput, Filter, Image } from "@aws-sdk/client-ec2";
 import type { Clock } from "@kip/base";
 import { type Architecture, CloudError } from "@kip/cloud";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
 /** What a launch needs of an image. */
@@ -95,10 +96,9 @@ export class Images {
   }
 
   async #describe(input: DescribeImagesCommandInput): Promise<readonly Image[]> {
-    const { Images = [] } = await this.#ec2.call("DescribeImages", input, {
-      purpose: "find an image",
-    });
-    return Images;
+    const purpose = "find an image";
+    const pages = await allPages(this.#ec2, "DescribeImages", input, { purpose });
+    return pages.flatMap(({ Images: images = [] }) => images);
   }
 }
 
@@ -124,7 +124,8 @@ function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesComma
   const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
   const ownerList = owners ?? own;
   return {
-    ...(imageIDs !== undefined && { ImageIds: names(imageIDs) }),
+    // EC2 takes one of them.
+    ...(imageIDs === undefined ? { MaxResults: 1000 } : { ImageIds: names(imageIDs) }),
     ...(ownerList !== undefined && { Owners: names(ownerList) }),
     ...(executableUsers !== undefined && { ExecutableUsers: names(executableUsers) }),
     ...(all.length > 0 && { Filters: all }),

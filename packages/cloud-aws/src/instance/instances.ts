@@ -2,6 +2,7 @@ import type { Filter } from "@aws-sdk/client-ec2";
 import type { Clock } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 import { Batch } from "../batch.ts";
+import { eachPage } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { ownTags } from "../tags.ts";
 import { instancesOf, type SeenInstance } from "./to-instance.ts";
@@ -171,21 +172,19 @@ export class Instances {
     signal?: AbortSignal,
   ): Promise<readonly SeenInstance[]> {
     const { ec2, owner } = this.#options;
+    const pages = eachPage(
+      ec2,
+      "DescribeInstances",
+      {
+        Filters: [...filters, { Name: `tag:${ownTags.owner}`, Values: [literal(owner)] }],
+        MaxResults: 1000,
+      },
+      { purpose: `${verb} instances`, signal },
+    );
     const found: SeenInstance[] = [];
-    let NextToken: string | undefined;
-    do {
-      const answer = await ec2.call(
-        "DescribeInstances",
-        {
-          Filters: [...filters, { Name: `tag:${ownTags.owner}`, Values: [literal(owner)] }],
-          MaxResults: 1000,
-          ...(NextToken !== undefined && { NextToken }),
-        },
-        { purpose: `${verb} instances`, signal },
-      );
-      found.push(...instancesOf(answer.Reservations).map((each) => this.#withKnownIpv6(each)));
-      NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-    } while (NextToken !== undefined);
+    // A page of a thousand instances takes MiB until it is read.
+    for await (const { Reservations } of pages)
+      found.push(...instancesOf(Reservations).map((each) => this.#withKnownIpv6(each)));
     for (const each of found) this.#note(each);
     return found;
   }

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { DescribeSubnetsCommandInput, Route } from "@aws-sdk/client-ec2";
+import type {
+  DescribeRouteTablesCommandInput,
+  DescribeSubnetsCommandInput,
+  Route,
+} from "@aws-sdk/client-ec2";
 import { FakeEc2 } from "../testing/fake-ec2.ts";
 import type { InstanceMetadata } from "./metadata.ts";
 import { findPlace, subnetTag, type PlaceOptions } from "./place.ts";
@@ -94,6 +98,40 @@ describe("findPlace()", () => {
     assert.deepEqual(await found({ vpcID: "vpc-1" }), [c, b]);
     assert.deepEqual(await found({ vpcID: "default" }), [c, b]);
     assert.deepEqual(await found({ vpcID: "vpc-1" }, some.slice(0, 1)), [a]);
+  });
+
+  it("reads all pages of the VPC's subnets and route tables", async () => {
+    const pages = (...all: readonly object[]) => {
+      const of = (token: string | undefined) => all[Number(token ?? 0)];
+      const next = (token: string | undefined) => Number(token ?? 0) + 1;
+      return (token: string | undefined) => ({
+        ...of(token),
+        NextToken: next(token) < all.length ? String(next(token)) : "",
+      });
+    };
+    const subnets = pages({ Subnets: some.slice(0, 2) }, {}, { Subnets: some.slice(2, 3) });
+    const tables = pages(
+      { RouteTables: [{ Associations: [{ SubnetId: "subnet-b" }] }] },
+      { RouteTables: [{ Associations: [{ Main: true }], Routes: [internet] }] },
+    );
+    const asked: unknown[] = [];
+    const ec2 = new FakeEc2({
+      DescribeSubnets: (input: DescribeSubnetsCommandInput) => {
+        asked.push(input.MaxResults);
+        return subnets(input.NextToken);
+      },
+      DescribeRouteTables: (input: DescribeRouteTablesCommandInput) => {
+        asked.push(input.MaxResults);
+        return tables(input.NextToken);
+      },
+    });
+    const place = await findPlace(ec2, { vpcID: "vpc-1" }, { get: async () => undefined });
+    const found = place.subnets.map(({ subnetId, isPublic }) => [subnetId, isPublic]);
+    assert.deepEqual(found, [
+      ["subnet-c", true],
+      ["subnet-b", false],
+    ]);
+    assert.deepEqual(asked, [1000, 1000, 1000, 100, 100]);
   });
 
   it("refuses what is not clear, or in several VPCs", async () => {

@@ -1,5 +1,6 @@
 import type { Route, RouteTable, Subnet } from "@aws-sdk/client-ec2";
 import { CloudError } from "@kip/cloud";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { InstanceMetadata } from "./metadata.ts";
 
@@ -82,12 +83,12 @@ function namedIDs(one: string | undefined, several: readonly string[] = []): rea
 async function describeSubnets(
   ec2: Ec2,
   input:
-    { readonly SubnetIds: string[] } | { readonly Filters: { Name: string; Values: string[] }[] },
+    | { readonly SubnetIds: string[] }
+    | { readonly Filters: { Name: string; Values: string[] }[]; readonly MaxResults: number },
 ): Promise<readonly Subnet[]> {
-  const { Subnets = [] } = await ec2.call("DescribeSubnets", input, {
-    purpose: "find the subnet of the cells",
-  });
-  return Subnets;
+  const purpose = "find the subnet of the cells";
+  const pages = await allPages(ec2, "DescribeSubnets", input, { purpose });
+  return pages.flatMap(({ Subnets = [] }) => Subnets);
 }
 
 /** In the order in which they are named. */
@@ -129,7 +130,8 @@ async function subnetsOfVpc(
     throw missing("this machine has no metadata service of EC2 that names its subnet");
   }
   const vpc = vpcID === "default" ? await defaultVpc(ec2) : vpcID;
-  const all = await describeSubnets(ec2, { Filters: [{ Name: "vpc-id", Values: [vpc] }] });
+  const Filters = [{ Name: "vpc-id", Values: [vpc] }];
+  const all = await describeSubnets(ec2, { Filters, MaxResults: 1000 });
   if (all.length === 0) throw missing(`VPC ${vpc} has no subnet`);
   const marked = all.filter(({ Tags = [] }) => Tags.some(({ Key }) => Key === subnetTag));
   if (marked.length > 0) return byFreeAddresses(marked);
@@ -158,24 +160,26 @@ async function ownSubnet(metadata: InstanceMetadata): Promise<string | undefined
 }
 
 async function defaultVpc(ec2: Ec2): Promise<string> {
-  const { Vpcs = [] } = await ec2.call(
+  const pages = await allPages(
+    ec2,
     "DescribeVpcs",
-    { Filters: [{ Name: "is-default", Values: ["true"] }] },
+    { Filters: [{ Name: "is-default", Values: ["true"] }], MaxResults: 1000 },
     { purpose: "find the default VPC" },
   );
-  const id = Vpcs[0]?.VpcId;
+  const id = pages.flatMap(({ Vpcs = [] }) => Vpcs)[0]?.VpcId;
   if (id === undefined) throw missing("the account has no default VPC in this region");
   return id;
 }
 
 /** The route tables of a VPC. */
 export async function routeTables(ec2: Ec2, vpcId: string): Promise<readonly RouteTable[]> {
-  const { RouteTables = [] } = await ec2.call(
+  const pages = await allPages(
+    ec2,
     "DescribeRouteTables",
-    { Filters: [{ Name: "vpc-id", Values: [vpcId] }] },
+    { Filters: [{ Name: "vpc-id", Values: [vpcId] }], MaxResults: 100 },
     { purpose: "read the routes of the cells' subnets" },
   );
-  return RouteTables;
+  return pages.flatMap(({ RouteTables = [] }) => RouteTables);
 }
 
 function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet {

@@ -1,6 +1,7 @@
 import type { IpPermission, SecurityGroup } from "@aws-sdk/client-ec2";
 import type { Logger } from "@kip/base";
 import { parseCidr } from "@kip/network-view";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { ownTags } from "../tags.ts";
@@ -90,17 +91,19 @@ export class SecurityGroups {
 
   async #find(): Promise<SecurityGroup | undefined> {
     const { ec2, owner, vpcId } = this.#options;
-    const { SecurityGroups: groups = [] } = await ec2.call(
+    const pages = await allPages(
+      ec2,
       "DescribeSecurityGroups",
       {
         Filters: [
           { Name: "group-name", Values: [groupName(owner)] },
           { Name: "vpc-id", Values: [vpcId] },
         ],
+        MaxResults: 1000,
       },
       { purpose: "find the cells' security group" },
     );
-    return groups[0];
+    return pages.flatMap(({ SecurityGroups: groups = [] }) => groups)[0];
   }
 
   async #correctRules(group: SecurityGroup, sources: ReadonlySet<string>): Promise<void> {

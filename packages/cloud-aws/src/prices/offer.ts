@@ -1,4 +1,5 @@
 import type { Filter, InstanceTypeInfo, SpotPrice } from "@aws-sdk/client-ec2";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
 /** Options of {@link instanceTypes}. */
@@ -13,22 +14,10 @@ export async function instanceTypes(
   ec2: Ec2,
   { filters = [], signal }: InstanceTypesOptions = {},
 ): Promise<readonly InstanceTypeInfo[]> {
-  const found: InstanceTypeInfo[] = [];
-  let NextToken: string | undefined;
-  do {
-    const answer = await ec2.call(
-      "DescribeInstanceTypes",
-      {
-        MaxResults: 100,
-        ...(filters.length > 0 && { Filters: [...filters] }),
-        ...(NextToken !== undefined && { NextToken }),
-      },
-      { purpose: "list instance types", signal },
-    );
-    found.push(...(answer.InstanceTypes ?? []));
-    NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-  } while (NextToken !== undefined);
-  return found;
+  const input = { MaxResults: 100, ...(filters.length > 0 && { Filters: [...filters] }) };
+  const purpose = "list instance types";
+  const pages = await allPages(ec2, "DescribeInstanceTypes", input, { purpose, signal });
+  return pages.flatMap(({ InstanceTypes = [] }) => InstanceTypes);
 }
 
 /**
@@ -46,31 +35,25 @@ export async function spotPrices(
   },
 ): Promise<ReadonlyMap<string, number>> {
   const { zones, now, signal } = options;
+  const pages = await allPages(
+    ec2,
+    "DescribeSpotPriceHistory",
+    {
+      ProductDescriptions: ["Linux/UNIX"],
+      // A history that begins now has the price that each type has now.
+      StartTime: now,
+      MaxResults: 1000,
+      ...(zones.length > 0 && { Filters: [{ Name: "availability-zone", Values: [...zones] }] }),
+    },
+    { purpose: "read spot prices", signal },
+  );
   const newest = new Map<string, SpotPrice>();
-  let NextToken: string | undefined;
-  do {
-    const answer = await ec2.call(
-      "DescribeSpotPriceHistory",
-      {
-        ProductDescriptions: ["Linux/UNIX"],
-        // A history that begins now has the price that each type has now.
-        StartTime: now,
-        MaxResults: 1000,
-        ...(zones.length > 0 && {
-          Filters: [{ Name: "availability-zone", Values: [...zones] }],
-        }),
-        ...(NextToken !== undefined && { NextToken }),
-      },
-      { purpose: "read spot prices", signal },
-    );
-    for (const each of answer.SpotPriceHistory ?? []) {
-      const key = `${each.InstanceType} ${each.AvailabilityZone}`;
-      const known = newest.get(key);
-      if ((known?.Timestamp?.getTime() ?? 0) <= (each.Timestamp?.getTime() ?? 0))
-        newest.set(key, each);
-    }
-    NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-  } while (NextToken !== undefined);
+  for (const each of pages.flatMap(({ SpotPriceHistory = [] }) => SpotPriceHistory)) {
+    const key = `${each.InstanceType} ${each.AvailabilityZone}`;
+    const known = newest.get(key);
+    if ((known?.Timestamp?.getTime() ?? 0) <= (each.Timestamp?.getTime() ?? 0))
+      newest.set(key, each);
+  }
   const prices = new Map<string, number>();
   for (const { InstanceType: type = "", SpotPrice } of newest.values()) {
     const price = Number(SpotPrice);

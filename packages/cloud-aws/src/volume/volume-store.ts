@@ -1,6 +1,7 @@
 import type * as sdk from "@aws-sdk/client-ec2";
 import { defined, type Clock } from "@kip/base";
 import { CloudError, type Volume } from "@kip/cloud";
+import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { fromTags, ownTags } from "../tags.ts";
 
@@ -79,18 +80,10 @@ export class VolumeStore {
   }
 
   async #call(filters: readonly sdk.Filter[]): Promise<readonly sdk.Volume[]> {
-    const found: sdk.Volume[] = [];
-    let NextToken: string | undefined;
-    do {
-      const answer = await this.#options.ec2.call(
-        "DescribeVolumes",
-        { Filters: [...filters], MaxResults: 500, ...(NextToken !== undefined && { NextToken }) },
-        { purpose: "list volumes" },
-      );
-      found.push(...(answer.Volumes ?? []));
-      NextToken = answer.NextToken === "" ? undefined : answer.NextToken;
-    } while (NextToken !== undefined);
-    return found;
+    const input = { Filters: [...filters], MaxResults: 500 };
+    const purpose = "list volumes";
+    const pages = await allPages(this.#options.ec2, "DescribeVolumes", input, { purpose });
+    return pages.flatMap(({ Volumes = [] }) => Volumes);
   }
 }
 
