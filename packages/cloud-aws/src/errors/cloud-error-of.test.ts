@@ -37,6 +37,8 @@ describe("cloudErrorOf()", () => {
     ["VolumeModificationRateExceeded", "CLOUD_THROTTLED"],
     ["UnauthorizedOperation", "CLOUD_AUTH"],
     ["CredentialsProviderError", "CLOUD_AUTH"],
+    ["InvalidIdentityTokenException", "CLOUD_AUTH"],
+    ["IDPCommunicationErrorException", "CLOUD_UNAVAILABLE"],
     ["InvalidInstanceID.NotFound", "CLOUD_NOT_FOUND"],
     ["InvalidAMIID.Malformed", "CLOUD_NOT_FOUND"],
     ["InvalidParameterValue", "CLOUD_INVALID_REQUEST"],
@@ -71,6 +73,8 @@ describe("cloudErrorOf()", () => {
     const call = { purpose: "list instances", action: "DescribeInstances" };
     assert.equal(cloudErrorOf(refused, call).code, "CLOUD_UNAVAILABLE");
     assert.equal(cloudErrorOf(new TypeError("bug"), call).code, "CLOUD_UNKNOWN");
+    const noToken = Object.assign(new Error("no such file"), { code: "ENOENT" });
+    assert.equal(cloudErrorOf(noToken, call).code, "CLOUD_AUTH");
   });
 
   it("names the permission that is missing", () => {

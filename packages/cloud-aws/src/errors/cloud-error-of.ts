@@ -21,7 +21,7 @@ export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
   return new CloudError(meaning.code, `Cannot ${call.purpose}: ${text || awsCode}`, {
     cause,
     scope: scopeOf(meaning.shortage, call.place),
-    remedy: text.includes("iam:PassRole") ? passRole : remedyOf(meaning, awsCode, call),
+    remedy: remedies.find(([part]) => text.includes(part))?.[1] ?? remedyOf(meaning, awsCode, call),
     facts: { awsCode, action: call.action },
   });
 }
@@ -57,6 +57,8 @@ function meaningWithoutCode(cause: unknown): ErrorMeaning {
   const status = (
     cause as { readonly $metadata?: { readonly httpStatusCode?: number } } | undefined
   )?.$metadata?.httpStatusCode;
+  // A file of credentials or of a token that the configuration names.
+  if (isSystemError(cause, "ENOENT", "EACCES")) return { code: "CLOUD_AUTH" };
   if (status === undefined ? isNetworkError(cause) : status >= 500)
     return { code: "CLOUD_UNAVAILABLE" };
   if (status === 429) return { code: "CLOUD_THROTTLED" };
@@ -102,8 +104,18 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
 /** EC2 accepts a launch before it opens the disk, and names no key then. */
 const useKey =
   "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it (docs/aws.md#permissions)";
-const passRole =
-  "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy";
+/** By what AWS says that it refuses. */
+const remedies: readonly (readonly [string, string])[] = [
+  [
+    "iam:PassRole",
+    "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy",
+  ],
+  // The call itself was not sent yet.
+  [
+    "sts:AssumeRole",
+    "Let the trust policy of kip's role name kip's ServiceAccount (docs/aws.md#credentials)",
+  ],
+];
 
 function remedyOf(
   { code }: ErrorMeaning,

@@ -82,6 +82,11 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   ExpiredTokenException: { code: "CLOUD_AUTH" },
   CredentialsProviderError: { code: "CLOUD_AUTH" },
   TokenProviderError: { code: "CLOUD_AUTH" },
+  // Of STS, which exchanges the token of a ServiceAccount.
+  InvalidIdentityTokenException: { code: "CLOUD_AUTH" },
+  IDPRejectedClaimException: { code: "CLOUD_AUTH" },
+  RegionDisabledException: { code: "CLOUD_AUTH" },
+  IDPCommunicationErrorException: { code: "CLOUD_UNAVAILABLE" },
 
   // What is not there
   "InvalidAMIID.Malformed": { code: "CLOUD_NOT_FOUND" },
