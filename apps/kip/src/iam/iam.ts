@@ -29,6 +29,11 @@ const options: readonly Option[] = [
     help: "role that instance profiles of cells may have: its name, with * as a wildcard, or its ARN. Default the name in cells.defaultIAMPermissions: AWS' console gives a profile and its role the same name",
   },
   {
+    flag: "disk-key",
+    type: "list",
+    help: "ARN of your KMS key that the account encrypts disks with by default; not needed for aws/ebs",
+  },
+  {
     flag: "image-build",
     type: "boolean",
     help: "print the policy for kip image build instead; kip itself does not need it",
@@ -66,6 +71,7 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
       podRoutes: aws.podRoutes,
       dedicatedHosts: aws.dedicatedHosts,
       owner: values.text("owner") ?? config.controllerID,
+      diskKeys: keysOf(values.list("disk-key")),
       roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,
     }),
@@ -75,6 +81,15 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
 
 function printPolicy(policy: Policy): void {
   process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);
+}
+
+/** An alias is not a valid resource in a policy. */
+function keysOf(named: readonly string[]): readonly string[] {
+  const other = named.find((each) => !/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w*-]+$/.test(each));
+  if (other === undefined) return named;
+  throw new OptionError("OPTION_INVALID", `Cannot use --disk-key ${other}: it is not a key's ARN`, {
+    remedy: "See KeyMetadata.Arn of: aws kms describe-key --key-id …",
+  });
 }
 
 /** Those that are named, else the one that has the name of the default profile. */

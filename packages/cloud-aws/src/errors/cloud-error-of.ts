@@ -103,7 +103,7 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
 
 /** EC2 accepts a launch before it opens the disk, and names no key then. */
 const useKey =
-  "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it (docs/aws.md#permissions)";
+  "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it: kip iam print --disk-key writes them into the policy";
 /** By what AWS says that it refuses. */
 const remedies: readonly (readonly [string, string])[] = [
   [

@@ -7,6 +7,7 @@ import { iamPolicy, type PolicyOptions } from "./policy.ts";
 const everything: PolicyOptions = {
   owner: "me",
   roles: ["pods"],
+  diskKeys: ["arn:aws:kms:us-east-1:123456789012:key/1"],
   interruptionQueueURL: "https://sqs.us-east-1.amazonaws.com/123456789012/kip",
   podRoutes: true,
   switchesSourceDestCheck: true,
@@ -60,6 +61,16 @@ const rows: Readonly<Record<string, readonly string[]>> = {
 const onlyWith: readonly (readonly [Partial<PolicyOptions>, readonly string[]])[] = [
   [{ roles: ["pods"] }, ["iam:PassRole"]],
   [
+    { diskKeys: everything.diskKeys },
+    [
+      "kms:CreateGrant",
+      "kms:Decrypt",
+      "kms:DescribeKey",
+      "kms:GenerateDataKeyWithoutPlaintext",
+      "kms:ReEncrypt*",
+    ],
+  ],
+  [
     { interruptionQueueURL: everything.interruptionQueueURL },
     ["sqs:DeleteMessage", "sqs:ReceiveMessage"],
   ],
@@ -112,7 +123,7 @@ describe("the policy of kip on EC2, row by row", () => {
 
   it("names no resource that the options do not need", () => {
     const text = JSON.stringify(iamPolicy({ owner: "me" }));
-    assert.doesNotMatch(text, /dedicated-host|route-table|sqs|role\//);
+    assert.doesNotMatch(text, /dedicated-host|route-table|sqs|kms|role\//);
   });
 });
 

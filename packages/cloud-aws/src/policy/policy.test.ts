@@ -59,6 +59,23 @@ describe("iamPolicy()", () => {
     assert.match(JSON.stringify(pass?.Condition), /"iam:PassedToService":"ec2.amazonaws.com.cn"/);
   });
 
+  it("uses the keys of disks that are named by EC2 alone, and grants them to AWS' own services", () => {
+    const key = "arn:aws-cn:kms:cn-north-1:123456789012:key/1";
+    const policy = iamPolicy({ region: "cn-north-1", diskKeys: [key] });
+    const ofKeys = policy.Statement.filter(({ Action }) =>
+      Action.some((each) => each.startsWith("kms:")),
+    );
+    assert.equal(ofKeys.length, 2);
+    for (const { Resource, Condition } of ofKeys) {
+      assert.deepEqual(Resource, [key]);
+      const via = Condition?.["StringLike"]?.["kms:ViaService"];
+      assert.equal(via, "ec2.cn-north-1.amazonaws.com*");
+    }
+    const grant = ofKeys.find(({ Action }) => Action.includes("kms:CreateGrant"));
+    assert.deepEqual(grant?.Condition?.["Bool"], { "kms:GrantIsForAWSResource": "true" });
+    assert.deepEqual(grant.Action, ["kms:CreateGrant"]);
+  });
+
   it("reads the queue of interruptions that is named, and none otherwise", () => {
     const arnOf = (url: string) =>
       iamPolicy({ region: "eu-west-1", interruptionQueueURL: url }).Statement.find(

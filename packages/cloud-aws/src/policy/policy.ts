@@ -37,6 +37,8 @@ export interface PolicyOptions {
    * other role. @default none
    */
   readonly roles?: readonly string[] | undefined;
+  /** ARNs of own KMS keys that the account encrypts disks with; kip uses them by EC2 alone. @default `aws/ebs`, which needs no rights */
+  readonly diskKeys?: readonly string[] | undefined;
   /** URL of the queue of interruptions. @default none */
   readonly interruptionQueueURL?: string | undefined;
   /** Whether pods may have packets of ranges of addresses led to them. @default false */
@@ -84,6 +86,7 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
       },
       ...makingStatements(owner, arn, options),
       ...passStatements(options),
+      ...diskKeyStatements(options),
       ...registryStatements(options),
       ...queueStatements(options),
       ...hostStatements(owner, arn, options),
@@ -253,6 +256,34 @@ function passStatements({ roles = [], ...options }: PolicyOptions): readonly Pol
           "iam:PassedToService": found === "aws-cn" ? "ec2.amazonaws.com.cn" : "ec2.amazonaws.com",
         },
       },
+    },
+  ];
+}
+
+/**
+ * What EC2 does with a key of the account for the disks of a launch.
+ *
+ * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html
+ */
+function diskKeyStatements({ diskKeys = [], region = "*" }: PolicyOptions): PolicyStatement[] {
+  if (diskKeys.length === 0) return [];
+  // Names of services end otherwise in China.
+  const byEc2 = { StringLike: { "kms:ViaService": `ec2.${region}.amazonaws.com*` } };
+  const uses = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncrypt*"];
+  return [
+    {
+      Sid: "UseKeysOfDisks",
+      Effect: "Allow",
+      Action: uses.map((each) => `kms:${each}`),
+      Resource: diskKeys,
+      Condition: byEc2,
+    },
+    {
+      Sid: "GrantKeysOfDisks",
+      Effect: "Allow",
+      Action: ["kms:CreateGrant"],
+      Resource: diskKeys,
+      Condition: { ...byEc2, Bool: { "kms:GrantIsForAWSResource": "true" } },
     },
   ];
 }
