@@ -45,7 +45,7 @@ export async function openDriver(
     logger.warn(
       "--instance-data-path has no effect: the local cloud has its own types, which cost nothing",
     );
-  return await openLocal(config.cloud.local, options);
+  return await openLocal(config.cloud.local, { ...options, launches });
 }
 
 interface DriverOptions {
@@ -75,7 +75,7 @@ async function openAws(
 
 async function openLocal(
   local: ProviderConfig["cloud"]["local"],
-  options: DriverOptions,
+  { launches = true, ...options }: DriverOptions & Pick<OpenDriverOptions, "launches">,
 ): Promise<CloudDriver> {
   // Machines outlive the processes of a local cluster, so they do not carry its mark.
   delete process.env[markerVariable];
@@ -88,7 +88,8 @@ async function openLocal(
       namespace: local.namespace,
       range: local.range,
       ipv6Range: local.ipv6Range,
-      architectures: local.architectures,
+      // What launches nothing needs no program that runs machines of other processors.
+      architectures: launches ? local.architectures : undefined,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
       serviceRanges: local.serviceRanges,
