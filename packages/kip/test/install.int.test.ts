@@ -251,24 +251,27 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   });
 
   it("does not let kip create Secrets that others take for their own", async () => {
-    const secret = (name: string, type: string, annotations = {}) => ({
-      metadata: { name, annotations },
+    const secret = (name: string, type: string, metadata = {}, more = {}) => ({
+      metadata: { name, ...metadata },
       type,
-      data: { "tls.crt": "", "tls.key": "" },
+      data: { "tls.crt": "", "tls.key": "", ...more },
     });
-    const account = { "kubernetes.io/service-account.name": "default" };
+    const account = { annotations: { "kubernetes.io/service-account.name": "default" } };
+    // Helm finds its records by these labels, under any name and of any type.
+    const release = { labels: { owner: "helm", name: "kip", status: "deployed", version: "2" } };
     for (const each of [
       secret("sh.helm.release.v1.kip.v2", "helm.sh/release.v1"),
       secret("kip-credentials", "Opaque"),
       secret("other", "kubernetes.io/tls"),
       secret("kip-cell-ca", "kubernetes.io/service-account-token", account),
+      secret("kip-cell-ca", "kubernetes.io/tls", release, { release: "" }),
     ])
       await denied("creates no Secret but kip-cell-ca", () =>
         client.create(paths.secrets("kip-system"), each, { query: { dryRun: "All" } }),
       );
   });
 
-  it("does not let kip remove its node's taints, or name a webhook for Cells", async () => {
+  it("does not let kip remove its node's taints, uncordon it, or name a webhook for Cells", async () => {
     const node = paths.nodes(nodeName);
     const taint = { key: "example.test/kept", effect: "NoSchedule" };
     const { spec } = await adminClient.get<Node & KubeObject>(node);
@@ -281,6 +284,13 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
         client.patch(node, { spec: { taints: left } }, "merge"),
       );
     await adminClient.patch(node, { spec: { taints: spec?.taints ?? null } }, "merge");
+    await adminClient.patch(node, { spec: { unschedulable: true } }, "merge");
+    for (const unschedulable of [false, null])
+      for (const each of [client, nodeClient])
+        await denied("does not uncordon", () =>
+          each.patch(node, { spec: { unschedulable } }, "merge"),
+        );
+    await adminClient.patch(node, { spec: { unschedulable: false } }, "merge");
     const webhook = { conversionReviewVersions: ["v1"], clientConfig: { url: "https://a.test/" } };
     const conversion = { strategy: "Webhook", webhook };
     await denied("has the API server call no webhook", () =>
