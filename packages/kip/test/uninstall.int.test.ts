@@ -173,6 +173,9 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
     await untilReported(/^Pod stopped\S*\/web-\S+ stays for now: .*disruption budget/);
     await stopKip();
     await assert.rejects(removal, { code: "NODE_IN_USE", message: /kip stopped meanwhile/ });
+    await assert.rejects(uninstall(), { code: "NODE_IN_USE", message: /have not ended/ });
+    const kept = ["get", "deployment/kip", "-n", "kip-system", "-o", "jsonpath={.spec.replicas}"];
+    assert.equal(await plane.kubectl(kept), "2", "its kip may start again");
     kip = await runKip();
     await plane.kubectl(["delete", "namespace", namespace]);
   });

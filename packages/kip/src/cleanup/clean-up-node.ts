@@ -3,7 +3,7 @@ import { ignoreNotFound, paths } from "@kip/k8s-client";
 import { CloudError } from "@kip/cloud";
 import { CellStore } from "../store/cell-store.ts";
 import { findLeftOvers, type Installation, type OwnedInstance } from "./left-overs.ts";
-import { refuseWhileInUse } from "./pods-of-node.ts";
+import { refuseWithPods } from "./pods-of-node.ts";
 
 /** Options of {@link cleanUpNode}. */
 export interface CleanUpOptions extends Installation {
@@ -37,12 +37,7 @@ const maxHostLooks = 14;
  */
 export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
   const { client, nodeName, endsPods, clock, signal, onProgress } = options;
-  if (!endsPods)
-    await refuseWhileInUse(options, {
-      counts: () => true,
-      what: "that have not ended",
-      remedy: `Move them first: kubectl drain ${nodeName}. Or give --end-pods to end them`,
-    });
+  if (!endsPods) await refuseWithPods(options);
   onProgress(`Deleting node "${nodeName}"`);
   await ignoreNotFound(client.delete(paths.nodes(nodeName)));
   let hostsAreGone = false;

@@ -55,6 +55,22 @@ export async function refuseWhileInUse(
   );
 }
 
+/**
+ * Fails if the node has pods that have not ended, where no kip runs that would end their machines.
+ *
+ * @throws {ProviderError} `NODE_IN_USE`
+ */
+export async function refuseWithPods(node: {
+  readonly client: ApiClient;
+  readonly nodeName: string;
+}): Promise<void> {
+  await refuseWhileInUse(node, {
+    counts: () => true,
+    what: "that have not ended",
+    remedy: `Move them first: kubectl drain ${node.nodeName}. Or give --end-pods to end them`,
+  });
+}
+
 /** Up to five names of pods, and how many more there are. */
 export function namesText(pods: readonly Pod[]): string {
   const names = pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);

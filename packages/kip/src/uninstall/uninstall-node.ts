@@ -1,7 +1,7 @@
 import { ignoreNotFound, paths } from "@kip/k8s-client";
 import { cleanUpInTurn, type CleanUpInTurnOptions } from "../cleanup/clean-up-in-turn.ts";
 import { isNodeRun } from "../cleanup/node-heartbeat.ts";
-import { hasController, refuseWhileInUse } from "../cleanup/pods-of-node.ts";
+import { hasController, refuseWhileInUse, refuseWithPods } from "../cleanup/pods-of-node.ts";
 import { ProviderError } from "../errors.ts";
 import { turnNamespace } from "../replicas/run-in-turns.ts";
 import { drainNode } from "./drain-node.ts";
@@ -65,6 +65,8 @@ async function stopKip(options: UninstallOptions): Promise<void> {
         remedy: "Give --end-pods to end them",
       });
     await drainNode(options);
+  } else if (!endsPods) {
+    await refuseWithPods(options);
   }
   if (mayStart) await stopDeployment(found, options);
 }
