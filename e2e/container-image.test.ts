@@ -1,4 +1,4 @@
-// The container image of kip: the same for the same sources, and it runs as its user in a root that it cannot write to.
+// The container images: the same for the same sources, and they run as their user in a root that they cannot write to.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -10,9 +10,9 @@ const root = path.join(import.meta.dirname, "..");
 const folder = temporaryFolder();
 
 /** Builds as another user of the computer would: umask, time zone and folder differ. */
-async function build(name: string, umask: string, zone: string): Promise<string> {
+async function build(name: string, umask: string, zone: string, image = "kip"): Promise<string> {
   const output = path.join(folder.path, name);
-  const script = `umask ${umask}; exec node tools/build-image.ts --architecture=amd64 --output=${output}`;
+  const script = `umask ${umask}; exec node tools/build-image.ts --image=${image} --architecture=amd64 --output=${output}`;
   const env = { TZ: zone, LC_ALL: zone === "UTC" ? "C" : "en_US.UTF-8" };
   const { status, stdout, stderr } = await run("sh", ["-c", `cd ${root}; ${script}`], { env });
   assert.equal(status, 0, stdout + stderr);
@@ -56,8 +56,9 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     assert.equal(new Set(names).size, names.length);
   });
 
-  it("runs as a user without rights, and says what it does not have", async () => {
-    const layout = path.join(folder.path, "one");
+  /** Unpacks an image. Returns how a command runs in it as its user, and how its program runs. */
+  async function unpack(name: string) {
+    const layout = path.join(folder.path, name);
     const read = (digest: string): Blob => {
       const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
       return JSON.parse(readFileSync(blob, "utf8")) as Blob; // the builder's own
@@ -66,7 +67,7 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     const index = read(top.manifests[0]?.digest ?? "");
     const { layers, config } = read(index.manifests[0]?.digest ?? "");
     const entrypoint = read(config.digest).config.Entrypoint ?? [];
-    const files = path.join(folder.path, "root");
+    const files = path.join(folder.path, `root-of-${name}`);
     mkdirSync(files);
     for (const { digest } of layers) {
       const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
@@ -79,7 +80,12 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
       const enter = ["chroot", "--userspec=65532:65532", files, ...words];
       return await run("unshare", ["--mount", "sh", "-c", script, files, ...enter]);
     };
-    const kip = async (...words: readonly string[]) => await inside(...entrypoint, ...words);
+    const start = async (...words: readonly string[]) => await inside(...entrypoint, ...words);
+    return { inside, start, entrypoint };
+  }
+
+  it("runs as a user without rights, and says what it does not have", async () => {
+    const { inside, start: kip, entrypoint } = await unpack("one");
     const { stdout, stderr } = await kip("version");
     assert.match(stdout, /^kip \d/, stderr);
     const price = await kip("price", "-f", "/pod.json", "--cloud=aws", "--region=us-east-1");
@@ -95,5 +101,12 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
       failed.stderr,
       /Error: here\n.*\n +at .*\/opt\/kip\/apps\/kip\/src\/main\.ts:\d+:/,
     );
+  });
+
+  it("has another one beside it, of virtual-kubelet", async () => {
+    await build("three", "022", "UTC", "virtual-kubelet");
+    const { start } = await unpack("three");
+    const { stdout, stderr } = await start("version");
+    assert.match(stdout, /^virtual-kubelet \d/, stderr);
   });
 });

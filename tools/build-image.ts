@@ -1,5 +1,5 @@
-// Builds the container image of kip (deploy/images), and pushes it.
-//   node tools/build-image.ts [--push REGISTRY/NAME:TAG] [--architecture amd64] [--output FOLDER]
+// Builds the container image of kip or virtual-kubelet (deploy/images), and pushes it.
+//   node tools/build-image.ts [--image virtual-kubelet] [--push REGISTRY/NAME:TAG] [--architecture amd64] [--output FOLDER]
 //   node tools/build-image.ts --update-packages    takes the versions of Debian's packages that there are now
 import { writeFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -10,15 +10,16 @@ import { dockerConfigCredentials, parseReference, pushLayout } from "@kip/oci-im
 import { buildImage } from "./image/build-image.ts";
 import { newestPackages } from "./image/debian-packages.ts";
 import { layoutSizes } from "./image/image-layout.ts";
-import { architectures, lockFile, readRecipe, root } from "./image/recipe.ts";
-import type { Architecture } from "./image/recipe.ts";
+import { architectures, imageNames, lockFile, readRecipe, root } from "./image/recipe.ts";
+import type { Architecture, ImageName } from "./image/recipe.ts";
 
 const { values } = parseArgs({
   options: {
+    image: { type: "string", default: "kip" },
     push: { type: "string" },
     insecure: { type: "boolean", default: false },
     architecture: { type: "string", multiple: true, default: [...architectures] },
-    output: { type: "string", default: path.join(root, "dist/image") },
+    output: { type: "string" },
     "cache-dir": { type: "string", default: path.join(root, ".cache/image") },
     "update-packages": { type: "boolean", default: false },
   },
@@ -30,8 +31,11 @@ if (values["update-packages"]) await updatePackages();
 else await build();
 
 async function build(): Promise<void> {
-  const output = path.resolve(values.output);
+  const name = imageName(values.image);
+  const folder = path.join(root, "dist", name === "kip" ? "image" : `image-${name}`);
+  const output = path.resolve(values.output ?? folder);
   const digest = await buildImage({
+    name,
     output,
     cacheDir,
     architectures: values.architecture.map(architecture),
@@ -68,6 +72,12 @@ async function updatePackages(): Promise<void> {
   );
   const lock = { suite, snapshot, amd64, arm64 };
   writeFileSync(lockFile, `${JSON.stringify(lock, undefined, 2)}\n`);
+}
+
+function imageName(name: string): ImageName {
+  const found = imageNames.find((each) => each === name);
+  if (found === undefined) throw new Error(`--image is ${imageNames.join(" or ")}`);
+  return found;
 }
 
 function architecture(name: string): Architecture {

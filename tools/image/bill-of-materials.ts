@@ -4,6 +4,8 @@ import type { Architecture, ImageRecipe, LockedPackage } from "./recipe.ts";
 
 /** What {@link billOfMaterials} needs. */
 export interface BillOptions {
+  /** Of the image. */
+  readonly name: string;
   readonly version: string;
   readonly architecture: Architecture;
   readonly recipe: ImageRecipe;
@@ -29,7 +31,7 @@ interface Component {
  * @see https://cyclonedx.org/docs/1.6/json/
  */
 export function billOfMaterials(options: BillOptions): object {
-  const { version, epoch } = options;
+  const { name, version, epoch } = options;
   const components = [...npmComponents(options), nodeComponent(options), ...debianOnes(options)];
   return {
     $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -38,7 +40,7 @@ export function billOfMaterials(options: BillOptions): object {
     version: 1,
     metadata: {
       timestamp: new Date(epoch * 1000).toISOString(),
-      component: { type: "container", "bom-ref": "kip", name: "kip", version },
+      component: { type: "container", "bom-ref": name, name, version },
     },
     components: components.map((each) => ({ "bom-ref": each.purl, ...each })),
   };

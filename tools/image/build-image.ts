@@ -1,4 +1,4 @@
-// Builds the container image of kip from this repository.
+// Builds a container image from this repository.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fetchNodePackage } from "@kip/cell-image";
@@ -10,10 +10,11 @@ import { emptyLayout, ImageLayout, type Layer } from "./image-layout.ts";
 import { fillNode, fillPackages, fillProgram, fillSystem, installFolder } from "./layer-folders.ts";
 import { npmClosure, type LockEntries } from "./npm-closure.ts";
 import { readDebianLock, readRecipe, root } from "./recipe.ts";
-import type { Architecture, ImageRecipe } from "./recipe.ts";
+import type { Architecture, ImageName, ImageRecipe } from "./recipe.ts";
 
 /** Options of {@link buildImage}. */
 export interface BuildImageOptions {
+  readonly name: ImageName;
   /** Folder of the OCI image layout, and of a bill of materials for each architecture. */
   readonly output: string;
   /** What is fetched is kept here. */
@@ -35,13 +36,14 @@ export const layoutTag = "latest";
  * @returns digest of the index of all architectures
  */
 export async function buildImage(options: BuildImageOptions): Promise<string> {
-  const { output, epoch = 0, onProgress } = options;
-  const recipe = readRecipe();
+  const { name: image, output, epoch = 0, onProgress } = options;
+  const recipe = readRecipe(image);
   const { version, packages: entries } = readLockFile();
   const closure = npmClosure(entries, recipe.application, recipe.leftOut);
   mkdirSync(output, { recursive: true });
   emptyLayout(output);
-  const layout = new ImageLayout(output, { epoch, config: imageConfig(version, recipe) });
+  const config = imageConfig(image, version, recipe);
+  const layout = new ImageLayout(output, { epoch, config });
   const layer = async (name: string, fill: (folder: string) => unknown): Promise<Layer> => {
     const folder = path.join(output, "work");
     rmSync(folder, { recursive: true, force: true });
@@ -51,10 +53,10 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     rmSync(folder, { recursive: true });
     return added;
   };
-  onProgress?.("Packing kip");
+  onProgress?.(`Packing ${image}`);
   const shared = [
     await layer("npm packages", (folder) => fillPackages(folder, closure)),
-    await layer("kip", async (folder) => await fillProgram(folder, { ...recipe, closure })),
+    await layer(image, async (folder) => await fillProgram(folder, { ...recipe, closure })),
   ];
   const images = [];
   for (const architecture of options.architectures) {
@@ -72,7 +74,7 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     ];
     images.push(layout.addImage(architecture, [...system, ...shared]));
     const debian = lock[architecture];
-    const facts = { version, architecture, recipe, debian, closure, entries, epoch };
+    const facts = { name: image, version, architecture, recipe, debian, closure, entries, epoch };
     const bill = JSON.stringify(billOfMaterials(facts), undefined, 2);
     writeFileSync(path.join(output, `sbom-${architecture}.cdx.json`), `${bill}\n`);
   }
@@ -80,6 +82,7 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
 }
 
 function imageConfig(
+  name: ImageName,
   version: string,
   { user, application }: ImageRecipe,
 ): Readonly<Record<string, unknown>> {
@@ -96,7 +99,7 @@ function imageConfig(
     ],
     WorkingDir: "/",
     Labels: {
-      "org.opencontainers.image.title": "kip",
+      "org.opencontainers.image.title": name,
       "org.opencontainers.image.version": version,
       "org.opencontainers.image.licenses": "Apache-2.0",
     },

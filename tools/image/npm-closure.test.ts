@@ -17,6 +17,13 @@ const entries: LockEntries = {
   "node_modules/of-tests": {},
 };
 
+function lockedPackages(): LockEntries {
+  const lock = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8")) as {
+    readonly packages: LockEntries;
+  }; // npm's own
+  return lock.packages;
+}
+
 describe("npmClosure()", () => {
   it("has what is needed, of the version that each finds, and nothing else", () => {
     const { workspaces, packages } = npmClosure(entries, "apps/one", ["heavy"]);
@@ -34,14 +41,23 @@ describe("npmClosure()", () => {
   });
 
   it("leaves out of kip's image what only a local cluster needs", () => {
-    const lock = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8")) as {
-      readonly packages: LockEntries;
-    }; // npm's own
     const { application, leftOut } = readRecipe();
-    const { packages, workspaces } = npmClosure(lock.packages, application, leftOut);
+    const { packages, workspaces } = npmClosure(lockedPackages(), application, leftOut);
     assert.ok(packages.includes("node_modules/@aws-sdk/client-ec2"));
     assert.ok(workspaces.includes("packages/kip"));
     const unwanted = /esbuild|typescript|node-linux|testing|control-plane/;
+    assert.deepEqual(
+      [...packages, ...workspaces].filter((folder) => unwanted.test(folder)),
+      [],
+    );
+  });
+
+  it("has nothing of kip in the image of virtual-kubelet", () => {
+    const { application, leftOut } = readRecipe("virtual-kubelet");
+    const { packages, workspaces } = npmClosure(lockedPackages(), application, leftOut);
+    assert.ok(workspaces.includes("packages/virtual-kubelet"));
+    const unwanted =
+      /esbuild|typescript|node-linux|testing|control-plane|aws|packages\/(?:kip|cloud)/;
     assert.deepEqual(
       [...packages, ...workspaces].filter((folder) => unwanted.test(folder)),
       [],

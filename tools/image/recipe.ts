@@ -1,4 +1,4 @@
-// What the container image of kip is made of: deploy/images/kip.json, and the lock of its Debian packages beside it.
+// What the container images are made of: deploy/images/kip.json, what is different in the others, and the lock of the Debian packages.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { decode } from "@kip/base";
@@ -10,6 +10,11 @@ export const root = path.join(import.meta.dirname, "../..");
 export const architectures = ["amd64", "arm64"] as const;
 
 export type Architecture = (typeof architectures)[number];
+
+/** Names of the images. */
+export const imageNames = ["kip", "virtual-kubelet"] as const;
+
+export type ImageName = (typeof imageNames)[number];
 
 const decodeNode = decode.object({ package: decode.string, integrity: decode.string });
 
@@ -23,6 +28,12 @@ const decodeRecipe = decode.object({
   leftOut: decode.list(decode.string),
   /** User and group of the process. */
   user: decode.number,
+});
+
+/** What another image has instead. */
+const decodeOwn = decode.object({
+  application: decode.string,
+  leftOut: decode.list(decode.string),
 });
 
 export type ImageRecipe = decode.Decoded<typeof decodeRecipe>;
@@ -48,9 +59,12 @@ export type DebianLock = decode.Decoded<typeof decodeLock>;
 
 export const lockFile = path.join(root, "deploy/images/debian-packages.json");
 
-/** Reads the recipe. @throws {DecodeError} */
-export function readRecipe(): ImageRecipe {
-  return decodeRecipe(readJson(path.join(root, "deploy/images/kip.json")), "kip.json");
+/** Reads a recipe: that of kip, with what another image has instead. @throws {DecodeError} */
+export function readRecipe(name: ImageName = "kip"): ImageRecipe {
+  const read = (each: ImageName): unknown =>
+    readJson(path.join(root, `deploy/images/${each}.json`));
+  const kip = decodeRecipe(read("kip"), "kip.json");
+  return name === "kip" ? kip : { ...kip, ...decodeOwn(read(name), `${name}.json`) };
 }
 
 /** Reads the lock. @throws {DecodeError} */
