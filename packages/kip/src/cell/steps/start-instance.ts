@@ -44,7 +44,7 @@ function mayAppear({ driver, clock }: CellTools, context: CellContext): boolean 
   const launched = cell.status.conditions?.find((each) => each.type === "Launched");
   const { creationTimestamp } = cellOf(context).metadata;
   const since = launched?.status === "True" ? launched.lastTransitionTime : creationTimestamp;
-  return Math.abs(clock.now() - Date.parse(since ?? "")) <= (driver.consistencyMs ?? 0);
+  return Math.abs(clock.now() - Date.parse(since ?? "")) < (driver.consistencyMs ?? 0);
 }
 
 /**
