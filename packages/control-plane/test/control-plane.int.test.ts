@@ -8,7 +8,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { runCommand } from "@kip/base";
+import { acquireFileLock, runCommand } from "@kip/base";
 import {
   obtainBinaries,
   startControlPlane,
@@ -155,6 +155,9 @@ describe("startControlPlane()", () => {
     assert.equal(orphans.length, 4);
     // They are no longer our children, so no event reports their end.
     await eventually(async () => (await running(orphans)).length === 0);
+    // So does the lock, whose process reads from the one that was killed.
+    const lock = await acquireFileLock(join(directories().dataDir, "lock"));
+    await lock[Symbol.asyncDispose]();
     await using again = await start();
     assert.equal(Object.keys(again.pids).length, 4);
   });
