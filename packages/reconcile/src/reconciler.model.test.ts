@@ -64,6 +64,10 @@ const command = fc.oneof(
   fc.record({ kind: fc.constant("time" as const), ms: fc.integer({ min: 0, max: 3000 }) }),
   fc.record({ kind: fc.constant("retryNow" as const) }),
   fc.record({
+    kind: fc.constant("tryNow" as const),
+    step: fc.constantFrom("up" as const, "down" as const),
+  }),
+  fc.record({
     kind: fc.constant("input" as const),
     lane: fc.constantFrom(...lanes),
     value: fc.integer({ min: 0, max: 3 }),
@@ -136,8 +140,12 @@ class World {
   }
 
   #forgetPauses(lane: Lane): void {
-    this.#forgetTimes(lane);
-    for (const kind of ["up", "down"] as const) this.#failedAt.delete(key({ kind, lane }));
+    for (const kind of ["up", "down"] as const) this.#forgetPause({ kind, lane });
+  }
+
+  #forgetPause(step: Pick<Step, "kind" | "lane">): void {
+    this.#notBefore.delete(key(step));
+    this.#failedAt.delete(key(step));
   }
 
   async do(next: typeof command extends fc.Arbitrary<infer T> ? T : never): Promise<void> {
@@ -147,7 +155,10 @@ class World {
       this.reconciler.apply({ field, lane: next.lane, value: next.value });
     } else if (next.kind === "finish") this.running.get(next.lane)?.finish(next.fails);
     else if (next.kind === "time") await this.clock.advance(next.ms);
-    else {
+    else if (next.kind === "tryNow") {
+      for (const lane of lanes) this.#forgetPause({ kind: next.step, lane });
+      this.reconciler.tryNow(next.step);
+    } else {
       for (const lane of lanes) this.#forgetPauses(lane);
       this.reconciler.retryNow();
     }

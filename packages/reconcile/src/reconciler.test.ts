@@ -283,6 +283,26 @@ describe("Reconciler", () => {
     await reconciler.stop();
   });
 
+  it("tryNow() ends the back-off of a step that is planned again later, too", async () => {
+    let calls = 0;
+    const fetch: (typeof working)["fetch"] = async (_step, { change }) => {
+      if (calls++ > 0) return { body: "b", isSaved: true };
+      change({ body: "perhaps" });
+      throw new Error("The answer was lost");
+    };
+    const looked = Promise.withResolvers<Change>();
+    const { reconciler } = create(
+      { fetch, save: () => looked.promise },
+      { isProgress: ({ kind }) => kind === "fetch" },
+    );
+    reconciler.apply({ url: "a" });
+    await turns();
+    assert.equal(reconciler.tryNow("fetch"), false);
+    looked.resolve({ body: undefined });
+    await reconciler.settled;
+    assert.equal(calls, 2);
+  });
+
   it("is not settled while its plan waits for a change", async () => {
     const { reconciler } = create(
       {},
@@ -310,7 +330,7 @@ describe("Reconciler", () => {
     await reconciler.stop();
   });
 
-  it("retryNow() ends the back-off, of one kind of step if that is named, and says whether it did", async () => {
+  it("retryNow() ends the back-off", async () => {
     let calls = 0;
     const fetch = async (): Promise<Change> => {
       if (calls++ === 0) throw new Error("Once");
@@ -319,13 +339,34 @@ describe("Reconciler", () => {
     const { reconciler } = create({ fetch });
     reconciler.apply({ url: "a" });
     await turns();
-    assert.equal(reconciler.retryNow("other"), false);
-    await turns();
-    assert.equal(calls, 1);
-    assert.equal(reconciler.retryNow("fetch"), true);
+    reconciler.retryNow();
     await reconciler.settled;
     assert.equal(calls, 2);
-    assert.equal(reconciler.retryNow(), false);
+  });
+
+  it("tryNow() ends the back-off of one kind of step, says whether it did, and forgets no failure", async () => {
+    let calls = 0;
+    const fetch = async (): Promise<Change> => {
+      if (calls++ < 4) throw new Error("Four times");
+      return { body: "b" };
+    };
+    const { reconciler, clock } = create({ fetch });
+    const trial = async (kind: "fetch" | "save"): Promise<readonly [boolean, number]> => {
+      const hasWaited = reconciler.tryNow(kind);
+      await turns();
+      return [hasWaited, calls];
+    };
+    reconciler.apply({ url: "a" });
+    await turns();
+    await clock.advance(1000);
+    assert.deepEqual(await trial("save"), [false, 2]);
+    assert.deepEqual(await trial("fetch"), [true, 3]);
+    const [{ failures, inMs } = {}] = reconciler.inspect().steps;
+    assert.deepEqual([failures, inMs], [3, 4000]);
+    assert.deepEqual(await trial("fetch"), [true, 4]);
+    assert.deepEqual(await trial("fetch"), [true, 5]);
+    await reconciler.settled;
+    assert.deepEqual(await trial("fetch"), [false, 5]);
   });
 
   it("aborts a step that is no longer planned, and waits for its end before the next", async () => {

@@ -115,7 +115,7 @@ const longestSleepMs = 86_400_000;
  * - A step is aborted as soon as the plan no longer contains its kind in its lane.
  * - A step that failed, or succeeded without changing anything although the plan still contains it, runs again only after a
  *   back-off, whatever other steps do meanwhile. Changes of the state do not shorten it, except for those that
- *   {@link ReconcilerOptions.input} names; {@link Reconciler.retryNow} does.
+ *   {@link ReconcilerOptions.input} names; {@link Reconciler.retryNow} and {@link Reconciler.tryNow} do.
  * - After {@link Reconciler.stop} no executor starts and no change is applied.
  */
 export class Reconciler<Args, State, Change> {
@@ -173,15 +173,25 @@ export class Reconciler<Args, State, Change> {
     if (this.#state !== before) this.#schedule();
   }
 
+  /** Ends all back-offs, and forgets the failures: someone who waits wants it now. */
+  retryNow(): void {
+    this.#pauses = [];
+    this.#schedule();
+  }
+
   /**
-   * Ends all back-offs, or those of one kind of step: someone who waits wants it now, or the cause of the failures is gone.
+   * Ends the back-offs of one kind of step, whose cause may be gone. Its failures still count: if it fails again, it waits for longer than
+   * before.
    *
    * @returns whether a step that is still planned waited
    */
-  retryNow(kind?: PropertyKey): boolean {
-    const left = kind === undefined ? [] : this.#pauses.filter((pause) => pause.kind !== kind);
-    const hasWaited = this.#isFailing && !this.#isStopped && left.length < this.#pauses.length;
-    this.#pauses = left;
+  tryNow(kind: PropertyKey): boolean {
+    const nowMs = this.#options.clock.monotonic();
+    const isPaused = (each: Pause): boolean => each.kind === kind && each.untilMs > nowMs;
+    const hasWaited = this.#isFailing && !this.#isStopped && this.#pauses.some(isPaused);
+    this.#pauses = this.#pauses.map((each) =>
+      isPaused(each) ? { ...each, untilMs: nowMs, firmUntilMs: nowMs } : each,
+    );
     this.#schedule();
     return hasWaited;
   }

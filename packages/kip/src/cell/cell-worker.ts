@@ -266,7 +266,7 @@ export class CellWorker {
     const fields = { step: step.kind, attempt: failures - 1, err: error };
     const { logger, steps } = this.#options;
     logger.warn("Could not do a step of a cell", fields);
-    steps.outages.failed(step.kind, error, this, () => this.#reconciler.retryNow(step.kind));
+    steps.outages.failed(step.kind, error, this, () => this.#reconciler.tryNow(step.kind));
     // A pod does not wait for the tags of its instance.
     if (error instanceof NoEffectError || step.kind === "tagInstance") return undefined;
     return { kind: "waits", ...problemOf(error) };

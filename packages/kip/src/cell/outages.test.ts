@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { silentLogger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { K8sError } from "@kip/k8s-client";
+import { Reconciler } from "@kip/reconcile";
 import { ManualClock } from "@kip/testing";
+import type { CellStepArgs } from "./cell-step.ts";
 import { Outages } from "./outages.ts";
+import { stepBackoff } from "./step-backoff.ts";
 
 const away = new K8sError("K8S_UNAVAILABLE", "no answer");
 
@@ -67,5 +72,45 @@ describe("Outages", () => {
     await clock.advance(60_000);
     assert.deepEqual(retried, ["deleted", "cloud"]);
     outages.stop();
+  });
+
+  it("costs an outage one call in ten seconds more than the pauses of its pods", async () => {
+    const clock = new ManualClock();
+    const outages = new Outages({ clock });
+    const minutes = 20;
+    const pods = 20;
+    let calls = 0;
+    const worker = (): Reconciler<Pick<CellStepArgs, "createCell">, object, object> => {
+      const reconciler = new Reconciler<Pick<CellStepArgs, "createCell">, object, object>({
+        initial: {},
+        plan: () => ({ steps: [{ kind: "createCell" }] }),
+        reduce: (state) => state,
+        executors: {
+          createCell: async () => {
+            calls++;
+            throw away;
+          },
+        },
+        backoff: stepBackoff,
+        onFailure: ({ step: { kind }, error }) => {
+          outages.failed(kind, error, reconciler, () => reconciler.tryNow(kind));
+          return undefined;
+        },
+        clock,
+        logger: silentLogger,
+      });
+      return reconciler;
+    };
+    const workers = Array.from({ length: pods }, worker);
+    for (const each of workers) each.start();
+    for (let second = 0; second < minutes * 60; second++) {
+      for (let turn = 0; turn < 3; turn++) await setImmediate();
+      await clock.advance(1000);
+    }
+    // Pauses double from half a second to five minutes.
+    const ownCalls = pods * 14;
+    assert.ok(calls <= ownCalls + minutes * 6, `${calls} calls`);
+    outages.stop();
+    for (const each of workers) await each.stop();
   });
 });

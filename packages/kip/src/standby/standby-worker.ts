@@ -178,7 +178,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     const fields = { cell: this.#cell.metadata.name, step: step.kind, attempt: failures - 1 };
     const { logger, steps } = this.#options;
     logger.warn("Could not do a step of a standby cell", { ...fields, err: error });
-    steps.outages.failed(step.kind, error, this, () => this.#reconciler.retryNow(step.kind));
+    steps.outages.failed(step.kind, error, this, () => this.#reconciler.tryNow(step.kind));
     if (error instanceof NoEffectError) return undefined;
     return { kind: "waits", ...problemOf(error) };
   }
