@@ -4,9 +4,9 @@ import { hostPortsOf, type PodHostPort } from "../dispatch/host-ports.ts";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
 /** What kip itself has of each cell's ports: a pod that took it would cut its cell off. */
-const reserved: readonly PodHostPort[] = [
-  { protocol: "TCP", hostPort: agentPort, containerPort: agentPort },
-];
+const reserved: ReadonlySet<string> = new Set([
+  keyOf({ protocol: "TCP", hostPort: agentPort, containerPort: agentPort }),
+]);
 
 /**
  * Refuses a pod that wants a host port which another pod of the node has, in the kubelet's words.
@@ -16,14 +16,15 @@ const reserved: readonly PodHostPort[] = [
  */
 export function rejectHostPorts(
   pod: Pod,
-  { otherPods }: Pick<AdmissionContext, "otherPods">,
+  {
+    otherPods,
+    takenPorts = new TakenHostPorts(),
+  }: Pick<AdmissionContext, "otherPods" | "takenPorts">,
 ): Rejection | undefined {
-  const wanted = portsOf(pod);
-  if (wanted.size === 0) return undefined;
-  const isTaken =
-    reserved.some((port) => wanted.has(port)) ||
-    otherPods().some((other) => conflict(wanted, portsOf(other)));
-  if (!isTaken) return undefined;
+  const wanted = hostPortsOf(pod);
+  if (wanted.length === 0) return undefined;
+  takenPorts.setPods(otherPods());
+  if (!wanted.some((port) => reserved.has(keyOf(port)) || takenPorts.has(port))) return undefined;
   return {
     reason: "NodePorts",
     message:
@@ -31,43 +32,50 @@ export function rejectHostPorts(
   };
 }
 
-/** Kept, because each pod with host ports is compared with all others, and one may have tens of thousands. */
-const portsByPod = new WeakMap<Pod["spec"], HostPorts>();
+/**
+ * The host ports that pods of the node have. They are looked up, and read once for each pod: there may be thousands of pods, and one may have
+ * tens of thousands of ports.
+ */
+export class TakenHostPorts {
+  /** Keys of the ports of each pod, by its UID: a pod's ports never change. */
+  readonly #ofPods = new Map<string, readonly string[]>();
+  /** How many ports have a key. */
+  readonly #counts = new Map<string, number>();
 
-function portsOf(pod: Pod): HostPorts {
-  const ports = portsByPod.get(pod.spec) ?? new HostPorts(hostPortsOf(pod));
-  portsByPod.set(pod.spec, ports);
-  return ports;
-}
-
-/** Looks up the ports of the one that has fewer. */
-function conflict(one: HostPorts, other: HostPorts): boolean {
-  const [fewer, more] = one.size < other.size ? [one, other] : [other, one];
-  return fewer.list.some((port) => more.has(port));
-}
-
-/** Host ports of a pod. A port of all addresses is that of each one. */
-class HostPorts {
-  readonly list: readonly PodHostPort[];
-  readonly #keys = new Set<string>();
-
-  constructor(ports: readonly PodHostPort[]) {
-    this.list = ports;
-    for (const port of ports)
-      this.#keys.add(keyOf(port)).add(`${keyOf(port)} ${port.hostIp ?? "*"}`);
+  /** Takes these pods for all that there are. */
+  setPods(pods: readonly Pod[]): void {
+    const present = new Set(pods.map(({ metadata }) => metadata.uid));
+    for (const [uid, keys] of this.#ofPods) {
+      if (present.has(uid)) continue;
+      this.#ofPods.delete(uid);
+      for (const key of keys) this.#count(key, -1);
+    }
+    for (const pod of pods) {
+      const { uid } = pod.metadata;
+      if (this.#ofPods.has(uid)) continue;
+      const keys = hostPortsOf(pod).flatMap((port) => [keyOf(port), keyAt(port, port.hostIp)]);
+      this.#ofPods.set(uid, keys);
+      for (const key of keys) this.#count(key, 1);
+    }
   }
 
-  get size(): number {
-    return this.list.length;
-  }
-
+  /** Whether a pod has the port. A port of all addresses is that of each one. */
   has(port: PodHostPort): boolean {
-    const key = keyOf(port);
-    if (port.hostIp === undefined) return this.#keys.has(key);
-    return this.#keys.has(`${key} *`) || this.#keys.has(`${key} ${port.hostIp}`);
+    if (port.hostIp === undefined) return this.#counts.has(keyOf(port));
+    return this.#counts.has(keyAt(port, undefined)) || this.#counts.has(keyAt(port, port.hostIp));
+  }
+
+  #count(key: string, more: 1 | -1): void {
+    const count = (this.#counts.get(key) ?? 0) + more;
+    if (count > 0) this.#counts.set(key, count);
+    else this.#counts.delete(key);
   }
 }
 
 function keyOf({ protocol, hostPort }: PodHostPort): string {
   return `${protocol} ${hostPort}`;
+}
+
+function keyAt(port: PodHostPort, address = "*"): string {
+  return `${keyOf(port)} ${address}`;
 }

@@ -1,6 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError, type NodeFacts, type ProviderCallbacks } from "@kip/virtual-kubelet";
 import { admitPod } from "./admit-pod.ts";
+import { TakenHostPorts } from "./host-ports.ts";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 import { rejectRuntimeClass, type HandlerLookup } from "./runtime-class.ts";
 
@@ -24,6 +25,7 @@ export class PodAdmission {
   readonly #options: PodAdmissionOptions;
   /** By UID. */
   readonly #admitted = new Map<string, Pod>();
+  readonly #takenPorts = new TakenHostPorts();
 
   constructor(options: PodAdmissionOptions) {
     this.#options = options;
@@ -79,6 +81,7 @@ export class PodAdmission {
       otherPods: () =>
         [...runningPods(), ...this.#admitted.values()].filter((each) => each.metadata.uid !== uid),
       mostOtherPods: workerCount() + this.#admitted.size,
+      takenPorts: this.#takenPorts,
       allowedUnsafeSysctls: allowedUnsafeSysctls?.(),
     };
   }

@@ -1,4 +1,5 @@
 import type { Pod } from "@kip/k8s-types";
+import type { TakenHostPorts } from "./host-ports.ts";
 
 /** Why the node does not take a pod: `status.reason`, and the words of the status' message and of the event. */
 export interface Rejection {
@@ -16,6 +17,8 @@ export interface AdmissionContext {
   readonly otherPods: () => readonly Pod[];
   /** A number that those do not exceed: to list thousands of them for each pod takes long. @default Infinity */
   readonly mostOtherPods?: number | undefined;
+  /** Remembers the host ports of pods from one admission to the next. @default nothing is remembered */
+  readonly takenPorts?: TakenHostPorts | undefined;
   /** Sysctls besides the safe ones that pods may have: names, or beginnings with an asterisk. @default none */
   readonly allowedUnsafeSysctls?: readonly string[] | undefined;
 }
