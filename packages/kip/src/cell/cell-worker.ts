@@ -15,6 +15,7 @@ import { cellPlan } from "./cell-plan.ts";
 import type { CellStep, CellStepArgs, CellSteps } from "./cell-step.ts";
 import type { CellLimits } from "./observe-cell.ts";
 import { reduceCell } from "./reduce-cell.ts";
+import { isCostly } from "./outages.ts";
 import { stepBackoff } from "./step-backoff.ts";
 
 /** What a {@link CellWorker} works with. */
@@ -266,7 +267,10 @@ export class CellWorker {
     const fields = { step: step.kind, attempt: failures - 1, err: error };
     const { logger, steps } = this.#options;
     logger.warn("Could not do a step of a cell", fields);
-    steps.outages.failed(step.kind, error, this, () => this.#reconciler.tryNow(step.kind));
+    steps.outages.failed(step.kind, error, this, {
+      retry: () => this.#reconciler.tryNow(step.kind),
+      isCostly: isCostly(step, this.state.cell.object),
+    });
     // A pod does not wait for the tags of its instance.
     if (error instanceof NoEffectError || step.kind === "tagInstance") return undefined;
     return { kind: "waits", ...problemOf(error) };

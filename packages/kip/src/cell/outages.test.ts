@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { silentLogger } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { CloudError, type LaunchType } from "@kip/cloud";
 import { K8sError } from "@kip/k8s-client";
 import { Reconciler } from "@kip/reconcile";
 import { ManualClock } from "@kip/testing";
 import type { CellStepArgs } from "./cell-step.ts";
-import { Outages } from "./outages.ts";
+import { isCostly, Outages } from "./outages.ts";
 import { stepBackoff } from "./step-backoff.ts";
 
 const away = new K8sError("K8S_UNAVAILABLE", "no answer");
@@ -16,11 +16,13 @@ function start() {
   const clock = new ManualClock();
   const outages = new Outages({ clock });
   const retried: string[] = [];
-  const fail = (name: string, error: unknown = away, waits = true): void =>
-    outages.failed("createCell", error, workerOf(name), () => {
+  const fail = (name: string, error: unknown = away, waits = true, isCostly = false): void => {
+    const retry = (): boolean => {
       retried.push(name);
       return waits;
-    });
+    };
+    outages.failed("createCell", error, workerOf(name), { retry, isCostly });
+  };
   const workers = new Map<string, object>();
   const workerOf = (name: string): object => {
     const worker = workers.get(name) ?? {};
@@ -60,6 +62,23 @@ describe("Outages", () => {
     assert.deepEqual(retried, ["a", "b", "c"]);
   });
 
+  it("repeats a step that costs money only when another one has succeeded", async () => {
+    const { clock, outages, retried, fail } = start();
+    fail("dedicated", away, true, true);
+    fail("other");
+    await clock.advance(60_000);
+    assert.deepEqual(retried, ["other"]);
+    outages.succeeded("createCell");
+    assert.deepEqual(retried, ["other", "dedicated"]);
+  });
+
+  it("takes a dedicated machine's launch for one that costs money", () => {
+    const cell = (launchType: LaunchType) => ({ spec: { launchType } });
+    assert.ok(isCostly({ kind: "launch" }, cell("dedicated")));
+    assert.ok(!isCostly({ kind: "launch" }, cell("on-demand")));
+    assert.ok(!isCostly({ kind: "awaitRunning" }, cell("dedicated")));
+  });
+
   it("takes a Cell resource that is being deleted for an outage, but no refusal, and no pause that was asked for", async () => {
     const { clock, outages, retried, fail } = start();
     const options = { httpStatus: 405 };
@@ -93,7 +112,8 @@ describe("Outages", () => {
         },
         backoff: stepBackoff,
         onFailure: ({ step: { kind }, error }) => {
-          outages.failed(kind, error, reconciler, () => reconciler.tryNow(kind));
+          const retry = (): boolean => reconciler.tryNow(kind);
+          outages.failed(kind, error, reconciler, { retry, isCostly: false });
           return undefined;
         },
         clock,

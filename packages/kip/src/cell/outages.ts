@@ -1,5 +1,5 @@
 import type { Clock } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { CloudError, type LaunchType } from "@kip/cloud";
 import { K8sError } from "@kip/k8s-client";
 import type { CellStep } from "./cell-step.ts";
 
@@ -11,9 +11,15 @@ const firmMs = 5000;
 const perSuccess = 2;
 
 /** A step of one pod that failed because of an outage. */
-interface WaitingStep {
-  readonly failedAtMs: number;
+export interface FailedStep {
+  /** Ends its pause; returns false if it no longer waits. */
   readonly retry: () => boolean;
+  /** Whether a try costs money though it fails: then it is repeated only after a success of another pod. */
+  readonly isCostly: boolean;
+}
+
+interface WaitingStep extends FailedStep {
+  readonly failedAtMs: number;
 }
 
 /** The waiting steps of one kind, by worker, the oldest failure first. */
@@ -30,6 +36,7 @@ interface Outage {
  * - While steps of a kind wait, one of them is repeated every ten seconds, in turn: an outage costs no more calls for more pods.
  * - Each success repeats two of them: the rate grows with each answer, and no further than the other side answers.
  * - A step for which the other side said when to come back is left alone.
+ * - A step of which each try may cost money waits for a success, or for its own pause.
  */
 export class Outages {
   readonly #clock: Clock;
@@ -40,16 +47,12 @@ export class Outages {
     this.#clock = clock;
   }
 
-  /**
-   * A step of this worker failed.
-   *
-   * @param retry ends its pause; returns false if it no longer waits
-   */
-  failed(kind: CellStep["kind"], error: unknown, worker: object, retry: () => boolean): void {
+  /** A step of this worker failed. */
+  failed(kind: CellStep["kind"], error: unknown, worker: object, step: FailedStep): void {
     const outage = this.#ofKind.get(kind) ?? { waiting: new Map(), isTrialDue: false };
     outage.waiting.delete(worker); // the newest failure is last
     if (!isAway(error)) return;
-    outage.waiting.set(worker, { failedAtMs: this.#clock.monotonic(), retry });
+    outage.waiting.set(worker, { ...step, failedAtMs: this.#clock.monotonic() });
     this.#ofKind.set(kind, outage);
     this.#tryLater(outage);
   }
@@ -57,7 +60,7 @@ export class Outages {
   /** A step of this kind succeeded. */
   succeeded(kind: CellStep["kind"]): void {
     const outage = this.#ofKind.get(kind);
-    if (outage) this.#retry(outage, perSuccess);
+    if (outage) this.#retry(outage, { count: perSuccess, isTrial: false });
   }
 
   /** Repeats nothing more. */
@@ -66,11 +69,15 @@ export class Outages {
   }
 
   /** Repeats those that have waited for longest. */
-  #retry({ waiting }: Outage, count: number): void {
+  #retry(
+    { waiting }: Outage,
+    { count, isTrial }: { readonly count: number; readonly isTrial: boolean },
+  ): void {
     const latestMs = this.#clock.monotonic() - firmMs;
     let left = count;
-    for (const [worker, { failedAtMs, retry }] of waiting) {
+    for (const [worker, { failedAtMs, retry, isCostly }] of waiting) {
       if (left === 0 || failedAtMs > latestMs) return;
+      if (isTrial && isCostly) continue;
       waiting.delete(worker);
       if (retry()) left--;
     }
@@ -82,7 +89,7 @@ export class Outages {
     this.#clock.sleep(trialMs, this.#stopped.signal).then(
       () => {
         outage.isTrialDue = false;
-        this.#retry(outage, 1);
+        this.#retry(outage, { count: 1, isTrial: true });
         this.#tryLater(outage);
       },
       () => {}, // kip ends
@@ -95,4 +102,12 @@ function isAway(error: unknown): boolean {
   if (CloudError.is(error, "CLOUD_UNAVAILABLE")) return error.retryAfterMs === undefined;
   if (!K8sError.is(error) || error.retryAfterMs !== undefined) return false;
   return error.code === "K8S_UNAVAILABLE" || error.httpStatus === 405;
+}
+
+/** Whether each try of a step may pay for a machine: a dedicated one may be on a host that is allocated before the launch. */
+export function isCostly(
+  { kind }: CellStep,
+  cell: { readonly spec: { readonly launchType: LaunchType } } | undefined,
+): boolean {
+  return kind === "launch" && cell?.spec.launchType === "dedicated";
 }

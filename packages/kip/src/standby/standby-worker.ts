@@ -6,6 +6,7 @@ import { standbyPlan } from "../cell/cell-plan.ts";
 import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
 import type { CellLimits } from "../cell/observe-cell.ts";
 import { reduceCell } from "../cell/reduce-cell.ts";
+import { isCostly } from "../cell/outages.ts";
 import { stepBackoff } from "../cell/step-backoff.ts";
 import { dumpWorker, type DumpedWorker } from "../inspect/node-dump.ts";
 import type { CellChange } from "../state/cell-change.ts";
@@ -178,7 +179,10 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     const fields = { cell: this.#cell.metadata.name, step: step.kind, attempt: failures - 1 };
     const { logger, steps } = this.#options;
     logger.warn("Could not do a step of a standby cell", { ...fields, err: error });
-    steps.outages.failed(step.kind, error, this, () => this.#reconciler.tryNow(step.kind));
+    steps.outages.failed(step.kind, error, this, {
+      retry: () => this.#reconciler.tryNow(step.kind),
+      isCostly: isCostly(step, this.#cell),
+    });
     if (error instanceof NoEffectError) return undefined;
     return { kind: "waits", ...problemOf(error) };
   }
