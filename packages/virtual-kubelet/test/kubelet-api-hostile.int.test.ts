@@ -1,54 +1,27 @@
 // Clients that mean harm, against a kubelet API in a process of its own: each is answered or closed,
 // memory stays bounded, and somebody else's exec works all the while.
 import assert from "node:assert/strict";
-import { fork, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import https from "node:https";
 import net from "node:net";
-import type { Duplex } from "node:stream";
 import { after, before, describe, it } from "node:test";
-import tls from "node:tls";
-import { CertificateAuthority } from "@kip/pki";
 import * as fc from "fast-check";
-import { encodeFrame } from "../src/kubelet-api/spdy/frames.ts";
-import type { TargetAnswer, TargetQuestion } from "./kubelet-api-target.ts";
-import type { ClientTls } from "./kubelet-api-fixture.ts";
+import { closed, collect, drained, HostileTarget, webSocketFrame } from "./hostile-target.ts";
 import { SpdyTestClient } from "./spdy-test-client.ts";
-import { WebSocketTestClient } from "./websocket-test-client.ts";
 
-const host = "127.0.0.1";
-const hourMs = 3_600_000;
 /** Fixed, so that inputs that once failed are always tried again. */
 const seeds = [20_261_121, 1, 7_340_033] as const;
 const mebibyte = 1024 * 1024;
 
 describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
-  let target: ChildProcess;
-  let port: number;
-  let client: ClientTls;
-  let anonymous: ClientTls;
+  let target: HostileTarget;
 
   before(async () => {
-    const authority = await CertificateAuthority.create({ commonName: "test", validMs: hourMs });
-    const options = { ipAddresses: [host], validMs: hourMs };
-    const server = await authority.issue({ ...options, commonName: "server", usages: ["server"] });
-    const pair = await authority.issue({ ...options, commonName: "client", usages: ["client"] });
-    anonymous = { ca: authority.certificate };
-    client = { ...anonymous, cert: pair.certificate, key: pair.key };
-    target = fork(new URL("./kubelet-api-target.ts", import.meta.url), {
-      execArgv: ["--expose-gc"],
-    });
-    const started = await ask({
-      ask: "start",
-      tls: { ...server, clientCa: authority.certificate },
-    });
-    port = started.port ?? 0;
+    target = await HostileTarget.start();
   });
 
   after(async () => {
-    target.kill();
-    await once(target, "exit");
+    await target[Symbol.asyncDispose]();
   });
 
   it("CVE-2025-0426: a client without credentials gets only 401, by any path, method and upgrade", async () => {
@@ -61,26 +34,34 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       "*",
     ]) {
       for (const method of ["GET", "POST", "DELETE", "OPTIONS"])
-        assert.equal(await status(path, { method }, anonymous), 401, `${method} ${path}`);
+        assert.equal(
+          await target.status(path, { method }, target.anonymous),
+          401,
+          `${method} ${path}`,
+        );
       for (const upgrade of ["SPDY/3.1", "websocket", "h2c"]) {
         const headers = { Connection: "Upgrade", Upgrade: upgrade };
-        assert.equal(await status(path, { headers }, anonymous), 401, `${upgrade} ${path}`);
+        assert.equal(
+          await target.status(path, { headers }, target.anonymous),
+          401,
+          `${upgrade} ${path}`,
+        );
       }
     }
-    await undisturbed();
+    await target.undisturbed();
   });
 
   it("bytes that are not TLS, and TLS without a request, are closed and hold up no other client", async () => {
     const sockets = [randomBytes(300), "GET /healthz HTTP/1.1\r\n\r\n", "\x16\x03\x01"].map(
       (bytes) => {
-        const socket = net.connect({ port, host });
+        const socket = net.connect({ port: target.port, host: "127.0.0.1" });
         socket.on("error", () => {});
         socket.write(bytes);
         return socket;
       },
     );
-    const idle = await Promise.all(Array.from({ length: 50 }, () => connect()));
-    await undisturbed();
+    const idle = await Promise.all(Array.from({ length: 50 }, () => target.connect()));
+    await target.undisturbed();
     for (const socket of [...sockets, ...idle]) socket.destroy();
   });
 
@@ -92,18 +73,18 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       `GET /healthz HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Protocol: ${"a,".repeat(bytes / 2)}\r\n\r\n`,
     ];
     const sent = [
-      ...bombs(100_000).map((bomb) => exchange(bomb, anonymous)),
-      ...bombs(1.1 * mebibyte).map((bomb) => exchange(bomb, client)),
+      ...bombs(100_000).map((bomb) => target.exchange(bomb, target.anonymous)),
+      ...bombs(1.1 * mebibyte).map((bomb) => target.exchange(bomb, target.client)),
     ];
     for (const answer of await Promise.all(sent))
       assert.ok(answer === "" || answer.startsWith("HTTP/1.1 431"), answer.slice(0, 80));
-    await undisturbed();
+    await target.undisturbed();
   });
 
   it("CVE-2020-8551: bodies are not read: a large one is answered and closed", async () => {
-    const before = await memory();
+    const before = await target.memory();
     for (const head of ["Content-Length: 1000000000", "Transfer-Encoding: chunked"]) {
-      const socket = await connect();
+      const socket = await target.connect();
       const answer = collect(socket);
       socket.write(`POST /pods HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n`);
       for (let count = 0; count < 200 && !socket.destroyed; count++) {
@@ -116,132 +97,8 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       socket.destroy();
       assert.ok((await answer) === "" || (await answer).startsWith("HTTP/1.1 405"));
     }
-    assert.ok((await memory()) - before < 64 * mebibyte);
-    await undisturbed();
-  });
-
-  it("CVE-2020-8551: 10,000 streams half open: held within bounds while others work, then forgotten", async () => {
-    const before = await memory();
-    for (const round of [1, 2, 3]) {
-      const hoarders = await Promise.all(
-        Array.from({ length: 20 }, async () => await spdy("/portForward/ns/p")),
-      );
-      await Promise.all(
-        hoarders.map(async (hoarder) => {
-          for (let request = 0; request < 500; request++)
-            await hoarder.open({ streamType: "data", port: "80", requestID: `${request}` });
-          hoarder.send({ type: "ping", id: 1 });
-          await hoarder.frame("ping");
-        }),
-      );
-      const { memoryBytes = 0, heapBytes = 0 } = await ask({ ask: "memory" });
-      // What the allocator keeps differs from run to run; the objects of a stream are some 4 KB.
-      assert.ok(memoryBytes - before < 400 * mebibyte, `${memoryBytes} bytes in round ${round}`);
-      assert.ok(heapBytes < 100 * mebibyte, `${heapBytes} bytes of objects in round ${round}`);
-      await undisturbed();
-      for (const { socket } of hoarders) socket.destroy();
-      await Promise.all(hoarders.map(async ({ closed }) => await closed));
-    }
-    const one = await spdy("/portForward/ns/p");
-    for (let request = 0; request < 10_000; request++)
-      await one.open({ streamType: "error", port: "80", requestID: `${request}` });
-    one.send({ type: "ping", id: 1 });
-    await one.frame("ping");
-    const refused = one.frames.filter((frame) => frame.type === "rstStream");
-    assert.equal(refused.length, 10_000 - 512);
-    one.socket.destroy();
-    await undisturbed();
-  });
-
-  it("CVE-2020-8551: single bytes that no reader takes take few pieces of memory", async () => {
-    const before = await memory();
-    const path = "/exec/ns/p/c?command=sleep&command=1000&input=1&output=1";
-    const senders: Duplex[] = [];
-    for (let count = 0; count < 3; count++) {
-      const session = await spdy(path);
-      await session.open({ streamType: "error" });
-      await session.open({ streamType: "stdout" });
-      const streamId = await session.open({ streamType: "stdin" });
-      const byte = encodeFrame({ type: "data", streamId, fin: false, data: Buffer.of(1) });
-      session.socket.write(Buffer.concat(Array.from({ length: 200_000 }, () => byte)));
-      session.send({ type: "ping", id: 1 });
-      await session.frame("ping");
-      const channel = await rawWebSocket(path);
-      const message = webSocketFrame(0x82, Buffer.of(0, 1));
-      channel.write(Buffer.concat(Array.from({ length: 20_000 }, () => message)));
-      channel.write(webSocketFrame(0x89, Buffer.from("all taken")));
-      let answer = "";
-      while (!answer.includes("all taken")) answer += String((await once(channel, "data"))[0]);
-      senders.push(session.socket, channel);
-    }
-    const held = (await memory()) - before;
-    assert.ok(held < 40 * mebibyte, `${held} bytes`);
-    for (const sender of senders) sender.destroy();
-  });
-
-  it("CVE-2020-8551: a message that comes in TLS records of one byte takes few pieces of memory", async () => {
-    const before = await memory();
-    const socket = await rawWebSocket("/exec/ns/p/c?command=sleep&command=1000&input=1&output=1");
-    socket.resume();
-    socket.write(webSocketFrame(0x82, Buffer.alloc(65_000)).subarray(0, 8));
-    for (let count = 0; count < 60_000; count++)
-      await new Promise((resolve) => socket.write(Buffer.of(0), resolve));
-    await undisturbed();
-    const held = (await memory()) - before;
-    assert.ok(held < 15 * mebibyte, `${held} bytes`);
-    socket.destroy();
-  });
-
-  it("CVE-2020-8551: what all streams hold for their readers has a limit, beside which others work", async () => {
-    const before = await memory();
-    const hoarders: SpdyTestClient[] = [];
-    for (let count = 0; count < 40; count++) {
-      const hoarder = await spdy("/portForward/ns/p");
-      hoarders.push(hoarder);
-      for (let request = 0; request < 8; request++) {
-        const id = await hoarder.open({ streamType: "data", port: "80", requestID: `${request}` });
-        hoarder.data(id, Buffer.alloc(mebibyte - 1));
-      }
-    }
-    await undisturbed();
-    // The network's buffers are full, and what the kubelet holds is all that is left.
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    const held = (await memory()) - before;
-    assert.ok(held < 130 * mebibyte, `${held} bytes`);
-    await undisturbed();
-    for (const { socket } of hoarders) socket.destroy();
-  });
-
-  it("CVE-2020-8551: clients that do not read are held up or cut off, and cost no memory", async () => {
-    const before = await memory();
-    const path = "/exec/ns/p/c?command=cat&command=/dev/zero&output=1";
-    const silent: { destroy: () => void }[] = [];
-    for (let count = 0; count < 5; count++) {
-      const reader = await webSocket(path);
-      reader.socket.pause();
-      silent.push({ destroy: () => reader.socket.terminate() });
-      const session = await spdy(path);
-      await session.open({ streamType: "error" });
-      await session.open({ streamType: "stdout" });
-      session.socket.pause();
-      silent.push(session.socket);
-    }
-    const flooder = await spdy("/portForward/ns/p");
-    flooder.socket.pause();
-    const pings = Buffer.concat(
-      Array.from({ length: 10_000 }, (_, id) => encodeFrame({ type: "ping", id: 2 * id + 1 })),
-    );
-    for (let count = 0; count < 50 && !flooder.socket.destroyed; count++) {
-      if (flooder.socket.write(pings)) continue;
-      // A server that has stopped reading tells anonymous; that it stopped is as good as a close.
-      const late = new Promise((resolve) => setTimeout(resolve, 1000).unref());
-      await Promise.race([drained(flooder.socket), late]);
-    }
-    await undisturbed();
-    const held = (await memory()) - before;
-    assert.ok(held < 150 * mebibyte, `${held} bytes`);
-    flooder.socket.destroy();
-    for (const each of silent) each.destroy();
+    assert.ok((await target.memory()) - before < 64 * mebibyte);
+    await target.undisturbed();
   });
 
   for (const seed of seeds) {
@@ -249,7 +106,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       const session = await recordedSession();
       await fc.assert(
         fc.asyncProperty(damages(session.length), async (damage) => {
-          const { socket } = await spdy("/exec/ns/p/c?command=cat&input=1&output=1");
+          const { socket } = await target.spdy("/exec/ns/p/c?command=cat&input=1&output=1");
           socket.resume();
           socket.write(damaged(session, damage));
           socket.end();
@@ -257,7 +114,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
         }),
         { seed, numRuns: 40 },
       );
-      await undisturbed();
+      await target.undisturbed();
     });
 
     it(`WebSocket sessions that are damaged: answered or closed (seed ${seed})`, async () => {
@@ -272,7 +129,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       ]);
       await fc.assert(
         fc.asyncProperty(damages(session.length), async (damage) => {
-          const socket = await rawWebSocket("/exec/ns/p/c?command=cat&input=1&output=1");
+          const socket = await target.rawWebSocket("/exec/ns/p/c?command=cat&input=1&output=1");
           socket.resume();
           socket.write(damaged(session, damage));
           socket.end();
@@ -280,12 +137,12 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
         }),
         { seed, numRuns: 40 },
       );
-      await undisturbed();
+      await target.undisturbed();
     });
   }
 
   it("a WebSocket whose client says goodbye and stays is closed all the same", async () => {
-    const socket = await rawWebSocket("/exec/ns/p/c?command=sleep&command=1000&output=1");
+    const socket = await target.rawWebSocket("/exec/ns/p/c?command=sleep&command=1000&output=1");
     socket.allowHalfOpen = true;
     socket.resume();
     socket.write(webSocketFrame(0x88, Buffer.of(3, 232)));
@@ -295,7 +152,7 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       socket.write(webSocketFrame(0x8a, Buffer.alloc(0)));
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    await undisturbed();
+    await target.undisturbed();
   });
 
   it("WebSocket frames against the protocol end the connection", async () => {
@@ -314,82 +171,13 @@ describe("kubelet API towards hostile clients", { timeout: 240_000 }, () => {
       ),
     ];
     for (const breach of breaches) {
-      const socket = await rawWebSocket("/exec/ns/p/c?command=cat&input=1&output=1");
+      const socket = await target.rawWebSocket("/exec/ns/p/c?command=cat&input=1&output=1");
       socket.resume();
       socket.write(breach);
       await closed(socket);
     }
-    await undisturbed();
+    await target.undisturbed();
   });
-
-  /** Somebody else's exec, which works whatever goes on. */
-  async function undisturbed(): Promise<void> {
-    const session = await webSocket("/exec/ns/p/c?command=echo&command=fine&output=1");
-    await session.closed;
-    assert.equal(session.received(1).toString(), "fine\n");
-  }
-
-  async function ask(question: TargetQuestion): Promise<TargetAnswer> {
-    target.send(question);
-    const [answer] = (await once(target, "message")) as [TargetAnswer];
-    return answer;
-  }
-
-  async function memory(): Promise<number> {
-    return (await ask({ ask: "memory" })).memoryBytes ?? 0;
-  }
-
-  async function connect(who = client): Promise<tls.TLSSocket> {
-    const socket = tls.connect({ port, host, ...who });
-    socket.on("error", () => {});
-    await once(socket, "secureConnect");
-    return socket;
-  }
-
-  async function exchange(bytes: string, who = client): Promise<string> {
-    const socket = await connect(who);
-    const answer = collect(socket);
-    socket.write(bytes);
-    return await answer;
-  }
-
-  async function status(
-    path: string,
-    options: https.RequestOptions,
-    who: ClientTls,
-  ): Promise<number | undefined> {
-    const request = https.request({ host, port, path, agent: false, ...who, ...options });
-    request.end();
-    const [response] = (await once(request, "response")) as [
-      NodeJS.ReadableStream & { statusCode?: number },
-    ];
-    response.resume();
-    return response.statusCode;
-  }
-
-  async function spdy(path: string): Promise<SpdyTestClient> {
-    const protocol = path.startsWith("/exec") ? "v4.channel.k8s.io" : "portforward.k8s.io";
-    return await SpdyTestClient.connect({ host, port, path, ...client }, protocol);
-  }
-
-  async function webSocket(path: string): Promise<WebSocketTestClient> {
-    return await WebSocketTestClient.connect(port, path, ["v5.channel.k8s.io"], client);
-  }
-
-  async function rawWebSocket(path: string): Promise<tls.TLSSocket> {
-    const headers = {
-      Connection: "Upgrade",
-      Upgrade: "websocket",
-      "Sec-WebSocket-Version": "13",
-      "Sec-WebSocket-Key": randomBytes(16).toString("base64"),
-      "Sec-WebSocket-Protocol": "v5.channel.k8s.io",
-    };
-    const request = https.request({ host, port, path, agent: false, headers, ...client });
-    request.end();
-    const [, socket] = (await once(request, "upgrade")) as [unknown, tls.TLSSocket];
-    socket.on("error", () => {});
-    return socket;
-  }
 });
 
 const crlf = Buffer.from("\r\n");
@@ -436,35 +224,4 @@ function damaged(session: Buffer, list: readonly Damage[]): Buffer {
       Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(at + removed)]),
     session,
   );
-}
-
-/** A client's WebSocket frame, masked with zeros. */
-function webSocketFrame(first: number, payload: Buffer): Buffer {
-  const length = payload.length < 126 ? Buffer.of(0x80 | payload.length) : Buffer.alloc(3);
-  if (length.length === 3) {
-    length.writeUInt8(0x80 | 126);
-    length.writeUInt16BE(payload.length, 1);
-  }
-  return Buffer.concat([Buffer.of(first), length, Buffer.alloc(4), payload]);
-}
-
-async function closed(socket: Duplex): Promise<void> {
-  if (!socket.closed) await new Promise<void>((resolve) => socket.once("close", resolve));
-}
-
-/** Waits until the socket takes more, or nothing ever again. */
-async function drained(socket: Duplex): Promise<void> {
-  const done = new AbortController();
-  const { signal } = done;
-  const any = ["drain", "close"].map(async (event) => await once(socket, event, { signal }));
-  await Promise.race(any).catch(() => {}); // an error is followed by its close
-  done.abort();
-  await Promise.allSettled(any);
-}
-
-async function collect(socket: Duplex): Promise<string> {
-  let text = "";
-  socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
-  await closed(socket);
-  return text;
 }

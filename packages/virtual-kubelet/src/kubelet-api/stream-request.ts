@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { mergeSmallPieces, type Clock, type Logger } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
+import type { WebSocket } from "ws";
 import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletHandlers, KubeletLimits } from "./options.ts";
 import { portForwardProtocols, servePortForward } from "./port-forward.ts";
@@ -32,6 +33,9 @@ import {
   isWebSocketUpgrade,
   tunnelStream,
 } from "./websocket/upgrade.ts";
+
+/** Status of a close frame, as registered for WebSockets. */
+const tryAgainLater = 1013;
 
 /** What serving a stream request takes. */
 export interface StreamServices {
@@ -115,9 +119,16 @@ function overWebSocket(
       const memory = services.memory.connection();
       if (!memory.hasRoomFor(channels?.channels.length ?? 0))
         throw new HttpRefusal(429, "too many streams are open", { "Retry-After": "1" });
-      gatherFrames(socket, head, memory);
+      let webSocket: WebSocket | undefined;
+      gatherFrames(socket, head, {
+        maxMessageBytes: messageBytes,
+        take: (bytes, ofMessage) => memory.take(bytes, ofMessage),
+        give: (bytes) => memory.give(bytes),
+        // What has come before the WebSocket is there is from no honest client.
+        refuse: () => (webSocket ? closeForRoom(webSocket) : socket.destroy()),
+      });
       const options = { protocol, maxMessageBytes: messageBytes };
-      const webSocket = acceptWebSocket(request, socket, head, options);
+      webSocket = acceptWebSocket(request, socket, head, options);
       if (webSocket === undefined) return;
       const dialect = webSocketDialect(protocol);
       if (channels === undefined) {
@@ -137,6 +148,13 @@ function overWebSocket(
       await served.serve(remote, dialect);
     },
   };
+}
+
+function closeForRoom(webSocket: WebSocket): void {
+  webSocket.close(
+    tryAgainLater,
+    "no room for so long a message now: send shorter ones, or try again later",
+  );
 }
 
 function spdyStreams(socket: Duplex, head: Buffer, services: StreamServices): RemoteStreams {

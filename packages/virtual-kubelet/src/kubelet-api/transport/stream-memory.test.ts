@@ -67,11 +67,30 @@ describe("StreamMemory", () => {
   it("bounds the messages that have begun to come, except short ones", () => {
     const all = memory();
     const connection = all.connection();
-    assert.equal(connection.take(1000 * kibibyte, 1000 * kibibyte), true);
-    assert.equal(all.connection().take(100 * kibibyte, 100 * kibibyte), false);
+    assert.equal(connection.take(129 * kibibyte, 129 * kibibyte), false);
+    assert.equal(connection.take(128 * kibibyte, 128 * kibibyte), true);
+    assert.equal(connection.take(100 * kibibyte, 228 * kibibyte), false);
+    for (let count = 0; count < 20; count++) all.connection().take(64 * kibibyte, 64 * kibibyte);
+    assert.equal(all.connection().take(65 * kibibyte, 65 * kibibyte), false);
     assert.equal(all.connection().take(64 * kibibyte, 64 * kibibyte), true);
-    connection.give(1000 * kibibyte);
+    for (let count = 0; count < 21; count++) connection.give(64 * kibibyte);
     assert.equal(all.connection().take(100 * kibibyte, 100 * kibibyte), true);
+  });
+
+  it("lets a connection go on when others have given their room back, though its own readers take nothing", async () => {
+    const all = memory();
+    const others = Array.from({ length: 12 }, () => open(all.connection(), 80 * kibibyte));
+    const connection = all.connection();
+    open(connection, 70 * kibibyte);
+    const room = connection.room();
+    assert.ok(room);
+    let isFree = false;
+    void room.then(() => (isFree = true));
+    await nextTurn();
+    assert.equal(isFree, false);
+    for (const stream of others) stream.destroy();
+    await room;
+    assert.equal(connection.room(), undefined);
   });
 
   it("bounds the streams of all connections, and leaves 8 to each", async () => {

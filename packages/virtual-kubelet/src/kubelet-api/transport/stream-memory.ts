@@ -20,8 +20,11 @@ export interface StreamMemoryLimits {
  */
 export class StreamMemory {
   readonly #limits: StreamMemoryLimits;
+  /** Connections that wait for room. */
+  readonly #waiting = new Set<ConnectionMemory>();
   #bytes = 0;
   #streams = 0;
+  #wakesSoon = false;
 
   constructor(limits: StreamMemoryLimits) {
     this.#limits = limits;
@@ -32,23 +35,33 @@ export class StreamMemory {
       change: (bytes, streams) => {
         this.#bytes += bytes;
         this.#streams += streams;
+        if (bytes < 0) this.#wakeSoon();
       },
+      waiting: this.#waiting,
       maxBytes: () => {
         const { connectionBytes, allBytes } = this.#limits;
         return Math.max(least.bytes, Math.min(connectionBytes, (allBytes - this.#bytes) / 8));
       },
-      hasBytes: (bytes) => this.#bytes + bytes <= this.#limits.allBytes,
       hasRoom: (streams) => this.#streams + streams <= this.#limits.allStreams,
+    });
+  }
+
+  /** What one connection gives back is room for others, whose own readers may take nothing. */
+  #wakeSoon(): void {
+    if (this.#wakesSoon || this.#waiting.size === 0) return;
+    this.#wakesSoon = true;
+    setImmediate(() => {
+      this.#wakesSoon = false;
+      for (const connection of this.#waiting) connection.wake();
     });
   }
 }
 
 interface Server {
   change(bytes: number, streams: number): void;
+  readonly waiting: Set<ConnectionMemory>;
   /** Bytes that a connection may hold now. */
   maxBytes(): number;
-  /** Whether all connections together may hold so many more bytes. */
-  hasBytes(bytes: number): boolean;
   /** Whether so many more streams may be open. */
   hasRoom(streams: number): boolean;
 }
@@ -96,20 +109,21 @@ export class ConnectionMemory {
     count(1);
   }
 
-  /** @returns undefined if the streams may hold more, else a promise that resolves when their readers have taken enough */
+  /** @returns undefined if the streams may hold more, else a promise that resolves when they may */
   room(): Promise<void> | undefined {
     if (this.#bytes <= this.#server.maxBytes()) return undefined;
+    this.#server.waiting.add(this);
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
   /**
    * Counts bytes of a message that has not come to its end, with all of a server.
    *
-   * @param messageBytes what the message has with them; 64 KiB are taken in any case
+   * @param messageBytes what the message has with them: at most what the streams of a connection may hold
    * @returns false if there is no room; they are not counted then
    */
   take(bytes: number, messageBytes: number): boolean {
-    if (messageBytes > least.bytes && !this.#server.hasBytes(bytes)) return false;
+    if (messageBytes > this.#server.maxBytes()) return false;
     this.#server.change(bytes, 0);
     return true;
   }
@@ -123,7 +137,13 @@ export class ConnectionMemory {
     this.#bytes += bytes;
     this.#streams += streams;
     this.#server.change(bytes, streams);
-    if (this.#waiting.length === 0 || this.#bytes > this.#server.maxBytes()) return;
+    if (this.#waiting.length > 0) this.wake();
+  }
+
+  /** Lets those go on who wait for room, if there is some. */
+  wake(): void {
+    if (this.#bytes > this.#server.maxBytes()) return;
+    this.#server.waiting.delete(this);
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();

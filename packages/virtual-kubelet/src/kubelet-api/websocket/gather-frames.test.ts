@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { gatherFrames, type MessageMemory } from "./gather-frames.ts";
+import { gatherFrames, type MessageLimits } from "./gather-frames.ts";
 
 function frame(first: number, payload: Buffer): Buffer {
   const { length } = payload;
@@ -14,10 +14,17 @@ function frame(first: number, payload: Buffer): Buffer {
   return Buffer.concat([head, Buffer.alloc(4), payload]);
 }
 
+const ample: MessageLimits = {
+  maxMessageBytes: 100_000,
+  take: () => true,
+  give: () => {},
+  refuse: () => assert.fail("there is room"),
+};
+
 /** A socket that is read as the library reads it, and what the library gets. */
-function gathering(memory: Partial<MessageMemory> = {}): { socket: Readable; pieces: Buffer[] } {
+function gathering(limits: Partial<MessageLimits> = {}): { socket: Readable; pieces: Buffer[] } {
   const socket = new Readable({ read: () => {} });
-  gatherFrames(socket, Buffer.alloc(0), { take: () => true, give: () => {}, ...memory });
+  gatherFrames(socket, Buffer.alloc(0), { ...ample, ...limits });
   const pieces: Buffer[] = [];
   socket.on("data", (piece: Buffer) => pieces.push(piece));
   socket.on("error", () => {});
@@ -69,17 +76,18 @@ describe("gatherFrames()", () => {
     );
   });
 
-  it("counts messages from their heads to their ends, and destroys a connection without room", async () => {
+  it("counts messages from their heads to their ends, and passes nothing on of one without room", async () => {
     let bytes = 0;
-    const memory: MessageMemory = {
+    let refusals = 0;
+    const { socket, pieces } = gathering({
       take: (more, messageBytes) => {
         if (messageBytes > 1000) return false;
         bytes += more;
         return true;
       },
       give: (less) => void (bytes -= less),
-    };
-    const { socket, pieces } = gathering(memory);
+      refuse: () => (refusals += 1),
+    });
     socket.push(frame(0x02, Buffer.alloc(300)));
     assert.equal(bytes, 300);
     socket.push(frame(0x89, Buffer.alloc(10)));
@@ -90,9 +98,27 @@ describe("gatherFrames()", () => {
     socket.push(frame(0x82, Buffer.alloc(900)).subarray(0, 20));
     assert.equal(bytes, 900);
     socket.push(Buffer.concat([Buffer.alloc(888), frame(0x82, Buffer.alloc(1001)).subarray(0, 8)]));
+    const passed = pieces.length;
+    socket.push(Buffer.alloc(50_000));
+    assert.deepEqual([refusals, pieces.length - passed], [1, 0]);
+    socket.destroy();
     await turn();
-    assert.equal(socket.destroyed, true);
     assert.equal(bytes, 0);
-    assert.ok(pieces.length > 0);
+  });
+
+  it("leaves a message that is longer than any to the library, and counts none of it", async () => {
+    const { socket, pieces } = gathering({ take: () => assert.fail("it counts the message") });
+    const head = frame(0x82, Buffer.alloc(100_001)).subarray(0, 14);
+    socket.push(head);
+    await turn();
+    assert.deepEqual(Buffer.concat(pieces), head);
+  });
+
+  it("counts nothing of a connection that has closed before", async () => {
+    const socket = new Readable({ read: () => {} });
+    socket.destroy();
+    await turn();
+    const take = (): boolean => assert.fail("nothing would give it back");
+    gatherFrames(socket, frame(0x82, Buffer.alloc(900)).subarray(0, 20), { ...ample, take });
   });
 });

@@ -5,61 +5,68 @@ import { GrowingBuffer } from "@kip/base";
 const gatheredBytes = 16 * 1024;
 const firstControlOpcode = 8;
 
-/** What tells whether messages may be as long as their heads say. */
-export interface MessageMemory {
+/** What bounds the messages of a WebSocket that have begun to come. */
+export interface MessageLimits {
+  /** A longer message is passed on uncounted: the library refuses it by its head. */
+  readonly maxMessageBytes: number;
   /** Counts bytes of a message that has `messageBytes` so far. @returns whether there is room for them */
   take(bytes: number, messageBytes: number): boolean;
   give(bytes: number): void;
+  /** There is no room for a message. Called once; nothing that comes is passed on after it. */
+  refuse(): void;
 }
 
 /**
  * Passes the frames of a WebSocket's client on in pieces of 16 KiB at least: the library that assembles messages keeps some 500 bytes for
- * each piece, and a hostile client sends single bytes. Counts messages as long as their heads say, and destroys the connection
- * if there is no room for one.
+ * each piece, and a hostile client sends single bytes. Counts messages as long as their heads say.
  *
  * @param head what has come already
  */
-export function gatherFrames(socket: Readable, head: Buffer, memory: MessageMemory): void {
+export function gatherFrames(socket: Readable, head: Buffer, limits: MessageLimits): void {
+  if (socket.destroyed) return; // "close" may have been emitted already
   const push = socket.push.bind(socket);
   const held = new GrowingBuffer();
   const frames = new FrameEnds();
   let taken = 0;
+  let isRefused = false;
   const give = (): void => {
-    memory.give(taken);
+    limits.give(taken);
     taken = 0;
   };
-  /** @returns whether a frame ended in the piece; undefined if there is no room */
-  const follow = (piece: Buffer): boolean | undefined => {
+  /** @returns whether what has come is to be passed on now */
+  const follow = (piece: Buffer): boolean => {
     const { hasEnd, messageBytes } = frames.follow(piece);
+    if (messageBytes > limits.maxMessageBytes) return true;
     if (messageBytes < taken) give();
     const more = messageBytes - taken;
-    if (more > 0 && !memory.take(more, messageBytes)) return undefined;
-    taken = messageBytes;
+    isRefused = more > 0 && !limits.take(more, messageBytes);
+    if (isRefused) limits.refuse();
+    else taken = messageBytes;
     return hasEnd;
   };
   const flush = (): boolean => held.length === 0 || push(held.take());
   socket.once("close", give);
-  if (follow(head) === undefined) socket.destroy();
+  follow(head);
   socket.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
     if (piece === null) {
       flush();
       return push(null, encoding);
     }
-    const hasEnd = follow(piece);
-    if (hasEnd === undefined) {
-      socket.destroy();
-      return false;
-    }
-    if (held.length === 0 && (hasEnd || piece.length >= gatheredBytes))
-      return push(piece, encoding);
+    const isDue = !isRefused && follow(piece);
+    if (isRefused) return true;
+    if (held.length === 0 && (isDue || piece.length >= gatheredBytes)) return push(piece, encoding);
     held.append(piece);
-    return hasEnd || held.length >= gatheredBytes ? flush() : true;
+    return isDue || held.length >= gatheredBytes ? flush() : true;
   };
 }
 
+/** The longest head of a frame: two bytes, a length of eight, a mask of four. */
+const maxHeadBytes = 14;
+
 /** Where frames end, and how long their messages are: RFC 6455, section 5.2. */
 class FrameEnds {
-  readonly #head = new GrowingBuffer();
+  readonly #head = Buffer.alloc(maxHeadBytes);
+  #headBytes = 0;
   #payloadLeft = 0;
   /** Whether the frame whose payload comes is the last of its message. */
   #isLast = false;
@@ -71,7 +78,8 @@ class FrameEnds {
     let at = 0;
     while (at < piece.length) {
       if (this.#payloadLeft === 0) {
-        this.#head.append(piece.subarray(at, at + 1));
+        this.#head.writeUInt8(piece.readUInt8(at), this.#headBytes);
+        this.#headBytes += 1;
         at += 1;
         if (!this.#takeHead()) continue;
       }
@@ -87,20 +95,21 @@ class FrameEnds {
 
   /** Reads the head of a frame. @returns whether it is complete */
   #takeHead(): boolean {
-    const { bytes } = this.#head;
-    const second = bytes.length > 1 ? bytes.readUInt8(1) : 0;
+    const head = this.#head;
+    if (this.#headBytes < 2) return false;
+    const second = head.readUInt8(1);
     const short = second & 0x7f;
     const lengthBytes = short === 127 ? 8 : short === 126 ? 2 : 0;
     const maskBytes = (second & 0x80) === 0 ? 0 : 4;
-    if (bytes.length < 2 + lengthBytes + maskBytes) return false;
+    if (this.#headBytes < 2 + lengthBytes + maskBytes) return false;
+    this.#headBytes = 0;
     const length =
       lengthBytes === 0
         ? short
         : lengthBytes === 2
-          ? bytes.readUInt16BE(2)
-          : Number(bytes.readBigUInt64BE(2));
-    const first = bytes.readUInt8(0);
-    this.#head.take();
+          ? head.readUInt16BE(2)
+          : Number(head.readBigUInt64BE(2));
+    const first = head.readUInt8(0);
     this.#payloadLeft = length;
     const isControl = (first & 0x0f) >= firstControlOpcode;
     this.#isLast = !isControl && (first & 0x80) !== 0;
