@@ -89,7 +89,8 @@ describe("StreamMemory", () => {
     await nextTurn();
     assert.equal(isFree, false);
     for (const stream of others) stream.destroy();
-    await room;
+    for (let turn = 0; turn < 3; turn++) await nextTurn();
+    assert.equal(isFree, true);
     assert.equal(connection.room(), undefined);
   });
 
