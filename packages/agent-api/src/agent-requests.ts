@@ -11,15 +11,19 @@ import {
   mergeSmallPieces,
   systemClock,
   type Decoder,
+  type PiecePace,
 } from "@kip/base";
 import { decodeAnswer, readError, readText } from "./answers.ts";
 import { AgentError } from "./errors.ts";
+import { EventLoopBudget, pieceCostMs } from "./event-loop-budget.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import { keepAlive } from "./keep-alive.ts";
 import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
 import { apiVersion } from "./routes.ts";
 
 const answerTimeoutMs = 30_000;
+/** Pieces of what clients of the cluster read that cost more for being pieces than for their bytes: those below this length. */
+const tinyPieceBytes = 512;
 /** How often a connection is checked for frames that were not asked for, milliseconds. */
 const floodCheckMs = 1000;
 
@@ -39,6 +43,8 @@ export class AgentRequests implements AsyncDisposable {
   readonly #session: ClientHttp2Session;
   readonly #options: AgentRequestsOptions;
   readonly #flood: FloodGuard;
+  /** What clients of the cluster read: a cell that sends single bytes without pause is read slowly. */
+  readonly #budget = new EventLoopBudget(systemClock);
   #hasWideWindows = false;
 
   constructor(session: ClientHttp2Session, options: AgentRequestsOptions) {
@@ -97,6 +103,7 @@ export class AgentRequests implements AsyncDisposable {
     options.signal?.throwIfAborted();
     if (this.isClosing) throw this.lost("the connection is gone");
     const { kind } = options;
+    const isBulk = kind === "download" || kind === "duplex";
     const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
     const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";
     const stream = this.#session.request(headers, {
@@ -105,10 +112,10 @@ export class AgentRequests implements AsyncDisposable {
     });
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
-    mergeSmallPieces(stream);
+    mergeSmallPieces(stream, isBulk ? this.#paceOf(stream) : undefined);
     if (kind === "duplex") holdSmallWrites(stream);
     this.#watchContent(stream, options.onPiece);
-    if ((kind === "download" || kind === "duplex") && !this.#hasWideWindows) {
+    if (isBulk && !this.#hasWideWindows) {
       this.#hasWideWindows = true;
       widenWindows(this.#session);
     }
@@ -137,6 +144,15 @@ export class AgentRequests implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#session.destroy();
     await this.closed;
+  }
+
+  #paceOf(stream: ClientHttp2Stream): PiecePace {
+    const closed = new AbortController();
+    stream.once("close", () => closed.abort());
+    return {
+      received: (bytes) => void (bytes < tinyPieceBytes && this.#budget.charge(pieceCostMs)),
+      wait: () => this.#budget.wait(closed.signal),
+    };
   }
 
   /** Ends the stream if reading it takes too long. */

@@ -43,6 +43,22 @@ describe("EventLoopBudget", () => {
     assert.ok(Math.abs(used / clock.monotonic() - 0.03) < 0.001);
   });
 
+  it("has who asks often wait only after more than its share", async () => {
+    const clock = sleepingClock();
+    const budget = new EventLoopBudget(clock);
+    budget.charge(300);
+    assert.equal(budget.wait(signal), undefined);
+    budget.charge(3);
+    await budget.wait(signal);
+    assert.deepEqual(clock.slept.map(Math.round), [100]);
+    assert.equal(budget.wait(signal), undefined);
+    budget.charge(3);
+    const sleepless = { monotonic: () => 0, sleep: async () => await Promise.reject(new Error()) };
+    const given = new EventLoopBudget(sleepless);
+    given.charge(301);
+    await given.wait(AbortSignal.abort());
+  });
+
   it("charges what measured work takes, also when it fails", async () => {
     const clock = sleepingClock();
     const budget = new EventLoopBudget(clock);

@@ -6,6 +6,12 @@ const share = 0.03;
 const burstMs = 300;
 
 /**
+ * What a piece of a body costs before anybody reads it: TLS, HTTP/2 and events, milliseconds of processor time. A hostile cell sends
+ * pieces of one byte.
+ */
+export const pieceCostMs = 0.005;
+
+/**
  * How much of the event loop one peer may use. Work that it causes is charged, in milliseconds of this thread's
  * processor time; what is charged comes back at 3 % of the time that passes. A peer that used too much waits in
  * {@link settle}; no other peer does.
@@ -44,9 +50,24 @@ export class EventLoopBudget {
    * @throws the signal's reason when it aborts
    */
   async settle(signal: AbortSignal): Promise<void> {
+    const ms = this.#overdrawnMs();
+    if (ms > 0) await this.#clock.sleep(ms / share, signal);
+  }
+
+  /**
+   * As {@link settle}, for who asks often.
+   *
+   * @returns undefined if the peer has not used more than its share; else a promise that resolves also when the signal aborts
+   */
+  wait(signal: AbortSignal): Promise<void> | undefined {
+    if (this.#creditMs >= 0 || this.#overdrawnMs() <= 0) return undefined;
+    return this.settle(signal).catch(() => {});
+  }
+
+  #overdrawnMs(): number {
     const now = this.#clock.monotonic();
     this.#creditMs = Math.min(burstMs, this.#creditMs + (now - this.#settledAt) * share);
     this.#settledAt = now;
-    if (this.#creditMs < 0) await this.#clock.sleep(-this.#creditMs / share, signal);
+    return -this.#creditMs;
   }
 }

@@ -1,15 +1,11 @@
 import type { Readable } from "node:stream";
 import { bytesOf, systemClock } from "@kip/base";
 import { decodeAnswer } from "./answers.ts";
-import { EventLoopBudget } from "./event-loop-budget.ts";
+import { EventLoopBudget, pieceCostMs } from "./event-loop-budget.ts";
 import { LatestLine, longestReport } from "./latest-line.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
 
-/**
- * What a piece of a body, and a byte of it, cost before anybody reads it: TLS, HTTP/2 and events, milliseconds of
- * processor time. A hostile cell sends pieces of one byte.
- */
-const pieceCostMs = 0.005;
+/** What a byte of a body costs, as {@link pieceCostMs}. */
 const byteCostMs = 1e-5;
 /** What a report costs those who read it, besides what is measured: its writes to the API, milliseconds. */
 const reportCostMs = 2;

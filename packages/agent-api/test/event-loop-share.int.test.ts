@@ -60,16 +60,35 @@ async function shareOf(
     const following = (async () => {
       for await (const _ of client.status(stop.signal)) reports += 1;
     })().catch(() => {}); // a hostile agent may lose its connection
-    // What a cell may use at once is used up after this.
-    await systemClock.sleep(2000);
-    const start = systemClock.monotonic();
-    const used = process.threadCpuUsage();
-    await systemClock.sleep(3000);
-    const { user, system } = process.threadCpuUsage(used);
-    const share = (user + system) / 1000 / (systemClock.monotonic() - start);
+    const share = await measuredShare();
     stop.abort();
     await following;
     return { share, reports };
+  });
+}
+
+/** Processor time of this thread, of all time, after what a cell may use at once is used up. */
+async function measuredShare(): Promise<number> {
+  await systemClock.sleep(2000);
+  const start = systemClock.monotonic();
+  const used = process.threadCpuUsage();
+  await systemClock.sleep(3000);
+  const { user, system } = process.threadCpuUsage(used);
+  return (user + system) / 1000 / (systemClock.monotonic() - start);
+}
+
+/** The same for a log of such an agent that a client reads. @returns also what has come */
+async function logShareOf(
+  kind: string,
+): Promise<{ readonly share: number; readonly read: Buffer }> {
+  return await meet(kind, async (client) => {
+    const log = await client.logs("c", { follow: true }, new AbortController().signal);
+    const pieces: Buffer[] = [];
+    log.on("data", (piece: Buffer) => pieces.push(piece));
+    log.on("error", () => {}); // an agent that ignores windows loses its connection
+    const share = await measuredShare();
+    log.destroy();
+    return { share, read: Buffer.concat(pieces) };
   });
 }
 
@@ -101,6 +120,17 @@ describe("hostile cell: its share of the event loop", { timeout: 240_000 }, () =
       assert.ok((shares.at(-1) ?? 1) < maxShare, `${kind}: ${shares.join(", ")}`);
     });
   }
+
+  it("stays small when a client reads a log of frames of one byte without pause", async () => {
+    const { share } = await logShareOf("frames of one byte");
+    assert.ok(share < maxShare, `${share}`);
+  });
+
+  it("loses and reorders nothing of an honest agent that sends more single bytes than its share", async () => {
+    const { read } = await logShareOf("single bytes");
+    assert.ok(read.length > 50_000, `${read.length} bytes`);
+    assert.ok(read.every((byte, at) => byte === (at + 1) % 256));
+  });
 
   it("takes few pieces of memory for single bytes that no client reads", async () => {
     await meet("60,000 frames of one byte", async (client) => {

@@ -102,6 +102,23 @@ function serveHonestly(): void {
   server.listen(0, "127.0.0.1", () => announce(server));
 }
 
+/** One byte at a time, as fast as HTTP/2 takes them: each byte is the next number. */
+function serveSingleBytes(): void {
+  const server = http2.createSecureServer(identity);
+  server.on("sessionError", () => {});
+  server.on("stream", (stream: ServerHttp2Stream) => {
+    stream.on("error", () => {});
+    stream.respond({ ":status": 200 });
+    let byte = 0;
+    const more = (): void => {
+      byte = (byte + 1) % 256;
+      if (!stream.destroyed) stream.write(Buffer.of(byte), more);
+    };
+    more();
+  });
+  server.listen(0, "127.0.0.1", () => announce(server));
+}
+
 /** @param count of blocks of 2000 frames. @default without end */
 function serveFrames(repeated: Buffer, count = Infinity): void {
   const block = Buffer.concat(times(2000, () => repeated));
@@ -135,6 +152,7 @@ function announce(server: { address(): unknown }): void {
 const ofLines = lines[kind];
 const ofFrames = frames[kind];
 if (kind === "honest") serveHonestly();
+else if (kind === "single bytes") serveSingleBytes();
 else if (kind === "60,000 frames of one byte") serveFrames(frame(0, 1, [10]), 30);
 else if (ofLines) serveLines(ofLines);
 else if (ofFrames) serveFrames(ofFrames);

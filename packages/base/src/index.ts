@@ -87,7 +87,7 @@ export { removeTree } from "./host/remove-tree.ts";
 export { begunStream } from "./host/begun-stream.ts";
 export { GrowingBuffer } from "./host/growing-buffer.ts";
 export { holdSmallWrites } from "./host/hold-small-writes.ts";
-export { mergeSmallPieces } from "./host/merge-small-pieces.ts";
+export { mergeSmallPieces, type PiecePace } from "./host/merge-small-pieces.ts";
 export { bytesOf, hasPipes, portOf } from "./host/node-objects.ts";
 export { runCommand, type CommandResult, type RunCommandOptions } from "./host/run-command.ts";
 export { mapOwners } from "./host/map-owners.ts";

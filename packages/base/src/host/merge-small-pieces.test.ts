@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
+import * as fc from "fast-check";
 import { bytesOf } from "./node-objects.ts";
 import { mergeSmallPieces } from "./merge-small-pieces.ts";
 
@@ -90,5 +91,80 @@ describe("mergeSmallPieces()", () => {
     const answers = Array.from({ length: 70_000 }, () => stream.push(Buffer.of(1)));
     assert.equal(answers.indexOf(false), stream.readableHighWaterMark - 1);
     assert.equal(answers.lastIndexOf(true), stream.readableHighWaterMark - 2);
+  });
+
+  it("passes nothing on while its pace says to wait, asks for no more, and loses nothing", async () => {
+    let asked = 0;
+    let wait: PromiseWithResolvers<void> | undefined;
+    const pace = { received: () => {}, wait: () => wait?.promise };
+    const stream = new Readable({ read: () => void (asked += 1) });
+    mergeSmallPieces(stream, pace);
+    const seen: string[] = [];
+    stream.on("data", (piece: Buffer) => seen.push(piece.toString()));
+    await nextTurn();
+    assert.equal(stream.push(Buffer.from("a")), true);
+    wait = Promise.withResolvers();
+    assert.equal(stream.push(Buffer.from("b")), false);
+    await nextTurn();
+    asked = 0;
+    for (const text of ["c", "d", "e"]) assert.equal(stream.push(Buffer.from(text)), false);
+    await nextTurn();
+    assert.deepEqual([seen, asked], [["a"], 0]);
+    const ended = wait;
+    wait = undefined;
+    ended.resolve();
+    await nextTurn();
+    assert.deepEqual(seen, ["a", "bcde"]);
+    assert.ok(asked > 0);
+    assert.equal(stream.push(Buffer.from("f")), true);
+    assert.deepEqual(seen, ["a", "bcde", "f"]);
+  });
+
+  it("loses and reorders nothing, whatever its pace, its reader and its pieces", async () => {
+    const waits = fc.infiniteStream(fc.nat(6));
+    const pieces = fc.array(fc.constantFrom(1, 3, 300, 5000, 20_000), { maxLength: 200 });
+    await fc.assert(
+      fc.asyncProperty(pieces, waits, fc.boolean(), async (lengths, turns, isObedient) => {
+        const take = (): number => turns.next().value;
+        const pace = { received: () => {}, wait: () => (take() > 2 ? nextTurn() : undefined) };
+        const sent = lengths.map((length, index) => Buffer.alloc(length, index));
+        let [next, isWanted] = [0, false];
+        const stream = new Readable({ read: () => void (isWanted = true) });
+        mergeSmallPieces(stream, pace);
+        const read: Buffer[] = [];
+        const reading = (async () => {
+          for await (const piece of bytesOf(stream)) {
+            read.push(piece);
+            if (take() === 0) await nextTurn();
+          }
+        })();
+        // As a socket does it: goes on until it is told to stop, or a little longer, then waits to be asked.
+        for (let idle = 0; next < sent.length;) {
+          if (isWanted || (!isObedient && take() === 0))
+            isWanted = stream.push(sent[next++] ?? null);
+          if (!isWanted) {
+            idle += 1;
+            assert.ok(idle < 10_000, "it is never asked again");
+            await nextTurn();
+          }
+        }
+        stream.push(null);
+        await reading;
+        assert.ok(Buffer.concat(read).equals(Buffer.concat(sent)));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("stays quiet when it is destroyed while it waits", async () => {
+    const wait = Promise.withResolvers<void>();
+    const stream = new Readable({ read: () => {} });
+    mergeSmallPieces(stream, { received: () => {}, wait: () => wait.promise });
+    stream.push(Buffer.from("a"));
+    stream.push(Buffer.from("b"));
+    stream.destroy();
+    wait.resolve();
+    await nextTurn();
+    assert.equal(stream.destroyed, true);
   });
 });
