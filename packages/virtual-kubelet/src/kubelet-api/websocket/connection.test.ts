@@ -3,6 +3,7 @@ import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { WebSocket } from "ws";
+import type { ConnectionMemory } from "../transport/stream-memory.ts";
 import { WebSocketConnection } from "./connection.ts";
 import { commandChannels } from "./subprotocols.ts";
 import { noLingerClock } from "../../../test/no-linger-clock.ts";
@@ -21,7 +22,13 @@ class HeldWebSocket extends EventEmitter {
     this.unsent.push(sent);
   }
 
-  resume(): void {}
+  pause(): void {
+    this.calls.push("pause");
+  }
+
+  resume(): void {
+    this.calls.push("resume");
+  }
 
   close(code: number): void {
     this.calls.push(`close ${code}`);
@@ -47,10 +54,42 @@ describe("WebSocketConnection.close()", () => {
     });
     const closing = connection.close();
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
-    assert.deepEqual(socket.calls, ["send"]);
+    assert.deepEqual(socket.calls, ["send", "resume"]);
     for (const sent of socket.unsent) sent();
     await closing;
-    assert.deepEqual(socket.calls, ["send", "close 1000", "terminate"]);
+    assert.deepEqual(socket.calls, ["send", "resume", "close 1000", "terminate"]);
     assert.equal(connection.gone.aborted, false);
+  });
+});
+
+describe("WebSocketConnection", () => {
+  it("asks once for room when many messages come after the pause, and goes on when there is some", async () => {
+    const socket = new HeldWebSocket();
+    const wanted = { stdin: true, stdout: false, stderr: false, tty: false };
+    const room = Promise.withResolvers<void>();
+    let asked = 0;
+    const memory = {
+      watch: () => {},
+      room: () => {
+        asked += 1;
+        return room.promise;
+      },
+    };
+    const connection = new WebSocketConnection(socket as unknown as WebSocket, {
+      ...commandChannels("v5.channel.k8s.io", wanted),
+      streamBufferBytes: 1024 * 1024,
+      memory: memory as unknown as ConnectionMemory,
+      idleTimeoutMs: 3_600_000,
+      clock: noLingerClock,
+      logger: silentLogger,
+    });
+    for (let count = 0; count < 1000; count++) socket.emit("message", Buffer.of(0, 1));
+    assert.equal(asked, 1);
+    assert.equal(socket.calls.includes("resume"), false);
+    room.resolve();
+    await new Promise(setImmediate);
+    assert.equal(socket.calls.at(-1), "resume");
+    socket.terminate();
+    assert.equal(connection.gone.aborted, true);
   });
 });

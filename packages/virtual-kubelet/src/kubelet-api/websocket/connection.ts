@@ -148,6 +148,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     const stream = this.#streams.get(isBase64 ? first - 0x30 : first);
     if (stream === undefined) return;
     if (!stream.deliver(data)) this.#holdUp(stream);
+    if (this.#full.has(this)) return; // what was read before the pause still comes, message by message
     const room = this.#options.memory.room();
     if (!room) return;
     this.#holdUp(this);
