@@ -7,6 +7,7 @@ import { CloudError, type ServiceSource } from "@kip/cloud";
 import { encodeLine, type ServiceView } from "@kip/network-view";
 import { routeHostServices } from "../src/network/host-services.ts";
 import { LocalNetwork, type LocalNetworkOptions } from "../src/network/local-network.ts";
+import { namespaceOf } from "../src/network/namespace.ts";
 import { joinBridge, type BridgeGuest } from "./support/bridge-guest.ts";
 import { listen } from "./support/listeners.ts";
 import { programFile } from "./support/program-file.ts";
@@ -23,6 +24,8 @@ const options: LocalNetworkOptions = {
   logger: silentLogger,
 };
 const vip = "10.116.0.50";
+/** A network of this computer with another one. */
+const lan = { here: "198.51.100.1", other: "198.51.100.2", device: "kiptsvcl" } as const;
 
 /** Gives one Service, and each later state of it when the one before is in force. */
 class Source implements ServiceSource {
@@ -77,16 +80,18 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
   let leading: Promise<void>;
   let cell: BridgeGuest;
   let other: BridgeGuest;
+  const otherComputer = namespaceOf("kiptsvc-lan");
 
   before(async () => {
     await network.prepare();
+    await joinLan();
     cell = await joinBridge(network, 0);
     other = await joinBridge(network, 1);
     const server = cell.start("perl", [programFile("serve-hello.pl"), "8080"]);
     await once(server.stdout, "data");
     const needs = {
       network,
-      nodePortAddresses: ["127.0.0.1"],
+      nodePortAddresses: ["127.0.0.1", lan.here],
       clock: systemClock,
       logger: silentLogger,
     };
@@ -98,8 +103,21 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
     await leading;
     await cell[Symbol.asyncDispose]();
     await other[Symbol.asyncDispose]();
+    await otherComputer.remove(); // and the cable to it
     await network.remove();
   });
+
+  const joinLan = async (): Promise<void> => {
+    await otherComputer.remove();
+    await otherComputer.create();
+    const { here, other: there, device } = lan;
+    const end = ["peer", "name", "eth0", "netns", otherComputer.file];
+    await runCommand("ip", ["link", "add", device, "type", "veth", ...end]);
+    await runCommand("ip", ["addr", "add", `${here}/30`, "dev", device]);
+    await runCommand("ip", ["link", "set", device, "up"]);
+    const lines = [`addr add ${there}/30 dev eth0`, "link set eth0 up"];
+    await otherComputer.run("ip", ["-batch", "-"], lines.join("\n"));
+  };
 
   const ask = async (address: string, port = 80): Promise<string> => {
     const words = ["--silent", "--max-time", "5", "--noproxy", "*", `http://${address}:${port}/`];
@@ -113,6 +131,47 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
     for (let repetition = 0; repetition < 3; repetition++) assert.equal(await ask(vip), "hello");
     for (const address of [plan.gateway, plan.host, "127.0.0.1"])
       assert.equal(await ask(address, 30_080), "hello");
+  });
+
+  it("does not have clients of other computers pass for the node, by TCP and UDP", async () => {
+    const server = cell.start("perl", [
+      programFile("answer-udp.pl"),
+      "8080",
+      plan.host,
+      "9",
+      cell.podIp,
+    ]);
+    await once(server.stdout, "data");
+    const curl = ["--silent", "--max-time", "2", "--noproxy", "*", `http://${lan.here}:30080/`];
+    const fromOther = async (): Promise<string> => (await otherComputer.run("curl", curl)).stdout;
+    const words = [programFile("ask-udp.pl"), lan.here, "30080"];
+    const udpFromOther = async (): Promise<string> =>
+      (await otherComputer.run("perl", [...words, lan.other])).stdout;
+    const policy = async (allowed: string): Promise<void> => {
+      const rules = `table ip pod_policy {
+        chain in {
+          type filter hook input priority 0
+          th dport 8080 ip saddr { ${allowed} } accept
+          th dport 8080 drop
+        }
+      }`;
+      const clear = "add table ip pod_policy\ndelete table ip pod_policy\n";
+      await cell.namespace.run("nft", ["-f", "-"], clear + rules);
+    };
+    try {
+      // A pod whose policy lets nobody in, but the node as ever.
+      await policy(`${plan.host}, ${plan.gateway}`);
+      for (const address of [vip, "127.0.0.1", lan.here])
+        assert.equal(await ask(address, address === vip ? 80 : 30_080), "hello");
+      await assert.rejects(fromOther(), isDropped);
+      assert.equal(await udpFromOther(), "no answer");
+      await policy(plan.relay);
+      assert.equal(await fromOther(), "hello");
+      assert.equal(await udpFromOther(), "an answer");
+    } finally {
+      await cell.namespace.run("nft", ["delete", "table", "ip", "pod_policy"]);
+      server.kill("SIGKILL");
+    }
   });
 
   it("keeps half-closed connections translated for an hour", async () => {

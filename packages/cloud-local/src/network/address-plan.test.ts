@@ -13,6 +13,7 @@ describe("planAddresses()", () => {
         plan.host,
         plan.gateway,
         plan.clusterDns,
+        plan.relay,
         plan.machines,
         plan.pods,
         plan.uplink,
@@ -22,6 +23,7 @@ describe("planAddresses()", () => {
         "198.18.0.1",
         "198.18.0.2",
         "198.18.0.3",
+        "198.18.0.4",
         "198.18.0.0/16",
         "198.19.0.0/16",
         "198.18.255.0/24",
@@ -56,7 +58,7 @@ describe("planAddresses()", () => {
         const [machine, pod] = [plan.machine(slot), plan.pod(slot)];
         assert.ok(cidrsOverlap(machine, plan.machines) && cidrsOverlap(pod, plan.pods));
         assert.ok(!cidrsOverlap(machine, plan.pods) && !cidrsOverlap(machine, plan.uplink));
-        assert.ok(![plan.host, plan.gateway, plan.clusterDns].includes(machine));
+        assert.ok(![plan.host, plan.gateway, plan.clusterDns, plan.relay].includes(machine));
       }),
     );
   });

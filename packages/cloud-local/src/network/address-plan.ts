@@ -16,6 +16,8 @@ export interface AddressPlan {
   readonly gateway: string;
   /** Where the cluster's name server listens, in the namespace: third address. */
   readonly clusterDns: string;
+  /** Where pods see clients of NodePorts come from that are other computers, which are not the node: fourth address. */
+  readonly relay: string;
   /** The last /24 of the machines' half: between the gateway and the process that leads out. */
   readonly uplink: string;
   /** Name server inside {@link AddressPlan.uplink}. */
@@ -61,6 +63,7 @@ export function planAddresses(range: string, ipv6Range?: string): AddressPlan {
     host: formatAddress(base + 1),
     gateway: formatAddress(base + 2),
     clusterDns: formatAddress(base + 3),
+    relay: formatAddress(base + 4),
     uplink: `${formatAddress(uplink)}/24`,
     uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
     capacity,

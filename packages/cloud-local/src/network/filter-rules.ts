@@ -200,6 +200,7 @@ table ip kip {
   }
   ${internet ? leaveChain() : ""}
   ${resolveChain(options)}
+  ${relayChain(options)}
 }
 `;
 }
@@ -237,6 +238,19 @@ function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
     type nat hook prerouting priority dstnat;
     ${internet ? redirect(plan.gateway, plan.uplinkDns) : ""}
     ${dnsService === undefined ? "" : redirect(dnsService, plan.clusterDns)}
+  }
+`;
+}
+
+/**
+ * What comes by way of {@link AddressPlan.relay} keeps that as its source: rules for Services give all else the gateway's address, which
+ * is one of the node, and every pod lets those in.
+ */
+function relayChain({ plan }: FilterOptions): string {
+  return `
+  chain relay {
+    type nat hook postrouting priority srcnat - 1;
+    ct status dnat ct original ip saddr ${plan.host} ct original ip daddr ${plan.relay} snat to ${plan.relay}
   }
 `;
 }

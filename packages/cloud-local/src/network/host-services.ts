@@ -34,6 +34,7 @@ export async function routeHostServices(
   await using nodePorts = new NodePorts({
     addresses: nodePortAddresses(options),
     target: network.plan.gateway,
+    targetOfOthers: network.plan.relay,
     clock,
     logger,
   });

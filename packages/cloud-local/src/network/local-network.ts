@@ -296,6 +296,7 @@ export class LocalNetwork {
       // The first one is the source of what the namespace itself sends.
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `addr replace ${this.plan.clusterDns}/${this.plan.prefixLength} dev ${bridge}`,
+      `addr replace ${this.plan.relay}/${this.plan.prefixLength} dev ${bridge}`,
       ...(metadataAddress === undefined
         ? []
         : [`addr replace ${metadataAddress}/32 dev ${bridge}`]),

@@ -1,4 +1,3 @@
-import { networkInterfaces } from "node:os";
 import { errorText, every, SerialQueue, type Clock, type Logger } from "@kip/base";
 import {
   bucketOf,
@@ -9,6 +8,7 @@ import {
 } from "@kip/network-view";
 import type { ConnectionRelay, Relay } from "./listen-at.ts";
 import { openHealthCheck, type ServiceHealth } from "./health-check.ts";
+import { ownAddresses } from "./own-address.ts";
 import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
@@ -18,6 +18,8 @@ export interface NodePortsOptions {
   readonly addresses: readonly string[];
   /** Address at which rules route each NodePort to its endpoints. */
   readonly target: string;
+  /** The same for clients that are other computers. @default target */
+  readonly targetOfOthers?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Limits the clients of all ports together. @default a limit of this process */
@@ -129,10 +131,10 @@ export class NodePorts implements AsyncDisposable {
   }
 
   async #open(name: string, isFirst: boolean): Promise<void> {
-    const { logger, target } = this.#options;
+    const { logger, target, targetOfOthers } = this.#options;
     const [address = "", protocol = "", text] = name.split(" ");
     const port = Number(text);
-    const options = { address, port, target, clients: this.#clients };
+    const options = { address, port, target, targetOfOthers, clients: this.#clients };
     this.#relays.set(name, undefined);
     try {
       this.#relays.set(name, await this.#listen(protocol, options));
@@ -155,12 +157,6 @@ export class NodePorts implements AsyncDisposable {
     if (protocol === "UDP") return await openUdpRelay(options);
     return await openHealthCheck({ ...options, health: () => this.#health.get(options.port) });
   }
-}
-
-/** IPv4 addresses of this computer. */
-function ownAddresses(): readonly string[] {
-  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return [...new Set(all.filter(({ family }) => family === "IPv4").map(({ address }) => address))];
 }
 
 /** Stands for a protocol: this process answers itself. */

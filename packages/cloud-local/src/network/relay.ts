@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
+import { isOwnAddress } from "./own-address.ts";
 import { mostClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
@@ -12,6 +13,8 @@ export interface RelayOptions {
   /** The same there and at the target; 0 is for tests. */
   readonly port: number;
   readonly target: string;
+  /** Where that of other computers is passed on, which are not the node. @default target */
+  readonly targetOfOthers?: string | undefined;
   /** @default port */
   readonly targetPort?: number | undefined;
   /** Of this relay and others. */
@@ -28,7 +31,7 @@ const defaultHalfClosedMs = 3_600_000;
 
 /** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRelay> {
-  const { address, port, target, targetPort = port, clients } = options;
+  const { address, port, targetPort = port, clients } = options;
   const { halfClosedMs = defaultHalfClosedMs } = options;
   const open = new Set<Socket>();
   const entered = new Set<RelayConnection>();
@@ -51,7 +54,11 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
         // Without a reset, as the kernel may have bytes that a slow client has yet to read.
         for (const socket of [client, upstream]) socket.destroy();
       });
-    const upstream = connect({ host: target, port: targetPort, allowHalfOpen: true });
+    const upstream = connect({
+      host: targetOf(client.remoteAddress, options),
+      port: targetPort,
+      allowHalfOpen: true,
+    });
     for (const socket of [client, upstream]) {
       open.add(socket);
       socket
@@ -72,6 +79,12 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
     for (const connection of entered) connection.leave();
   };
   return await listenAt(server, { address, port, endConnections });
+}
+
+/** @param client its address; undefined if it has gone */
+function targetOf(client: string | undefined, options: RelayOptions): string {
+  const { target, targetOfOthers = target } = options;
+  return client !== undefined && isOwnAddress(client) ? target : targetOfOthers;
 }
 
 /** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */
@@ -95,24 +108,24 @@ export function reset(socket: Socket): void {
 
 /** Listens on a UDP port and passes each packet on; answers go back to the client. @throws the error of listening */
 export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
-  const { address, port, target, targetPort = port, clients } = options;
+  const { address, port, targetPort = port, clients } = options;
   const server = createSocket("udp4");
   /** By client, the one that was silent for longest first. */
-  const flows = new Map<string, UdpSocket>();
+  const flows = new Map<string, UdpFlow>();
   const forget = (name: string): void => {
     const flow = flows.get(name);
     if (!flow) return;
     flows.delete(name);
     clients.end(flow);
-    flow.close();
+    flow.socket.close();
   };
   server.on("message", (message, client) => {
     const name = `${client.address} ${client.port}`;
-    const flow = flows.get(name) ?? newFlow({ server, client, target });
+    const flow = flows.get(name) ?? newFlow(server, client, targetOf(client.address, options));
     flows.delete(name);
     flows.set(name, flow);
     clients.use(flow, () => forget(name));
-    flow.send(message, targetPort, target, ignoreFailure);
+    flow.socket.send(message, targetPort, flow.target, ignoreFailure);
     const [oldest] = flows.keys();
     if (flows.size > mostClients && oldest !== undefined) forget(oldest);
   });
@@ -135,20 +148,21 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
   };
 }
 
-function newFlow(of: {
-  readonly server: UdpSocket;
-  readonly client: RemoteInfo;
+/** What passes on the packets of one client. */
+interface UdpFlow {
+  readonly socket: UdpSocket;
   readonly target: string;
-}): UdpSocket {
-  const { server, client, target } = of;
-  const flow = createSocket("udp4");
-  flow.on("message", (answer, from) => {
+}
+
+function newFlow(server: UdpSocket, client: RemoteInfo, target: string): UdpFlow {
+  const socket = createSocket("udp4");
+  socket.on("message", (answer, from) => {
     // Who wants no answer may send from port 0, to which nothing can be sent.
     if (from.address === target && client.port > 0)
       server.send(answer, client.port, client.address, ignoreFailure);
   });
-  flow.on("error", () => {});
-  return flow;
+  socket.on("error", () => {});
+  return { socket, target };
 }
 
 /** The sockets' own events have shown it, and UDP promises nothing. */
