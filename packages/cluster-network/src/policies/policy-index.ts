@@ -11,6 +11,7 @@ import { podPolicy, policiesWithRules, type GroupNames, type PodPolicy } from ".
 import { matchesLabels, type Labels } from "@kip/k8s-client";
 import { standInOf, standInUid } from "./stand-in.ts";
 import type { TierPolicy } from "./tier-policy.ts";
+import { UnreadPolicies } from "./unread-policies.ts";
 
 /** The policies that select a pod. */
 export interface PolicyChoice {
@@ -48,6 +49,7 @@ export class PolicyIndex {
   /** Which NetworkPolicies have no rules, as those of their namespace choose too much. */
   readonly budget: PolicyBudget;
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
+  readonly #unread = new UnreadPolicies();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
   /** By the labels of a namespace as they are, so nothing is kept of one that is gone. */
@@ -69,8 +71,12 @@ export class PolicyIndex {
     if (!isGone && before && JSON.stringify(before.spec) === JSON.stringify(policy.spec))
       return undefined;
     const wereSome = policies.size > 0;
+    if (before) this.#unread.delete(before);
     if (isGone) policies.delete(uid);
-    else policies.set(uid, policy);
+    else {
+      policies.set(uid, policy);
+      this.#unread.add(policy);
+    }
     if (policies.size > 0) this.#byNamespace.set(namespace, policies);
     else this.#byNamespace.delete(namespace);
     const states = before ? [before, policy] : [policy];
@@ -115,6 +121,15 @@ export class PolicyIndex {
   /** Whether pods of a namespace may have policies. */
   concerns(namespace: string): boolean {
     return this.hasTiers || this.#byNamespace.has(namespace);
+  }
+
+  /**
+   * Does a part of what {@link PolicyIndex.choiceOf} would otherwise do at once for the first pod of a namespace.
+   *
+   * @returns whether that was the last part
+   */
+  readSome(namespace: string): boolean {
+    return this.#unread.readSome(namespace);
   }
 
   /**

@@ -222,8 +222,9 @@ export class PolicyEngine implements SharedLines {
     }
   }
 
-  /** Gives a cell the rules that its pod has now, if groups that they name are filled. */
+  /** Gives a cell the rules that its pod has now, if groups that they name are filled. It takes further turns until its policies are read. */
   #replaceRules(cell: PolicyCell): void {
+    if (!this.policies.readSome(cell.namespace)) return;
     const { view, rules: before, draft: draftBefore, sums, namespace } = cell;
     const { rules: wanted, draft } = this.#rulesOf(cell);
     cell.draft = draft;
