@@ -159,7 +159,7 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
       await cell.namespace.run("nft", ["-f", "-"], clear + rules);
     };
     try {
-      // A pod whose policy lets nobody in, but the node as ever.
+      // A pod whose policy lets no client in, but the node as ever.
       await policy(`${plan.host}, ${plan.gateway}`);
       for (const address of [vip, "127.0.0.1", lan.here])
         assert.equal(await ask(address, address === vip ? 80 : 30_080), "hello");
