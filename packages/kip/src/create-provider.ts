@@ -25,6 +25,7 @@ import { StandbyCells } from "./standby/standby-cells.ts";
 import type { StartKipOptions } from "./start-kip-options.ts";
 import { isStandby, nodeLabel, type Cell, type StandbyCell } from "./state/cell.ts";
 import { CellsByPod } from "./state/cells-by-pod.ts";
+import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { CellStore } from "./store/cell-store.ts";
 import { PodReplacement } from "./store/pod-replacement.ts";
 
@@ -187,7 +188,8 @@ function cellsWithPods(cells: Informer<AnyCell>, byPod: CellsByPod): KipProvider
     get isSynced() {
       return cells.isSynced;
     },
-    list: (podUid) => (podUid === undefined ? withPods(cells.list()) : byPod.of(podUid)),
+    list: () => withPods(cells.list()),
+    ofPod: (podUid) => cellsOfPod(byPod.of(podUid), podUid),
   };
 }
 

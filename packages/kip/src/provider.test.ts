@@ -20,6 +20,7 @@ import type { AgentFollower, CellContext } from "./cell/cell-step.ts";
 import { CellWorker } from "./cell/cell-worker.ts";
 import { ProviderError } from "./errors.ts";
 import type { Cell } from "./state/cell.ts";
+import { cellsOfPod } from "./state/cells-of-pod.ts";
 import { KipProvider, type KipProviderOptions } from "./provider.ts";
 
 const pod = podWith({ metadata: { uid: "p" } });
@@ -76,7 +77,12 @@ async function start(
       noteStatus: () => {},
       flush: async () => {},
     },
-    cells: { synced: Promise.resolve(), isSynced: true, list: () => cells },
+    cells: {
+      synced: Promise.resolve(),
+      isSynced: true,
+      list: () => cells,
+      ofPod: (podUid: string) => cellsOfPod(cells, podUid),
+    },
     metrics: new KipMetrics(),
     archive: {
       read: async (_uid: string, container: string) => {

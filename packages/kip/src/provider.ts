@@ -24,7 +24,6 @@ import type { CellSteps } from "./cell/cell-step.ts";
 import type { CellLimits } from "./cell/observe-cell.ts";
 import type { NodeDump } from "./inspect/node-dump.ts";
 import { wasClaimed, type PodRef } from "./state/cell-state.ts";
-import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
 import { podUidTag, type Cell } from "./state/cell.ts";
@@ -43,9 +42,9 @@ export interface KipProviderOptions {
   readonly allowedUnsafeSysctls?: PodAdmissionOptions["allowedUnsafeSysctls"];
   readonly chooser: Pick<CellChooser, "sizeOf">;
   /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
-  readonly cells: Pick<Informer<Cell>, "synced" | "isSynced"> & {
-    /** @param podUid names the pod whose Cells are needed @default those of all */
-    list(podUid?: string): readonly Cell[];
+  readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list"> & {
+    /** Those of one pod, in the order of `cellsOfPod`. */
+    ofPod(podUid: string): readonly Cell[];
   };
   /** Ends a Cell of a pod that has another one. @default there are no standby cells */
   readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
@@ -189,7 +188,7 @@ export class KipProvider implements PodProvider {
   /** Takes up the cell that has the pod, if there is one. */
   async resume(pod: Pod): Promise<void> {
     const podRef = refOf(pod);
-    const [cell] = cellsOfPod(this.#options.cells.list(podRef.uid), podRef.uid);
+    const [cell] = this.#options.cells.ofPod(podRef.uid);
     if (cell?.status && wasClaimed(cell.status)) this.#worker(podRef).resume(pod);
   }
 
@@ -200,7 +199,7 @@ export class KipProvider implements PodProvider {
 
   async removeUnknown(uid: string): Promise<void> {
     this.#admission.forget(uid);
-    const cell = this.#options.cells.list(uid).find((each) => each.spec.podRef.uid === uid);
+    const [cell] = this.#options.cells.ofPod(uid);
     const known = this.#workers.get(uid)?.state.podRef ?? cell?.spec.podRef;
     if (known) await this.#remove(known, 0);
     await this.#forgetLogs(uid);
@@ -247,7 +246,7 @@ export class KipProvider implements PodProvider {
   }
 
   #hasCell(podUid: string): boolean {
-    return this.#options.cells.list(podUid).some((cell) => cell.spec.podRef.uid === podUid);
+    return this.#options.cells.ofPod(podUid).length > 0;
   }
 
   async list(): Promise<readonly PodRef[]> {
@@ -272,8 +271,7 @@ export class KipProvider implements PodProvider {
 
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
     const { cells, chooser } = this.#options;
-    const { uid } = pod.metadata;
-    const [cell] = cellsOfPod(cells.list(uid), uid);
+    const [cell] = cells.ofPod(pod.metadata.uid);
     const { capacity, allocatable = capacity } = this.#nodeFacts;
     return { ...allocatable, ...(await chooser.sizeOf(pod, cell?.spec.instanceType)) };
   }
@@ -405,7 +403,7 @@ export class KipProvider implements PodProvider {
       onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
     });
     this.#workers.set(uid, worker);
-    for (const cell of cellsOfPod(this.#options.cells.list(uid), uid)) this.#cellSeen(worker, cell);
+    for (const cell of this.#options.cells.ofPod(uid)) this.#cellSeen(worker, cell);
     return worker;
   }
 

@@ -28,7 +28,7 @@ export function isTaken(error: unknown): boolean {
 
 /**
  * The client tokens of launches: those of one token differ by their generation. Each starts at most one instance; a generation that
- * can start none any more has a successor, and is not tried again.
+ * can no longer start one has a successor, and is not tried again.
  */
 export class LaunchTokens {
   readonly #owner: string;

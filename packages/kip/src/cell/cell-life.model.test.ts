@@ -17,6 +17,7 @@ import type { AgentFollower, CellContext, CellSteps } from "./cell-step.ts";
 import { createCellSteps } from "./steps/cell-steps.ts";
 import type { CellTools } from "./steps/step-context.ts";
 import type { Cell, CellSpec, CellStatus } from "../state/cell.ts";
+import { cellsOfPod } from "../state/cells-of-pod.ts";
 
 interface Machine {
   readonly instance: Instance;
@@ -133,7 +134,12 @@ class Life {
       onProblem: () => {},
       limits: { bootMs: 1000, unreachableLimitMs: 1000, drainLeewayMs: 1000 },
       nodeFacts: { capacity: {}, internalIp: "192.0.2.1" },
-      cells: { synced: Promise.resolve(), isSynced: true, list: () => [...cells.values()] },
+      cells: {
+        synced: Promise.resolve(),
+        isSynced: true,
+        list: () => [...cells.values()],
+        ofPod: (podUid: string) => cellsOfPod([...cells.values()], podUid),
+      },
       clock: stillClock,
       tracer: noTracer,
       logger: silentLogger,

@@ -14,7 +14,8 @@ import { KipProvider, type KipProviderOptions } from "../provider.ts";
 import { CellChooser } from "../selection/cell-chooser.ts";
 import type { StandbyPool } from "../selection/standby-spec.ts";
 import { StandbyCells } from "../standby/standby-cells.ts";
-import { isStandby } from "../state/cell.ts";
+import { isStandby, type Cell } from "../state/cell.ts";
+import { cellsOfPod } from "../state/cells-of-pod.ts";
 import { CellStore } from "../store/cell-store.ts";
 import { FakeAgents } from "./fake-agents.ts";
 import { FakeCellsApi, type CellEvent, type StoredCell } from "./fake-cells-api.ts";
@@ -174,6 +175,8 @@ export class KipLife {
       onProblem: note,
     };
     this.#steps = createCellSteps(tools as unknown as CellTools); // all that is called
+    const cellsWithPods = (): readonly Cell[] =>
+      [...this.#seen.values()].flatMap((cell) => (isStandby(cell) ? [] : [cell]));
     const options = {
       ...tools,
       steps: this.#steps,
@@ -181,7 +184,8 @@ export class KipLife {
       cells: {
         synced: Promise.resolve(),
         isSynced: true,
-        list: () => [...this.#seen.values()].filter((cell) => !isStandby(cell)),
+        list: cellsWithPods,
+        ofPod: (podUid: string) => cellsOfPod(cellsWithPods(), podUid),
       },
     };
     this.provider = new KipProvider(options as unknown as KipProviderOptions); // all that is called
