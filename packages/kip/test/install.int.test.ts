@@ -1,5 +1,6 @@
 // The manifests of deploy/ are enough for kip: its account runs a pod on a simulated machine, whose agent answers on loopback.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -291,6 +292,14 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
           each.patch(node, { spec: { unschedulable } }, "merge"),
         );
     await adminClient.patch(node, { spec: { unschedulable: false } }, "merge");
+    // The garbage collector would delete the node, and kip could create it again without taints.
+    const gone = { apiVersion: "v1", kind: "Namespace", name: "gone", uid: randomUUID() };
+    for (const each of [node, paths.nodes(nodeName, "status")])
+      await denied("gives its node no owner", () =>
+        client.patch(each, { metadata: { ownerReferences: [gone] } }, "merge", {
+          query: { dryRun: "All" },
+        }),
+      );
     const webhook = { conversionReviewVersions: ["v1"], clientConfig: { url: "https://a.test/" } };
     const conversion = { strategy: "Webhook", webhook };
     await denied("has the API server call no webhook", () =>
