@@ -128,6 +128,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
       ["replicas=-1", /replicas/],
       ["nodeName=a_b", /nodeName/],
       ["nodeName=a..b", /nodeName/],
+      [`nodeName=${"a".repeat(64)}`, /nodeName/],
     ] as const;
     for (const [value, message] of wrong)
       await assert.rejects(render("--set", value), message, value);
