@@ -28,6 +28,17 @@ import { startSimulatedNode } from "./simulated-node.ts";
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
 const [controllerID, clusterID, nodeName] = ["uninstalled", "this-cluster", "kip"];
 const deployment = { namespace: "kip-system", name: "kip" };
+/** Stands for the kip of this process: the Deployment selects it, and no ReplicaSet adopts it. */
+const processPod = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: {
+    name: "process",
+    namespace: deployment.namespace,
+    labels: { "app.kubernetes.io/name": "kip" },
+  },
+  spec: { schedulerName: "none", containers: [{ name: "kip", image: "example.test/kip:1" }] },
+};
 const folder = temporaryFolder();
 const directory = path.join(folder.path, "plane");
 const shared = { clock: systemClock, logger: silentLogger };
@@ -51,11 +62,12 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
     { timeout: 900_000 },
   );
 
-  /** A kip of this process stands for the pods of the Deployment, which no node takes. */
+  /** No node takes the pods of the Deployment: a kip of this process runs in their place. */
   beforeEach(async () => {
     progress = [];
     await plane.kubectl(["apply", "-k", manifests]);
     await plane.kubectl(["scale", "deployment/kip", "-n", "kip-system", "--replicas=2"]);
+    await plane.kubectl(["apply", "-f", "-"], { input: JSON.stringify(processPod) });
     kip ??= await runKip();
     await plane.kubectl(["uncordon", nodeName]);
   });
@@ -106,10 +118,11 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
       ...more,
     });
 
-  /** Ends kip when its Deployment is stopped. */
+  /** Ends kip when its Deployment is stopped. Its pod goes when it has ended, as with a kubelet: until then it renews its Leases. */
   const withStop = (message: string): void => {
     progress.push(message);
-    if (message.startsWith("Stopping")) void stopKip();
+    if (message.startsWith("Stopping"))
+      void stopKip().then(() => plane.kubectl(["delete", "pod/process", "-n", "kip-system"]));
   };
 
   /** Pods on the node: of a controller, or alone. */
