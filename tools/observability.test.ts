@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
+import { metricsText } from "@kip/virtual-kubelet/telemetry";
 import { parse } from "yaml";
+import { KipMetrics } from "../packages/kip/src/metrics/kip-metrics.ts";
 import { exportedMetrics, targetLabels, type Labels } from "./exported-metrics.ts";
 
 const root = path.join(import.meta.dirname, "..");
@@ -114,6 +116,16 @@ describe("deploy/observability", () => {
   it("names no metric, label or value of a label in its rules that kip does not export", () => {
     for (const { record, alert, expr } of rules)
       assert.deepEqual(problemsOf(expr, metrics), [], record ?? alert);
+  });
+
+  it("names no event in its rules that kip does not count from 0", () => {
+    const figures = metricsText(new KipMetrics().families([]));
+    const reasons = rules.flatMap(({ expr }) =>
+      [...expr.matchAll(/\breason=~?"([^"]*)"/g)].flatMap(([, text = ""]) => text.split("|")),
+    );
+    assert.ok(reasons.length > 0);
+    for (const reason of reasons)
+      assert.match(figures, new RegExp(`^kip_pod_events_total{.*reason="${reason}"} 0$`, "m"));
   });
 
   it("names no label in texts of alerts that the alert does not have", () => {

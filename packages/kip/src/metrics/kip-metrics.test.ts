@@ -46,7 +46,12 @@ describe("KipMetrics", () => {
     metrics.event("Normal", "CellLaunched");
     metrics.event("Warning", "NoCapacity");
     metrics.started({ startMs: { api: 20, boot: 700 }, startedFrom: "template" });
+    metrics.event("Normal", "CellLost");
     assert.deepEqual(linesOf(metrics, "kip_pod_events_total"), [
+      // Those that alerts are about begin at 0: Prometheus sees no increase where a series begins with 50.
+      'kip_pod_events_total{type="Normal",reason="CellLost"} 1',
+      'kip_pod_events_total{type="Warning",reason="CellBootFailed"} 0',
+      'kip_pod_events_total{type="Warning",reason="CellUnreachable"} 0',
       'kip_pod_events_total{type="Normal",reason="CellLaunched"} 2',
       'kip_pod_events_total{type="Warning",reason="NoCapacity"} 1',
     ]);

@@ -10,6 +10,16 @@ const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 /** Upper bounds of requests to the cloud, seconds. */
 const cloudBounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/**
+ * Events that deploy/observability has alerts for, with the types that they have here. They are counted from 0: Prometheus sees no increase
+ * in a series that begins with 50.
+ */
+const alertedEvents = [
+  ["Normal", "CellLost"],
+  ["Warning", "CellBootFailed"],
+  ["Warning", "CellUnreachable"],
+] as const;
+
 /** What is read of a Cell to count it. */
 export interface CountedCell extends TimedCell {
   readonly spec: Pick<Cell["spec"], "launchType" | "instanceType" | "pricePerHour">;
@@ -26,14 +36,19 @@ export class KipMetrics {
   /** @param clock of the time that cells are in their phases */
   constructor(clock: Clock = systemClock) {
     this.#times = new PhaseTimes(clock);
+    for (const [type, reason] of alertedEvents) this.#eventCount(type, reason);
   }
 
   /** An event of a pod that kip itself reported; `reason` is one of docs/pod-events.md. */
   event(type: "Normal" | "Warning", reason: string): void {
+    this.#eventCount(type, reason).count++;
+  }
+
+  #eventCount(type: "Normal" | "Warning", reason: string): { count: number } {
     const key = `${type} ${reason}`;
-    const known = this.#events.get(key);
-    if (known) known.count++;
-    else this.#events.set(key, { labels: { type, reason }, count: 1 });
+    const count = this.#events.get(key) ?? { labels: { type, reason }, count: 0 };
+    this.#events.set(key, count);
+    return count;
   }
 
   /** The cloud was asked to end an instance without a Cell. */
