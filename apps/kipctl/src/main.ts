@@ -1,5 +1,6 @@
 import { constants } from "node:os";
 import { errorText, isCodedError, OptionError } from "@kip/base";
+import { plainText } from "./output/plain-text.ts";
 import { runCommandLine } from "./run-command-line.ts";
 
 const name = process.env["KIPCTL_NAME"] ?? "kipctl";
@@ -21,7 +22,7 @@ try {
     now: Date.now(),
     program: name,
     out: (text) => void process.stdout.write(text),
-    note: (line) => void process.stderr.write(`${line}\n`),
+    note: say,
   });
 } catch (error) {
   if (stoppedBy === undefined) printFailure(error);
@@ -29,13 +30,18 @@ try {
 }
 if (stoppedBy !== undefined) process.exitCode = 128 + constants.signals[stoppedBy];
 
+/** For a person. What the API server says of a pod may be the pod's own words. */
+function say(line: string): void {
+  process.stderr.write(`${plainText(line)}\n`);
+}
+
 /** Says what failed and what to do, in two lines or more. */
 function printFailure(error: unknown): void {
-  process.stderr.write(`${name}: ${errorText(error)}\n`);
+  say(`${name}: ${errorText(error)}`);
   for (let current = error; current instanceof Error; current = current.cause)
     if (isCodedError(current) && current.remedy !== undefined) {
-      process.stderr.write(`  ${current.remedy.replaceAll("\n", "\n  ")}\n`);
+      say(`  ${current.remedy.replaceAll("\n", "\n  ")}`);
       return;
     }
-  if (!isCodedError(error) && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  if (!isCodedError(error) && error instanceof Error) say(String(error.stack));
 }

@@ -225,6 +225,12 @@ describe("kipctl", () => {
     );
   });
 
+  it("leaves out of an error what would control a terminal", async () => {
+    const { status, stderr } = await kipctl("logs", `${namespace}/web`, "-c", "a\u001b[2Jb\u0007c");
+    assert.equal(status, 1);
+    assert.match(stderr, /container abc is not valid for pod web\n$/);
+  });
+
   it("says that a node gives no usage", async () => {
     const { stderr } = await kipctl("top", "-n", namespace);
     assert.match(stderr, new RegExp(`Node ${node} does not say what its pods use: `));

@@ -1,11 +1,11 @@
 import { buffer } from "node:stream/consumers";
-import { stripVTControlCharacters } from "node:util";
 import { ignoreNotFound, isNotFound, K8sError, paths } from "@kip/k8s-client";
 import type { Command, CommandContext } from "../cli/command.ts";
 import { clusterOptions, helpOption, namespaceOption, toggle } from "../cli/option-table.ts";
 import { expectWords } from "../cli/words.ts";
 import { cellsByPod, listCells, type AnyCell } from "../cluster/list-cells.ts";
 import { KipctlError } from "../errors.ts";
+import { plainText } from "../output/plain-text.ts";
 import { getPod } from "./get-pod.ts";
 
 export const consoleCommand: Command = {
@@ -83,11 +83,9 @@ async function readConsole(context: CommandContext, cell: AnyCell): Promise<stri
   }
 }
 
-/** Text for a terminal: without what would control it, as machines and what runs on them write consoles. */
+/** The end of a console, as {@link plainText}. */
 export function lastLines(text: string, lines: number): string {
-  const plain = stripVTControlCharacters(text)
-    .replaceAll("\r\n", "\n")
-    .replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, "");
+  const plain = plainText(text);
   if (lines < 0 || plain === "") return plain;
   const all = plain.endsWith("\n") ? plain.slice(0, -1).split("\n") : plain.split("\n");
   return lines === 0 ? "" : `${all.slice(-lines).join("\n")}\n`;

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { paths } from "@kip/k8s-client";
-import type { Pod } from "@kip/k8s-types";
 import type { Command, CommandContext } from "../cli/command.ts";
 import {
   clusterOptions,
@@ -11,7 +10,7 @@ import {
 } from "../cli/option-table.ts";
 import { expectWords } from "../cli/words.ts";
 import { printConsole } from "./console.ts";
-import { containerOf } from "./container.ts";
+import { containerOf, defaultContainer } from "./container.ts";
 import { getPod } from "./get-pod.ts";
 
 /** As the original has it. */
@@ -51,7 +50,7 @@ async function logs(context: CommandContext): Promise<void> {
   if (name.startsWith("cell-")) return await printConsole(context, name, query.tailLines ?? -1);
   const { client } = await context.cluster();
   const pod = await getPod(context, name);
-  const container = containerOf(options) ?? firstContainer(pod);
+  const container = containerOf(options) ?? defaultContainer(pod);
   const { namespace, name: podName } = pod.metadata;
   const answer = await client.stream(paths.pods(namespace, podName, "log"), {
     query: { ...query, container },
@@ -76,10 +75,4 @@ function logQuery({ options }: CommandContext) {
     previous: options.isSet("previous") ? true : undefined,
     timestamps: options.isSet("timestamps") ? true : undefined,
   };
-}
-
-function firstContainer({ spec, metadata }: Pod): string | undefined {
-  return (
-    metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? spec.containers[0]?.name
-  );
 }
