@@ -164,6 +164,20 @@ describe("GoneNodes", () => {
     assert.deepEqual(await driver.list(), []);
   });
 
+  it("says what to do where it may not take the turn of the node", async () => {
+    await cellOf("gone");
+    // As a kip leaves it that has handed over.
+    const lease = { metadata: { name: turnLease("gone") }, spec: { holderIdentity: "" } };
+    await api.client.create(paths.leases(turnNamespace), lease);
+    failing = "PUT";
+    await lookFor(15);
+    assert.equal((await driver.list()).length, 1);
+    assert.match(logged.join(""), /its Lease was not to be had.*kip cleanup --nodename=gone/);
+    failing = undefined;
+    await lookFor(0);
+    assert.equal((await driver.list()).length, 0);
+  });
+
   it("begins to count again when there was a sign of life", async () => {
     await cellOf("gone");
     await lookFor(5);

@@ -123,9 +123,9 @@ export class GoneNodes {
   async #endCellsOf(node: string, signal: AbortSignal): Promise<void> {
     const { logger, clock, client, driver, clusterID } = this.#options;
     const turn = { client, driver, nodeName: node, clock, logger, signal, limitMs: turnLimitMs };
-    await runOneTurn(turn, async (parts) => {
+    const isDone = await runOneTurn(turn, async (parts) => {
       // A kip without turns may have come.
-      if (await this.#isInUse(node)) return;
+      if (await this.#isInUse(node)) return true;
       const own = (await parts.driver.list()).filter((each) => isOfCluster(each, clusterID));
       const instances = new Map(own.map((each) => [each.token, each]));
       const cells = (await this.#foreignCells()).filter(({ spec }) => spec.nodeName === node);
@@ -136,7 +136,14 @@ export class GoneNodes {
           else this.#leave(cell);
         }),
       );
+      return true;
     });
+    if (isDone !== true && !signal.aborted)
+      logger.warn("Could not end the cells of a node that is gone: its Lease was not to be had", {
+        node,
+        lease: `${turnNamespace}/${turnLease(node)}`,
+        remedy: `Unless another kip ends them now, run kip cleanup --nodename=${node} as an administrator, or let kip update this Lease`,
+      });
   }
 
   /** Whether a kip of this node has found the Cell's instance, and asked the cloud to end it. */
