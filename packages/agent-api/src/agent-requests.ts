@@ -113,7 +113,10 @@ export class AgentRequests implements AsyncDisposable {
     // The listener that reads reports it; this one only keeps an error in between from ending the process.
     stream.on("error", () => {});
     mergeSmallPieces(stream, isBulk ? this.#paceOf(stream) : undefined);
-    if (kind === "duplex") holdSmallWrites(stream);
+    if (kind === "duplex") {
+      holdSmallWrites(stream);
+      stream.setMaxListeners(20); // a copy in each direction has some, besides ours
+    }
     this.#watchContent(stream, options.onPiece);
     if (isBulk && !this.#hasWideWindows) {
       this.#hasWideWindows = true;

@@ -77,6 +77,22 @@ describe("FrameParser", () => {
 });
 
 describe("FrameWriter", () => {
+  it("sends the head of a frame and its payload as one piece", async () => {
+    const pieces: number[] = [];
+    const stream = new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        pieces.push(chunk.length);
+        done();
+      },
+      writev: (chunks, done) => {
+        pieces.push(chunks.reduce((sum, { chunk }) => sum + (chunk as Buffer).length, 0));
+        done();
+      },
+    });
+    await new FrameWriter(stream).write(channels.stdout, Buffer.from("hello"));
+    assert.deepEqual(pieces, [10]);
+  });
+
   it("cuts what is too long for one frame", async () => {
     const stream = new PassThrough({ highWaterMark: 8 * 1024 * 1024 });
     await new FrameWriter(stream).write(channels.stdout, Buffer.alloc(2.5 * 1024 * 1024));

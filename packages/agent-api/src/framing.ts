@@ -123,8 +123,10 @@ export class FrameWriter {
       const part = payload.subarray(start, start + maxFrameBytes);
       start += part.length;
       if (this.#stream.destroyed || this.#stream.writableEnded) return;
+      this.#stream.cork(); // one piece for the peer, not two
       let hasRoom = this.#stream.write(frameHeader(channel, part.length));
       if (part.length > 0) hasRoom = this.#stream.write(part);
+      this.#stream.uncork();
       if (!hasRoom) await room(this.#stream);
     } while (start < payload.length);
   }

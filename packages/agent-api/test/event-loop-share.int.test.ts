@@ -6,6 +6,8 @@ import { on, once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { PassThrough } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { after, describe, it } from "node:test";
 import { silentLogger, systemClock } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
@@ -130,6 +132,25 @@ describe("hostile cell: its share of the event loop", { timeout: 240_000 }, () =
     const { read } = await logShareOf("single bytes");
     assert.ok(read.length > 50_000, `${read.length} bytes`);
     assert.ok(read.every((byte, at) => byte === (at + 1) % 256));
+  });
+
+  it("forwards a port, a copy in each direction, without Node's warning of too many listeners", async (t) => {
+    const warned = t.mock.method(process, "emitWarning", () => {});
+    await meet("single bytes", async (client) => {
+      const stop = new AbortController();
+      const forwarded = await client.portForward(80, stop.signal);
+      const connection = new PassThrough().setMaxListeners(20);
+      const copies = Promise.allSettled([
+        pipeline(connection, forwarded, { signal: stop.signal }),
+        pipeline(forwarded, connection, { signal: stop.signal }),
+      ]);
+      stop.abort();
+      await copies;
+    });
+    assert.deepEqual(
+      warned.mock.calls.map(({ arguments: [warning] }) => String(warning)),
+      [],
+    );
   });
 
   it("takes few pieces of memory for single bytes that no client reads", async () => {

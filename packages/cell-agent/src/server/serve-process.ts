@@ -1,9 +1,9 @@
 import type { ServerHttp2Stream } from "node:http2";
-import { PassThrough, Writable } from "node:stream";
-import { channels, FrameParser, FrameWriter, writeTo, type Channel } from "@kip/agent-api";
+import { PassThrough, type Writable } from "node:stream";
+import { channels, FrameParser, FrameWriter, writeTo } from "@kip/agent-api";
 import { decode, errorText, type Logger, type ProcessStreams, type TerminalSize } from "@kip/base";
-
 import type { CommandFrames } from "./command-frames.ts";
+import { framedOutput } from "./framed-output.ts";
 import { Newest } from "./newest.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
@@ -36,17 +36,11 @@ export async function serveProcess(
   // The process may end before it has read all of its input.
   stdin?.on("error", () => {});
   const resizes = new Newest<TerminalSize>();
-  const output = (channel: Channel): Writable =>
-    new Writable({
-      write: (chunk: Buffer, _encoding, done) => {
-        void writer.write(channel, chunk).then(() => done(), done);
-      },
-    });
   const streams: ProcessStreams = {
     tty: query.has("tty"),
     stdin,
-    stdout: query.has("stdout") ? output(channels.stdout) : undefined,
-    stderr: query.has("stderr") ? output(channels.stderr) : undefined,
+    stdout: query.has("stdout") ? framedOutput(writer, channels.stdout, gone.signal) : undefined,
+    stderr: query.has("stderr") ? framedOutput(writer, channels.stderr, gone.signal) : undefined,
     resizes: query.has("tty") ? resizes : undefined,
   };
   receive(stream, { stdin, resizes, commandFrames: options.commandFrames }).catch(

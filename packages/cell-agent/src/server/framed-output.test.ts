@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { Writable } from "node:stream";
+import { describe, it } from "node:test";
+import { channels, FrameParser, FrameWriter } from "@kip/agent-api";
+import { framedOutput } from "./framed-output.ts";
+
+/** A connection, and the frames that were written to it. */
+function connection(): { writer: FrameWriter; payloads: Buffer[] } {
+  const payloads: Buffer[] = [];
+  const parser = new FrameParser();
+  const stream = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      for (const { payload } of parser.push(chunk)) payloads.push(payload);
+      done();
+    },
+  });
+  return { writer: new FrameWriter(stream), payloads };
+}
+
+describe("framedOutput()", () => {
+  it("sends few pieces of a program that prints each line by itself, the first at once", async () => {
+    const { writer, payloads } = connection();
+    const output = framedOutput(writer, channels.stdout, new AbortController().signal);
+    const lines = Array.from({ length: 1000 }, (_, index) => `${index}\n`);
+    const begin = performance.now();
+    output.write(lines[0]);
+    assert.deepEqual(String(payloads), lines[0]);
+    for (const line of lines.slice(1)) {
+      await new Promise((resolve) => setImmediate(resolve));
+      output.write(line);
+    }
+    await new Promise<void>((resolve) => output.end(resolve));
+    assert.equal(Buffer.concat(payloads).toString(), lines.join(""));
+    const most = performance.now() - begin + 2; // a timer of 2 ms may be early by one
+    assert.ok(payloads.length < most, `${payloads.length} pieces in ${most} ms`);
+  });
+
+  it("does not wait between large pieces", async () => {
+    const { writer, payloads } = connection();
+    const output = framedOutput(writer, channels.stdout, new AbortController().signal);
+    const begin = performance.now();
+    for (let count = 0; count < 1000; count++)
+      await new Promise<void>((resolve) => output.write(Buffer.alloc(4096), () => resolve()));
+    assert.equal(Buffer.concat(payloads).length, 4096 * 1000);
+    assert.ok(performance.now() - begin < 2000);
+  });
+});
