@@ -4,7 +4,9 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import net, { type AddressInfo } from "node:net";
+import tls from "node:tls";
 import { after, before, describe, it } from "node:test";
+import { webSocketFrame } from "./hostile-target.ts";
 import { KubeletApiFixture } from "./kubelet-api-fixture.ts";
 import { connectTunnel, WebSocketTestClient } from "./websocket-test-client.ts";
 import { noLingerClock } from "./no-linger-clock.ts";
@@ -202,6 +204,59 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
       connect("/portForward/ns/p", ["v4.channel.k8s.io"]),
       /^Error: 400 query parameter "port" is required/,
     );
+  });
+
+  it("port-forward: closes when the pod has reset all its connections", async () => {
+    await using resetting = await echoServer((socket) => {
+      socket.once("data", () => socket.resetAndDestroy());
+    });
+    const client = await connect(`/portForward/ns/p?port=${resetting.port}`, ["v4.channel.k8s.io"]);
+    client.send(0, "hello");
+    assert.equal((await client.closed).code, 1000);
+  });
+
+  it("CVE-2020-8551: counts a message also if bytes have come before the answer to the upgrade", async () => {
+    const asked = Promise.withResolvers<net.Socket>();
+    const allowed = Promise.withResolvers<void>();
+    await using small = await KubeletApiFixture.start({
+      limits: { allBufferBytes: 0 },
+      authenticate: async (request) => {
+        asked.resolve(request.socket);
+        await allowed.promise;
+        return { name: "user", groups: [] };
+      },
+    });
+    const socket = tls.connect({ host: "127.0.0.1", port: small.port, ...small.client });
+    socket.on("error", () => {});
+    const key = randomBytes(16).toString("base64");
+    const headers = [
+      "Host: x",
+      "Connection: Upgrade",
+      "Upgrade: websocket",
+      "Sec-WebSocket-Version: 13",
+      `Sec-WebSocket-Key: ${key}`,
+    ];
+    const path = "/exec/ns/p/c?command=sleep&command=1000&input=1&output=1";
+    socket.write(`GET ${path} HTTP/1.1\r\n${headers.join("\r\n")}\r\n\r\n`);
+    const served = await asked.promise;
+    // Its payload looks like the head of a message of 2 GiB, which would be the library's to refuse.
+    const message = webSocketFrame(0x82, Buffer.from("00ff000000007fffffff00000000", "hex"));
+    const headBytes = 6;
+    socket.write(message.subarray(0, headBytes));
+    while (served.readableLength < headBytes) await new Promise(setImmediate);
+    allowed.resolve();
+    await once(socket, "readable");
+    socket.write(message.subarray(headBytes));
+    socket.write(webSocketFrame(0x02, Buffer.alloc(40_000)));
+    socket.write(webSocketFrame(0x80, Buffer.alloc(40_000)));
+    socket.write(webSocketFrame(0x89, Buffer.from("all taken")));
+    let answer = Buffer.alloc(0);
+    for await (const piece of socket.iterator({ destroyOnReturn: false })) {
+      answer = Buffer.concat([answer, piece as Buffer]);
+      if (answer.includes("all taken") || answer.includes(Buffer.of(0x03, 0xf5))) break;
+    }
+    assert.equal(answer.includes("no room for so long a message now"), true);
+    socket.destroy();
   });
 
   it("port-forward: SPDY tunnelled in a WebSocket", async () => {

@@ -165,7 +165,9 @@ class KubeletApi implements RunningKubeletApi {
       const streams = this.#prepare(request, query, route);
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
       mergeSmallPieces(socket); // a client may write each byte in a TLS record of its own
-      await streams.begin(socket, head);
+      // What has come while the cluster was asked about the client: nothing that is to count bytes has seen it.
+      const early = (socket.read() as Buffer | null) ?? Buffer.alloc(0);
+      await streams.begin(socket, Buffer.concat([head, early]));
     } catch (error) {
       const response = new (httpModule().ServerResponse)(request);
       response.shouldKeepAlive = false;

@@ -1,3 +1,4 @@
+import { finished } from "node:stream";
 import { AsyncQueue, pause, type Clock, type Logger } from "@kip/base";
 import type { WebSocket } from "ws";
 import { VirtualKubeletError } from "../../errors.ts";
@@ -171,7 +172,8 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   #closeWhenDone(): void {
     let open = this.#streams.size;
     for (const stream of this.#streams.values()) {
-      stream.once("finish", () => {
+      // One that broke is as good as done.
+      finished(stream, { readable: false }, () => {
         open--;
         if (open === 0) void this.close();
       });
