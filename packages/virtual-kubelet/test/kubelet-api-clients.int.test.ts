@@ -131,7 +131,7 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
     for (const [path, status, text] of [
       ["/exec/ns/p/c?command=a", 400, "you must specify at least 1 of stdin, stdout, stderr"],
       ["/exec/ns/p/c?output=1", 400, "you must specify a command"],
-      ["/exec/ns/p/c?command=a&output=1&error=1&tty=1", 400, /terminal has no stderr/],
+      ["/exec/ns/p/c?command=a&error=1&tty=1", 400, /^you must specify at least 1 of stdin/],
       ["/exec/ns/p/d?command=a&output=1", 404, 'container not found ("d")'],
       ["/exec/ns/q/c?command=a&output=1", 404, 'pod "q" does not exist'],
       ["/pods", 405, "405: Method Not Allowed"],
@@ -300,6 +300,54 @@ describe("kubelet API towards its clients", { timeout: 120_000 }, () => {
       await closed;
     }
     await assert.rejects(ask("/healthz", {}, client, limited.port));
+  });
+
+  it("refuses connections of a pod that has many, and keeps some for requests that end", async () => {
+    const limits = { podConnections: 2, allPodConnections: 3 };
+    const other = podWith({ ...pod, metadata: { name: "q", namespace: "ns", uid: "u2" } });
+    const handlers = Object.assign(new ProcessProvider(pod, "/tmp"), {
+      findPod: (_namespace: string, name: string) => (name === "q" ? other : pod),
+    });
+    await using limited = await startKubeletApi({ ...options, limits, handlers });
+    const sleep = "c?command=sleep&command=1000&output=1";
+    const exec = async (name: string): Promise<SpdyTestClient | Answer> =>
+      await upgrade(`/exec/ns/${name}/${sleep}`, {}, client, limited.port);
+    const follow = https.request({
+      host,
+      port: limited.port,
+      path: "/containerLogs/ns/p/c?follow=1",
+      agent: false,
+      ...tlsClient(client),
+    });
+    follow.on("error", () => {});
+    follow.end();
+    await once(follow, "response");
+    const first = await exec("p");
+    assert.ok(first instanceof SpdyTestClient);
+    const uses = "connections for exec, attach, port-forward and logs already";
+    const remedy = "close some of them, or try again later";
+    const refused = await exec("p");
+    assert.ok(!(refused instanceof SpdyTestClient));
+    assert.deepEqual([refused.status, refused.headers["retry-after"]], [429, "1"]);
+    assert.equal(refused.text, `pod "p" has 2 ${uses}; ${remedy}`);
+    const log = await ask("/containerLogs/ns/p/c", {}, client, limited.port);
+    assert.deepEqual([log.status, log.text], [429, refused.text]);
+    const second = await exec("q");
+    assert.ok(second instanceof SpdyTestClient);
+    const last = await exec("q");
+    assert.ok(!(last instanceof SpdyTestClient));
+    assert.equal(last.text, `the pods of this node have 3 ${uses}; ${remedy}`);
+    assert.equal((await ask("/pods", {}, client, limited.port)).status, 200);
+    first.socket.destroy();
+    follow.destroy();
+    // The server learns of their ends by the network.
+    for (let count = 0; count < 2; count++) {
+      let next = await exec("q");
+      while (!(next instanceof SpdyTestClient)) next = await exec("q");
+      next.socket.destroy();
+      while ((await ask("/containerLogs/ns/p/c", {}, client, limited.port)).status !== 200);
+    }
+    second.socket.destroy();
   });
 
   it("ends running commands when it is closed", async () => {

@@ -16,6 +16,7 @@ import {
   type ProviderStats,
   type ResolvedPod,
 } from "../src/index.ts";
+import type { KubeletApiOptions } from "../src/kubelet-api/index.ts";
 import { startMetricsDouble } from "./metrics-double.ts";
 import {
   isRunning,
@@ -241,6 +242,19 @@ describe("a node's kubelet API in its cluster", { timeout: 240_000, skip }, () =
     assert.ok(isRunning(pod), "the pod goes on beside it");
   });
 
+  it("kubectl says why an exec, and a log, above the limit of a pod's connections is refused", async () => {
+    await using node = await measuredNode("notifier", new MeasuredProvider(), {
+      podConnections: 0,
+    });
+    const { namespace } = await runningPod(cluster, { node: node.name, spec });
+    const kubectl = async (...args: readonly string[]): Promise<string> =>
+      await cluster.plane.kubectl(["-n", namespace, ...args]).catch(String);
+    const reason = /pod "web" has 0 connections for [a-z, -]+ already; close some of them/;
+    assert.match(await kubectl("attach", "web", "-c", "a", "-i"), reason);
+    assert.match(await kubectl("port-forward", "web", ":80"), reason);
+    assert.match(await kubectl("logs", "web", "-c", "a"), /TooManyRequests/);
+  });
+
   it("a WebSocket with SPDY in it reaches the node through the API server", async () => {
     await using node = await measuredNode("notifier");
     const { namespace } = await runningPod(cluster, { node: node.name, spec });
@@ -266,6 +280,7 @@ interface MeasuredNode extends AsyncDisposable {
 async function measuredNode(
   variant: "notifier" | "polled",
   memory = new MeasuredProvider(),
+  limits: KubeletApiOptions["limits"] = {},
 ): Promise<MeasuredNode> {
   const name = uniqueNodeName();
   const running = await nodeWith(cluster, variant === "polled" ? polledVariant(memory) : memory, {
@@ -274,6 +289,7 @@ async function measuredNode(
     kubelet: {
       host: address,
       port: 0,
+      limits,
       ...(await cluster.plane.issueKubeletCertificate(name, [address])),
       clientCa: cluster.plane.ca,
       ...delegatedAccess({ client: cluster.client, nodeName: name, clock: systemClock }),

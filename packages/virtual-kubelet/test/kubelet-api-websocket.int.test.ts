@@ -83,8 +83,8 @@ describe("kubelet API over WebSocket", { timeout: 120_000 }, () => {
     );
   });
 
-  it("exec: a terminal with its sizes", async () => {
-    const path = "/exec/ns/p/c?command=sh&input=1&output=1&tty=1";
+  it("exec: a terminal with its sizes, and without stderr although it is asked for", async () => {
+    const path = "/exec/ns/p/c?command=sh&input=1&output=1&error=1&tty=1";
     const client = await connect(path, ["v5.channel.k8s.io"]);
     client.send(4, '{"Width":100,"Height":40}');
     await client.until(() => client.received(1).includes("size 100x40"));

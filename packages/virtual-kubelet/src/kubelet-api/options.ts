@@ -43,6 +43,12 @@ export interface KubeletLimits {
    * none, the new one. @default 1000
    */
   readonly connections: number;
+  /**
+   * Most connections for exec, attach, port-forward and logs of one pod; a further one is refused with 429. @default 250
+   */
+  readonly podConnections: number;
+  /** The same for all pods; the others are left for requests that end by themselves. @default 900 */
+  readonly allPodConnections: number;
   /** Bytes of request line and headers of an HTTP request of a client without a certificate. @default 32768 */
   readonly requestHeaderBytes: number;
   /**
@@ -118,6 +124,8 @@ export interface RunningKubeletApi extends AsyncDisposable {
 /** @see KubeletLimits */
 export const defaultKubeletLimits: KubeletLimits = {
   connections: 1000,
+  podConnections: 250,
+  allPodConnections: 900,
   requestHeaderBytes: 32 * 1024,
   longRequestHeaderBytes: 1024 * 1024,
   unprovenLongConnections: 64,

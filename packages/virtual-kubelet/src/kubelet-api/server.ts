@@ -11,6 +11,7 @@ import { HttpRefusal, refusalOf, refuse } from "./transport/answer.ts";
 import { Connections } from "./connections.ts";
 import { sendContainerLogs } from "./container-logs.ts";
 import { LongRequests } from "./long-requests.ts";
+import { PodConnections } from "./pod-connections.ts";
 import { NodeAnswers } from "./node-routes.ts";
 import {
   defaultKubeletLimits,
@@ -61,6 +62,7 @@ class KubeletApi implements RunningKubeletApi {
   readonly #server: https.Server;
   readonly #connections: Connections;
   readonly #longRequests: LongRequests;
+  readonly #podConnections: PodConnections;
 
   constructor(options: KubeletApiOptions) {
     this.#options = options;
@@ -93,6 +95,7 @@ class KubeletApi implements RunningKubeletApi {
     });
     this.#server = createServer(options, limits.requestHeaderBytes);
     this.#longRequests = new LongRequests(limits);
+    this.#podConnections = new PodConnections(limits);
     // Node's own listener, which comes after this one, reads the limit for the connection it takes over.
     this.#server.prependListener("secureConnection", (socket) =>
       Object.assign(this.#server, { maxHeaderSize: this.#longRequests.headLimit(socket) }),
@@ -148,7 +151,7 @@ class KubeletApi implements RunningKubeletApi {
       count.route = route.kind;
       if (isStreamRoute(route))
         this.#prepare(request, query, route); // throws: it is not an upgrade
-      else await this.#answer(route, query, response);
+      else await this.#answer(route, query, response, count);
     } catch (error) {
       this.#refuse(request, response, error);
     }
@@ -163,6 +166,7 @@ class KubeletApi implements RunningKubeletApi {
       count.route = route.kind;
       if (!isStreamRoute(route)) throw new HttpRefusal(400, "this path does not open streams");
       const streams = this.#prepare(request, query, route);
+      count.releases.push(this.#podConnections.hold(route));
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
       mergeSmallPieces(socket); // a client may write each byte in a TLS record of its own
       // What has come while the cluster was asked about the client: nothing that is to count bytes has seen it.
@@ -184,9 +188,9 @@ class KubeletApi implements RunningKubeletApi {
     this.#requests.begin();
     const count: RequestCount = {
       route: "unknown",
-      release: () => {},
+      releases: [],
       end: () => {
-        count.release();
+        for (const release of count.releases) release();
         this.#requests.end({
           method,
           route: count.route,
@@ -211,9 +215,9 @@ class KubeletApi implements RunningKubeletApi {
       const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
       throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
     }
-    // The bytes of its head would not be released: its end has come already.
+    // What it holds would not be released: its end has come already.
     if (request.socket.destroyed) throw new HttpRefusal(400, "the client has left");
-    count.release = this.#longRequests.hold(request);
+    count.releases.push(this.#longRequests.hold(request));
     const route = findRoute(path);
     if (route === undefined) throw new HttpRefusal(404, "404 page not found");
     if (route.kind === "disabled") throw new HttpRefusal(405, route.message);
@@ -249,6 +253,7 @@ class KubeletApi implements RunningKubeletApi {
     route: PlainRoute,
     query: URLSearchParams,
     response: ServerResponse,
+    count: RequestCount,
   ): Promise<void> {
     const { handlers, clock, logger } = this.#options;
     if (route.kind !== "containerLogs") return await this.#node.send(route, query, response);
@@ -256,6 +261,7 @@ class KubeletApi implements RunningKubeletApi {
     const { container } = route;
     if (!hasContainer(pod, container))
       throw new HttpRefusal(404, `container "${container}" not found in pod "${route.pod}"`);
+    count.releases.push(this.#podConnections.hold(route));
     await sendContainerLogs({ pod, container, query, response, handlers, clock, logger });
   }
 
@@ -283,8 +289,8 @@ const longRoutes: ReadonlySet<string> = new Set(["exec", "attach", "portForward"
 /** A request that is under way. */
 interface RequestCount {
   route: Route["kind"] | "unknown";
-  /** Gives back what the request holds. */
-  release: () => void;
+  /** Give back what the request holds. */
+  readonly releases: (() => void)[];
   readonly end: () => void;
 }
 

@@ -237,9 +237,10 @@ function prepareCommand(
 
 function wantedStreams(query: URLSearchParams): RemoteCommandStreams {
   const is = (key: string): boolean => query.get(key) === "1";
-  const wanted = { stdin: is("input"), stdout: is("output"), stderr: is("error"), tty: is("tty") };
-  if (wanted.tty && wanted.stderr)
-    throw new HttpRefusal(400, "a terminal has no stderr of its own: ask for tty or for stderr");
+  const tty = is("tty");
+  // A terminal has no stderr of its own: like a kubelet, and some clients always ask for both.
+  const stderr = is("error") && !tty;
+  const wanted = { stdin: is("input"), stdout: is("output"), stderr, tty };
   if (!wanted.stdin && !wanted.stdout && !wanted.stderr)
     throw new HttpRefusal(400, "you must specify at least 1 of stdin, stdout, stderr");
   return wanted;
