@@ -6,6 +6,7 @@ import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AgentError } from "@kip/agent-api";
 import { errorText, hasPipes, type Logger } from "@kip/base";
+import { mergedPieces } from "./small-pieces.ts";
 
 /**
  * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
@@ -29,10 +30,12 @@ export async function servePortForward(
       ? await connectLocally(port)
       : connectInNamespace(networkNamespace, port, logger);
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
+  const gone = new AbortController();
+  stream.once("close", () => gone.abort());
   // Each direction ends by itself: a client that has sent all still wants the answer.
   const results = await Promise.allSettled([
     pipeline(stream.iterator({ destroyOnReturn: false }), connection),
-    pipeline(connection.iterator({ destroyOnReturn: false }), stream),
+    pipeline(mergedPieces(connection, gone.signal), stream),
   ]);
   for (const result of results)
     if (result.status === "rejected")

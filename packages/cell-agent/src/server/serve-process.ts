@@ -3,8 +3,8 @@ import { PassThrough, type Writable } from "node:stream";
 import { channels, FrameParser, FrameWriter, writeTo } from "@kip/agent-api";
 import { decode, errorText, type Logger, type ProcessStreams, type TerminalSize } from "@kip/base";
 import type { CommandFrames } from "./command-frames.ts";
-import { framedOutput } from "./framed-output.ts";
 import { Newest } from "./newest.ts";
+import { framedOutput } from "./small-pieces.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
 
