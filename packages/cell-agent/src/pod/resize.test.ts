@@ -58,8 +58,12 @@ class Cell implements AsyncDisposable {
 
   /** Of the events since the last start. */
   get completed(): readonly string[] {
+    return this.messages("ResizeCompleted");
+  }
+
+  messages(reason: string): readonly string[] {
     const events = this.worker.report()?.events ?? [];
-    return events.flatMap(({ reason, message }) => (reason === "ResizeCompleted" ? [message] : []));
+    return events.flatMap((event) => (event.reason === reason ? [event.message] : []));
   }
 
   get resizes(): readonly string[] {
@@ -103,9 +107,12 @@ describe("AgentWorker, of a pod that is resized", () => {
     assert.deepEqual([cell.main?.allocated, cell.main?.actuated], [larger, larger]);
     assert.equal(cell.main?.restartCount, 0);
     assert.equal(cell.worker.report()?.resizeInProgress, undefined);
-    assert.deepEqual(cell.completed, [
-      'Pod resize completed: {"containers":[{"name":"main","resources":{"limits":{"cpu":"800m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"32Mi"}}}]}',
+    const amounts =
+      '{"containers":[{"name":"main","resources":{"limits":{"cpu":"800m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"32Mi"}}}]';
+    assert.deepEqual(cell.messages("ResizeStarted"), [
+      `Pod resize started: ${amounts},"generation":2}`,
     ]);
+    assert.deepEqual(cell.completed, [`Pod resize completed: ${amounts}}`]);
   });
 
   it("leaves the agent its memory, before and after, where the pod has no limit or a large one", async () => {
@@ -148,6 +155,12 @@ describe("AgentWorker, of a pod that is resized", () => {
       podGeneration: 2,
     };
     assert.deepEqual(cell.worker.report()?.resizePending, pending);
+    const amounts =
+      '{"limits":{"cpu":"200m","memory":"300Mi"},"requests":{"cpu":"100m","memory":"257Mi"}}';
+    assert.deepEqual(cell.messages("ResizeInfeasible"), [
+      `Pod resize Infeasible: {"containers":[{"name":"main","resources":${amounts}}],"generation":2,"error":"${pending.message}"}`,
+    ]);
+    cell.worker.put({ ...podOf(tooLarge, 3), podGeneration: 2 });
     await cell.restart();
     assert.deepEqual(cell.worker.report()?.resizePending, pending);
     // What is started now gets what was feasible.
@@ -156,9 +169,10 @@ describe("AgentWorker, of a pod that is resized", () => {
     const spec = cell.runtime.specs.get(cell.runtime.running("main").id);
     assert.equal(spec?.resources?.memoryBytesLimit, 64 * MiB);
     assert.deepEqual([cell.main?.allocated, cell.main?.actuated], [small, small]);
-    cell.worker.put(podOf({}, 3));
+    assert.equal(cell.messages("ResizeInfeasible").length, 1);
+    cell.worker.put(podOf({}, 4));
     assert.equal(cell.worker.report()?.resizePending, undefined);
-    assert.deepEqual([cell.resizes, cell.completed], [[], []]);
+    assert.deepEqual([cell.resizes, cell.messages("ResizeStarted"), cell.completed], [[], [], []]);
   });
 
   it("has what it had on the cell before, where this one is too small for a resize", async () => {

@@ -38,9 +38,7 @@ const retryMs = 10_000;
  * @param before undefined for a new pod
  */
 export function allocate(pod: DesiredPod, before: Allocation | undefined): Allocation {
-  const wanted = Object.fromEntries(
-    countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const),
-  );
+  const wanted = wantedBy(pod);
   if (!before) return firstAllocation(pod, wanted);
   const isDone = Object.entries(wanted).every(([name, amounts]) =>
     isSame(amounts, ownValue(before.containers, name) ?? {}),
@@ -135,20 +133,59 @@ export function settled(
     const isBetweenRuns = isResizable(record) && run?.exit !== undefined && run.restarts === true;
     if (isBetweenRuns || resizeOf(record, allocation) !== undefined) return undefined;
   }
+  const message = resizeMessage("Pod resize completed", pod, allocation.containers);
+  return {
+    allocation: { ...allocation, inProgress: undefined, retryAtMs: undefined },
+    event: { type: "Normal", reason: "ResizeCompleted", message },
+  };
+}
+
+/**
+ * The event of a resize that begins, or that the cell is too small for, as kubelets have it from 1.36 on. Undefined if there is none, or
+ * if it is known already.
+ */
+export function begun(
+  pod: DesiredPod,
+  before: Allocation,
+  { containers, pending, inProgress }: Allocation,
+): NewEvent | undefined {
+  if (pending && pending.message !== before.pending?.message) {
+    const { podGeneration: generation, message: error } = pending;
+    const message = resizeMessage("Pod resize Infeasible", pod, wantedBy(pod), {
+      generation,
+      error,
+    });
+    return { type: "Warning", reason: "ResizeInfeasible", message };
+  }
+  if (!inProgress || containers === before.containers) return undefined;
+  const generation = inProgress.podGeneration;
+  const message = resizeMessage("Pod resize started", pod, containers, { generation });
+  return { type: "Normal", reason: "ResizeStarted", message };
+}
+
+function resizeMessage(
+  begin: string,
+  pod: DesiredPod,
+  amounts: AmountsByName,
+  more: { readonly generation?: number | undefined; readonly error?: string | undefined } = {},
+): string {
   const summary = (containers: DesiredPod["containers"]): object[] | undefined =>
     containers.length === 0
       ? undefined
       : containers.map(({ name }) => ({
           name,
-          resources: asRequirements(ownValue(allocation.containers, name) ?? {}),
+          resources: asRequirements(ownValue(amounts, name) ?? {}),
         }));
   const parts = defined({
     initContainers: summary(pod.initContainers),
     containers: summary(pod.containers),
+    ...more,
   });
-  const message = `Pod resize completed: ${JSON.stringify(parts)}`;
-  return {
-    allocation: { ...allocation, inProgress: undefined, retryAtMs: undefined },
-    event: { type: "Normal", reason: "ResizeCompleted", message },
-  };
+  return `${begin}: ${JSON.stringify(parts)}`;
+}
+
+function wantedBy(pod: DesiredPod): AmountsByName {
+  return Object.fromEntries(
+    countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const),
+  );
 }

@@ -1,5 +1,5 @@
 import { ownValue } from "@kip/base";
-import { allocate, settled, withFailure } from "./allocation.ts";
+import { allocate, begun, settled, withFailure } from "./allocation.ts";
 import { isSame } from "./amounts.ts";
 import {
   containersOf,
@@ -120,7 +120,10 @@ function putPod(
     containers: new Map([...state.containers, ...records]),
     allocation,
   };
-  if (state.desired) return next;
+  if (state.desired) {
+    const event = begun(pod, state.allocation, allocation);
+    return event ? { ...next, events: withEvent(next, event, nowMs) } : next;
+  }
   const startTimeMs = nowMs - (pod.activeForMs ?? 0);
   return { ...next, startTimeMs, timings: { values: {}, receivedAtMs: monotonicMs } };
 }
