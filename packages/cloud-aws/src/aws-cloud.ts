@@ -28,6 +28,13 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly zone: string;
   readonly zones: readonly string[] | undefined;
   readonly region: string;
+  /**
+   * The DaemonSets of EKS (aws-node, kube-proxy and its agents) tolerate each taint, and stay away from this label alone: each would get
+   * an instance of its own. By the same label AWS' controller of load balancers looks for pods by their addresses, not by their node.
+   */
+  readonly nodeLabels: Readonly<Record<string, string>> = {
+    "eks.amazonaws.com/compute-type": "fargate",
+  };
   readonly consistencyMs: number;
   readonly hosts: DedicatedHosts | undefined;
   readonly #parts: AwsCloudParts;

@@ -231,6 +231,8 @@ export interface CloudDriver extends AsyncDisposable {
   readonly zones?: readonly string[] | undefined;
   /** For the label `topology.kubernetes.io/region`. @default the zone */
   readonly region?: string | undefined;
+  /** Labels by which programs that this cloud's clusters have tell a virtual node from its machines; the configuration may replace them. @default none */
+  readonly nodeLabels?: Readonly<Record<string, string>> | undefined;
   /**
    * How long after its launch {@link CloudDriver.describe} and {@link CloudDriver.list} may lack an instance that another process
    * has launched, milliseconds. @default 0

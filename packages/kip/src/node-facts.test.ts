@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { CloudDriver } from "@kip/cloud";
 import { createSimulatedCloud, type SimulatedCloudOptions } from "@kip/cloud/simulated";
 import { decodeProviderConfig } from "./config/provider-config.ts";
 import { readNodeFacts } from "./node-facts.ts";
@@ -9,9 +10,11 @@ const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
 async function labelsWith(
   labels: Readonly<Record<string, string>>,
   cloud: SimulatedCloudOptions = {},
+  nodeLabels?: CloudDriver["nodeLabels"],
 ) {
   const config = decodeProviderConfig({ cloud: { local: {} }, kubelet: { labels } });
-  const driver = createSimulatedCloud(cloud).open({ owner: "owner" });
+  const simulated = createSimulatedCloud(cloud).open({ owner: "owner" });
+  const driver = Object.assign(simulated, { nodeLabels });
   const facts = await readNodeFacts({
     driver,
     config,
@@ -28,6 +31,13 @@ describe("readNodeFacts()", () => {
     assert.equal(labels["topology.kubernetes.io/zone"], "simulated-1");
     assert.equal(labels["node.kubernetes.io/instance-type"], "mine");
     assert.equal((await labelsWith({}))["node.kubernetes.io/instance-type"], "kip");
+  });
+
+  it("has the labels that the driver names, which the configuration may replace", async () => {
+    const named = { "cloud.example/machines": "none", "cloud.example/kind": "virtual" };
+    const labels = await labelsWith({ "cloud.example/kind": "" }, {}, named);
+    assert.equal(labels["cloud.example/machines"], "none");
+    assert.equal(labels["cloud.example/kind"], "");
   });
 
   it("has a label for each kind of processors, and says which the usual label names", async () => {

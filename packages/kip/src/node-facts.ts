@@ -31,6 +31,7 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
       ...architectureLabels(offers, config.nodeLabels),
       // No load balancer can have it as a backend: it is not an instance of the cloud.
       "node.kubernetes.io/exclude-from-external-load-balancers": "true",
+      ...driver.nodeLabels,
       ...config.nodeLabels,
     },
     capacity: nodeResources(
