@@ -36,6 +36,7 @@ describe("cloudErrorOf()", () => {
     ["RequestLimitExceeded", "CLOUD_THROTTLED"],
     ["VolumeModificationRateExceeded", "CLOUD_THROTTLED"],
     ["UnauthorizedOperation", "CLOUD_AUTH"],
+    ["AuthFailure.ServiceLinkedRoleCreationNotPermitted", "CLOUD_AUTH"],
     ["CredentialsProviderError", "CLOUD_AUTH"],
     ["InvalidIdentityTokenException", "CLOUD_AUTH"],
     ["IDPCommunicationErrorException", "CLOUD_UNAVAILABLE"],
@@ -75,6 +76,11 @@ describe("cloudErrorOf()", () => {
     assert.equal(cloudErrorOf(new TypeError("bug"), call).code, "CLOUD_UNKNOWN");
     const noToken = Object.assign(new Error("no such file"), { code: "ENOENT" });
     assert.equal(cloudErrorOf(noToken, call).code, "CLOUD_AUTH");
+  });
+
+  it("says how to make the role that the first spot instance of an account needs", () => {
+    const error = translated("AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403);
+    assert.match(error.remedy ?? "", /create-service-linked-role .* spot\.amazonaws\.com/);
   });
 
   it("names the permission that is missing", () => {

@@ -21,7 +21,9 @@ export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
   return new CloudError(meaning.code, `Cannot ${call.purpose}: ${text || awsCode}`, {
     cause,
     scope: scopeOf(meaning.shortage, call.place),
-    remedy: remedies.find(([part]) => text.includes(part))?.[1] ?? remedyOf(meaning, awsCode, call),
+    remedy:
+      remedies.find(([part]) => `${awsCode} ${text}`.includes(part))?.[1] ??
+      remedyOf(meaning, awsCode, call),
     facts: { awsCode, action: call.action },
   });
 }
@@ -106,6 +108,10 @@ const useKey =
   "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it: kip iam print --disk-key writes them into the policy";
 /** By what AWS says that it refuses. */
 const remedies: readonly (readonly [string, string])[] = [
+  [
+    "ServiceLinkedRoleCreationNotPermitted",
+    "Make the role that spot instances need, once for the account: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+  ],
   [
     "iam:PassRole",
     "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy",

@@ -125,6 +125,8 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
 const patterns: readonly (readonly [RegExp, ErrorMeaning])[] = [
   [/\.NotFound$/, { code: "CLOUD_NOT_FOUND" }],
   [/LimitExceeded$/, { code: "CLOUD_QUOTA" }],
+  // Such as AuthFailure.ServiceLinkedRoleCreationNotPermitted, of the first spot instance of an account.
+  [/^(AuthFailure|UnauthorizedOperation)\./, { code: "CLOUD_AUTH" }],
   [/^(Invalid|Missing|Unknown|Malformed|UnsupportedOperation)/, { code: "CLOUD_INVALID_REQUEST" }],
 ];
 
