@@ -14,6 +14,10 @@ import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
 const role = "arn:aws:iam::123456789012:role/kip";
+/** What STS answers to an exchange. */
+const exchanged = `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+<AccessKeyId>ASIA</AccessKeyId><SecretAccessKey>secret</SecretAccessKey><SessionToken>session</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
+</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`;
 
 it(
   "IRSA: kip's calls have the credentials of its role, for which the pod's token is exchanged",
@@ -74,6 +78,38 @@ it("EKS Pod Identity: kip's calls have the credentials that its agent gives for 
   assert.deepEqual([...new Set(asked)], ["token-1", "token-2"]);
   assert.equal(asked.filter((token) => token === "token-2").length, 1, "kept until it expires");
 });
+
+it(
+  "IRSA: a call that is given up while STS has not answered ends at once, and is not sent after that",
+  { timeout: 15_000 },
+  async () => {
+    const givenUp = new AbortController();
+    const mayAnswer = Promise.withResolvers<void>();
+    const sent: string[] = [];
+    await using aws = await serve((request, response) => {
+      void (async () => {
+        const action = new URLSearchParams(await text(request)).get("Action") ?? "";
+        if (action !== "AssumeRoleWithWebIdentity") {
+          sent.push(action);
+          response.end(`<${action}Response/>`);
+          return;
+        }
+        givenUp.abort(new Error("given up"));
+        await mayAnswer.promise;
+        response.end(exchanged);
+      })();
+    });
+    await irsaAt(aws.url);
+    using ec2 = await openSdkEc2({ region: "us-east-1", endpointURL: aws.url });
+    const { signal } = givenUp;
+    const launch = { MinCount: 1, MaxCount: 1 };
+    const launching = ec2.call("RunInstances", launch, { purpose: "start", signal });
+    await assert.rejects(launching, /^Error: given up$/);
+    mayAnswer.resolve();
+    await ec2.call("DescribeVpcs", {}, { purpose: "look" });
+    assert.deepEqual(sent, ["DescribeVpcs"]);
+  },
+);
 
 it("IRSA: says what is wrong with the role or the token where STS refuses the exchange", async () => {
   let [code, status] = ["", 400];

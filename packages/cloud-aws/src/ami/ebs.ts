@@ -1,5 +1,5 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
-import { backoffDelay, defined, type Clock } from "@kip/base";
+import { backoffDelay, defined, untilAborted, type Clock } from "@kip/base";
 import type { CloudError } from "@kip/cloud";
 import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
@@ -68,7 +68,8 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
     const Command = sdk[`${action}Command`] as unknown as new (
       input: EbsCalls[A][0],
     ) => AwsSdk.StartSnapshotCommand;
-    const answer: unknown = await client.send(new Command(input), defined({ abortSignal: signal }));
+    const sending = client.send(new Command(input), defined({ abortSignal: signal }));
+    const answer: unknown = await untilAborted(sending, signal);
     return answer as EbsCalls[A][1];
   };
   return {

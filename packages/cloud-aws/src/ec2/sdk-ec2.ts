@@ -1,4 +1,4 @@
-import { defined } from "@kip/base";
+import { defined, untilAborted } from "@kip/base";
 import { CloudError, type ChangeTerm } from "@kip/cloud";
 import type * as AwsSdk from "@aws-sdk/client-ec2";
 import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
@@ -87,7 +87,9 @@ class SdkEc2 implements Ec2 {
     const command = new Command(input);
     if (isChange(action)) sendWithin(this.#term(), command, purpose);
     try {
-      const answer: unknown = await this.#client.send(command, defined({ abortSignal: signal }));
+      const sending = this.#client.send(command, defined({ abortSignal: signal }));
+      // The SDK looks at the signal only once it has credentials, for which STS may let it wait for a minute.
+      const answer: unknown = await untilAborted(sending, signal);
       return answer as Ec2Calls[A][1];
     } catch (cause) {
       signal?.throwIfAborted();

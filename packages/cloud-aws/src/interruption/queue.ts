@@ -1,4 +1,4 @@
-import { defined } from "@kip/base";
+import { defined, untilAborted } from "@kip/base";
 import type { Message, SQSClientConfig } from "@aws-sdk/client-sqs";
 import { timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
@@ -77,7 +77,8 @@ export async function openQueue({ url, region, credentials }: QueueOptions): Pro
         MaxNumberOfMessages: 10,
         WaitTimeSeconds: waitSeconds,
       });
-      const send = async () => await client.send(command, { abortSignal: signal });
+      const send = async () =>
+        await untilAborted(client.send(command, { abortSignal: signal }), signal);
       const { Messages = [] } = await call("ReceiveMessage", send, signal);
       return Messages.map(toMessage);
     },

@@ -1,5 +1,5 @@
 import type { Filter } from "@aws-sdk/client-pricing";
-import { decode, DecodeError, defined } from "@kip/base";
+import { decode, DecodeError, defined, untilAborted } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
@@ -63,7 +63,8 @@ export async function onDemandPrices(
         MaxResults: 100,
         NextToken,
       });
-      const answer = await client.send(command, defined({ abortSignal: signal }));
+      const sending = client.send(command, defined({ abortSignal: signal }));
+      const answer = await untilAborted(sending, signal);
       for (const product of answer.PriceList ?? []) {
         const found = readProduct(String(product));
         if (found) prices.set(found.instanceType, found.price);

@@ -1,4 +1,4 @@
-import { defined, Secret } from "@kip/base";
+import { defined, Secret, untilAborted } from "@kip/base";
 import { CloudError, type RegistryLogIn, type RegistryLogIns } from "@kip/cloud";
 import type { ECRClientConfig } from "@aws-sdk/client-ecr";
 import { timeLimits } from "../connection.ts";
@@ -43,7 +43,8 @@ export class EcrLogIns implements RegistryLogIns {
     const purpose = `log in to registry "${host}"`;
     try {
       const command = new sdk.GetAuthorizationTokenCommand({});
-      const answer = await client.send(command, defined({ abortSignal: signal }));
+      const sending = client.send(command, defined({ abortSignal: signal }));
+      const answer = await untilAborted(sending, signal);
       const { authorizationToken = "", expiresAt } = answer.authorizationData?.[0] ?? {};
       const [, username = "", password = ""] =
         /^([^:]+):(.+)$/s.exec(Buffer.from(authorizationToken, "base64").toString()) ?? [];
