@@ -1,4 +1,4 @@
-import { defined, OptionError, type Option } from "@kip/base";
+import { defined, OptionError, type Option, type OptionValues } from "@kip/base";
 import {
   iamPolicy,
   imageBuildPolicy,
@@ -32,6 +32,11 @@ const options: readonly Option[] = [
     flag: "disk-key",
     type: "list",
     help: "ARN of your KMS key that the account encrypts disks with by default; not needed for aws/ebs",
+  },
+  {
+    flag: "queue-key",
+    type: "list",
+    help: "ARN of your KMS key that the queue of interruptions is encrypted with; not needed for SQS' own keys",
   },
   {
     flag: "image-build",
@@ -71,7 +76,8 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
       podRoutes: aws.podRoutes,
       dedicatedHosts: aws.dedicatedHosts,
       owner: values.text("owner") ?? config.controllerID,
-      diskKeys: keysOf(values.list("disk-key")),
+      diskKeys: keysOf(values, "disk-key"),
+      queueKeys: keysOf(values, "queue-key"),
       roles: rolesOf(values.list("pass-role"), config.defaultInstanceProfile),
       switchesSourceDestCheck: sourceDestCheck === false,
     }),
@@ -84,10 +90,11 @@ function printPolicy(policy: Policy): void {
 }
 
 /** An alias is not a valid resource in a policy. */
-function keysOf(named: readonly string[]): readonly string[] {
+function keysOf(values: OptionValues, flag: string): readonly string[] {
+  const named = values.list(flag);
   const other = named.find((each) => !/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w*-]+$/.test(each));
   if (other === undefined) return named;
-  throw new OptionError("OPTION_INVALID", `Cannot use --disk-key ${other}: it is not a key's ARN`, {
+  throw new OptionError("OPTION_INVALID", `Cannot use --${flag} ${other}: it is not a key's ARN`, {
     remedy: "See KeyMetadata.Arn of: aws kms describe-key --key-id …",
   });
 }

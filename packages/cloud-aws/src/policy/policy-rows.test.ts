@@ -75,6 +75,13 @@ const onlyWith: readonly (readonly [Partial<PolicyOptions>, readonly string[]])[
     ["sqs:DeleteMessage", "sqs:ReceiveMessage"],
   ],
   [
+    {
+      interruptionQueueURL: everything.interruptionQueueURL,
+      queueKeys: ["arn:aws:kms:us-east-1:123456789012:key/2"],
+    },
+    ["kms:Decrypt", "sqs:DeleteMessage", "sqs:ReceiveMessage"],
+  ],
+  [
     { podRoutes: true },
     ["ec2:CreateRoute", "ec2:DeleteRoute", "ec2:ModifyInstanceAttribute", "ec2:ReplaceRoute"],
   ],

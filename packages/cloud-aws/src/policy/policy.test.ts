@@ -76,6 +76,17 @@ describe("iamPolicy()", () => {
     assert.deepEqual(grant.Action, ["kms:CreateGrant"]);
   });
 
+  it("uses the keys of the queue that are named by SQS alone", () => {
+    const key = "arn:aws:kms:eu-west-1:123456789012:key/2";
+    const queue = { interruptionQueueURL: "https://sqs.eu-west-1.amazonaws.com/123456789012/kip" };
+    const ofKeys = (options: object) =>
+      iamPolicy(options).Statement.filter(({ Sid }) => Sid === "UseKeysOfQueue");
+    const [statement] = ofKeys({ ...queue, queueKeys: [key] });
+    assert.deepEqual(statement?.Resource, [key]);
+    assert.equal(statement.Condition?.["StringLike"]?.["kms:ViaService"], "sqs.*.amazonaws.com*");
+    assert.deepEqual([...ofKeys(queue), ...ofKeys({ queueKeys: [key] })], []);
+  });
+
   it("reads the queue of interruptions that is named, and none otherwise", () => {
     const arnOf = (url: string) =>
       iamPolicy({ region: "eu-west-1", interruptionQueueURL: url }).Statement.find(

@@ -41,6 +41,8 @@ export interface PolicyOptions {
   readonly diskKeys?: readonly string[] | undefined;
   /** URL of the queue of interruptions. @default none */
   readonly interruptionQueueURL?: string | undefined;
+  /** ARNs of own KMS keys that the queue is encrypted with; kip uses them by SQS alone. @default SQS' own keys, which need no rights */
+  readonly queueKeys?: readonly string[] | undefined;
   /** Whether pods may have packets of ranges of addresses led to them. @default false */
   readonly podRoutes?: boolean | undefined;
   /** Whether kip allocates dedicated hosts. @default false */
@@ -190,9 +192,21 @@ function registryStatements(options: PolicyOptions): readonly PolicyStatement[] 
 
 /** Notices of interruptions, where a queue has them. */
 function queueStatements(options: PolicyOptions): readonly PolicyStatement[] {
-  const { interruptionQueueURL: url, region = "*" } = options;
+  const { interruptionQueueURL: url, queueKeys = [], region = "*" } = options;
   if (url === undefined) return [];
+  const bySqs = { StringLike: { "kms:ViaService": "sqs.*.amazonaws.com*" } };
   return [
+    ...(queueKeys.length === 0
+      ? []
+      : [
+          {
+            Sid: "UseKeysOfQueue",
+            Effect: "Allow" as const,
+            Action: ["kms:Decrypt"],
+            Resource: queueKeys,
+            Condition: bySqs,
+          },
+        ]),
     {
       Sid: "ReadInterruptions",
       Effect: "Allow",
