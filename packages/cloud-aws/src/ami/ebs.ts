@@ -1,6 +1,6 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
 import { backoffDelay, defined, untilAborted, type Clock } from "@kip/base";
-import type { CloudError } from "@kip/cloud";
+import type { CloudErrorCode } from "@kip/cloud";
 import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 
@@ -39,10 +39,13 @@ export interface EbsOptions {
   readonly retryMs?: number | undefined;
 }
 
-/** How often a call is sent before it fails: 12 times in three minutes. */
+/** How often a call is sent before it fails: 12 times in about two minutes, for which EBS may not know a snapshot that it has started. */
 const mostAttempts = 12;
-/** A snapshot that has just been started may be unknown for so many attempts. */
-const unknownAttempts = 6;
+const repeatedCodes: readonly CloudErrorCode[] = [
+  "CLOUD_THROTTLED",
+  "CLOUD_UNAVAILABLE",
+  "CLOUD_NOT_FOUND",
+];
 const requestLimitMs = 60_000;
 const connectionLimitMs = 5000;
 
@@ -81,7 +84,7 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
         } catch (cause) {
           signal?.throwIfAborted();
           const error = cloudErrorOf(cause, { purpose, action, service: "ebs" });
-          if (!isWorthRepeating(error, attempt + 1)) throw error;
+          if (!repeatedCodes.includes(error.code) || attempt + 1 >= mostAttempts) throw error;
           const shape = { initialMs: retryMs, maxMs: 40 * retryMs };
           await clock.sleep(backoffDelay(attempt, shape, error), signal);
         }
@@ -89,9 +92,4 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
     },
     [Symbol.dispose]: () => client.destroy(),
   };
-}
-
-function isWorthRepeating({ code }: CloudError, attempts: number): boolean {
-  if (code === "CLOUD_NOT_FOUND") return attempts < unknownAttempts;
-  return attempts < mostAttempts && ["CLOUD_THROTTLED", "CLOUD_UNAVAILABLE"].includes(code);
 }
