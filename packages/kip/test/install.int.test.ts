@@ -246,6 +246,12 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await denied("requests no certificate", () =>
       nodeClient.create(paths.certificateSigningRequests(), asClient, { query }),
     );
+    // The one that EKS has for servers that are not its own nodes.
+    const onEks = {
+      ...request,
+      spec: { ...request.spec, signerName: "beta.eks.amazonaws.com/app-serving" },
+    };
+    await nodeClient.create(paths.certificateSigningRequests(), onEks, { query });
     await denied("creates no pods", () =>
       nodeClient.create(paths.pods("default"), mirror, { query }),
     );

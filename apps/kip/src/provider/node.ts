@@ -88,6 +88,7 @@ async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
       ...streams,
     },
     requestCertificate: options.isSet("rotate-server-certificates") && tls.isSelfSigned,
+    certificateSigner: options.text("certificate-signer"),
     reloadTls: async () => await tls.read(),
     clock: systemClock,
     logger: logger.with({ node: nodeName }),

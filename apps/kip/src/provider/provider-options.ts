@@ -30,6 +30,12 @@ export const providerOptions: readonly Option[] = [
     help: "have the cluster sign and renew the kubelet API's certificate; a self-signed one is used until the request is approved. Not with --tls-cert-file",
   },
   {
+    flag: "certificate-signer",
+    type: "string",
+    fallback: "kubernetes.io/kubelet-serving",
+    help: "signer that --rotate-server-certificates asks; on EKS, which signs that of kubelets for its own nodes alone, beta.eks.amazonaws.com/app-serving",
+  },
+  {
     flag: "act-as-node",
     type: "boolean",
     fallback: "false",

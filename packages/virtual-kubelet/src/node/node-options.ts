@@ -46,11 +46,12 @@ export interface NodeOptions {
    */
   readonly reloadTls?: (() => Promise<KubeletTls>) | undefined;
   /**
-   * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest for the
-   * signer `kubernetes.io/kubelet-serving`), and for its successors. Until it is approved,
-   * `kubelet.certificate` serves. @default false
+   * Whether the cluster is asked for the kubelet API's certificate (a CertificateSigningRequest), and for its successors. Until it is
+   * approved, `kubelet.certificate` serves. @default false
    */
   readonly requestCertificate?: boolean | undefined;
+  /** Who is to sign that certificate, of those that the API server trusts. @default `kubernetes.io/kubelet-serving` */
+  readonly certificateSigner?: string | undefined;
   /** Port of a kubelet API that the caller serves; ignored with `kubelet`. */
   readonly kubeletPort?: number | undefined;
   readonly clock: Clock;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
+import type { CertificateSigningRequest } from "@kip/k8s-types";
 import { K8sError } from "@kip/k8s-client";
 import { eventually, ManualClock } from "@kip/testing";
 import { keepServingCertificate } from "./serving-certificate.ts";
@@ -37,5 +38,31 @@ describe("keepServingCertificate()", () => {
     assert.equal(requests, 2);
     stop.abort();
     await keeping;
+  });
+
+  it("asks the signer that is named, else that of kubelets", async () => {
+    for (const [signerName, expected] of [
+      [undefined, "kubernetes.io/kubelet-serving"],
+      ["signer.example/serving", "signer.example/serving"],
+    ] as const) {
+      const stop = new AbortController();
+      let asked: unknown;
+      const create = async (_path: string, { spec }: CertificateSigningRequest): Promise<never> => {
+        asked = spec.signerName;
+        stop.abort();
+        return await Promise.reject(new Error("that is all"));
+      };
+      await keepServingCertificate({
+        client: { create } as unknown as ApiClient, // all it uses here
+        nodeName: "n",
+        ipAddresses: [],
+        signerName,
+        onCertificate: () => {},
+        clock: new ManualClock(),
+        logger: silentLogger,
+        signal: stop.signal,
+      });
+      assert.equal(asked, expected);
+    }
   });
 });

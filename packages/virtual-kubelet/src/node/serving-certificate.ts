@@ -10,6 +10,8 @@ export interface ServingCertificateOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
   readonly ipAddresses: readonly string[];
+  /** Who signs it. @default `kubernetes.io/kubelet-serving` */
+  readonly signerName?: string | undefined;
   /** Called with each certificate that was issued. */
   readonly onCertificate: (pair: KeyPair) => void;
   /** How long it is to be valid, seconds, 600 or more. @default the signer's own */
@@ -61,6 +63,7 @@ export async function keepServingCertificate(options: ServingCertificateOptions)
 
 async function request(options: ServingCertificateOptions): Promise<KeyPair> {
   const { client, nodeName, ipAddresses, expirationSeconds, signal } = options;
+  const { signerName = "kubernetes.io/kubelet-serving" } = options;
   // Loaded only here: it takes 11 MB, and most nodes are given their certificate.
   const { createSigningRequest } = await import("@kip/pki");
   const { request: pem, key } = await createSigningRequest({
@@ -77,7 +80,7 @@ async function request(options: ServingCertificateOptions): Promise<KeyPair> {
       metadata: { generateName: "csr-" },
       spec: defined({
         request: Buffer.from(pem).toString("base64"),
-        signerName: "kubernetes.io/kubelet-serving",
+        signerName,
         usages: ["digital signature", "server auth"],
         expirationSeconds,
       }),

@@ -299,13 +299,14 @@ class VirtualNode implements RunningNode {
   }
 
   async #keepCertificate(facts: NodeFacts): Promise<void> {
-    const { nodeName, requestCertificate = false, clock } = this.#options;
+    const { nodeName, requestCertificate = false, certificateSigner, clock } = this.#options;
     const tls = this.#tls;
     if (!tls || !requestCertificate) return;
     await keepServingCertificate({
       client: this.#nodeClient ?? this.#client,
       nodeName,
       ipAddresses: [facts.internalIp, ...(facts.otherInternalIps ?? [])],
+      signerName: certificateSigner,
       onCertificate: (pair) => tls.useIssued(pair),
       clock,
       logger: this.#logger,
