@@ -56,6 +56,7 @@ export { untilAborted } from "./waiting/until-aborted.ts";
 export { withTimeout, type TimeoutOptions } from "./waiting/with-timeout.ts";
 
 // Programs, files and mounts of this machine
+export { hostArchitecture, type Architecture } from "./host/architecture.ts";
 export {
   createFile,
   makeFolder,

@@ -1,8 +1,14 @@
 import { createHash } from "node:crypto";
 import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { silentLogger, type Clock, type Logger, systemClock } from "@kip/base";
-import { type Architecture, hostArchitecture } from "./architecture.ts";
+import {
+  type Architecture,
+  type Clock,
+  hostArchitecture,
+  type Logger,
+  silentLogger,
+  systemClock,
+} from "@kip/base";
 import { bundleAgent, bundleName, compileBundle } from "./agent-bundle.ts";
 import { cachedBuild, imagesKind } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";

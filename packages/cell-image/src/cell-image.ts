@@ -1,7 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode } from "@kip/base";
-import { type Architecture, hostArchitecture } from "./architecture.ts";
+import { type Architecture, decode, hostArchitecture } from "@kip/base";
 
 /** An image that machines can boot. Its files never change. */
 export interface CellImage {

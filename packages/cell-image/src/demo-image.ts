@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, runCommand, type Logger } from "@kip/base";
-import { type Architecture, hostArchitecture } from "./architecture.ts";
+import { type Architecture, decode, hostArchitecture, type Logger, runCommand } from "@kip/base";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { requireHostTools } from "./host-tools.ts";

@@ -1,4 +1,3 @@
-export type { Architecture } from "./architecture.ts";
 export { hostAptSources } from "./apt-sources.ts";
 export { markImageUsed } from "./build-cache.ts";
 export { buildCellImage, type BuildCellImageOptions } from "./build-cell-image.ts";

@@ -1,7 +1,6 @@
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { decode, isSystemError, runCommand } from "@kip/base";
-import type { Architecture } from "./architecture.ts";
+import { type Architecture, decode, isSystemError, runCommand } from "@kip/base";
 import { cachedBuild } from "./build-cache.ts";
 import { CellImageError } from "./errors.ts";
 

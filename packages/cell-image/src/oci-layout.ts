@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
-import type { Architecture } from "./architecture.ts";
+import type { Architecture } from "@kip/base";
 
 /** One layer of an image, for one architecture. */
 export interface ImageLayer {

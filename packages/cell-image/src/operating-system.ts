@@ -12,8 +12,7 @@ import {
 } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { systemClock } from "@kip/base";
-import { type Architecture, hostArchitecture } from "./architecture.ts";
+import { type Architecture, hostArchitecture, systemClock } from "@kip/base";
 import type { BuildCellImageOptions } from "./build-cell-image.ts";
 import { cpioArchive, type CpioEntry } from "./cpio.ts";
 import { moduleClosure } from "./kernel-modules.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import path from "node:path";
-import { hostArchitecture } from "./architecture.ts";
+import { hostArchitecture } from "@kip/base";
 import { cachedBuild } from "./build-cache.ts";
 import { asBuildFailure } from "./build-failure.ts";
 import { requireHostTools } from "./host-tools.ts";

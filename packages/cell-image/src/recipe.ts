@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { Architecture } from "./architecture.ts";
+import type { Architecture } from "@kip/base";
 
 /** Where the scripts of the images are. */
 export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");

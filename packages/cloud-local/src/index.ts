@@ -1,3 +1,2 @@
-export { hostArchitecture } from "./host/architecture.ts";
 export { createLocalCloud, type ClusterDnsPlace, type LocalCloud } from "./local-cloud.ts";
 export type { LocalCloudOptions } from "./options/local-cloud-options.ts";

@@ -1,5 +1,6 @@
-/** Processors that a cell may have, as Kubernetes names them. */
-export type Architecture = "amd64" | "arm64";
+import type { Architecture } from "@kip/base";
+
+export type { Architecture };
 
 /** The GPUs of an instance type; all of one kind. */
 export interface GpuModel {

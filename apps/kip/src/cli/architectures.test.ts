@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseOptions } from "@kip/base";
-import { hostArchitecture } from "@kip/cloud-local";
+import { hostArchitecture, parseOptions } from "@kip/base";
 import { upOptions } from "../local/cluster/local-options.ts";
 import { architectures } from "./architectures.ts";
 

@@ -1,6 +1,5 @@
-import { OptionError, type OptionValues } from "@kip/base";
+import { hostArchitecture, OptionError, type OptionValues } from "@kip/base";
 import type { Architecture } from "@kip/cloud";
-import { hostArchitecture } from "@kip/cloud-local";
 import { isEc2 } from "../local/cluster/cloud-choice.ts";
 
 /**

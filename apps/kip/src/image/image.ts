@@ -1,6 +1,12 @@
 import path from "node:path";
-import { OptionError, silentLogger, systemClock, type Option, type OptionValues } from "@kip/base";
-import { hostArchitecture } from "@kip/cloud-local";
+import {
+  hostArchitecture,
+  type Option,
+  OptionError,
+  type OptionValues,
+  silentLogger,
+  systemClock,
+} from "@kip/base";
 import { awsSettings } from "../aws/aws-settings.ts";
 import { readArchitecture } from "../cli/architectures.ts";
 import { parseCommand } from "../cli/parse-command.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { copyFile, link, open, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { type Architecture, hostArchitecture } from "../architecture.ts";
+import { type Architecture, hostArchitecture } from "@kip/base";
 import { cachedBuild } from "../build-cache.ts";
 import { asBuildFailure } from "../build-failure.ts";
 import type { CellImage } from "../cell-image.ts";

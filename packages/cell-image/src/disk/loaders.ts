@@ -1,4 +1,4 @@
-import type { Architecture } from "../architecture.ts";
+import type { Architecture } from "@kip/base";
 
 /** How machines of an architecture start a disk: GRUB, as Debian has it. */
 export interface DiskLoaders {

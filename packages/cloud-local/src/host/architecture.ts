@@ -1,7 +1,4 @@
-import type { Architecture } from "@kip/cloud";
-
-/** That of this computer. */
-export const hostArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
+import { hostArchitecture, type Architecture } from "@kip/base";
 
 /** QEMU's programs. */
 export const qemuPrograms: Readonly<Record<Architecture, string>> = {

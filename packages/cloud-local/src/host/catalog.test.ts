@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hostArchitecture } from "./architecture.ts";
+import { hostArchitecture } from "@kip/base";
 import { localInstanceTypes } from "./catalog.ts";
 
 const names = (cpus: number, gib: number) =>

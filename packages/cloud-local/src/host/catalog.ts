@@ -1,5 +1,5 @@
+import { hostArchitecture } from "@kip/base";
 import type { Architecture, InstanceTypeOffer } from "@kip/cloud";
-import { hostArchitecture } from "./architecture.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 const MiB = 2 ** 20;

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
+import { hostArchitecture } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { hostArchitecture } from "./architecture.ts";
 import { findImage } from "./image.ts";
 
 const [other = hostArchitecture] = (["amd64", "arm64"] as const).filter(

@@ -1,8 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { decode, isSystemError } from "@kip/base";
+import { decode, hostArchitecture, isSystemError } from "@kip/base";
 import { type Architecture, CloudError } from "@kip/cloud";
-import { hostArchitecture } from "./architecture.ts";
 
 /** An image as machines boot it. */
 export interface LocalImage {

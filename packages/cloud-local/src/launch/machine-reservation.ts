@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { hostArchitecture } from "@kip/base";
 import { CloudError, type InstanceTypeOffer, type LaunchRequest } from "@kip/cloud";
 import type { Resources } from "../admission/admission-plan.ts";
 import type { Turn } from "../admission/admission.ts";
@@ -7,7 +8,6 @@ import { machineMemoryBytes } from "../host/catalog.ts";
 import { availableMemoryBytes, freeDiskBytes, readHostFacts } from "../host/host-facts.ts";
 import { controlGroupPath } from "../host/control-group.ts";
 import { residentBytes, usersInUse } from "../host/processes.ts";
-import { hostArchitecture } from "../host/architecture.ts";
 import type { LocalImage } from "../host/image.ts";
 import type { ResolvedLocalCloudOptions } from "../options/local-cloud-options.ts";
 import type { AddressPlan } from "../network/address-plan.ts";

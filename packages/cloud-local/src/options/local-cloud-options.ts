@@ -1,15 +1,16 @@
 import { isIPv4 } from "node:net";
 import path from "node:path";
 import {
+  type Clock,
   defined,
+  type Defined,
+  hostArchitecture,
+  type Logger,
   silentLogger,
   systemClock,
-  type Clock,
-  type Defined,
-  type Logger,
 } from "@kip/base";
 import { type Architecture, CloudError, type InstanceTypeOffer } from "@kip/cloud";
-import { hostArchitecture, qemuPrograms } from "../host/architecture.ts";
+import { qemuPrograms } from "../host/architecture.ts";
 import { readHostFacts, type HostFacts } from "../host/host-facts.ts";
 import { planAddresses } from "../network/address-plan.ts";
 import { readCidr } from "../network/cidrs.ts";

@@ -1,14 +1,14 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import {
+  CommandError,
   decode,
   errorText,
-  runCommand,
+  hostArchitecture,
   type Logger,
-  CommandError,
   readJsonRecord,
+  runCommand,
 } from "@kip/base";
-import { hostArchitecture } from "../host/architecture.ts";
 import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 

@@ -1,4 +1,4 @@
-/** Processors that images are made for, as Debian and Kubernetes name them. */
+/** Processors of Kip's machines and images, as Debian and Kubernetes name them. */
 export type Architecture = "amd64" | "arm64";
 
 /** That of this computer. */
