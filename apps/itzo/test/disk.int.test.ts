@@ -6,13 +6,7 @@ import { truncate } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, suite, test } from "node:test";
-import {
-  type AgentClient,
-  cellServerName,
-  waitForAgent,
-  type DesiredVolume,
-  type PodReport,
-} from "@kip/agent-api";
+import { type AgentClient, waitForAgent, type DesiredVolume, type PodReport } from "@kip/agent-api";
 import { silentLogger } from "@kip/base";
 import { buildCellImage } from "@kip/cell-image";
 import type { Instance } from "@kip/cloud";
@@ -20,6 +14,7 @@ import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import { CertificateAuthority } from "@kip/pki";
 import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
 import { container, desiredPod } from "../../../packages/cell-agent/test/desired-pod.ts";
+import { launchCell } from "./support/launch-cell.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const skip = process.getuid?.() === 0 ? false : "machines are started by root only";
@@ -108,37 +103,16 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
   }
 
   async function newCell(name: string): Promise<RealCell> {
-    const names = { commonName: name, dnsNames: [cellServerName(name)], validMs: hour };
-    const server = await authority.issue({ ...names, usages: ["server"] });
-    const identity = { cellName: name, ca: authority.certificate, ...server };
-    const file = { path: "/var/lib/itzo/identity.json", content: JSON.stringify(identity) };
-    const { id } = await cloud.launch({
-      token: randomUUID(),
-      name,
-      instanceType: "local.micro",
-      launchType: "on-demand",
-      image,
-      rootDiskBytes: 0,
-      userData: Buffer.from(`#cloud-config\n${JSON.stringify({ write_files: [file] })}`),
-      privateIpOnly: true,
-      tags: {},
-    });
-    const instance = await cloud.waitForRunning(id);
-    const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
-    const agent = await waitForAgent({
-      address: instance.managementIp ?? "",
-      cellName: name,
-      ca: authority.certificate,
-      ...kip,
-      logger: silentLogger,
-      signal: AbortSignal.timeout(120_000),
-    });
+    const wanted = { name, image, instanceType: "local.micro" };
+    const { instance, access } = await launchCell(cloud, authority, wanted);
+    const signal = AbortSignal.timeout(120_000);
+    const agent = await waitForAgent({ ...access, logger: silentLogger, signal });
     return {
       instance,
       agent,
       [Symbol.asyncDispose]: async () => {
         await agent[Symbol.asyncDispose]();
-        await cloud.terminate(id);
+        await cloud.terminate(instance.id);
       },
     };
   }

@@ -1,7 +1,6 @@
 // Pods in cells with arm64, which are emulated on a computer with another processor: the local cloud, the image that is made without
 // running a program of it, and the agent with all that it has of a processor's own. As root only; takes minutes.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -11,7 +10,6 @@ import { after, before, suite, test } from "node:test";
 import {
   type AgentClient,
   AgentError,
-  cellServerName,
   type DesiredPod,
   type PodReport,
   waitForAgent,
@@ -23,6 +21,7 @@ import { createLocalCloud, type LocalCloud } from "@kip/cloud-local";
 import { CertificateAuthority } from "@kip/pki";
 import { startBusyboxRegistry, type LayoutRegistry } from "@kip/testing";
 import { container, desiredPod } from "../../../packages/cell-agent/test/desired-pod.ts";
+import { launchCell } from "./support/launch-cell.ts";
 import { whyNoArm64 } from "./support/why-no-arm64.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
@@ -146,32 +145,13 @@ suite("pods in cells with arm64", { skip, timeout: 2_400_000 }, () => {
   }
 
   async function newCell(name: string): Promise<RealCell> {
-    const names = { commonName: name, dnsNames: [cellServerName(name)], validMs: hour };
-    const server = await authority.issue({ ...names, usages: ["server"] });
-    const identity = { cellName: name, ca: authority.certificate, ...server };
-    const file = { path: "/var/lib/itzo/identity.json", content: JSON.stringify(identity) };
-    const { id } = await cloud.launch({
-      token: randomUUID(),
-      name,
-      instanceType: "local-arm64.micro",
-      launchType: "on-demand",
-      image,
-      rootDiskBytes: 0,
-      userData: Buffer.from(`#cloud-config\n${JSON.stringify({ write_files: [file] })}`),
-      privateIpOnly: true,
-      tags: {},
-    });
-    const instance = await cloud.waitForRunning(id);
-    const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
-    const connect = async (): Promise<AgentClient> =>
-      await waitForAgent({
-        address: instance.managementIp ?? "",
-        cellName: name,
-        ca: authority.certificate,
-        ...kip,
-        logger: silentLogger,
-        signal: AbortSignal.timeout(startLimitMs),
-      });
+    const wanted = { name, image, instanceType: "local-arm64.micro" };
+    const { instance, access } = await launchCell(cloud, authority, wanted);
+    const { id } = instance;
+    const connect = async (): Promise<AgentClient> => {
+      const signal = AbortSignal.timeout(startLimitMs);
+      return await waitForAgent({ ...access, logger: silentLogger, signal });
+    };
     const ask = async <T>(work: (agent: AgentClient) => Promise<T>): Promise<T> => {
       const until = performance.now() + startLimitMs;
       for (;;) {
