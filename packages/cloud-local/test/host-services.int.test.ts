@@ -174,10 +174,12 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
     }
   });
 
-  it("keeps half-closed connections translated for an hour", async () => {
-    const key = "net.netfilter.nf_conntrack_tcp_timeout_close_wait";
-    const { stdout } = await network.namespace.run("sysctl", ["-n", key]);
-    assert.equal(Number(stdout), 3600);
+  it("keeps half-closed connections translated for an hour, and ends none for a packet ahead of its window", async () => {
+    const keys = ["timeout_close_wait", "be_liberal"].map(
+      (name) => `net.netfilter.nf_conntrack_tcp_${name}`,
+    );
+    const { stdout } = await network.namespace.run("sysctl", ["-n", ...keys]);
+    assert.equal(stdout, "3600\n1\n");
   });
 
   it("leads UDP to it, too", async () => {

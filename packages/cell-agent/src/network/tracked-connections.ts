@@ -29,7 +29,9 @@ export interface FollowConnectionsOptions {
 
 /**
  * Has the kernel follow as many connections as on a node with kube-proxy, and half-closed ones as long. By itself a machine with 1 GiB follows
- * 8,192, and drops the packets of further ones. Settings are raised, never lowered; they are there once rules are in force.
+ * 8,192, and drops the packets of further ones. A packet that is ahead of its window is translated as all others of its connection: the
+ * client would get it from an endpoint that it knows nothing of, and its reset would end the connection. Settings are raised, never
+ * lowered; they are there once rules are in force.
  *
  * @throws if a setting cannot be read or written
  */
@@ -43,6 +45,7 @@ export function followConnections(options: FollowConnectionsOptions = {}): void 
     if (Number(readFileSync(file, "utf8")) < value) writeFileSync(file, String(value));
   };
   raise("tcp_timeout_close_wait", halfClosedSeconds);
+  raise("tcp_be_liberal", 1);
   raise("buckets", Math.floor(most / ofBucket));
   raise("max", most);
 }

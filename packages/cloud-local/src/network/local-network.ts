@@ -318,6 +318,8 @@ export class LocalNetwork {
       "net.bridge.bridge-nf-call-iptables=0",
       // Half-closed connections to Services stay translated for an hour, as on cells.
       "net.netfilter.nf_conntrack_tcp_timeout_close_wait=3600",
+      // A packet of an endpoint that is ahead of its window is translated too, or the client would end the connection.
+      "net.netfilter.nf_conntrack_tcp_be_liberal=1",
     ]);
   }
 
