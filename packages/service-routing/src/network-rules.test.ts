@@ -21,6 +21,19 @@ const options = {
   logger: silentLogger,
 } as const;
 
+/** How often other work of the process passes meanwhile. */
+async function turnsOf(work: () => Promise<void>): Promise<number> {
+  let turns = 0;
+  const state = { isOver: false };
+  const count = async (): Promise<void> => {
+    for (; !state.isOver; turns++) await setImmediate();
+  };
+  const counted = count();
+  await work().finally(() => (state.isOver = true));
+  await counted;
+  return turns;
+}
+
 describe("NetworkRules", () => {
   it("leaves a Service as it is that the change of its bucket says is kept, and removes others", async () => {
     const texts: string[] = [];
@@ -128,28 +141,39 @@ describe("NetworkRules", () => {
         return await Promise.resolve("");
       },
     });
-    const turnsOf = async (services: Map<string, ServiceView>): Promise<number> => {
-      let turns = 0;
-      const state = { isOver: false };
-      const count = async (): Promise<void> => {
-        for (; !state.isOver; turns++) await setImmediate();
-      };
-      const counted = count();
-      await rules.apply({ ...change, services }).finally(() => (state.isOver = true));
-      await counted;
-      return turns;
-    };
+    const take = async (services: Map<string, ServiceView>): Promise<void> =>
+      await rules.apply({ ...change, services });
     const endpoints = 8 * 4500;
-    assert.ok((await turnsOf(new Map([["ns/a", large]]))) >= endpoints / blockWork);
+    assert.ok(
+      (await turnsOf(async () => await take(new Map([["ns/a", large]])))) >= endpoints / blockWork,
+    );
     const last = {
       ...large,
       ports: ports.map((port) => ({ ...port, endpoints: port.endpoints.slice(1) })),
     };
-    assert.ok((await turnsOf(new Map([["ns/a", last]]))) >= (3 * endpoints) / blockWork);
+    assert.ok(
+      (await turnsOf(async () => await take(new Map([["ns/a", last]])))) >=
+        (3 * endpoints) / blockWork,
+    );
     fails.nft = true;
-    await assert.rejects(turnsOf(new Map([["ns/a", large]])));
+    await assert.rejects(turnsOf(async () => await take(new Map([["ns/a", large]]))));
     fails.nft = false;
-    assert.ok((await turnsOf(new Map())) >= endpoints / blockWork);
+    assert.ok((await turnsOf(async () => await take(new Map()))) >= endpoints / blockWork);
+  });
+
+  it("lets other work of the process pass while it takes very many addresses, also those that it has already", async () => {
+    const rules = new NetworkRules({
+      ...options,
+      place: { ...options.place, podAddresses: ["10.1.0.2"], cable: "kip-pod" },
+      runNft: async () => await Promise.resolve(""),
+    });
+    const add = Array.from({ length: 50_000 }, (_, i) => `10.2.${i >> 8}.${i & 255}`);
+    const group = { kind: "group", name: "g", change: "reset", add, remove: [] } as const;
+    const policy = { ingress: [{ groups: ["g"] }] };
+    const take = async (): Promise<void> =>
+      await rules.apply({ ...change, groups: [group], policy });
+    assert.ok((await turnsOf(take)) >= add.length / blockWork);
+    assert.ok((await turnsOf(take)) >= (2 * add.length) / blockWork);
   });
 
   it("has flows forgotten once rules are in force, however often that fails, and tries to forget them again", async () => {

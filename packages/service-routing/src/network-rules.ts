@@ -11,10 +11,10 @@ import { familiesOf, type Family } from "./family.ts";
 import { changedAddresses, partOf, type ChangedAddresses } from "./changed-addresses.ts";
 import { inBlocks } from "./in-blocks.ts";
 import { keepClients } from "./kept-clients.ts";
+import { policyChange, type KnownPolicy } from "./policy-change.ts";
 import {
   closedPolicyTable,
   otherPolicyTable,
-  policyRules,
   policyTables,
   type PolicyTable,
 } from "./policy-rules.ts";
@@ -25,7 +25,8 @@ import {
   type PreparedTables,
 } from "./prepared-tables.ts";
 import type { RoutingPlace } from "./routing-place.ts";
-import { emptyRuleSet, TableChange, type RuleSet } from "./rule-set.ts";
+import { TableChange } from "./rule-set.ts";
+import type { RulesChange } from "./service-change.ts";
 import { Services, type ServiceChanges, type ServiceTable } from "./services.ts";
 import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
@@ -151,8 +152,8 @@ export class NetworkRules {
     this.#isKnown.services = false;
     const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
     const changed = changedAddresses(change.groups);
-    const before = isOfPolicy && known.policy ? this.#policyRules(changed) : undefined;
-    this.#note(change);
+    const before = isOfPolicy && known.policy ? this.#knownPolicy(changed) : undefined;
+    await inBlocks(this.#note(change));
     const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
     const { texts, stale } = await inBlocks(changes);
     if (this.#failures > 0) this.#stale.trim();
@@ -163,7 +164,7 @@ export class NetworkRules {
     const { changes: policy, removals } = !known.policy
       ? { changes: await this.#replacePolicy(), removals: "" }
       : isOfPolicy
-        ? this.#policyText(before, changed)
+        ? await this.#policyText(before, changed)
         : { changes: "", removals: "" };
     if (known.services) await this.#runAll([first + policy, ...texts]);
     else if (await this.#isWhole()) await this.#rebuild(policy);
@@ -220,7 +221,7 @@ export class NetworkRules {
     // A command that failed may have done its work.
     this.#policyInForce = undefined;
     this.#policyTable = inForce === "none" ? policyTables[0] : otherPolicyTable(inForce);
-    const table = this.#closedTables() + this.#policyText(undefined).changes;
+    const table = this.#closedTables() + (await this.#policyText(undefined)).changes;
     const old = otherPolicyTable(this.#policyTable);
     const removal = this.#families
       .map(({ ip }) => `add table ${ip} ${old}\ndelete table ${ip} ${old}\n`)
@@ -267,7 +268,8 @@ export class NetworkRules {
     );
   }
 
-  #note({ groups, policy }: ViewChange): void {
+  /** Gives how many addresses each line has. */
+  *#note({ groups, policy }: ViewChange): Generator<number, void> {
     for (const group of groups) {
       if (group.change === "gone") {
         this.#groups.delete(group.name);
@@ -278,6 +280,7 @@ export class NetworkRules {
       for (const address of group.add) addresses.add(address);
       for (const address of group.remove) addresses.delete(address);
       this.#groups.set(group.name, addresses);
+      yield group.add.length + group.remove.length;
     }
     if (!policy) return;
     this.#policy = policy;
@@ -295,32 +298,30 @@ export class NetworkRules {
   }
 
   /** @param only all other addresses of groups are left out; default none */
-  #policyRules(only?: ChangedAddresses): readonly RuleSet[] | undefined {
+  #knownPolicy(only?: ChangedAddresses): KnownPolicy | undefined {
     const policy = this.#policy;
     if (this.#options.place.cable === undefined || policy === undefined) return undefined;
-    const groups = only ? partOf(this.#groups, only) : this.#groups;
-    return this.#families.map((family) => policyRules(policy, groups, family));
+    return { policy, groups: only ? partOf(this.#groups, only) : this.#groups };
   }
 
   /**
-   * What leads from the rules of before to those of now, as two transactions.
+   * What leads from the policy of before to that of now, as two transactions.
    *
-   * @param only as of {@link NetworkRules.#policyRules}, of both
+   * @param only as of {@link NetworkRules.#knownPolicy}, of both
    */
-  #policyText(
-    before: readonly RuleSet[] | undefined,
+  async #policyText(
+    before: KnownPolicy | undefined,
     only?: ChangedAddresses,
-  ): { changes: string; removals: string } {
-    const after = this.#policyRules(only);
-    const tables = this.#families.map((family, index) => {
+  ): Promise<{ changes: string; removals: string }> {
+    const after = this.#knownPolicy(only);
+    const texts = { changes: "", removals: "" };
+    for (const family of this.#families) {
       const table = new TableChange(`${family.ip} ${this.#policyTable}`);
-      table.add(before?.[index] ?? emptyRuleSet, after?.[index] ?? emptyRuleSet);
-      return table;
-    });
-    return {
-      changes: tables.map((table) => table.changes()).join(""),
-      removals: tables.map((table) => table.removals()).join(""),
-    };
+      await inBlocks(addAll(table, policyChange(before, after, family)));
+      texts.changes += table.changes();
+      texts.removals += table.removals();
+    }
+    return texts;
   }
 
   #closedTables(): string {
@@ -331,6 +332,14 @@ export class NetworkRules {
         closedPolicyTable(`${family.ip} ${this.#policyTable}`, { family, cable, nodes }),
       )
       .join("");
+  }
+}
+
+/** Adds all parts of a change to a table, and gives how much work each was. */
+function* addAll(table: TableChange, parts: Iterable<RulesChange>): Generator<number, void> {
+  for (const { before, after, work } of parts) {
+    table.add(before, after);
+    yield work;
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { silentLogger } from "@kip/base";
 import { groupsOf, type GroupLine, type PolicyView } from "@kip/network-view";
-import { families, type Family } from "./family.ts";
+import { families, ofFamily, type Family } from "./family.ts";
 import { NetworkRules } from "./network-rules.ts";
 import { policyRules } from "./policy-rules.ts";
 import { listed } from "./testing/listed-chains.ts";
@@ -167,10 +167,13 @@ class Agent {
   check(): void {
     for (const family of families) {
       const { sets, chains } = this.#kernel.of(family);
-      const wanted = policyRules(this.#policy, this.#groups, family);
+      const wanted = policyRules(this.#policy, new Set(this.#groups.keys()), family);
+      const addresses = [...this.#groups].flatMap(([name, list]) =>
+        ofFamily([...list], family).map((address) => `group/${name} ${address}`),
+      );
       const elements = [...sets].flatMap(([name, set]) => [...set].map((one) => `${name} ${one}`));
       assert.deepEqual(new Set(sets.keys()), new Set(wanted.sets.keys()));
-      assert.deepEqual(new Set(elements), new Set(wanted.elements.keys()));
+      assert.deepEqual(new Set(elements), new Set(addresses));
       assert.deepEqual(Object.fromEntries(chains), Object.fromEntries(wanted.chains));
     }
   }

@@ -9,9 +9,6 @@ import { ofFamily, type Family } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
-/** Addresses of each group that a policy names, both families. */
-export type Groups = ReadonlyMap<string, ReadonlySet<string>>;
-
 /** Two tables of policies: a new one is put in force before the other one is removed. */
 export const policyTables = ["kip_policy", "kip_policy_b"] as const;
 
@@ -23,13 +20,19 @@ export function otherPolicyTable(name: PolicyTable): PolicyTable {
   return name === policyTables[0] ? policyTables[1] : policyTables[0];
 }
 
-/** What a pod's policy has in the table of one family. */
-export function policyRules(policy: PolicyView, groups: Groups, family: Family): RuleSet {
+/**
+ * What a pod's policy has in the table of one family, but for the addresses of groups.
+ *
+ * @param groups names of those that are known; others have no address
+ */
+export function policyRules(
+  policy: PolicyView,
+  groups: ReadonlySet<string>,
+  family: Family,
+): RuleSet {
   const rules = new RuleSetBuilder();
-  for (const [name, addresses] of groups) {
+  for (const name of groups)
     rules.sets.set(groupSet(name), { kind: "set", definition: `type ${family.type};` });
-    for (const address of ofFamily([...addresses], family)) rules.element(groupSet(name), address);
-  }
   const inward = { name: "ingress", field: "saddr", family, groups } as const;
   const outward = { name: "egress", field: "daddr", family, groups } as const;
   rules.chains.set("ingress", [
@@ -105,7 +108,7 @@ table ${table} {
 }
 
 /** Name of the set of a group. */
-function groupSet(name: string): string {
+export function groupSet(name: string): string {
   return `group/${name}`;
 }
 
@@ -114,7 +117,7 @@ interface Direction {
   /** Where the peer is in a packet. */
   readonly field: "saddr" | "daddr";
   readonly family: Family;
-  readonly groups: Groups;
+  readonly groups: ReadonlySet<string>;
 }
 
 function directionRules(

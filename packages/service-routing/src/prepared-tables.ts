@@ -86,7 +86,7 @@ function preparedText(tables: PreparedTables, family: Family): string {
     tableHooks(servicesTable(family), family, place),
     ...others.map((table) => `add table ${table}\ndelete table ${table}\n`),
     closedPolicyTable(policies, { family, cable, nodes: [] }),
-    textOf(policies, policyRules({}, new Map(), family)),
+    textOf(policies, policyRules({}, new Set(), family)),
   ].join("");
 }
 
