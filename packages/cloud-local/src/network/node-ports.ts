@@ -8,7 +8,7 @@ import {
 } from "@kip/network-view";
 import type { ConnectionRelay, Relay } from "./listen-at.ts";
 import { openHealthCheck, type ServiceHealth } from "./health-check.ts";
-import { ownAddresses } from "./own-address.ts";
+import { OwnAddresses } from "./own-addresses.ts";
 import { RelayClients } from "./relay-clients.ts";
 import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
@@ -50,6 +50,7 @@ export class NodePorts implements AsyncDisposable {
   /** Whose ports are closed, and that have connections; with address, protocol and port. */
   readonly #draining = new Map<ConnectionRelay, string>();
   readonly #clients: RelayClients;
+  readonly #own: OwnAddresses;
   /** A port that is tried again may be wanted no longer when it is open. */
   readonly #queue = new SerialQueue();
   readonly #stop = new AbortController();
@@ -58,6 +59,7 @@ export class NodePorts implements AsyncDisposable {
   constructor(options: NodePortsOptions) {
     this.#options = options;
     this.#clients = options.clients ?? new RelayClients();
+    this.#own = new OwnAddresses(options.clock);
     this.#retries = every(
       {
         ...options,
@@ -125,7 +127,7 @@ export class NodePorts implements AsyncDisposable {
   /** Where a port is listened at. A UDP socket of all addresses would answer from the one that the way back begins at, which may not be the one that was asked. */
   #places(): (port: string) => readonly string[] {
     const { addresses } = this.#options;
-    const ofUdp = addresses.includes("0.0.0.0") ? ownAddresses() : addresses;
+    const ofUdp = addresses.includes("0.0.0.0") ? this.#own.list() : addresses;
     return (port) =>
       (port.startsWith("UDP ") ? ofUdp : addresses).map((address) => `${address} ${port}`);
   }
@@ -134,7 +136,9 @@ export class NodePorts implements AsyncDisposable {
     const { logger, target, targetOfOthers } = this.#options;
     const [address = "", protocol = "", text] = name.split(" ");
     const port = Number(text);
-    const options = { address, port, target, targetOfOthers, clients: this.#clients };
+    const others =
+      targetOfOthers === undefined ? undefined : { target: targetOfOthers, own: this.#own };
+    const options = { address, port, target, others, clients: this.#clients };
     this.#relays.set(name, undefined);
     try {
       this.#relays.set(name, await this.#listen(protocol, options));

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
-import { isOwnAddress } from "./own-address.ts";
+import type { OwnAddresses } from "./own-addresses.ts";
 import { mostClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
 
 /** What is passed on, and where. */
@@ -13,8 +13,8 @@ export interface RelayOptions {
   /** The same there and at the target; 0 is for tests. */
   readonly port: number;
   readonly target: string;
-  /** Where that of other computers is passed on, which are not the node. @default target */
-  readonly targetOfOthers?: string | undefined;
+  /** Where that of other computers is passed on, which are not the node, and who is none. @default target */
+  readonly others?: { readonly target: string; readonly own: OwnAddresses } | undefined;
   /** @default port */
   readonly targetPort?: number | undefined;
   /** Of this relay and others. */
@@ -55,7 +55,7 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
         for (const socket of [client, upstream]) socket.destroy();
       });
     const upstream = connect({
-      host: targetOf(client.remoteAddress, options),
+      host: targetOf(client.remoteAddress, client.localAddress, options),
       port: targetPort,
       allowHalfOpen: true,
     });
@@ -81,10 +81,17 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
   return await listenAt(server, { address, port, endConnections });
 }
 
-/** @param client its address; undefined if it has gone */
-function targetOf(client: string | undefined, options: RelayOptions): string {
-  const { target, targetOfOthers = target } = options;
-  return client !== undefined && isOwnAddress(client) ? target : targetOfOthers;
+/**
+ * @param client its address; undefined if it has gone
+ * @param asked the address that it has sent to
+ */
+function targetOf(
+  client: string | undefined,
+  asked: string | undefined,
+  { target, others }: RelayOptions,
+): string {
+  if (!others) return target;
+  return client !== undefined && others.own.has(client, asked) ? target : others.target;
 }
 
 /** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */
@@ -121,7 +128,8 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
   };
   server.on("message", (message, client) => {
     const name = `${client.address} ${client.port}`;
-    const flow = flows.get(name) ?? newFlow(server, client, targetOf(client.address, options));
+    const flow =
+      flows.get(name) ?? newFlow(server, client, targetOf(client.address, address, options));
     flows.delete(name);
     flows.set(name, flow);
     clients.use(flow, () => forget(name));
