@@ -94,6 +94,31 @@ describe("openTcpRelay()", { timeout: 30_000 }, () => {
     server.close();
   });
 
+  it("has room of its own for each address, also where it listens at all of them", async () => {
+    const server = createServer().listen(0, address);
+    await once(server, "listening");
+    const { port: targetPort } = server.address() as AddressInfo; // it listens on TCP
+    const clients = new RelayClients(8, 1);
+    const options = { address: "0.0.0.0", port: 0, target: address, targetPort, clients };
+    await using relay = await openTcpRelay(options);
+    const sockets: Socket[] = [];
+    /** Whether a client that comes to an address has a connection to the target. */
+    const isServed = async (host: string): Promise<boolean> => {
+      const socket = connect({ host, port: relay.port });
+      sockets.push(socket);
+      const refused = once(socket, "close").then(
+        () => false,
+        () => false, // reset
+      );
+      return await Promise.race([once(server, "connection").then(() => true), refused]);
+    };
+    assert.equal(await isServed("127.0.0.1"), true);
+    assert.equal(await isServed("127.0.0.1"), false);
+    assert.equal(await isServed("127.0.0.2"), true);
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+
   it("leaves a connection that is half closed while something passes it", async () => {
     const { relay, client, endpoint, server } = await relayed(1000);
     await using _ = relay;

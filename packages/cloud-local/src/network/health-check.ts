@@ -58,7 +58,8 @@ function limitClients(
 ): ReadonlySet<RelayConnection> {
   const entered = new Set<RelayConnection>();
   server.on("connection", (socket) => {
-    const connection = clients.enter(`${address} ${port}`, () => socket.destroy());
+    const asked = socket.localAddress ?? address;
+    const connection = clients.enter(`${asked} ${port}`, () => socket.destroy());
     if (!connection) {
       socket.resetAndDestroy();
       return;

@@ -39,7 +39,9 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
     const end = (): void => {
       for (const socket of [client, upstream]) reset(socket);
     };
-    const connection = clients.enter(`${address} ${port}`, end, () => server.listening);
+    // Clients of one address leave room for those of others, also where it listens at all of them.
+    const asked = client.localAddress ?? address;
+    const connection = clients.enter(`${asked} ${port}`, end, () => server.listening);
     if (!connection) {
       client.on("error", ignoreFailure).resetAndDestroy();
       return;
