@@ -42,26 +42,30 @@ async function untilLaunched(world: KipWorld): Promise<void> {
 }
 
 describe("the life of a Cell", { timeout: 60_000 }, () => {
-  it("is four writes without the times of its start: as it is made, as the pod is sent, as its end is asked for, and as it goes", async () => {
-    const world = new KipWorld(new ManualClock(), 500);
-    const writes: string[] = [];
-    world.api.watchers.add(({ type, cell: { metadata, status } }) => {
-      const isEnding = metadata.deletionTimestamp !== undefined;
-      const phase = status?.phase ?? "no phase";
-      writes.push(type === "deleted" ? "deleted" : isEnding ? "deletion asked for" : phase);
+  for (const [watch, watchLag] of [
+    ["after", 1],
+    ["before", 0],
+  ] as const)
+    it(`is four writes without the times of its start, with the watch ${watch} the answer to its creation`, async () => {
+      const world = new KipWorld(new ManualClock(), 500);
+      const writes: string[] = [];
+      world.api.watchers.add(({ type, cell: { metadata, status } }) => {
+        const isEnding = metadata.deletionTimestamp !== undefined;
+        const phase = status?.phase ?? "no phase";
+        writes.push(type === "deleted" ? "deleted" : isEnding ? "deletion asked for" : phase);
+      });
+      const life = new KipLife(world, { watchLag });
+      await life.start();
+      world.addPod("p", "100m");
+      life.apply("p");
+      await pass(world, 15_000, 100);
+      assert.deepEqual(world.agents.pods(), ["p"]);
+      world.pods.delete("p");
+      await life.sweep();
+      await pass(world, 5000, 100);
+      await life.kill();
+      assert.deepEqual(writes, ["no phase", "Claimed", "deletion asked for", "deleted"]);
     });
-    const life = new KipLife(world);
-    await life.start();
-    world.addPod("p", "100m");
-    life.apply("p");
-    await pass(world, 15_000, 100);
-    assert.deepEqual(world.agents.pods(), ["p"]);
-    world.pods.delete("p");
-    await life.sweep();
-    await pass(world, 5000, 100);
-    await life.kill();
-    assert.deepEqual(writes, ["no phase", "Claimed", "deletion asked for", "deleted"]);
-  });
 
   it("has a phase of its start in the API only if that lasts ten seconds", async () => {
     const world = new KipWorld(new ManualClock());

@@ -71,7 +71,8 @@ const reducers: Reducers = {
   agentLost,
   reach: (state, { isOutOfReach }) => ({ ...state, agent: { ...state.agent, isOutOfReach } }),
   cellCreated: (state, { cell, apiMs }) => {
-    const status = cell.status ?? { phase: "Pending" };
+    // The watch may have brought the Cell first: the conditions made then stay, as new ones would count as a change.
+    const status = cell.status ?? state.cell.status;
     const startMs = { ...state.cell.startMs, api: apiMs };
     const created: CellState = {
       ...state,
