@@ -1,27 +1,34 @@
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 
+/** How long why containers wait, and other details, may wait for the status after them, milliseconds. */
+const detailMs = 1000;
+/** The same for a first address: short, because policies of other pods need it before the containers run. */
+const addressMs = 200;
+
 /**
- * Whether a status only adds detail to a pod that starts, on which nothing else acts: start time, and why containers wait. Phase, addresses, a
- * container that runs or has ended, and a condition that becomes true or false are more than that; so is all of a pod that ends.
+ * How long a status of a pod that starts may wait for the status after it, milliseconds; 0 if it may not. A detail is the start time, and why
+ * containers wait. A first address has less time. A phase, a container that runs or has ended, and a condition that becomes true or false
+ * without an address may not wait; nor may anything of a pod that ends.
  */
-export function isDetail(wanted: PodStatus, { metadata, spec, status = {} }: Pod): boolean {
+export function mayWaitMs(wanted: PodStatus, { metadata, spec, status = {} }: Pod): number {
   const isStarting =
     (wanted.phase ?? "Pending") === "Pending" &&
     (status.phase ?? "Pending") === "Pending" &&
     metadata.deletionTimestamp === undefined;
-  if (!isStarting || wanted.podIP !== status.podIP) return false;
-  if (wanted.reason !== status.reason) return false;
+  if (!isStarting || wanted.reason !== status.reason) return 0;
   const lists = [
     wanted.containerStatuses,
     wanted.initContainerStatuses,
     wanted.ephemeralContainerStatuses,
   ];
-  if (!lists.flatMap((list) => list ?? []).every(onlyWaits)) return false;
+  if (!lists.flatMap((list) => list ?? []).every(onlyWaits)) return 0;
+  if (wanted.podIP !== status.podIP) return status.podIP === undefined ? addressMs : 0;
   const hasInit = (spec.initContainers ?? []).length > 0;
-  return (wanted.conditions ?? []).every(({ type, status: now }) => {
+  const isDetail = (wanted.conditions ?? []).every(({ type, status: now }) => {
     const before = status.conditions?.find((each) => each.type === type)?.status ?? "False";
     return now === before || (type === "Initialized" && !hasInit);
   });
+  return isDetail ? detailMs : 0;
 }
 
 function onlyWaits({ state, lastState, restartCount }: ContainerStatus): boolean {

@@ -265,7 +265,7 @@ describe("StatusWriter", () => {
   });
 
   const more: Readonly<Record<string, PodStatus>> = {
-    "an address": { ...starting, podIP: "192.0.2.1" },
+    "an address that replaces another": { ...starting, podIP: "192.0.2.2" },
     "a reason of the pod": { ...starting, reason: "Rejected" },
     "an end": { ...starting, phase: "Failed" },
     "a container of which one has ended": {
@@ -283,12 +283,34 @@ describe("StatusWriter", () => {
   };
   for (const [what, status] of Object.entries(more))
     it(`writes ${what} at once, also after a detail`, async () => {
+      const { podIP } = status;
+      if (podIP !== undefined) stored = { ...stored, status: { podIP: "192.0.2.1" } };
       const subject = writer();
-      subject.write(starting);
+      subject.write({ ...starting, ...(podIP !== undefined && { podIP: "192.0.2.1" }) });
       await clock.advance(10);
       subject.write(status);
       await clock.advance(0);
       assert.equal(tried.length, 1);
+    });
+
+  for (const [ms, phases] of [
+    [199, ["Running"]],
+    [200, ["Pending", "Running"]],
+  ] as const)
+    it(`lets an address wait 200 ms for containers that run, here ${ms} ms`, async () => {
+      const subject = writer();
+      const ready = { type: "PodReadyToStartContainers", status: "True" };
+      subject.write(starting);
+      await clock.advance(900);
+      subject.write({ ...starting, podIP: "192.0.2.1", conditions: [ready] });
+      await clock.advance(ms);
+      subject.write(running);
+      await clock.advance(0);
+      assert.deepEqual(
+        tried.map(({ phase }) => phase),
+        phases,
+      );
+      assert.equal(stored.status?.podIP, "192.0.2.1");
     });
 
   it("writes a condition of its own at once, also after a detail", async () => {

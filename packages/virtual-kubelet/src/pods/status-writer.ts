@@ -10,7 +10,7 @@ import {
 } from "@kip/k8s-client";
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 import { isFinished, versionOf } from "./pod-facts.ts";
-import { isDetail } from "./status-detail.ts";
+import { mayWaitMs } from "./status-detail.ts";
 import { statusPatch, type StatusPatch } from "./status-patch.ts";
 import { StatusReduction } from "./status-reduction.ts";
 import { isOtherPod, isRefusal } from "./status-refusal.ts";
@@ -39,9 +39,6 @@ const maxConflicts = 4;
 /** How long the watch may take to bring what caused a conflict before the pod is read, milliseconds. */
 const watchDelayMs = 1000;
 
-/** How long a detail of a pod that starts may wait for the status after it, milliseconds. */
-const detailMs = 1000;
-
 /** Least time between two corrections of a status that another client keeps changing, milliseconds. */
 const repairIntervalMs = 10_000;
 
@@ -55,7 +52,7 @@ const conditionIntervalMs = 10_000;
  * Writes one pod's status: one request at a time, always the latest status, and none at all if the
  * API has it already. A finished pod's status is never written again.
  *
- * A status that only adds detail to a pod that starts ({@link isDetail}) waits for a newer one, for a second at most: a pod that runs within
+ * A status that only adds detail to a pod that starts, or its address, waits for a newer one ({@link mayWaitMs}): a pod that runs within
  * that time is one write.
  *
  * Of a status that the API server refuses, the other fields are written. A terminal phase is
@@ -75,7 +72,8 @@ export class StatusWriter {
   /** The newest version of the pod to which a write was a conflict. */
   #outdated: bigint | undefined;
   #isWaitingForWatch = false;
-  #isWaitingForMore = false;
+  /** How long the present wait for a newer status may take, milliseconds; 0 if there is none. */
+  #waitsMs = 0;
   #isDeleted = false;
   #repairedAt = Number.NEGATIVE_INFINITY;
   #refusedAt = Number.NEGATIVE_INFINITY;
@@ -163,7 +161,7 @@ export class StatusWriter {
 
   #start(): void {
     if (this.#isDeleted) return;
-    if (this.#isWaitingForMore && !this.#isDetail) this.#pauseEnd?.abort();
+    if (this.#mayWaitMs < this.#waitsMs) this.#pauseEnd?.abort();
     this.#isDirty = true;
     this.#writing ??= this.#run().finally(() => {
       this.#writing = undefined;
@@ -198,21 +196,20 @@ export class StatusWriter {
     }
   }
 
-  /** Resolves when the status is more than a detail, or a second has passed. */
+  /** Resolves when the status may not wait, or has waited. One that may wait less than the one before it begins a wait of its own. */
   async #waitForMore(): Promise<void> {
-    if (!this.#isDetail) return;
-    this.#isWaitingForMore = true;
-    await this.#sleep(detailMs);
-    this.#isWaitingForMore = false;
+    let lastMs = Infinity;
+    for (let ms = this.#mayWaitMs; ms > 0 && ms < lastMs; ms = this.#mayWaitMs) {
+      this.#waitsMs = lastMs = ms;
+      await this.#sleep(ms);
+    }
+    this.#waitsMs = 0;
   }
 
-  /** Whether the status may wait; a condition of the library's own does not. */
-  get #isDetail(): boolean {
-    return (
-      this.#wanted !== undefined &&
-      !this.#ownCondition &&
-      isDetail(this.#wanted, this.#options.pod())
-    );
+  /** How long the status may wait, milliseconds; a condition of the library's own may not. */
+  get #mayWaitMs(): number {
+    if (!this.#wanted || this.#ownCondition) return 0;
+    return mayWaitMs(this.#wanted, this.#options.pod());
   }
 
   /**
