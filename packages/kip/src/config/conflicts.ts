@@ -110,14 +110,17 @@ const labelName = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
 const labelDomain =
   /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
+/** Whether it is a name as keys of labels and extended resources are: with or without a domain. */
+function isQualifiedName(key: string): boolean {
+  const [name = "", domain, ...others] = key.split("/").reverse();
+  const isDomain = domain === undefined || labelDomain.test(domain);
+  return labelName.test(name) && isDomain && others.length === 0;
+}
+
 /** The API server refuses a node with a label that is none, so the node would not be there, or would no longer be updated. */
 const nodeLabels: Check = ({ kubelet }) =>
   Object.entries(kubelet?.labels ?? {}).flatMap(([key, text]) => {
-    const [name = "", domain, ...others] = key.split("/").reverse();
-    const isKey =
-      labelName.test(name) &&
-      (domain === undefined || labelDomain.test(domain)) &&
-      others.length === 0;
+    const isKey = isQualifiedName(key);
     const isValue = text === "" || labelName.test(text);
     const shown = isKey ? `"${text.slice(0, 64)}" is not the value` : "this is not the key";
     if (isKey && isValue) return [];
@@ -134,6 +137,34 @@ const capacity: Check = ({ kubelet = {} }) =>
     const message = `it is ${short}, and kubelet.capacity.${name} is ${long}`;
     return [note(["kubelet", name], message, `Keep kubelet.capacity.${name}`)];
   });
+
+/** Resources of Kubernetes' own that a node has, besides extended ones. */
+const ownResource =
+  /^(cpu|memory|pods|ephemeral-storage|hugepages-\d+[KMGT]i|attachable-volumes-.+)$/;
+
+/**
+ * A pod can ask for no resource of another name. The API server refuses a node with a part of what is counted, so the node would not
+ * be there, or would no longer be updated.
+ */
+const capacityKeys: Check = ({ kubelet = {} }) => {
+  const { pods, capacity: all = {} } = kubelet;
+  const isKnown = (name: string): boolean =>
+    ownResource.test(name) || (isExtendedResource(name) && isQualifiedName(name));
+  const isCounted = (name: string): boolean => name === "pods" || isExtendedResource(name);
+  const isPart = (quantity: string): boolean => !Number.isInteger(parseQuantity(quantity));
+  const whole = "it is not a whole number";
+  return [
+    ...(pods !== undefined && isPart(pods) ? [note(["kubelet", "pods"], whole)] : []),
+    ...Object.entries(all).flatMap(([name, quantity]) => {
+      const path = ["kubelet", "capacity", name];
+      const remedy =
+        "Write cpu, memory, pods, ephemeral-storage, hugepages-2Mi or one with a domain, such as example.com/card";
+      if (!isKnown(name))
+        return [note(path, "pods cannot ask for a resource of this name", remedy)];
+      return isCounted(name) && isPart(quantity) ? [note(path, whole)] : [];
+    }),
+  ];
+};
 
 const registries: Check = ({ registries: entries = [] }) =>
   entries.flatMap((entry, index) => {
@@ -192,6 +223,7 @@ const checks: readonly Check[] = [
   extendedResources,
   nodeLabels,
   capacity,
+  capacityKeys,
   registries,
   cache,
 ];
