@@ -85,6 +85,9 @@ export function createProvider(
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
+  // Those that kip ends are seen by the step that does it.
+  const unsubscribe = driver.onTerminated(() => steps.launches.freed());
+  signal.addEventListener("abort", unsubscribe, { once: true });
   const byPod = new CellsByPod();
   const cells = followCells(options, { provider: () => provider, standby, byPod }, signal);
   const dump = (): NodeDump => ({

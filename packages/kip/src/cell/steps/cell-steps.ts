@@ -25,9 +25,10 @@ type OwnTools =
   "statuses" | "knownImages" | "documents" | "sizeChecks" | "shortages" | "pace" | "instances";
 
 /** Makes the steps of all cells of one kip, those with pods and standby cells; they share their tools. */
-export function createCellSteps(
-  options: Omit<CellTools, OwnTools>,
-): CellSteps & { readonly standby: StandbySteps; readonly launches: Pick<LaunchPace, "dump"> } {
+export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps & {
+  readonly standby: StandbySteps;
+  readonly launches: Pick<LaunchPace, "dump" | "freed">;
+} {
   const statuses = new CellStatusWriter(options);
   const instances = new InstanceList(options);
   const shared = { shortages: new Shortages(options), pace: new LaunchPace(options) };

@@ -27,6 +27,8 @@ export interface WorldOptions {
   readonly callMs: number;
   /** How many kips there are, of which one at a time works. */
   readonly replicas: number;
+  /** The quota of the cloud. @default none */
+  readonly maxInstances?: number;
 }
 
 /** A place for one process of kip after the other. */
@@ -85,7 +87,7 @@ export class FaultWorld implements ProcessWorld {
   /** Since when instances have had no Cell, by ID. */
   readonly #orphanSince = new Map<string, number>();
 
-  constructor(clock: MovableClock, { seed, lagMs, callMs, replicas }: WorldOptions) {
+  constructor(clock: MovableClock, { seed, lagMs, callMs, replicas, maxInstances }: WorldOptions) {
     this.clock = clock;
     this.api = new ApiServer(clock);
     this.machines = new Machines({
@@ -104,6 +106,7 @@ export class FaultWorld implements ProcessWorld {
       startMs: { minMs: 500, maxMs: 4000 },
       stopMs,
       images: { cell: 2 ** 30 },
+      maxInstances,
       boot: ({ instance }) => this.machines.boot(instance),
     });
     this.#owner = this.cloud.open({ owner: "kip" });
