@@ -36,4 +36,22 @@ describe("freeFinishedPods()", () => {
     });
     assert.deepEqual(freed, ["done"]);
   });
+
+  it("reads no pod that has got a worker meanwhile", async () => {
+    const workers = new Set<string>();
+    const read: string[] = [];
+    const client = {
+      get: async (path: string) => {
+        read.push(path.split("/").at(-1) ?? "");
+        for (const uid of ["a", "b", "c"]) workers.add(uid);
+        return { metadata: { uid: "a" }, status: { phase: "Running" } };
+      },
+    } as unknown as ApiClient; // all that is asked for
+    const cells = ["a", "b", "c"].map(
+      (uid) => ({ spec: { podRef: { namespace: "default", name: uid, uid } } }) as unknown as Cell,
+    );
+    const provider = { hasWorker: (uid: string) => workers.has(uid), freeCell: () => {} };
+    await freeFinishedPods({ client, cells, provider });
+    assert.deepEqual(read, ["a"]);
+  });
 });

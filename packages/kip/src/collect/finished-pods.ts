@@ -19,8 +19,9 @@ export interface FinishedPodsOptions {
  */
 export async function freeFinishedPods(options: FinishedPodsOptions): Promise<void> {
   const { client, cells, provider } = options;
-  for (const { spec } of cells.filter((cell) => !provider.hasWorker(cell.spec.podRef.uid))) {
-    const { podRef } = spec;
+  for (const { podRef } of cells.map(({ spec }) => spec)) {
+    // Most pods get their workers while others are read, after a start of kip.
+    if (provider.hasWorker(podRef.uid)) continue;
     const pod = await readPod(client, podRef);
     // A pod that is being deleted is removed soon, if it is not already.
     if (!hasEnded(pod?.status) || pod?.metadata.deletionTimestamp !== undefined) continue;
