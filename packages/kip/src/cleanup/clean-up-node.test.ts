@@ -1,16 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { systemClock, type Clock } from "@kip/base";
 import { CloudError, type DedicatedHost } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import { ManualClock } from "@kip/testing";
 import { ApiServer } from "../testing/faults/api-server.ts";
+import { settled } from "../testing/settled.ts";
 import { testHost, testHosts } from "../testing/test-hosts.ts";
 import { cleanUpNode } from "./clean-up-node.ts";
 import { findLeftOvers } from "./left-overs.ts";
-
-/** Pauses take no time. */
-const clock: Clock = { ...systemClock, sleep: async () => await Promise.resolve() };
 
 describe("cleanUpNode()", () => {
   it("gives back the hosts that the node's instances have left, and leaves those of other nodes", async () => {
@@ -54,6 +51,19 @@ describe("cleanUpNode()", () => {
     assert.ok(progress.includes("Gave back dedicated host h-1"), progress.join("\n"));
   });
 
+  it("waits five minutes for an instance that the cloud does not end, and goes on without it", async () => {
+    await using world = openWorld({ stopMs: 3_600_000 });
+    const { hosts, cleanUp, launch, progress, clock } = world;
+    const id = await launch("without-a-cell", "here");
+    hosts.hosts = [testHost("h-1")];
+    const began = clock.monotonic();
+    assert.equal(await cleanUp(), false);
+    const took = (clock.monotonic() - began) / 1000;
+    assert.ok(took >= 300 && took < 400, `${took} s`);
+    assert.ok(progress.includes("Gave back dedicated host h-1"), progress.join("\n"));
+    assert.ok(progress.includes(`Could not end instance ${id}: The cloud still ends it`));
+  });
+
   it("ends instances without the right to list dedicated hosts, and says that those are not known", async () => {
     await using world = openWorld();
     const { hosts, driver, cleanUp, launch, leftOvers } = world;
@@ -77,13 +87,16 @@ describe("cleanUpNode()", () => {
   });
 });
 
-function openWorld() {
-  const cloud = createSimulatedCloud();
+/** @param stopMs how long the end of an instance takes @default 0 */
+function openWorld({ stopMs = 0 } = {}) {
+  const clock = new ManualClock();
+  const cloud = createSimulatedCloud({ clock, stopMs });
   const hosts = testHosts();
   const driver = Object.assign(cloud.open({ owner: "kip" }), { hosts });
   const progress: string[] = [];
-  const { client } = new ApiServer(new ManualClock());
+  const { client } = new ApiServer(clock);
   return {
+    clock,
     driver,
     hosts,
     progress,
@@ -104,17 +117,20 @@ function openWorld() {
       return id;
     },
     cleanUp: async () =>
-      await cleanUpNode({
-        driver,
-        client,
-        controllerID: "kip",
-        clusterID: "here",
-        nodeName: "node",
-        endsPods: true,
+      await settled(
+        cleanUpNode({
+          driver,
+          client,
+          controllerID: "kip",
+          clusterID: "here",
+          nodeName: "node",
+          endsPods: true,
+          clock,
+          signal: new AbortController().signal,
+          onProgress: (message) => void progress.push(message),
+        }),
         clock,
-        signal: new AbortController().signal,
-        onProgress: (message) => void progress.push(message),
-      }),
+      ),
     [Symbol.asyncDispose]: async () => await driver[Symbol.asyncDispose](),
   };
 }

@@ -1,4 +1,4 @@
-import { errorText, pause, type Clock } from "@kip/base";
+import { errorText, pause, withTimeout, type Clock } from "@kip/base";
 import { ignoreNotFound, paths } from "@kip/k8s-client";
 import { CloudError } from "@kip/cloud";
 import { CellStore } from "../store/cell-store.ts";
@@ -23,6 +23,8 @@ export interface CleanUpOptions extends Installation {
 const settleMs = 10_000;
 /** The most times that the cloud is asked: instances of requests that were under way appear in the first few. */
 const maxLooks = 6;
+/** How long instances are waited for in all, milliseconds. Most end within a minute; EC2 has had some that took hours. */
+const endLimitMs = 300_000;
 /** Drivers keep a dedicated host until it is two minutes old. */
 const maxHostLooks = 14;
 
@@ -41,11 +43,12 @@ export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
   onProgress(`Deleting node "${nodeName}"`);
   await ignoreNotFound(client.delete(paths.nodes(nodeName)));
   let hostsAreGone = false;
+  const endsBy = clock.monotonic() + endLimitMs;
   for (let look = 0; look < (hostsAreGone ? maxLooks : maxHostLooks); look++) {
     if (look > 0) await pause(settleMs, clock, signal);
     signal.throwIfAborted();
     const instances = await instancesOf(options);
-    await Promise.all(instances.map(async (each) => await end(each, options)));
+    await Promise.all(instances.map(async (each) => await end(each, endsBy, options)));
     signal.throwIfAborted();
     await removeCells(options);
     hostsAreGone = await releaseHosts(options);
@@ -85,15 +88,25 @@ async function instancesOf(options: CleanUpOptions): Promise<readonly OwnedInsta
   );
 }
 
-/** Never throws: an instance that cannot be ended is tried again at the next look, and does not delay the others. */
+/**
+ * Never throws: an instance that cannot be ended is tried again at the next look, and does not delay the others.
+ *
+ * @param endsBy until when to wait for its end, monotonic milliseconds
+ */
 async function end(
   { id, name }: OwnedInstance,
-  { driver, signal, onProgress }: Pick<CleanUpOptions, "driver" | "signal" | "onProgress">,
+  endsBy: number,
+  { driver, clock, signal, onProgress }: CleanUpOptions,
 ): Promise<void> {
   onProgress(`Ending instance ${id} of "${name}"`);
   try {
     await driver.terminate(id);
-    await driver.waitForTerminated(id, signal);
+    await withTimeout(async (ending) => await driver.waitForTerminated(id, ending), {
+      limitMs: Math.max(0, endsBy - clock.monotonic()),
+      clock,
+      signal,
+      error: () => new CloudError("CLOUD_UNAVAILABLE", "The cloud still ends it"),
+    });
   } catch (error) {
     onProgress(`Could not end instance ${id}: ${errorText(error)}`);
   }
