@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createLogger, systemClock } from "@kip/base";
-import type { Instance } from "@kip/cloud";
+import { CloudError, type Instance } from "@kip/cloud";
 import { createSimulatedCloud } from "@kip/cloud/simulated";
 import { eventually, ManualClock } from "@kip/testing";
 import type { Cell } from "../state/cell.ts";
@@ -104,6 +104,34 @@ describe("OrphanInstances", () => {
     const end = (id: string): string =>
       `Waiting for the end of instance "${id}": it has no Cell and may still run this pod`;
     assert.deepEqual(waits.slice(2, 4), [`pod-1: ${end(ofPod.id)}`, `pod-2: ${end(stoodBy.id)}`]);
+  });
+
+  it("tries again to end an instance although another one does not end", async () => {
+    const clock = new ManualClock();
+    const cloud = createSimulatedCloud({ clock, stopMs: 3_600_000 });
+    const { common, launch } = newCloud();
+    const driver = cloud.open({ owner: "kip" });
+    const launching = Promise.all([launch("stuck", driver), launch("other", driver)]);
+    await clock.advance(1000);
+    const [stuck, other] = await launching;
+    await driver.terminate(stuck.id);
+    let failures = 0;
+    const terminate = async (id: string): Promise<void> => {
+      if (id === other.id && ++failures === 1)
+        throw new CloudError("CLOUD_UNAVAILABLE", "The cloud is away");
+      await driver.terminate(id);
+    };
+    const changed = new Proxy(driver, {
+      get: (target, key) => (key === "terminate" ? terminate : Reflect.get(target, key)),
+    });
+    const store = { list: async () => [] };
+    const orphans = new OrphanInstances({ ...common, driver: changed, clock, store });
+    const ending = new AbortController();
+    const beginning = orphans.begin(ending.signal);
+    for (let second = 0; second < 10; second++) await clock.advance(1000);
+    assert.equal((await driver.describe(other.id))?.state, "stopping");
+    ending.abort();
+    await beginning;
   });
 
   it("says once to each of many pods what it waits for, though all of their instances end one by one", async () => {

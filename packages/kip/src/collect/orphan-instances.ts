@@ -15,7 +15,7 @@ export interface OrphanInstancesOptions {
   readonly logger: Logger;
 }
 
-/** Pauses after a first look that failed, milliseconds. */
+/** Pauses after a first look that failed, or an instance that could not be ended, milliseconds. */
 const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 
 /**
@@ -83,31 +83,47 @@ export class OrphanInstances {
   }
 
   /**
-   * Terminates the orphans that exist now, and waits for their end; repeats that until it succeeds or the signal
-   * aborts.
+   * Terminates the orphans that exist now, and waits for their end. What fails is repeated until it succeeds or the signal aborts, for
+   * each by itself: one that takes hours to end must not hold up another.
    */
   async begin(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { logger } = this.#options;
+    const found = await this.#repeat(
+      async () => await this.#find(),
+      (err) => {
+        this.#problem = errorText(err);
+        this.#wakeAll();
+        logger.warn("Could not look for instances without a Cell: pods wait", { err });
+      },
+      signal,
+    );
+    if (!found) return;
+    this.#setLeft(found);
+    const end = async (each: Instance): Promise<void> => {
+      const text = "Could not end an instance without a Cell: its pod waits";
+      const onFailure = (err: unknown): void => logger.warn(text, { instance: each.id, err });
+      await this.#repeat(async () => await this.#end(each, signal), onFailure, signal);
+    };
+    await Promise.all(found.map(end));
+  }
+
+  /** Repeats work until it succeeds; undefined if the signal aborts before. */
+  async #repeat<T>(
+    work: () => Promise<T>,
+    onFailure: (error: unknown) => void,
+    signal: AbortSignal,
+  ): Promise<T | undefined> {
+    const { clock } = this.#options;
     for (let failures = 0; !signal.aborted; failures++) {
       try {
-        const found = await this.#find();
-        this.#setLeft(found);
-        const ends = await Promise.allSettled(
-          found.map(async (each) => await this.#end(each, signal)),
-        );
-        const failed = ends.find((end) => end.status === "rejected");
-        if (!failed) return;
-        throw failed.reason;
+        return await work();
       } catch (error) {
-        if (signal.aborted) return;
-        if (!this.#left) {
-          this.#problem = errorText(error);
-          this.#wakeAll();
-        }
-        logger.warn("Could not end all instances without a Cell: their pods wait", { err: error });
+        if (signal.aborted) break;
+        onFailure(error);
         await pause(backoffDelay(failures, failureBackoff, error), clock, signal);
       }
     }
+    return undefined;
   }
 
   async #end(orphan: Instance, signal: AbortSignal): Promise<void> {
