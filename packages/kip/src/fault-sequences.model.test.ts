@@ -68,6 +68,12 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   kind(1, "throttle", { calls: fc.constantFrom(1, 5) }),
   kind(1, "clock", { skewMs: fc.constantFrom(0, -3_600_000, -30_000, 30_000, 3_600_000) }),
   kind(1, "deleteCell", { index, isForced: fc.boolean() }),
+  kind(1, "stripCell", { index }),
+  kind(2, "hold", { index: fc.nat({ max: 8 }) }),
+  kind(1, "release", {}),
+  kind(2, "recreate", { index, graceSeconds: fc.constantFrom(0, 1, 30) }),
+  kind(1, "deleteNode", {}),
+  kind(2, "stopInstance", { index }),
   kind(2, "standby", { count: fc.nat({ max: 2 }) }),
 );
 

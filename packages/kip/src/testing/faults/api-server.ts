@@ -116,6 +116,11 @@ export class ApiServer {
     return this.#all("pods") as unknown as readonly Pod[]; // the server stores only pods there
   }
 
+  /** The pods and Cells. */
+  stored(): readonly StoredObject[] {
+    return [...this.#all("pods"), ...this.#all("cells")];
+  }
+
   cells(): readonly (Cell | StandbyCell)[] {
     return this.#all("cells") as unknown as readonly (Cell | StandbyCell)[]; // as above
   }
@@ -208,9 +213,9 @@ export class ApiServer {
       type === "strategic" ? strategicPatch(before, change) : mergePatch(before, change);
     const next = merged as StoredObject; // a patch of an object of this kind
     this.#checkChange(resource, before, next);
-    const { deletionTimestamp, finalizers = [] } = next.metadata;
-    if (deletionTimestamp !== undefined && finalizers.length === 0 && resource !== "pods")
-      return this.#remove(resource, next);
+    const { deletionTimestamp, finalizers = [], deletionGracePeriodSeconds = 0 } = next.metadata;
+    const isEnded = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0;
+    if (isEnded && finalizers.length === 0) return this.#remove(resource, next);
     if (isDeepStrictEqual(before, next)) return before;
     return this.#store(resource, next, "MODIFIED");
   }
@@ -252,8 +257,8 @@ export class ApiServer {
     const own = pod.spec?.["terminationGracePeriodSeconds"] as number | undefined;
     const isFinal = phase === "Succeeded" || phase === "Failed";
     const asked = isFinal ? 0 : (graceSeconds ?? own ?? 30);
-    if (asked === 0) return this.#remove("pods", pod);
-    const { deletionGracePeriodSeconds: known, deletionTimestamp } = pod.metadata;
+    const { deletionGracePeriodSeconds: known, deletionTimestamp, finalizers = [] } = pod.metadata;
+    if (asked === 0 && finalizers.length === 0) return this.#remove("pods", pod);
     if (deletionTimestamp !== undefined && known !== undefined && known <= asked) return pod;
     const metadata = {
       ...pod.metadata,

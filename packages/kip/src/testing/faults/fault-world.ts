@@ -9,6 +9,7 @@ import { ApiServer } from "./api-server.ts";
 import type { CallFault, Target } from "./gate.ts";
 import { KipProcess, nodeName, type ProcessWorld } from "./kip-process.ts";
 import { Machines, type Machine } from "./machines.ts";
+import { release, StoppedInstances } from "./other-clients.ts";
 
 /** How long the end of an instance takes, milliseconds. */
 export const stopMs = 3000;
@@ -80,6 +81,10 @@ export class FaultWorld implements ProcessWorld {
   readonly #faults: CallFault[] = [];
   readonly #awayUntilMs = new Map<Target, number>();
   readonly #replicas: Replica[] = [];
+  readonly #stopped = new StoppedInstances();
+  /** Names of pods that are made again once they are gone. */
+  readonly #again = new Map<string, PodWish>();
+  readonly #wishes = new Map<string, PodWish>();
   #disturbedAtMs = 0;
   #skewMs = 0;
   #standby = 0;
@@ -119,7 +124,7 @@ export class FaultWorld implements ProcessWorld {
 
   readonly isReplicated: boolean;
 
-  readonly openDriver = (): CloudDriver => this.cloud.open({ owner: "kip" });
+  readonly openDriver = (): CloudDriver => this.#stopped.seenBy(this.cloud.open({ owner: "kip" }));
   readonly skewMs = (): number => this.#skewMs;
   readonly standby = (): number => this.#standby;
 
@@ -178,6 +183,17 @@ export class FaultWorld implements ProcessWorld {
     this.disturbed();
   }
 
+  /** Another client of the cloud stops an instance. */
+  stopInstance(machine: Machine): void {
+    this.#stopped.stop(machine);
+  }
+
+  /** A pod is made again under its name once it is gone, as by a StatefulSet. */
+  makeAgain(name: string): void {
+    const wish = this.#wishes.get(name);
+    if (wish) this.#again.set(name, wish);
+  }
+
   /** Sets the clock of kip's computer. */
   skew(ms: number): void {
     this.#skewMs = ms;
@@ -195,12 +211,18 @@ export class FaultWorld implements ProcessWorld {
     this.#awayUntilMs.clear();
     this.api.isSilent = false;
     await this.cloud.faults.clear();
-    for (const machine of this.machines.all()) machine.setReachable(true);
+    await release(this.api, this.api.stored());
+    for (const machine of this.machines.all())
+      if (!this.#stopped.has(machine)) machine.setReachable(true);
     this.disturbed();
   }
 
-  async createPod({ policy, cpu, graceSeconds, isDeaf }: PodWish): Promise<void> {
-    const name = `${isDeaf ? "deaf" : "pod"}-${++this.#pods}`;
+  async createPod(
+    wish: PodWish,
+    name = `${wish.isDeaf ? "deaf" : "pod"}-${++this.#pods}`,
+  ): Promise<void> {
+    const { policy, cpu, graceSeconds } = wish;
+    this.#wishes.set(name, wish);
     const containers = [{ name: "main", image: "i", resources: { requests: { cpu } } }];
     const { metadata } = await this.api.client.create<Pod>(paths.pods("default"), {
       apiVersion: "v1",
@@ -239,8 +261,19 @@ export class FaultWorld implements ProcessWorld {
   /** Lets happen what is about to. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 25; turn++) await setImmediate();
+    await this.#recreate();
     this.#restartDead();
     this.#note();
+  }
+
+  async #recreate(): Promise<void> {
+    if (this.#again.size === 0) return;
+    const names = new Set(this.api.pods().map(({ metadata }) => metadata.name));
+    for (const [name, wish] of this.#again) {
+      if (names.has(name)) continue;
+      this.#again.delete(name);
+      await this.createPod(wish, name);
+    }
   }
 
   /** Ends everything. */
@@ -297,8 +330,8 @@ export class FaultWorld implements ProcessWorld {
       // One that ends on a machine that is lost before kip knows of it runs again.
       if (this.#isOver(pod, stored.get(pod.uid))) pod.endedAtMs ??= now;
       else pod.endedAtMs = undefined;
-    if (this.api.isSilent || this.machines.all().some(({ isReachable }) => !isReachable))
-      this.disturbed();
+    const isCut = (each: Machine): boolean => !each.isReachable && !this.#stopped.has(each);
+    if (this.api.isSilent || this.machines.all().some(isCut)) this.disturbed();
     const tokens = new Set(cells.map(({ metadata }) => metadata.uid));
     for (const { instance } of this.machines.all()) {
       if (tokens.has(instance.token)) this.#orphanSince.delete(instance.id);

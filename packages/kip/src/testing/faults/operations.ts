@@ -1,9 +1,11 @@
-import { paths } from "@kip/k8s-client";
+import { ignoreNotFound, paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { byAnotherClient } from "./api-server.ts";
 import type { CallFault, Death, Target } from "./gate.ts";
 import type { FaultWorld, PodWish } from "./fault-world.ts";
+import { nodeName } from "./kip-process.ts";
 import type { Machine } from "./machines.ts";
+import { hold, release } from "./other-clients.ts";
 
 /** What happens to the world of kip. Indexes are of what there is then; those of nothing do nothing. */
 export type Operation =
@@ -33,6 +35,16 @@ export type Operation =
   | { readonly kind: "clock"; readonly skewMs: number }
   /** Another client deletes a Cell, perhaps without its finalizer. */
   | { readonly kind: "deleteCell"; readonly index: number; readonly isForced: boolean }
+  /** Another client removes kip's finalizer from a Cell. */
+  | { readonly kind: "stripCell"; readonly index: number }
+  /** Another client keeps a pod or a Cell from its end by a finalizer, or lets all of them go. */
+  | { readonly kind: "hold"; readonly index: number }
+  | { readonly kind: "release" }
+  /** A pod is deleted, and made again under its name. */
+  | { readonly kind: "recreate"; readonly index: number; readonly graceSeconds: number }
+  | { readonly kind: "deleteNode" }
+  /** Another client of the cloud stops an instance on which a pod runs. */
+  | { readonly kind: "stopInstance"; readonly index: number }
   | { readonly kind: "standby"; readonly count: number };
 
 /** What an operation says besides its kind. */
@@ -101,7 +113,38 @@ const doers: Doers = {
     world.touch(metadata.uid);
     const path = paths.cells(metadata.name);
     await client.delete(path);
-    if (isForced) await client.patch(path, { metadata: { finalizers: [] } }, "merge");
+    // It is gone already if kip's finalizer was removed before.
+    if (isForced)
+      await ignoreNotFound(client.patch(path, { metadata: { finalizers: [] } }, "merge"));
+  },
+  stripCell: async (world, { index: at }) => {
+    const { metadata } = world.api.cells()[at] ?? {};
+    if (!metadata) return;
+    world.touch(metadata.uid);
+    await world.api.client.patch(
+      paths.cells(metadata.name),
+      { metadata: { finalizers: [] } },
+      "merge",
+    );
+  },
+  hold: async ({ api }, { index: at }) => {
+    const object = api.stored()[at];
+    if (object) await hold(api, object);
+  },
+  release: async ({ api }) => await release(api, api.stored()),
+  recreate: async (world, { index: at, graceSeconds }) => {
+    const pod = world.api.pods()[at];
+    if (!pod) return;
+    await world.api.client.delete(pathOf(pod), { graceSeconds });
+    world.makeAgain(pod.metadata.name);
+  },
+  deleteNode: async ({ api }) => {
+    await ignoreNotFound(api.client.delete(paths.nodes(nodeName)));
+  },
+  stopInstance: (world, { index: at }) => {
+    if (machineAt(world, at)?.runs === undefined) return;
+    const machine = touchedAt(world, at);
+    if (machine) world.stopInstance(machine);
   },
   standby: (world, { count }) => world.setStandby(count),
 };
