@@ -1,21 +1,33 @@
 import type { Option } from "@kip/base";
 import type { KeyRow } from "@kip/kip/config";
 
+/** The sections of `provider.yaml` that have a table each. */
+const sections = [
+  "cells",
+  "kubelet",
+  "registries",
+  "images",
+  "cloud.local",
+  "cloud.aws",
+  "cloud.gce",
+  "cloud.azure",
+];
+
 /** The tables of docs/configuration.md, by name. */
 export function configurationTables(keys: readonly KeyRow[]): Readonly<Record<string, string>> {
-  const sections = ["cells", "kubelet", "registries", "images", "cloud.local"];
-  const clouds = ["cloud.aws", "cloud.gce", "cloud.azure"];
-  const isIn = (path: string, names: readonly string[]): boolean =>
-    names.some((name) => [`${name}.`, `${name}[`].some((start) => path.startsWith(start)));
+  const isIn = (path: string, section: string): boolean =>
+    [".", "["].some((next) => path.startsWith(`${section}${next}`));
   const used = keys.filter(({ replacedBy }) => replacedBy === undefined);
-  const all = [...sections, ...clouds];
-  const rest = used.filter(({ path }) => !isIn(path, all) && !path.startsWith("cloud."));
+  const rest = used.filter(
+    ({ path }) => !path.startsWith("cloud.") && !sections.some((section) => isIn(path, section)),
+  );
+  const tables = sections.map((section) => [
+    `keys of ${section}`,
+    keyTable(used.filter(({ path }) => isIn(path, section))),
+  ]);
   return {
-    "keys of the installation": keyTable([
-      ...used.filter(({ path }) => isIn(path, sections)),
-      ...rest,
-    ]),
-    "keys of other clouds": keyTable(used.filter(({ path }) => isIn(path, clouds))),
+    ...Object.fromEntries(tables),
+    "other keys": keyTable(rest),
     "keys without effect": table(
       ["key", "instead"],
       keys.flatMap(({ path, replacedBy }) =>
@@ -77,12 +89,12 @@ export function annotationTables(
 
 function keyTable(rows: readonly KeyRow[]): string {
   return table(
-    ["key", "default", "meaning", "a change takes effect"],
+    ["key", "default", "meaning", "change applies"],
     rows.map(({ path, fallback = "", meaning, reload }) => [
       `\`${path}\``,
       fallback,
       meaning,
-      reload === "live" ? "at once" : "with a restart",
+      reload === "live" ? "at once" : "at restart",
     ]),
   );
 }

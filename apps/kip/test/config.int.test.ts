@@ -28,7 +28,7 @@ describe("kip config check", { timeout: 60_000 }, () => {
       [status, stdout],
       [
         0,
-        "/provider.yaml:5: warning: cells.statusInterval: it has no effect: agents report each change at once, nothing is polled\n/provider.yaml can be used\n",
+        "/provider.yaml:5: warning: cells.statusInterval: it has no effect: agents report each change at once, and nothing is polled\n/provider.yaml can be used\n",
       ],
     );
   });
@@ -89,7 +89,7 @@ describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_
     const env = { PATH: process.env["PATH"], HOME: folder.path, MOCK_CLOUD_API: "true" };
     const { status, stderr } = spawnSync(kip, args, { encoding: "utf8", env });
     assert.equal(status, 1);
-    assert.match(stderr, /--network-agent-secret is deprecated and has no effect: kip itself/);
+    assert.match(stderr, /--network-agent-secret is deprecated and has no effect: kip sends cells/);
     assert.match(stderr, /MOCK_CLOUD_API has no effect: /);
     // The arguments are as they should be: all that is missing here is a cluster.
     assert.match(stderr, /^kip: Cannot (find a Kubernetes cluster|read kubeconfig)/m);

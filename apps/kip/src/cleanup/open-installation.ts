@@ -10,7 +10,7 @@ export const installationOptions: readonly Option[] = [
   {
     flag: "kubeconfig",
     type: "string",
-    help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config",
+    help: "kubeconfig file. Default: the first existing file of those in KUBECONFIG (a:b), else ~/.kube/config",
   },
   {
     flag: "nodename",

@@ -13,7 +13,7 @@ export const imageCacheOptions: readonly Option[] = [
   {
     flag: "kubeconfig",
     type: "string",
-    help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config; if there is none, the service account of the pod",
+    help: "kubeconfig file. Default: the first existing file of those in KUBECONFIG (a:b), else ~/.kube/config, else the pod's service account",
   },
   {
     flag: "node",
@@ -84,7 +84,7 @@ export const imageCacheOptions: readonly Option[] = [
     flag: "log-level",
     type: "string",
     fallback: "info",
-    help: "least level that is logged: trace, debug, info, warn or error",
+    help: "lowest level that is logged: trace, debug, info, warn or error",
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];

@@ -49,7 +49,7 @@ describe("providerOptions", () => {
     assert.equal(options.text("tls-cert-file"), "/opt/kip/data/kubelet-pki/kip-provider-0.crt");
     assert.equal(options.text("provider"), "kip");
     assert.deepEqual(uselessOptions(providerOptions, options), [
-      "--network-agent-secret is deprecated and has no effect: kip itself sends cells what they need of Services and policies; they get no token of the cluster",
+      "--network-agent-secret is deprecated and has no effect: kip sends cells the Services and policies that they need. Cells get no token for the cluster",
     ]);
   });
 

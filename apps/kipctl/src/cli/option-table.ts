@@ -5,7 +5,7 @@ export const clusterOptions: readonly LetteredOption[] = [
   {
     flag: "kubeconfig",
     type: "string",
-    help: "kubeconfig; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config",
+    help: "kubeconfig. Default: the first existing file of those in KUBECONFIG (a:b), else ~/.kube/config",
   },
   { flag: "context", type: "string", help: "context of the kubeconfig; default its current one" },
   {

@@ -27,7 +27,7 @@ export const podAnnotations = {
       text.length >= 2 && text.length <= maxGlobLength && !/\s|^t1\./.test(text) ? text : undefined,
     {
       meaning:
-        "a type, which is taken whatever the pod asks for, or a pattern such as `t3.*`: the cheapest that matches and fits. Types `mac…` of AWS are not on offer: they run macOS alone, and cells are Linux",
+        "a type, which is used whatever the pod requests, or a pattern such as `t3.*`, of which the cheapest type that fits is used. AWS's `mac…` types are not available, because they run only macOS",
     },
   ),
   "launch-type": annotation(
@@ -38,7 +38,7 @@ export const podAnnotations = {
     },
     {
       meaning:
-        "how the machine is bought; `spot-or-on-demand`: on demand where there is no spot machine",
+        "how the machine is bought. `spot-or-on-demand` falls back to on-demand if no spot machine is available",
     },
   ),
   "max-price-per-hour": annotation(
@@ -49,38 +49,42 @@ export const podAnnotations = {
     },
     {
       meaning:
-        "the most that the pod's machine may cost per hour; the pod waits while each costs more",
+        "the highest price of the pod's machine per hour. The pod waits while all machines cost more",
     },
   ),
   architecture: annotation(
     "amd64 or arm64",
     (text) => (text === "amd64" || text === "arm64" ? text : undefined),
-    { meaning: "processor of the machine, besides what the pod's node selector and affinity say" },
+    {
+      meaning:
+        "processor architecture of the machine, in addition to the pod's node selector and affinity",
+    },
   ),
   zone: annotation("a zone", (text) => (/^[\w.-]{1,63}$/.test(text) ? text : undefined), {
-    meaning: "zone of the cloud that the machine is in",
+    meaning: "cloud zone of the machine",
   }),
   "boot-image": annotation(
     "a name from `cells.bootImages`",
     (text) => (/^[\w.-]{1,63}$/.test(text) ? text : undefined),
-    { meaning: "image of the cell, one of those that `cells.bootImages` of `provider.yaml` names" },
+    { meaning: "image of the cell" },
   ),
   "private-ip-only": annotation("true or false, as Go's ParseBool reads it", readBoolean, {
-    meaning: "`true`: no public address. `false` does not overrule `cells.privateIPOnly`",
+    meaning:
+      "with `true`, the machine has no public address. `false` does not override `cells.privateIPOnly`",
   }),
   "volume-size": annotation("the size of a disk, such as 20Gi", readSize, {
-    meaning: "size of the root disk, instead of the default and what the pod requests",
+    meaning: "size of the root disk. Replaces the default and the pod's request",
   }),
   "healthcheck-healthy-timeout": annotation("a number of seconds", readNumber, {
     meaning:
-      "how long the pod's cell may be out of reach before the pod gets a new one; 0 or less: as long as it may be. It counts when it is changed, too",
+      "how long the pod's cell may be unreachable before the pod gets a new one. 0 or less means without limit. Changes apply to running pods too",
   }),
   "security-groups": annotation(
     `IDs of at most ${mostSecurityGroups} security groups, with commas`,
     readSecurityGroups,
     {
       meaning:
-        "[AWS](aws.md#security-groups-of-a-pod): groups that the pod's machine has besides those of all cells",
+        "[AWS](aws.md#security-groups-of-a-pod): security groups of the pod's machine, in addition to those of all cells",
       needs: "securityGroups",
     },
   ),
@@ -89,26 +93,26 @@ export const podAnnotations = {
     readInstanceProfile,
     {
       meaning:
-        "[AWS](aws.md#instance-profiles): what the pod may do at AWS, instead of `cells.defaultIAMPermissions`",
+        "[AWS](aws.md#instance-profiles): instance profile with the pod's permissions. Replaces `cells.defaultIAMPermissions`",
       needs: "instanceProfile",
     },
   ),
   "cloud-route": annotation(`at most ${mostRoutes} ranges of addresses, with spaces`, readRoutes, {
     meaning:
-      "[AWS](aws.md#routes-to-a-pod): ranges whose packets the VPC leads to the pod's machine, if `cloud.aws.podRoutes` allows it",
+      "[AWS](aws.md#routes-to-a-pod): address ranges that the VPC routes to the pod's machine, if `cloud.aws.podRoutes` is `true`",
     needs: "routes",
   }),
   "image-overlay-rootfs": annotation("true or false", (text) => text, {
     meaning: "",
-    withoutEffect: "the files of containers are always an overlay of their image",
+    withoutEffect: "the root file system of a container is always an overlay on its image",
   }),
   "task-execution-role": annotation("an ARN", (text) => text, {
     meaning: "",
-    withoutEffect: "pods run on machines, not on Fargate; it had no effect in the original either",
+    withoutEffect: "pods run on machines, not on Fargate. It had no effect in the original either",
   }),
   "task-role": annotation("an ARN", (text) => text, {
     meaning: "",
-    withoutEffect: "pods run on machines, not on Fargate; it had no effect in the original either",
+    withoutEffect: "pods run on machines, not on Fargate. It had no effect in the original either",
   }),
 } as const;
 

@@ -28,25 +28,25 @@ export function commandOptions(defaults: CommandOptionDefaults): readonly Option
       flag: "full-resync-period",
       type: "string",
       fallback: "1m",
-      help: "time between comparisons of the pods in the API with those of the provider",
+      help: "time between comparisons of the API's pods with the provider's",
     },
     {
       flag: "startup-timeout",
       type: "string",
       fallback: "0",
-      help: "end if the node has not started after this time; 0 for no limit",
+      help: "exit if the node has not started after this time. 0 means no limit",
     },
     {
       flag: "stream-idle-timeout",
       type: "string",
       fallback: "4h",
-      help: "end exec, attach and port-forward after this time without traffic (the original: 30s)",
+      help: "end exec, attach and port-forward after this time without traffic. The original used 30s",
     },
     {
       flag: "stream-creation-timeout",
       type: "string",
       fallback: "30s",
-      help: "time that a client of exec and attach has to open its streams",
+      help: "time in which a client of exec and attach must open its streams",
     },
     {
       flag: "log-format",
@@ -59,7 +59,7 @@ export function commandOptions(defaults: CommandOptionDefaults): readonly Option
       flag: "metrics-addr",
       type: "string",
       fallback: defaults.metrics,
-      help: "address that serves GET /metrics, as the kubelet API does; or off",
+      help: "address that serves GET /metrics, in addition to the kubelet API, or off",
     },
     ...uselessOptions,
     ...klogOptions,
@@ -79,7 +79,7 @@ const taintOptions: readonly Option[] = [
     flag: "taint-value",
     type: "string",
     env: "VKUBELET_TAINT_VALUE",
-    help: "value of the node's taint; default the provider's name",
+    help: "value of the node's taint. Default: the provider's name",
   },
   {
     flag: "taint-effect",
@@ -94,20 +94,20 @@ const traceOptions: readonly Option[] = [
   {
     flag: "trace-exporter",
     type: "list",
-    help: "where traces are sent: otlp or log; jaeger and ocagent mean otlp, zpages has no effect",
+    help: "where traces are sent: otlp or log. jaeger and ocagent mean otlp. zpages has no effect",
   },
   {
     flag: "trace-service-name",
     type: "string",
     fallback: "virtual-kubelet",
-    help: "service.name of traces",
+    help: "service.name in traces",
   },
   { flag: "trace-tag", type: "list", help: "key=value that is added to all traces" },
   {
     flag: "trace-sample-rate",
     type: "string",
     fallback: "always",
-    help: "traces that are sent: always, never, or a percentage from 0 to 100",
+    help: "share of traces that is sent: always, never, or a percentage from 0 to 100",
   },
 ];
 
@@ -134,18 +134,18 @@ const uselessOptions: readonly Option[] = [
     flag: "trace-zpages-addr",
     type: "string",
     hasNoEffect: true,
-    help: "there is no page of traces; use --trace-exporter=otlp, with a collector that shows them",
+    help: "use --trace-exporter=otlp, with a collector that shows traces",
   },
   {
     flag: "kube-api-qps",
     type: "string",
     hasNoEffect: true,
-    help: "requests are not limited here; the API server's priority and fairness limits them",
+    help: "the API server's priority and fairness limits requests",
   },
   {
     flag: "kube-api-burst",
     type: "string",
     hasNoEffect: true,
-    help: "requests are not limited here; the API server's priority and fairness limits them",
+    help: "the API server's priority and fairness limits requests",
   },
 ];

@@ -52,7 +52,7 @@ describe("withKlogNames()", () => {
     assert.deepEqual(uselessOptions(table, read("--klog.log_dir=/x")), []);
     assert.deepEqual(uselessOptions(table, read("--vmodule=pod*=4", "--namespace=a")), [
       "--namespace is deprecated and has no effect: a node has the pods of all namespaces, as in the original",
-      "--klog.vmodule is deprecated and has no effect: there are no Go files whose verbosity could differ; use --klog.v",
+      "--klog.vmodule is deprecated and has no effect: there are no Go files whose verbosity could differ. Use --klog.v",
     ]);
   });
 });

@@ -5,7 +5,7 @@ export const klogOptions: readonly Option[] = [
   {
     flag: "klog.v",
     type: "string",
-    help: "verbosity: 4 and more is debug, 8 and more is trace; also -v",
+    help: "verbosity. 4 and more is debug, 8 and more is trace. Also -v",
   },
   {
     flag: "klog.logtostderr",
@@ -30,26 +30,26 @@ export const klogOptions: readonly Option[] = [
   {
     flag: "klog.log_dir",
     type: "string",
-    help: "folder for virtual-kubelet.log, without --klog.log_file; default the one for temporary files",
+    help: "folder for virtual-kubelet.log, without --klog.log_file. Default: the folder for temporary files",
   },
   {
     flag: "klog.log_file_max_size",
     type: "string",
     fallback: "1800",
-    help: "size in MB at which the log file is renamed to <file>.1; 0 for no limit",
+    help: "size in MB at which the log file is renamed to <file>.1. 0 means no limit",
   },
   { flag: "klog.skip_headers", type: "boolean", help: "write text logs without time and level" },
   {
     flag: "klog.vmodule",
     type: "string",
     hasNoEffect: true,
-    help: "there are no Go files whose verbosity could differ; use --klog.v",
+    help: "there are no Go files whose verbosity could differ. Use --klog.v",
   },
   {
     flag: "klog.log_backtrace_at",
     type: "string",
     hasNoEffect: true,
-    help: "there are no Go files; errors are logged with their stack",
+    help: "there are no Go files. Errors are logged with their stack",
   },
   {
     flag: "klog.add_dir_header",

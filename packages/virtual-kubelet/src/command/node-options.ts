@@ -17,7 +17,7 @@ export interface NodeOptionDefaults {
 export function nodeOptions({
   certificate,
   clientCa,
-  nodeIp = "InternalIP of the node; the API server must reach it",
+  nodeIp = "InternalIP of the node. The API server must reach it",
 }: NodeOptionDefaults): readonly Option[] {
   return [
     {
@@ -31,7 +31,7 @@ export function nodeOptions({
       // KUBECONFIG may list files: it is left to the client.
       flag: "kubeconfig",
       type: "string",
-      help: "kubeconfig file; default the first file that exists of those in KUBECONFIG (a:b), or without it ~/.kube/config; if there is none, the service account of the pod",
+      help: "kubeconfig file. Default: the first existing file of those in KUBECONFIG (a:b), else ~/.kube/config, else the pod's service account",
     },
     {
       flag: "cluster-domain",
@@ -51,7 +51,7 @@ export function nodeOptions({
       flag: "log-level",
       type: "string",
       fallback: "info",
-      help: "least level that is logged: trace, debug, info, warn or error",
+      help: "lowest level that is logged: trace, debug, info, warn or error",
     },
     { flag: "help", type: "boolean", help: "show this text" },
   ];
@@ -71,7 +71,7 @@ function kubeletOptions({ certificate, clientCa }: NodeOptionDefaults): readonly
       flag: "tls-cert-file",
       type: "string",
       env: "APISERVER_CERT_LOCATION",
-      help: `certificate of the kubelet API; default ${certificate}`,
+      help: `certificate of the kubelet API. Default: ${certificate}`,
     },
     {
       flag: "tls-private-key-file",
@@ -83,7 +83,7 @@ function kubeletOptions({ certificate, clientCa }: NodeOptionDefaults): readonly
       flag: "client-ca-file",
       type: "string",
       env: "APISERVER_CA_CERT_LOCATION",
-      help: clientCa === undefined ? authority : `${authority}; default ${clientCa}`,
+      help: clientCa === undefined ? authority : `${authority}. Default: ${clientCa}`,
     },
   ];
 }

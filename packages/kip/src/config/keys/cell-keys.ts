@@ -19,19 +19,22 @@ import {
 const standbyCell = section(
   {
     instanceType: value(instanceType, {
-      meaning: "type of the [cells that stand by](standby.md) for pods, by its full name",
+      meaning: "full name of the instance type of these [standby cells](standby.md)",
     }),
-    count: value(integer(0), { meaning: "how many of them there are" }),
-    spot: value(flag, { meaning: "spot instances", fallback: "`false`" }),
-    dedicated: value(flag, { meaning: "on hardware of their own", fallback: "`false`" }),
-    zone: value(text, { meaning: "their zone", fallback: "that of all cells" }),
+    count: value(integer(0), { meaning: "number of standby cells" }),
+    spot: value(flag, { meaning: "whether they are spot instances", fallback: "`false`" }),
+    dedicated: value(flag, {
+      meaning: "whether they run on dedicated hardware",
+      fallback: "`false`",
+    }),
+    zone: value(text, { meaning: "zone of these cells", fallback: "as for other cells" }),
     privateIPOnly: value(flag, {
-      meaning: "no public addresses",
+      meaning: "whether they have no public addresses",
       fallback: "`cells.privateIPOnly`",
     }),
     bootImage: value(text, {
-      meaning: "their image, one of `cells.bootImages`",
-      fallback: "that of `cells.bootImageSpec`",
+      meaning: "image of these cells, by a name from `cells.bootImages`",
+      fallback: "`cells.bootImageSpec`",
     }),
   },
   { required: ["instanceType", "count"] },
@@ -41,18 +44,18 @@ const healthcheck = section({
   status: section({
     healthyTimeout: value(seconds, {
       meaning:
-        "seconds a cell may be out of reach before its pod gets a new one; a pod can have [its own](#annotations-of-a-pod)",
+        "seconds that a cell may be unreachable before its pod gets a new one. [An annotation](#annotations-of-a-pod) changes it for one pod",
       fallback: "`90`",
     }),
   }),
   cloudAPI: section({
     healthyTimeout: value(seconds, {
       meaning:
-        "instead of `status`: a cell out of reach stays while the cloud says that it runs; seconds without either before its pod gets a new one, see [health](#health-of-cells)",
+        "instead of `status`. Seconds that a cell may be unreachable and not running according to the cloud, before its pod gets a new one. See [health](#health-of-cells)",
       fallback: "`180`",
     }),
     interval: value(integer(10), {
-      meaning: "how often the cloud is asked meanwhile, seconds",
+      meaning: "seconds between two questions to the cloud, while the cell is unreachable",
       fallback: "`60`",
     }),
   }),
@@ -60,12 +63,14 @@ const healthcheck = section({
 
 const cellConfig = section(
   {
-    imageCacheEndpoint: value(nfsShare, { meaning: "the original's `images.cache.nfs`" }),
+    imageCacheEndpoint: value(nfsShare, { meaning: "the original's name for `images.cache.nfs`" }),
     imageCacheMountDir: value(cachePath, {
-      meaning: "the original's `images.cache.path`",
+      meaning: "the original's name for `images.cache.path`",
       fallback: "`/nfs`",
     }),
-    imageCacheMountOpts: value(mountOptions, { meaning: "the original's `images.cache.options`" }),
+    imageCacheMountOpts: value(mountOptions, {
+      meaning: "the original's name for `images.cache.options`",
+    }),
   },
   {
     others: value(text, {
@@ -78,36 +83,39 @@ const cellConfig = section(
 export const cellKeys = section(
   {
     bootImageSpec: map(value(text), {
-      meaning: "which image cells boot; local cloud: `id`",
+      meaning: "image that cells boot. On the local cloud, the key is `id`",
       fallback: "newest image",
     }),
     bootImages: map(map(value(text)), {
       meaning:
-        "further images by name, each with the keys of `bootImageSpec`: pods may choose these, and no others, with `pod.elotl.co/boot-image`",
+        "further images by name, each with the keys of `bootImageSpec`. Pods choose among these with `pod.elotl.co/boot-image`, and cannot choose others",
     }),
     defaultInstanceType: value(instanceType, {
-      meaning: "type for pods that ask for nothing, or a pattern",
+      meaning: "instance type, or a pattern, for pods without requests and limits",
       fallback: "cheapest",
     }),
     defaultVolumeSize: value(sizeFrom(2 ** 30, "1Gi"), {
-      meaning: "root disk, 1Gi or more",
+      meaning: "size of the root disk, 1Gi or more",
       fallback: "`5Gi`",
     }),
     nametag: value(dnsLabel, {
-      meaning: "tag `kip-nametag` of instances, for people and bills: a DNS label",
+      meaning: "value of the tag `kip-nametag` of instances, a DNS label. For people and bills",
       fallback: "the ID of the installation",
     }),
     extendedResources: map(map(value(quantity)), {
       meaning:
-        "what instance types have beside processors, memory and disk: counts by resource, by a pattern for names of types, see [devices](#gpus-and-other-extended-resources)",
+        "further resources of instance types: counts by resource, by a pattern for type names. See [devices](#gpus-and-other-extended-resources)",
     }),
-    privateIPOnly: value(flag, { meaning: "no public addresses", fallback: "`false`" }),
+    privateIPOnly: value(flag, {
+      meaning: "whether cells have no public addresses",
+      fallback: "`false`",
+    }),
     healthcheck,
     cellConfig,
     standbyCells: list(standbyCell),
     cloudInitFile: value(text, {
       meaning:
-        "a [cloud-config](cloud-init.md) that each cell applies before its pod starts; a path from the folder of `provider.yaml` on",
+        "a [cloud-config](cloud-init.md) that each cell applies before its pod starts. The path is relative to the folder of `provider.yaml`",
     }),
     itzo: section(
       { version: value(text), url: value(url) },
@@ -115,19 +123,19 @@ export const cellKeys = section(
     ),
     extraCIDRs: list(value(cidr), {
       meaning:
-        "AWS: ranges besides those of the VPC that the cells' security group lets in, and [that pods reach by their own addresses](aws.md#the-internet); other clouds have no such group",
+        "AWS only: address ranges outside the VPC that the cells' security group admits, and [that pods reach with their own addresses](aws.md#the-internet)",
       reload: "restart",
     }),
     extraSecurityGroups: list(value(text), {
-      meaning: "AWS: IDs of security groups that cells have besides Kip's own",
+      meaning: "AWS only: IDs of security groups that cells get in addition to Kip's own",
       reload: "restart",
     }),
     statusInterval: value(integer(0), {
-      replacedBy: "agents report each change at once, nothing is polled",
+      replacedBy: "agents report each change at once, and nothing is polled",
     }),
     defaultIAMPermissions: value(instanceProfile, {
       meaning:
-        "AWS: name or ARN of the [instance profile](aws.md#instance-profiles) of cells, so what their pods may do at AWS, unless a pod names another one; other clouds have none",
+        "AWS only: name or ARN of the cells' [instance profile](aws.md#instance-profiles). It gives pods their permissions at AWS. A pod may name another one",
     }),
     useCloudParameterStore: value(flag, {
       replacedBy:

@@ -14,51 +14,54 @@ import {
 
 const local = section(
   {
-    stateDir: value(text, { meaning: "folder of the machines", fallback: "`/var/lib/kip/cells`" }),
+    stateDir: value(text, {
+      meaning: "folder for the state of the machines",
+      fallback: "`/var/lib/kip/cells`",
+    }),
     imagesDir: value(text, {
       meaning: "folder of cell images",
       fallback: "`/var/cache/kip/images`",
     }),
     namespace: value(text, { meaning: "network namespace of the machines", fallback: "`kip`" }),
-    range: value(cidr, { meaning: "addresses of cells and pods", fallback: "`198.18.0.0/15`" }),
+    range: value(cidr, { meaning: "IPv4 range of cells and pods", fallback: "`198.18.0.0/15`" }),
     ipv6Range: value(cidr, {
       meaning:
-        "IPv6 addresses of cells and pods, besides, /16 to /100 ([networking](networking.md#ipv6))",
+        "range of further IPv6 addresses of cells and pods, /16 to /100. See [networking](networking.md#ipv6)",
     }),
     architectures: list(value(oneOf("amd64", "arm64")), {
       meaning:
-        "processors of cells; others than this computer's are [emulated](local-cloud.md#arm64)",
+        "processor architectures of cells. Those that differ from this computer's are [emulated](local-cloud.md#arm64)",
       fallback: "that of this computer",
     }),
     internet: value(oneOf("auto", "off"), {
-      meaning: "`off`: pods reach nothing beyond the host's end of their network",
+      meaning: "with `off`, pods reach nothing beyond the host's end of their network",
       fallback: "`auto`",
     }),
     hostPorts: list(value(integer(1, 65_535)), {
-      meaning: "TCP ports of the host that pods reach",
+      meaning: "TCP ports of the host that pods can reach",
     }),
     serviceRanges: list(value(cidr), {
       meaning:
-        "the cluster's Services, ranges of IPv4 and IPv6: cells lead to their endpoints, and no packet to them leaves the machines' network",
+        "IPv4 and IPv6 ranges of the cluster's Services. Cells translate these addresses to endpoints. No packet to them leaves the network of the machines",
       fallback: "`[10.96.0.0/16]`",
     }),
     hostServices: value(flag, {
       meaning:
-        "whether this computer reaches Services: a route to these ranges, and rules in the namespace",
+        "whether this computer reaches Services. Adds a route to these ranges, and rules in the namespace",
       fallback: "`false`",
     }),
     nodePortAddresses: list(value(address), {
       meaning:
-        "IPv4 addresses of this computer at which NodePorts answer while kip runs, and at its address in the range; `0.0.0.0`: all. `kip up` has `127.0.0.1`",
+        "IPv4 addresses of this computer at which NodePorts answer while kip runs, in addition to its address in the range. `0.0.0.0` means all. `kip up` uses `127.0.0.1`",
     }),
-    dnsService: value(address, { meaning: "the ClusterIP of the name server that `kip up` runs" }),
+    dnsService: value(address, { meaning: "ClusterIP of the name server that `kip up` runs" }),
     templates: value(flag, {
       meaning:
-        "`false`: every cell boots instead of being a copy ([local cloud](local-cloud.md#copies-instead-of-boots))",
+        "with `false`, every cell boots instead of [starting as a copy](local-cloud.md#copies-instead-of-boots)",
       fallback: "`true`",
     }),
     templatesDir: value(text, {
-      meaning: "folder of the templates",
+      meaning: "folder of templates",
       fallback: "`templates` in the state folder",
     }),
     faultInjection: value(flag, {
@@ -80,50 +83,52 @@ const aws = section(
   {
     region: value(awsRegion, {
       meaning:
-        "region; `AWS_DEFAULT_REGION` and `AWS_REGION` come first, the instance's metadata last",
+        "region. `AWS_DEFAULT_REGION` and `AWS_REGION` take precedence. Without any of them, the instance's metadata is used",
     }),
-    accessKeyID: value(secretText, { meaning: "key, behind `AWS_ACCESS_KEY_ID`" }),
-    secretAccessKey: value(secretText, { meaning: "its secret, behind `AWS_SECRET_ACCESS_KEY`" }),
+    accessKeyID: value(secretText, { meaning: "access key. `AWS_ACCESS_KEY_ID` takes precedence" }),
+    secretAccessKey: value(secretText, {
+      meaning: "secret of the key. `AWS_SECRET_ACCESS_KEY` takes precedence",
+    }),
     vpcID: value(text, {
-      meaning: "VPC of the cells; `default`: that of the account",
+      meaning: "VPC of the cells. `default` means the account's default VPC",
       fallback: "that of kip's machine",
     }),
     subnetID: value(text, { meaning: "subnet of the cells", fallback: "that of kip's machine" }),
     subnetIDs: list(value(text), {
       meaning:
-        "several subnets of one VPC in place of `subnetID`, the preferred zone first ([AWS](aws.md#several-subnets-and-zones))",
+        "[several subnets](aws.md#several-subnets-and-zones) of one VPC, instead of `subnetID`. The preferred zone comes first",
     }),
     interruptionQueueURL: value(url, {
       meaning:
-        "URL of a queue of SQS that EventBridge sends notices of interruptions to ([AWS](aws.md#notices-of-interruptions))",
-      fallback: "none: spot instances end without notice",
+        "URL of the SQS queue to which EventBridge sends [notices of interruptions](aws.md#notices-of-interruptions)",
+      fallback:
+        "none. Notices come only [through the instance](aws.md#spot-instances-that-are-taken-back)",
     }),
     ecsClusterName: value(text, {
-      replacedBy: "cells are EC2 instances; the original called nothing of ECS either",
+      replacedBy: "cells are EC2 instances. The original did not use ECS either",
     }),
-    endpointURL: value(url, { meaning: "URL of the EC2 API, for tests" }),
+    endpointURL: value(url, { meaning: "for tests: URL of the EC2 API" }),
     podRoutes: value(flag, {
       meaning:
-        "whether pods may have the VPC lead ranges of addresses to them by `pod.elotl.co/cloud-route` ([AWS](aws.md#routes-to-a-pod))",
+        "whether `pod.elotl.co/cloud-route` may make the VPC [route address ranges to a pod](aws.md#routes-to-a-pod)",
       fallback: "`false`",
     }),
     dedicatedHosts: value(flag, {
       meaning:
-        "whether pods with `pod.elotl.co/launch-type: dedicated` get dedicated hosts, which kip allocates and gives back, instead of dedicated tenancy ([AWS](aws.md#dedicated-hosts))",
+        "whether pods with `pod.elotl.co/launch-type: dedicated` get [dedicated hosts](aws.md#dedicated-hosts) instead of dedicated tenancy. Kip allocates and releases the hosts",
       fallback: "`false`",
     }),
     ipv6: value(flag, {
       meaning:
-        "whether cells and pods have addresses of IPv6, besides, in subnets that have a range of it ([AWS](aws.md#ipv6))",
+        "whether cells and pods also get [IPv6 addresses](aws.md#ipv6), in subnets that have an IPv6 range",
       fallback: "`false`",
     }),
     sourceDestCheck: value(flag, {
-      meaning:
-        "whether EC2 drops packets of a cell that are from other addresses than its own ([AWS](aws.md))",
+      meaning: "whether EC2 drops packets that a cell sends from addresses that are not its own",
       fallback: "`true`",
     }),
     insecureTLSSkipVerify: value(flag, {
-      meaning: "whether the API's certificate is not verified, for tests",
+      meaning: "for tests: whether to skip the verification of the API's certificate",
       fallback: "`false`",
     }),
   },
@@ -133,17 +138,17 @@ const aws = section(
 const gce = section(
   {
     projectID: value(text, {
-      meaning: "project; `GOOGLE_CLOUD_PROJECT` or the instance's metadata without it",
+      meaning: "project. Without it, `GOOGLE_CLOUD_PROJECT` or the instance's metadata is used",
     }),
     credentials: section(
       {
-        clientEmail: value(text, { meaning: "service account; needs `projectID`" }),
-        privateKey: value(secretText, { meaning: "its key" }),
+        clientEmail: value(text, { meaning: "service account. Needs `projectID`" }),
+        privateKey: value(secretText, { meaning: "private key of the service account" }),
       },
       { required: ["clientEmail", "privateKey"] },
     ),
     credentialsFile: value(absolutePath, {
-      meaning: "file of a service account, instead of `credentials`",
+      meaning: "credentials file of a service account, instead of `credentials`",
       fallback: "application default credentials",
     }),
     zone: value(
@@ -155,7 +160,7 @@ const gce = section(
       { meaning: "zone of the cells", fallback: "that of kip's machine" },
     ),
     vpcName: value(text, { meaning: "network of the cells", fallback: "that of kip's machine" }),
-    subnetName: value(text, { meaning: "its subnet", fallback: "that of kip's machine" }),
+    subnetName: value(text, { meaning: "subnet of the cells", fallback: "that of kip's machine" }),
   },
   { meaning: "Google Compute Engine" },
 );
@@ -163,13 +168,15 @@ const gce = section(
 const azure = section(
   {
     subscriptionID: value(text, { meaning: "subscription" }),
-    location: value(text, { meaning: 'location, as it is shown: "East US"' }),
+    location: value(text, { meaning: 'display name of the location, such as "East US"' }),
     resourceGroup: value(text, { meaning: "resource group of the cells' network" }),
-    tenantID: value(text, { meaning: "tenant, behind `AZURE_TENANT_ID`" }),
-    clientID: value(text, { meaning: "application, behind `AZURE_CLIENT_ID`" }),
-    clientSecret: value(secretText, { meaning: "its secret, behind `AZURE_CLIENT_SECRET`" }),
+    tenantID: value(text, { meaning: "tenant. `AZURE_TENANT_ID` takes precedence" }),
+    clientID: value(text, { meaning: "application. `AZURE_CLIENT_ID` takes precedence" }),
+    clientSecret: value(secretText, {
+      meaning: "secret of the application. `AZURE_CLIENT_SECRET` takes precedence",
+    }),
     virtualNetworkName: value(text, { meaning: "network of the cells, with `subnetName`" }),
-    subnetName: value(text, { meaning: "its subnet, with `virtualNetworkName`" }),
+    subnetName: value(text, { meaning: "subnet of the cells, with `virtualNetworkName`" }),
   },
   {
     meaning: "Microsoft Azure",

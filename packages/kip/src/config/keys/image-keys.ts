@@ -16,23 +16,26 @@ import {
 const registry = section(
   {
     host: value(registryHost, {
-      meaning: "a registry as it stands in image names, with its port",
+      meaning: "a registry as image names spell it, with its port",
     }),
     endpoint: value(url, {
-      meaning: "base URL to use instead",
+      meaning: "base URL of the registry",
       fallback: "`https://<host>`",
     }),
-    insecure: value(flag, { meaning: "plain HTTP: `http://<host>`", fallback: "`false`" }),
+    insecure: value(flag, {
+      meaning: "whether to use plain HTTP: `http://<host>`",
+      fallback: "`false`",
+    }),
     mirrors: list(value(url), {
       meaning:
-        "base URLs that are asked first, in order; their credentials and certificates are in entries of their own",
+        "base URLs that are tried first, in order. A mirror's credentials and certificates are in its own entry",
     }),
     username: value(secretText, {
-      meaning: "user, behind those of the pod's `imagePullSecrets`",
+      meaning: "user name. The pod's `imagePullSecrets` are tried first",
     }),
     password: value(secretText, { meaning: "the user's password" }),
     ca: value(certificates, {
-      meaning: "PEM certificates trusted for this registry besides the system's",
+      meaning: "PEM certificates that are trusted for this registry, in addition to the system's",
     }),
   },
   { required: ["host"] },
@@ -47,10 +50,10 @@ export const imageKeys = section(
     cache: section({
       nfs: value(nfsShare, {
         meaning:
-          "`<server>:<path>`, a [cache of blobs](images.md#a-cache-that-machines-share) that cells mount read-only by NFS 4",
+          "`<server>:<path>` of an [image cache](images.md#a-cache-that-machines-share), which cells mount read-only with NFS 4",
       }),
       path: value(cachePath, {
-        meaning: "where on the cell; without `nfs`: a folder that is there",
+        meaning: "mount point on the cell. Without `nfs`, an existing folder",
         fallback: "`/var/cache/images`",
       }),
       options: list(value(mountOption), {
@@ -59,13 +62,13 @@ export const imageKeys = section(
     }),
     dockerConfig: value(absolutePath, {
       meaning:
-        "file of `docker login` on kip's machine, with credential helpers, for registries without `username`",
+        "file of `docker login` on kip's machine, for registries without `username`. Its credential helpers are used too",
       reload: "restart",
     }),
     proxy: section({
-      http: value(proxyUrl, { meaning: "proxy of cells for pulls without TLS" }),
-      https: value(proxyUrl, { meaning: "proxy of cells for pulls with TLS" }),
-      no: list(value(text), { meaning: "hosts without a proxy" }),
+      http: value(proxyUrl, { meaning: "proxy for pulls without TLS" }),
+      https: value(proxyUrl, { meaning: "proxy for pulls with TLS" }),
+      no: list(value(text), { meaning: "hosts that are reached without a proxy" }),
     }),
   },
   { reload: "live" },

@@ -8,30 +8,30 @@ import { absolutePath, integer, quantity, sizeFrom, sysctlPattern, text } from "
 const kubeletKeys = section(
   {
     cpu: value(quantity, {
-      meaning: "CPUs of the virtual node, see [the node](#the-node)",
+      meaning: "CPUs of the [virtual node](#the-node)",
       fallback: "`20`",
     }),
-    memory: value(quantity, { meaning: "its memory", fallback: "`100Gi`" }),
-    pods: value(quantity, { meaning: "its number of pods", fallback: "`20`" }),
+    memory: value(quantity, { meaning: "memory of the virtual node", fallback: "`100Gi`" }),
+    pods: value(quantity, { meaning: "number of pods of the virtual node", fallback: "`20`" }),
     capacity: map(value(quantity), {
       meaning: "any resource of the virtual node, for example `nvidia.com/gpu`",
     }),
-    labels: map(value(text), { meaning: "further labels of the node" }),
+    labels: map(value(text), { meaning: "further labels of the virtual node" }),
     containerLogMaxSize: value(sizeFrom(64 * 1024, "64Ki"), {
-      meaning: "size of a file of a container's [log](agent.md#logs), 64Ki or more",
+      meaning: "size at which a container's [log file](agent.md#logs) is rotated, 64Ki or more",
       fallback: "`10Mi`",
     }),
     containerLogMaxFiles: value(integer(2, 1000), {
-      meaning: "files kept of a container's log, 2 to 1000",
+      meaning: "number of log files kept per container, 2 to 1000",
       fallback: "`5`",
     }),
     seccompProfileRoot: value(absolutePath, {
-      meaning: "folder on kip's machine with [profiles of system calls](#profiles-of-system-calls)",
+      meaning: "folder on kip's machine with [seccomp profiles](#seccomp-profiles)",
       fallback: "`/var/lib/kubelet/seccomp`",
     }),
     allowedUnsafeSysctls: list(value(sysctlPattern), {
       meaning:
-        "[sysctls](#sysctls) besides the safe ones that pods may set, for example `kernel.msg*` or `net.core.somaxconn`",
+        "[unsafe sysctls](#sysctls) that pods may set, for example `kernel.msg*` or `net.core.somaxconn`",
       fallback: "none",
     }),
   },
@@ -42,11 +42,11 @@ const kubeletKeys = section(
 export const providerKeys = section(
   {
     apiVersion: value(text, {
-      meaning: "as in the original; nothing depends on it",
+      meaning: "accepted as in the original, without effect",
       fallback: "`v1`",
     }),
     kind: value(text, {
-      meaning: "as in the original; nothing depends on it",
+      meaning: "accepted as in the original, without effect",
       fallback: "`serverConfig`",
     }),
     cloud: cloudKeys,
@@ -56,7 +56,7 @@ export const providerKeys = section(
     images: imageKeys,
     testing: section({
       controllerID: value(text, {
-        meaning: "ID of the installation, which its instances carry",
+        meaning: "ID of the installation. All of its instances have it as a tag",
         fallback: "the UID of the namespace `kube-system`",
       }),
     }),
@@ -75,7 +75,7 @@ export const providerKeys = section(
           },
         ),
       },
-      { replacedBy: "there is no store beside the cluster's API: cells are Cell objects in it" },
+      { replacedBy: "cells are Cell objects in the cluster's API, and there is no other store" },
     ),
   },
   { required: ["cloud"] },
