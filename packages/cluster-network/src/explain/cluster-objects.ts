@@ -10,6 +10,7 @@ import { podFacts } from "../policies/pod-facts.ts";
 import { PolicyIndex } from "../policies/policy-index.ts";
 import { readTierPolicy, type TierKind, type TierObject } from "../policies/tier-policy.ts";
 import { ServiceIndex } from "../services/service-index.ts";
+import { PodPolicies } from "./pod-policies.ts";
 import { zoneLabel } from "../services/usable-endpoints.ts";
 
 /** A kind of objects that the user may not read, or that the API server does not have. */
@@ -57,7 +58,7 @@ export const noObjects: ClusterObjects = {
 export interface KnownCluster {
   readonly objects: ClusterObjects;
   readonly index: ServiceIndex;
-  readonly policies: PolicyIndex;
+  readonly policies: PodPolicies;
 }
 
 /** The cluster as it is for a pod of a node. */
@@ -83,7 +84,8 @@ export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCl
     const policy = readTierPolicy(kind, object, () => {});
     if (policy) policies.setTierPolicy(policy.title, policy);
   }
-  return { objects, index, policies };
+  const running = objects.pods.filter((pod) => !hasEnded(pod));
+  return { objects, index, policies: new PodPolicies(policies, running) };
 }
 
 /** A node by its name. */

@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { addressesOf, podName, type KnownCluster } from "./cluster-objects.ts";
-import { knownPolicyOf, type KnownPolicy } from "./explain-policies.ts";
 import type { Finding } from "./finding.ts";
+import type { KnownPolicy } from "./pod-policies.ts";
 import { whyNotReady } from "./readiness.ts";
 import { servicesOf } from "./services-of-pod.ts";
 import { placeOfPod } from "./target.ts";
@@ -47,7 +47,7 @@ export function troubles({ objects }: KnownCluster, pod: Pod): readonly string[]
 function restrictions(cluster: KnownCluster, pod: Pod): readonly string[] {
   if (pod.spec.hostNetwork === true)
     return ["It has its node's network (hostNetwork): policies do not apply to it"];
-  const policy = knownPolicyOf(cluster, pod);
+  const policy = cluster.policies.of(pod);
   if (policy === "unreadable") return ["Its policies cannot be read, so nothing passes"];
   return (["ingress", "egress"] as const).flatMap((direction) => {
     const { restricting = [], admin = [], baseline = [] } = policy?.[direction] ?? {};

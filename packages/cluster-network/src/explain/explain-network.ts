@@ -37,7 +37,7 @@ export interface NetworkQuestion {
  * By the same computation that the rules of cells are made by.
  */
 export function explainNetwork(objects: ClusterObjects, question: NetworkQuestion): Finding {
-  const source = findPod(knownCluster(objects, ""), question.pod, question.namespace);
+  const source = findPod(objects, question.pod, question.namespace);
   const found = source
     ? explainFrom(knownCluster(objects, source.spec.nodeName ?? ""), source, question)
     : finding("absent", `There is no pod ${question.pod} in namespace ${question.namespace}`);

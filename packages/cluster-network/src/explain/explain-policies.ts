@@ -1,15 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import { ipFamily, type PolicyRule } from "@kip/network-view";
 import type { PodPolicy, RuleOrigins } from "../policies/pod-policy.ts";
-import { fittingPolicy, isClosedIn } from "../views/fitting-policy.ts";
-import {
-  addressesOf,
-  hasEnded,
-  nodeOf,
-  podAt,
-  podName,
-  type KnownCluster,
-} from "./cluster-objects.ts";
+import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluster-objects.ts";
 import { finding, type Finding } from "./finding.ts";
 import { matchingRule, type Attempt } from "./matching-rule.ts";
 
@@ -82,11 +74,11 @@ function decide(
   attempt: Attempt,
 ): Decision {
   // Policies are in force at a pod's own network.
-  const policy = pod.spec.hostNetwork === true ? undefined : knownPolicyOf(cluster, pod);
+  const policy = pod.spec.hostNetwork === true ? undefined : cluster.policies.of(pod);
   if (policy === "unreadable") return { isAllowed: false, policies: [], isUnreadable: true };
   if (!policy) return free;
   const find = (rules: readonly PolicyRule[] | undefined): number =>
-    matchingRule(rules ?? [], attempt, (name) => cluster.policies.groups.addresses(name));
+    matchingRule(rules ?? [], attempt, (name) => cluster.policies.addresses(name));
   if (policy.tooLong.includes(direction))
     return { isAllowed: false, policies: allOrigins(policy[direction]), isTooLong: true };
   return (
@@ -147,38 +139,6 @@ function networkPolicy(name: string): string {
 
 function allOrigins({ restricting, admin, baseline }: RuleOrigins): readonly string[] {
   return [...new Set([...admin, ...restricting.map(networkPolicy), ...baseline])];
-}
-
-/** With the directions that have more rules than a cell takes. */
-export type KnownPolicy = PodPolicy & { readonly tooLong: readonly ("ingress" | "egress")[] };
-
-/** The policy of a pod as its cell has it. @returns undefined for a pod that is not known */
-export function knownPolicyOf(
-  { objects, policies }: KnownCluster,
-  pod: Pod,
-): KnownPolicy | "unreadable" | undefined {
-  const { namespace } = pod.metadata;
-  const neighbours = objects.pods.filter(
-    (each) =>
-      each.metadata.namespace === namespace &&
-      each.spec.nodeName === pod.spec.nodeName &&
-      !hasEnded(each),
-  );
-  let policy: PodPolicy | undefined;
-  try {
-    // Policies of all pods on cells share the room of their namespace.
-    policies.charge(neighbours.map(({ metadata }) => metadata.uid));
-    policy = policies.policyOf(pod.metadata.uid);
-  } catch {
-    return "unreadable"; // cells are closed then
-  }
-  if (!policy) return undefined;
-  const { view: wanted } = policy;
-  const { policy: view } = fittingPolicy(wanted, policies.groups);
-  const tooLong = (["ingress", "egress"] as const).filter((direction) =>
-    isClosedIn(direction, { wanted, fitting: view }),
-  );
-  return { ...policy, view, tooLong };
 }
 
 function isNodeAddress({ objects }: KnownCluster, { spec }: Pod, address: string): boolean {

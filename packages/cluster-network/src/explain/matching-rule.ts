@@ -17,7 +17,7 @@ export interface Attempt {
 export function matchingRule(
   rules: readonly PolicyRule[],
   attempt: Attempt,
-  addressesOf: (group: string) => readonly string[],
+  addressesOf: (group: string) => ReadonlySet<string>,
 ): number {
   return rules.findIndex(
     (rule) => isPeer(rule, attempt.address, addressesOf) && isPort(rule, attempt),
@@ -27,10 +27,10 @@ export function matchingRule(
 function isPeer(
   { groups, blocks }: PolicyRule,
   address: string,
-  addressesOf: (group: string) => readonly string[],
+  addressesOf: (group: string) => ReadonlySet<string>,
 ): boolean {
   if (groups === undefined && blocks === undefined) return true;
-  if (groups?.some((name) => addressesOf(name).includes(address)) === true) return true;
+  if (groups?.some((name) => addressesOf(name).has(address)) === true) return true;
   return (blocks ?? []).some(
     ({ cidr, except = [] }) =>
       isInRange(address, cidr) && !except.some((range) => isInRange(address, range)),

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 import { canonicalAddress } from "@kip/network-view";
-import { podName, type KnownCluster } from "./cluster-objects.ts";
+import { podName, type ClusterObjects, type KnownCluster } from "./cluster-objects.ts";
 import { memberOf } from "./explain-service.ts";
 
 /** What a text stands for that a person gave as the other end of a connection. */
@@ -44,12 +44,12 @@ export function findTarget(cluster: KnownCluster, text: string, namespace: strin
 }
 
 /** The pod that a text stands for: a name, or a namespace and a name. */
-export function findPod(cluster: KnownCluster, text: string, namespace: string): Pod | undefined {
+export function findPod(objects: ClusterObjects, text: string, namespace: string): Pod | undefined {
   const words = text.split("/");
   const name = words.at(-1) ?? "";
   const first = words.length === 2 ? words[0] : words.length === 3 ? words[1] : undefined;
   const isKind = words.length === 2 && first !== undefined && Object.hasOwn(kinds, first);
-  return podOf(cluster, isKind || first === undefined ? namespace : first, name);
+  return podOf(objects, isKind || first === undefined ? namespace : first, name);
 }
 
 function readTarget(text: string): TargetText | undefined {
@@ -69,20 +69,18 @@ function readTarget(text: string): TargetText | undefined {
 }
 
 function podTarget(cluster: KnownCluster, namespace: string, { host, port }: TargetText): Target {
-  const pod = podOf(cluster, namespace, host);
+  const pod = podOf(cluster.objects, namespace, host);
   return pod ? { kind: "pod", pod, port } : none(`There is no pod ${namespace}/${host}`);
 }
 
-function podOf({ objects }: KnownCluster, namespace: string, name: string): Pod | undefined {
-  return objects.pods.find(
-    ({ metadata }) => metadata.namespace === namespace && metadata.name === name,
-  );
+function podOf({ pods }: ClusterObjects, namespace: string, name: string): Pod | undefined {
+  return pods.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
 }
 
 function plainTarget(cluster: KnownCluster, namespace: string, parts: TargetText): Target {
   const { host, port } = parts;
   const key = `${namespace}/${host}`;
-  const pod = podOf(cluster, namespace, host);
+  const pod = podOf(cluster.objects, namespace, host);
   const service = cluster.index.service(key);
   if (pod && service)
     return none(`${key} is a pod and a Service: write pod/${host} or service/${host}`);

@@ -172,13 +172,14 @@ export class PolicyIndex {
 
   /** Charges the NetworkPolicies of pods at once, so that it is known which of them have no rules. Those that cannot be read are left out. */
   charge(podUids: Iterable<string>): void {
-    const chosen = [...podUids].flatMap((uid) => {
+    const chosen = new Set<NetworkPolicy>();
+    for (const uid of this.#unlike(podUids)) {
       const choice = readable(() => this.choiceOf(uid));
-      return choice ? policiesWithRules(choice) : [];
-    });
+      for (const policy of choice ? policiesWithRules(choice) : []) chosen.add(policy);
+    }
     const unfilled = (policy: NetworkPolicy): readonly string[] =>
       readable(() => this.budget.charge([policy])) ?? [];
-    while ([...new Set(chosen)].flatMap(unfilled).length > 0) this.groups.settle();
+    while ([...chosen].flatMap(unfilled).length > 0) this.groups.settle();
     this.budget.settle();
   }
 
@@ -191,6 +192,16 @@ export class PolicyIndex {
       const policy = this.rulesOf(choice);
       if (this.groups.isSettled) return policy;
     }
+  }
+
+  /** One of all pods that the same NetworkPolicies select. */
+  #unlike(podUids: Iterable<string>): Iterable<string> {
+    const found = new Map<string, string>();
+    for (const uid of podUids) {
+      const { namespace, labels, ports } = this.groups.pod(uid) ?? {};
+      found.set(JSON.stringify([namespace, labels, ports]), uid);
+    }
+    return found.values();
   }
 
   #tiersOfNamespace(namespace: string): NamespaceTiers | undefined {

@@ -65,7 +65,7 @@ export class TestCell {
     return rules[matchingRule(rules, attempt, this.#addressesOf)]?.action ?? "pass";
   }
 
-  readonly #addressesOf = (name: string): readonly string[] => [...(this.groups.get(name) ?? [])];
+  readonly #addressesOf = (name: string): ReadonlySet<string> => this.groups.get(name) ?? new Set();
 
   #take({ policy, groups, services, buckets, kept }: ViewChange): void {
     this.changes++;

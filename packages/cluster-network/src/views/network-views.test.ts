@@ -415,8 +415,10 @@ describe("NetworkViews", () => {
       const view = bench.views.policies.policyOf("a")?.view;
       assert.deepEqual(view?.ingress, [{ ports: [{ protocol: "TCP", port: 8080 }] }]);
       const allowed = (address: string, port: number): boolean =>
-        matchingRule(view?.egress ?? [], { address, port, protocol: "TCP" }, (name) =>
-          bench.views.groups.addresses(name),
+        matchingRule(
+          view?.egress ?? [],
+          { address, port, protocol: "TCP" },
+          (name) => new Set(bench.views.groups.addresses(name)),
         ) >= 0;
       assert.equal(allowed("10.0.0.2", 9090), true);
       assert.equal(allowed("10.0.0.3", 9091), true);
