@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NetworkViews, watchClusterNetwork } from "@kip/cluster-network";
 import { paths, type KubeObject } from "@kip/k8s-client";
+import type { EndpointSlice } from "@kip/k8s-types/network";
 import { bucketCount, ChangeReader, type ViewChange } from "@kip/network-view";
 import { openTestCluster } from "./test-cluster.ts";
 
@@ -80,5 +81,30 @@ describe("watchClusterNetwork()", () => {
     await client.delete(paths.networkPolicies(namespace, "closed"));
     while (change.policy === undefined) change = await next();
     assert.deepEqual(change.policy, {});
+  });
+
+  it("follows the API server's own endpoint when its address changes", async () => {
+    await using cluster = await openTestCluster();
+    const { client, options } = cluster;
+    const { signal } = options;
+    const views = new NetworkViews({ node: { name: "kip" }, ...options });
+    await watchClusterNetwork({ client, views, ...options }).synced(signal);
+    const sums = Array<number>(bucketCount).fill(0);
+    using cell = views.subscribe({ podUid: "", namespace: "default", sums });
+    const reader = new ChangeReader();
+    const until = async (address: string): Promise<void> => {
+      let endpoints: readonly string[] = [];
+      while (endpoints.length !== 1 || endpoints[0]?.startsWith(`${address}:`) !== true)
+        for (const { services } of reader.push(Buffer.concat(await cell.next(signal))))
+          endpoints = services.get("default/kubernetes")?.ports[0]?.endpoints ?? endpoints;
+    };
+    const path = paths.endpointSlices("default", "kubernetes");
+    const slice = await client.get<EndpointSlice>(path);
+    const own = slice.endpoints?.[0]?.addresses[0] ?? "";
+    await until(own);
+    await client.replace(path, { ...slice, endpoints: [{ addresses: ["10.9.8.7"] }] });
+    await until("10.9.8.7");
+    // The API server writes its own address again within ten seconds.
+    await until(own);
   });
 });

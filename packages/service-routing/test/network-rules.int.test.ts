@@ -417,6 +417,14 @@ describe("NetworkRules", () => {
     assert.equal(results.size, 3);
   });
 
+  it("leads new connections to an endpoint that has another address, and leaves open ones", async () => {
+    await applyService(service(["10.0.0.11:8080"]));
+    const { id } = await network.pod.start({ do: "hold", host: vip, port: 80 });
+    await applyService(service(["10.0.0.12:8080"]));
+    assert.equal(await network.pod.ask({ do: "echo", host: "", port: id }), "again");
+    assert.deepEqual(await answers(5), new Set(["10.0.0.12"]));
+  });
+
   it("drops no connection when a new process writes everything again", async () => {
     await applyService(service(["10.0.0.11:8080"]));
     const { id } = await network.pod.start({ do: "hold", host: vip, port: 80 });
