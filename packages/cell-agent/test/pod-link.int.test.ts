@@ -23,6 +23,7 @@ describe("the link of a pod", { timeout: 60_000 }, () => {
         hostPorts: [port],
         directRanges,
         bandwidth: { ingressBits: undefined, egressBits: 1e6 },
+        hasRules: false,
         hasRun: false,
       },
     ]);

@@ -1,5 +1,5 @@
 export { NetworkRules, type NetworkRulesOptions } from "./network-rules.ts";
-export { prepareTables, type PreparedTables } from "./prepared-tables.ts";
+export { openPreparedTables, prepareTables, type PreparedTables } from "./prepared-tables.ts";
 export type { RoutingPlace } from "./routing-place.ts";
 export { forgetFlows, type ForgetFlowsOptions } from "./connections/forget-flows.ts";
 export { egressTables, type EgressPlace } from "./egress-table.ts";

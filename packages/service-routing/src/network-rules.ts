@@ -130,13 +130,10 @@ export class NetworkRules {
     }
   }
 
-  /** Goes on from the tables that were prepared, once: commands for the first change, if there are such tables. */
-  #beginWithPrepared({ policy }: ViewChange): string {
-    const isPrepared = this.#isPrepared;
+  /** Commands that give prepared tables what the place adds to them; empty unless there are some and this is the first change. */
+  #beginWithPrepared(): string {
+    if (!this.#isPrepared) return "";
     this.#isPrepared = false;
-    // They are open. What has no policy is closed, so it is made from nothing.
-    if (!isPrepared || !policy) return "";
-    this.#policy = {};
     this.#inForce = this.#services.table;
     this.#policyInForce = this.#policyTable;
     this.#isKnown.policy = true;
@@ -145,7 +142,7 @@ export class NetworkRules {
   }
 
   async #apply(change: ViewChange): Promise<void> {
-    const first = this.#beginWithPrepared(change);
+    const first = this.#beginWithPrepared();
     const known = { ...this.#isKnown };
     // Whatever fails from here on, what is known here may not be what the kernel has.
     this.#isKnown.policy = false;

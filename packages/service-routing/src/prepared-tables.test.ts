@@ -45,13 +45,18 @@ async function firstTexts(
 }
 
 describe("prepareTables()", () => {
-  it("leaves only elements to a pod's first change", async () => {
+  it("leaves elements, and the rules of the policy, to a pod's first change", async () => {
     const [text = "", ...others] = await firstTexts();
     assert.deepEqual(others, []);
-    assert.deepEqual(
-      text.split("\n").filter((line) => !line.startsWith("add element ")),
-      [""],
-    );
+    const lines = text.split("\n").filter((line) => !line.startsWith("add element "));
+    assert.deepEqual(lines, [
+      "add chain ip kip_policy ingress",
+      "add chain ip kip_policy egress",
+      "add rule ip kip_policy ingress ip saddr @nodes accept",
+      "add rule ip kip_policy ingress accept",
+      "add rule ip kip_policy egress accept",
+      "",
+    ]);
     assert.match(text, /services_a pods \{ 10\.1\.0\.2 \}/);
     assert.match(text, /services_a service_ranges \{ 10\.96\.0\.0\/16 \}/);
     assert.match(text, /kip_policy nodes \{ 10\.0\.0\.200 \}/);
@@ -64,20 +69,16 @@ describe("prepareTables()", () => {
     assert.match(text, /add chain ip kip_services_a balance\/20/);
   });
 
-  it("replaces the open policy by the pod's in the transaction of its Services", async () => {
-    const [text = "", ...others] = await firstTexts(
-      {},
-      { change: { ...change, policy: { ingress: [] } } },
-    );
-    assert.deepEqual(others, []);
-    assert.match(text, /flush chain ip kip_policy ingress/);
+  it("stays closed while the pod has no policy", async () => {
+    const texts = await firstTexts({}, { change: { ...change, policy: undefined } });
+    assert.match(texts.join(""), /add element ip kip_services_a/);
+    assert.doesNotMatch(texts.join(""), /rule/);
   });
 
   for (const [name, first, options] of [
     ["has no cable", { cable: undefined, podAddresses: [] }, {}],
     ["has another family's address", { podAddresses: ["10.1.0.2", "fd00::2"] }, {}],
     ["has rules of an earlier process", {}, { takesOver: true }],
-    ["has no policy yet", {}, { change: { ...change, policy: undefined } }],
   ] as const)
     it(`is not used by a place that ${name}`, async () => {
       const texts = await firstTexts(first, options);

@@ -1,12 +1,12 @@
 import { families, familiesOf, ofFamily, type Family } from "./family.ts";
-import { closedPolicyTable, policyRules, policyTables } from "./policy-rules.ts";
+import { closedPolicyTable, policyTables } from "./policy-rules.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { emptyRuleSet, RuleSetBuilder, TableChange, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balanceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
 import { serviceTables } from "./services.ts";
 
-/** Tables in force on a machine that has no pod yet: without Services and addresses, and with an open policy. */
+/** Tables in force on a machine that has no pod yet: without Services and addresses. Nothing passes to a pod or from it. */
 export interface PreparedTables {
   /** The machine's end of the cable that the pod will have. */
   readonly cable: string;
@@ -44,6 +44,11 @@ export async function prepareTables(options: {
   return tables;
 }
 
+/** Commands that let everything pass to a pod that gets no rules and from it, whether or not there are prepared tables. */
+export const openPreparedTables: string = prepared
+  .map((family) => removal(policiesTable(family)))
+  .join("");
+
 /** Whether rules for a place can begin with the tables. */
 export function isPreparedFor(
   { cable, machinePorts }: PreparedTables,
@@ -73,7 +78,6 @@ export function placeElements(place: RoutingPlace): string {
 function preparedText(tables: PreparedTables, family: Family): string {
   const { cable } = tables;
   const place = nowhere(tables);
-  const policies = policiesTable(family);
   const chains = new RuleSetBuilder();
   for (const count of preparedCounts)
     chains.chains.set(balanceChain(count), balanceRules(count, family));
@@ -84,10 +88,14 @@ function preparedText(tables: PreparedTables, family: Family): string {
     emptyTable(servicesTable(family), family, place),
     textOf(servicesTable(family), chains),
     tableHooks(servicesTable(family), family, place),
-    ...others.map((table) => `add table ${table}\ndelete table ${table}\n`),
-    closedPolicyTable(policies, { family, cable, nodes: [] }),
-    textOf(policies, policyRules({}, new Set(), family)),
+    ...others.map(removal),
+    closedPolicyTable(policiesTable(family), { family, cable, nodes: [] }),
   ].join("");
+}
+
+/** Commands that remove a table, if it is there. */
+function removal(table: string): string {
+  return `add table ${table}\ndelete table ${table}\n`;
 }
 
 function servicesTable({ ip }: Family): string {

@@ -9,7 +9,13 @@ import {
   type ServiceView,
   type ViewChange,
 } from "@kip/network-view";
-import { forgetFlows, NetworkRules, prepareTables, type RoutingPlace } from "../src/index.ts";
+import {
+  forgetFlows,
+  NetworkRules,
+  openPreparedTables,
+  prepareTables,
+  type RoutingPlace,
+} from "../src/index.ts";
 import { cable, podAddresses, TestNetwork } from "./test-network.ts";
 
 const backends = ["10.0.0.11", "10.0.0.12", "10.0.0.13"] as const;
@@ -559,7 +565,7 @@ describe("NetworkRules", () => {
     await apply({ policy: {} });
   });
 
-  it("begins with tables that were prepared, and closes nothing that the policy opens", async () => {
+  it("begins with tables that were prepared, which are closed until there is a policy", async () => {
     const runNft = async (text: string): Promise<string> => await network.nft(text);
     const prepared = await prepareTables({ cable, machinePorts: [6421], runNft });
     const begin = async (policy: PolicyView): Promise<void> => {
@@ -575,8 +581,13 @@ describe("NetworkRules", () => {
     assert.equal(await network.pod.tcp("10.96.7.7", 80, 300), "error: timeout");
     assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
     await prepareTables({ cable, machinePorts: [6421], runNft });
+    // Nothing listens there: without rules the kernel would refuse.
+    assert.equal(await network.others.tcp(podAddresses[0], 8099, 300), "error: timeout");
     await begin({ ingress: [] });
     assert.equal(await network.others.tcp(podAddresses[0], 8080, 300), "error: timeout");
+    await prepareTables({ cable, machinePorts: [6421], runNft });
+    await runNft(openPreparedTables);
+    assert.equal(await network.others.tcp(podAddresses[0], 8080), "10.1.0.2 10.0.0.11");
     rules = newRules();
     await apply({ policy: {} });
   });

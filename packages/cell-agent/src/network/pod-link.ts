@@ -11,6 +11,8 @@ export interface PodLink {
   /** See `DesiredPod.directRanges`. */
   readonly directRanges?: readonly string[] | undefined;
   readonly bandwidth: Bandwidth;
+  /** Whether the pod gets rules of Services and policies. Without any, everything passes. */
+  readonly hasRules: boolean;
   /** Whether a container has run: then the link has its limits, and keeps them. */
   readonly hasRun: boolean;
 }
@@ -22,13 +24,14 @@ export interface PodLink {
  * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
  */
 export function podLink(pod: DesiredPod, hasRun: boolean): PodLink | undefined {
-  const { hostNetwork, podIp, ipv6, hostPorts = [], directRanges, annotations } = pod;
+  const { hostNetwork, podIp, ipv6, hostPorts = [], directRanges, annotations, network } = pod;
   if (hostNetwork || podIp === undefined) return undefined;
   return {
     podAddresses: [podIp, ipv6?.podIp ?? []].flat(),
     hostPorts,
     ...(directRanges && { directRanges }),
     bandwidth: limits(annotations, hasRun),
+    hasRules: network !== undefined,
     hasRun,
   };
 }
@@ -51,17 +54,21 @@ export function linkMaker(
   {
     hostPortTables,
     egressTables,
+    openPreparedTables,
     staleHostPortFlows,
     forgetFlows,
-  }: Pick<typeof routing, "hostPortTables" | "egressTables" | "staleHostPortFlows" | "forgetFlows">,
+  }: Pick<
+    typeof routing,
+    "hostPortTables" | "egressTables" | "openPreparedTables" | "staleHostPortFlows" | "forgetFlows"
+  >,
   { cable, logger }: { readonly cable: string; readonly logger: Logger },
 ): (link: PodLink) => Promise<void> {
-  return async ({ podAddresses, hostPorts, directRanges, bandwidth, hasRun }) => {
+  return async ({ podAddresses, hostPorts, directRanges, bandwidth, hasRules, hasRun }) => {
     await shapeOnce({ bandwidth, hasRun }, cable);
-    if (directRanges) {
-      const input = egressTables({ podAddresses, cable, directRanges });
-      if (input !== "") await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
-    }
+    const egress = directRanges ? egressTables({ podAddresses, cable, directRanges }) : "";
+    // A pod that has run may have rules of an earlier document.
+    const input = egress + (hasRules || hasRun ? "" : openPreparedTables);
+    if (input !== "") await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
     if (hostPorts.length === 0) return;
     // The rules come first: they keep the pod from the cell's loopback addresses.
     const rules = hostPortTables(hostPorts, { podAddresses, cable });
