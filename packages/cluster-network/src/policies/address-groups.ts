@@ -18,7 +18,7 @@ import {
   type Share,
 } from "./group.ts";
 import { groupName, type GroupSelector, type PortName } from "./group-selector.ts";
-import { Numbering } from "./number-set.ts";
+import { Numbering } from "./bit-set.ts";
 import { KnownPods } from "./known-pods.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { ownNumbers } from "./pod-ports.ts";
@@ -32,24 +32,27 @@ export interface NodeFacts {
 }
 
 /**
- * Pods by the selectors of policies. A group is computed once, however many pods' policies name it. No pod is compared with a group
- * when it changes, as users decide how many groups there are: {@link AddressGroups.fill} does that, in turns of the namespaces whose
- * policies name them, and a group is of no use while it is behind. A group that no cell uses takes one bit for each pod.
+ * The pods and nodes that each selector of a policy matches. Selectors that are the same share a group.
+ *
+ * A change of a pod is only noted, as users decide how many groups would have to be compared with it. {@link AddressGroups.fill} compares
+ * later, in small steps, and the namespaces whose policies name the groups take turns. Until then a group is out of date and must not be
+ * used. A group that no cell uses takes one bit for each pod.
  */
 export class AddressGroups {
   readonly #pods = new KnownPods();
   readonly #namespaces = new Map<string, Labels>();
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
-  /** Those of nodes: few, beside those that users' policies name. */
+  /** Groups of nodes. Only administrators' policies name some, so they are few, and a change of a node goes to each at once. */
   readonly #ofNodes = new Map<string, Group>();
+  /** Groups whose members have changed since {@link AddressGroups.takeChanges}. */
   readonly #touched = new Set<string>();
   readonly #nodeNumbers = new Numbering();
-  /** New groups that not all pods, or nodes, have been compared with. */
+  /** New groups, which have to be compared with all pods or nodes. */
   readonly #unfilled = new FillQueue();
-  /** Others that have yet to be compared with pods that have changed. */
+  /** Other groups, which have to be compared with pods that have changed. */
   readonly #late = new FillQueue();
-  /** Policies of administrators give the same selectors for each pod. */
+  /** Names of groups by their selectors: those of administrators' policies are asked for again with each pod. */
   readonly #names = new WeakMap<object, string>();
   #fills = 0;
   #isTurnOfNew = false;
@@ -77,14 +80,14 @@ export class AddressGroups {
   }
 
   /**
-   * Compares groups with pods that they have not been compared with since those have changed, and new groups with all, in turns of
-   * namespaces, in steps of less than a millisecond. What comes between two steps is done by a later call.
+   * Brings all groups up to date, in steps of less than a millisecond. The caller may stop after any step and call again later. Changes
+   * between two steps of a call are left to the next call.
    */
   *fill(): Generator<undefined> {
     this.#fills++;
     this.#tellGroups();
     while (this.#unfilled.size + this.#late.size > 0) {
-      // Who writes policies decides how many are new, and there may be time for one step alone.
+      // Users decide how long either queue is, and a caller may have time for one step only: the queues take turns.
       this.#isTurnOfNew = !this.#isTurnOfNew;
       const queue = this.#isTurnOfNew ? this.#unfilled : this.#late;
       if (queue.size === 0) continue;
@@ -100,21 +103,21 @@ export class AddressGroups {
       for (const queue of [this.#late, this.#unfilled]) queue.want(name, namespace);
   }
 
-  /** Does all that waits at once. */
+  /** Brings all groups up to date at once. */
   settle(): void {
     for (const _ of this.fill());
   }
 
-  /** Whether nothing waits: groups have what the pods, nodes and namespaces that are known give them. */
+  /** Whether all groups are up to date. */
   get isSettled(): boolean {
     return !this.#pods.isChanged && this.#unfilled.size + this.#late.size === 0;
   }
 
   /**
-   * Whether a group has what all pods, or nodes, give it: as they are now, or as they were at some time since so many
-   * {@link AddressGroups.fills}. While nothing uses it, only how much that is may be known.
+   * Whether a group is up to date. Of a group that nothing uses, perhaps only the size is known.
    *
-   * @param since undefined for now
+   * @param since a value of {@link AddressGroups.fills}: it suffices that the group was up to date at some time after that. Undefined:
+   * it must be up to date now
    */
   isFilled(name: string, since?: number): boolean {
     const group = this.#groups.get(name);
@@ -125,7 +128,7 @@ export class AddressGroups {
     return nodes !== undefined || !this.#pods.isChangedIn(namespace);
   }
 
-  /** Whether its addresses, or numbers, are known, too. */
+  /** The same, and its addresses or port numbers are known, too. */
   hasAddresses(name: string, since?: number): boolean {
     const group = this.#groups.get(name);
     const areKnown = group?.areMembersKnown === true || group?.counts !== undefined;
@@ -138,8 +141,8 @@ export class AddressGroups {
   }
 
   /**
-   * Whether some groups that policies of a namespace name were behind others at the end of the last {@link AddressGroups.fill}: together
-   * they are of no state of the cluster.
+   * Whether a group that policies of a namespace name was out of date when {@link AddressGroups.fill} last stopped. Then the groups of the
+   * namespace do not all show the same state of the cluster.
    *
    * @param namespace "" for policies of administrators
    */
@@ -147,7 +150,7 @@ export class AddressGroups {
     return this.#late.isWantedBy(namespace);
   }
 
-  /** Takes a pod; undefined if it is gone. Groups have that once they are filled again. */
+  /** Takes a pod; undefined if it is gone. Groups have the change after the next {@link AddressGroups.fill}. */
   setPod(uid: string, pod: PodFacts | undefined): void {
     this.#pods.set(uid, pod);
   }
@@ -168,7 +171,7 @@ export class AddressGroups {
     return this.#namespaces.has(name);
   }
 
-  /** Whether a pod has what a selector asks for. */
+  /** Whether a selector matches a pod. */
   selects(selector: GroupSelector, pod: PodFacts): boolean {
     return this.#isMember(selector, pod);
   }
@@ -183,7 +186,7 @@ export class AddressGroups {
     return this.#pods.uids();
   }
 
-  /** The name of the group of a selector: the same for the same selector, also in another life of kip. */
+  /** The name of the group of a selector, which is made if there is none. It stays the same when kip is restarted. */
   name(selector: GroupSelector): string {
     const key = selector.nodes ?? selector;
     const name = this.#names.get(key) ?? groupName(selector);
@@ -193,8 +196,8 @@ export class AddressGroups {
   }
 
   /**
-   * Notes that a cell uses a group, or no longer does. One that is used has its addresses stored; one that is neither used nor held
-   * is forgotten.
+   * Notes that rules need the addresses of a group, or no longer do. They are kept only while that is so, and a group that is neither
+   * used nor held is forgotten.
    *
    * @param namespace whose policies name it; "" for those of administrators
    * @returns how many use it
@@ -239,13 +242,13 @@ export class AddressGroups {
     return group ? [...(group.counts ?? this.#countsOf(group)).keys()] : [];
   }
 
-  /** The same of a group that is used. What changes from now on is a change of it. */
+  /** The same of a group that is used. Only later changes are in {@link AddressGroups.takeChanges}. */
   takeAddresses(name: string): readonly string[] {
     this.#groups.get(name)?.touched.clear();
     return this.addresses(name);
   }
 
-  /** How much a group has now. */
+  /** The size of a group now. */
   sizeOf(name: string): GroupSize {
     const group = this.#groups.get(name);
     if (!group) return { addresses: 0, bytes: 0, numbers: 0 };
@@ -253,18 +256,18 @@ export class AddressGroups {
     return { addresses, bytes, numbers: chosen.ranked.length };
   }
 
-  /** Numbers that pods of a selector have for a named port: what their group has, see {@link numbersName}. */
+  /** The port numbers that the pods of a selector have for a named port, as far as the group of {@link numbersName} is up to date. */
   portNumbers(selector: GroupSelector, port: PortName, most: number = mostNumbers): PortNumbers {
     const group = this.#groups.get(this.numbersName(selector, port));
     return firstNumbers(group?.chosen ?? noRankedNumbers, most);
   }
 
-  /** The name of the group of numbers that pods of a selector have for a named port. */
+  /** The name of the group of port numbers that the pods of a selector have for a named port. */
   numbersName(selector: GroupSelector, port: PortName): string {
     return this.name({ ...selector, numbersOf: port });
   }
 
-  /** The groups that are filled and whose members have changed since the last call, and the addresses of those that are used. */
+  /** What has changed since the last call, in groups that are up to date. Addresses are given of groups that are used. */
   takeChanges(): ReadonlyMap<string, GroupChange> {
     const changes = new Map<string, GroupChange>();
     for (const name of this.#touched) {
@@ -278,7 +281,7 @@ export class AddressGroups {
 
   #create(name: string, selector: GroupSelector): void {
     const group = newGroup(selector);
-    // A selector that cannot be read fails here, not where pods are compared with it.
+    // An invalid selector throws here, and not later in fill().
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
@@ -299,7 +302,7 @@ export class AddressGroups {
       this.#placeNode(name, group, { number, before: node, after: node });
       if (++count % podsPerStep === 0) yield;
     }
-    takeChange(group); // What it has at first is not a change of it.
+    takeChange(group); // its first members do not count as a change
     return count % podsPerStep;
   }
 
@@ -323,10 +326,10 @@ export class AddressGroups {
         yield;
         if (isLost(group)) break;
       }
-      if (isLost(group)) continue; // too many pods have changed meanwhile
+      if (isLost(group)) continue; // so many pods have changed meanwhile that it begins again
       if (storesValues(group)) found.counts ??= this.#countsOf(found);
       takeMembers(group, found);
-      this.#touched.add(name); // no pod may be in it any longer
+      this.#touched.add(name); // even if nothing is in it: it may have had members before
       return count;
     }
   }
@@ -338,13 +341,13 @@ export class AddressGroups {
       if (isLost(group)) count = yield* this.#lookAtAll(name, group, scope);
       const number = scope.at(group.seen ?? 0);
       if (number === undefined) {
-        // Pods may change while its numbers are ranked.
+        // Ranking has steps, too, and pods may have changed in between.
         count = yield* rank(group, count);
         if (group.seen !== scope.end) continue;
         group.filledIn = this.#fills;
         return count;
       }
-      // Between two steps, no pod is counted in two states.
+      // The end of a pod's old state is noted right after its new state. Both are in one step, so that no pod counts twice between two steps.
       const isOver = this.#pods.state(number)?.isOver ?? false;
       if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOver)) {
         count = 0;
@@ -356,7 +359,7 @@ export class AddressGroups {
     }
   }
 
-  /** Has groups compared with pods that have changed. */
+  /** Queues the groups that have to be compared with pods that have changed. */
   #tellGroups(): void {
     for (const scope of this.#pods.takeChanged())
       for (const [name, group] of scope.behind()) {
@@ -376,12 +379,12 @@ export class AddressGroups {
     this.#pods.release(selector.namespace);
   }
 
-  /** @returns for how many pods of a step it counts: more, where it has very many labels or ports, or the selector very many terms for its namespace's */
+  /** @returns how much of a step that takes, see `podsPerStep`: more than 1 for a pod with very many labels or ports, or a long selector */
   #placePod(name: string, group: Group, number: number): number {
     const state = this.#pods.state(number);
     if (!state) return 1;
     const wasIn = group.members.has(number);
-    // One without addresses gives no group anything.
+    // A pod without addresses contributes nothing.
     const mayBeIn = !state.isOver && state.pod.addresses.length > 0;
     const isIn = mayBeIn && this.#isMember(group.selector, state.pod);
     const share = wasIn === isIn ? noShare : ofPod(group, state.pod);
@@ -413,7 +416,7 @@ export class AddressGroups {
     this.#touched.add(name);
   }
 
-  /** What the members of a group give it. */
+  /** `Group.counts`, made again from the members. */
   #countsOf(group: Group): Map<string, number> {
     const counts = new Map<string, number>();
     const add = ({ values }: Share): void => {
@@ -432,13 +435,13 @@ export class AddressGroups {
     const { namespace, namespaceSelector, podSelector, port } = selector;
     if (namespace !== undefined && namespace !== pod.namespace) return false;
     const labels = this.#namespaces.get(pod.namespace);
-    // A namespace that is not known yet has labels that are not known.
+    // The labels of a namespace may come after its pods.
     if (namespaceSelector && (!labels || !matchesLabels(namespaceSelector, labels))) return false;
     return matchesLabels(podSelector, pod.labels) && (!port || hasPort(pod, port));
   }
 }
 
-/** A node, or what a pod or node gives a group, as it was when the group last saw it, and as it is. */
+/** A node, or what a pod or node contributes to a group: when the group last looked at it, and now. */
 interface Placement<T> {
   readonly number: number;
   readonly before: T | undefined;
@@ -448,6 +451,6 @@ interface Placement<T> {
 function hasPort(pod: PodFacts, wanted: NonNullable<GroupSelector["port"]>): boolean {
   const { numbers } = ownNumbers(pod, wanted);
   if ("number" in wanted) return numbers.includes(wanted.number);
-  // Of one that has too many, one more is known than can have rules.
+  // Of a pod with too many numbers, ownNumbers() has one more than can have rules: so this is true for it.
   return numbers.some((number) => !wanted.otherThan.has(number));
 }

@@ -7,34 +7,34 @@ interface Batch {
   readonly groups: Set<string>;
 }
 
-/** What a namespace waits for. Thousands of namespaces may wait for hundreds of batches: a list takes less memory than a set, and grows faster. */
+/** What a namespace waits for. */
 interface Turn {
-  /** Those that have no groups any longer stay until they are in the way. */
+  /** A list, not a set, as thousands of namespaces may wait for hundreds of batches each. Batches without groups are removed later. */
   batches: Batch[];
-  /** How many of them have groups. */
+  /** How many of the batches have groups. */
   waiting: number;
-  /** The one whose groups are being filled. */
+  /** The batch whose groups are being filled. */
   current?: Batch | undefined;
-  /** How many of its groups are to be filled before those of the next one. */
+  /** How many of its groups are to be filled before the next batch has its turn. */
   left: number;
 }
 
-/** Batches without groups that a namespace may have in any case. */
+/** So many batches without groups are kept before they are removed. */
 const mostIdle = 16;
 
-/** A step compares at most about so many pods. */
+/** The work of one step: about so many comparisons of a group with a pod. */
 export const podsPerStep = 64;
 
-/** To note, or forget, that one namespace waits takes a small part of the time of a comparison. */
+/** The work of noting or forgetting that a namespace waits, in comparisons. */
 const workOfNamespace = 1 / 16;
 
-/** To note more owners of one group takes longer than a step. */
+/** Noting more owners of one group is more than the work of a step. */
 const fewOwners = podsPerStep / workOfNamespace;
 
 /** What is read of the owners of a group. */
 type GroupOwners = Pick<Owners, "key" | "size" | "names">;
 
-/** Steps of the work on one group; what is returned at the end is with how many pods the last one has compared the group. */
+/** The work on one group, in steps. Returns at the end how many comparisons the last step has made. */
 export type Steps = Iterator<undefined, number>;
 
 /** Work on one group, in steps. */
@@ -44,20 +44,24 @@ interface Work {
 }
 
 /**
- * Groups that are not filled, or are behind. Namespaces take turns, a step each, so what pods of one wait for is done at the same speed however many
- * groups those of another one name. The groups of a namespace are filled one after the other, and those that look at few pods in one step; one that
- * several want makes a step on the turn of each. Batches come in turn, too, each for as many groups as it has then: groups may be behind again sooner
- * than all of a batch are filled. Groups with the same owners are noted once for all of these: thousands of namespaces may have hundreds of them in common.
- * Where owners differ, to note them is a part of the steps. Of very many owners none is noted if the first step is the last one: owners may change
- * without end, and groups are mostly behind by few pods.
+ * Groups that have to be compared with pods, and whose turn it is.
+ *
+ * - Namespaces take turns of one step each. However many groups one of them names, the others' are filled at the same speed. A group that
+ *   several namespaces wait for makes progress on the turn of each.
+ * - In its turn, a namespace has its groups filled one after the other; several small ones fit into one step.
+ * - Groups with the same owners are in one batch, and only the batch is noted for each owner: thousands of namespaces may have hundreds of
+ *   groups in common. The batches of a namespace take turns, too, each for as many groups as it has at that time: groups may be out of date
+ *   again sooner than all of a batch are filled.
+ * - Noting owners is a part of the steps. If a group has very many, its first step is made before; mostly it is the last one, too, and
+ *   none need be noted.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
-  /** By the key of the owners, or the name of one namespace. */
+  /** By {@link Owners.key}, or by the name of the namespace if one alone waits. */
   readonly #batches = new Map<string | bigint, Batch>();
-  /** Groups that all owners wait for, which are noted by the next steps: each may have thousands. */
+  /** Groups whose owners wait for them and are yet to be noted, which is a part of the next steps. */
   readonly #unnoted = new Map<string, GroupOwners>();
-  /** The next turn is that of the first one. */
+  /** By namespace. The first one is next. */
   readonly #turns = new Map<string, Turn>();
 
   get size(): number {
@@ -68,7 +72,7 @@ export class FillQueue {
     return this.#groups.has(group);
   }
 
-  /** Adds a group; it comes after all that a namespace wants until one wants it, too. */
+  /** Adds a group. While no namespace waits for it, it comes after all groups that one waits for. */
   add(group: string, steps: Steps): void {
     this.#groups.set(group, { steps, batches: new Set() });
   }
@@ -83,7 +87,7 @@ export class FillQueue {
     if (this.#groups.has(group)) this.#unnoted.set(group, owners);
   }
 
-  /** Whether pods of a namespace wait for any group, or may do so: while owners are to be noted, that is so for all. */
+  /** Whether pods of a namespace wait for any group. Also true while owners are yet to be noted, as they may be among them. */
   isWantedBy(namespace: string): boolean {
     return this.#unnoted.size > 0 || this.#turns.has(namespace);
   }
@@ -102,7 +106,7 @@ export class FillQueue {
     return namespaces;
   }
 
-  /** Makes one step of the work; a group is forgotten with its last one. */
+  /** Makes one step of the work. A group is removed with its last step. */
   step(): void {
     let work = this.#noteOwners();
     if (work >= podsPerStep) return;
@@ -115,15 +119,15 @@ export class FillQueue {
     }
   }
 
-  /** Makes one step of the work on a group. @returns how many pods it counts for: those of a whole step, unless it is the last one */
+  /** Makes one step of the work on a group. @returns how many comparisons that was: a whole step, unless it was the last one */
   #stepOf(group: string): number {
     const result = this.#groups.get(group)?.steps.next();
     if (result?.done !== true) return podsPerStep;
-    // What it takes to begin and end counts, too.
+    // 1 for beginning and ending.
     return 1 + result.value + this.delete(group) * workOfNamespace;
   }
 
-  /** Notes owners of one group after the other. @returns how many comparisons would have taken as long, about those of a step at most */
+  /** Notes owners of groups, for about a step at most. @returns how many comparisons would have taken as long */
   #noteOwners(): number {
     let work = 0;
     for (const [group, owners] of this.#unnoted) {
@@ -141,7 +145,7 @@ export class FillQueue {
     return work;
   }
 
-  /** @param namespaces are read if no group of the same ones is there */
+  /** @param namespaces needed only if there is no batch of this key yet */
   #join(group: string, key: string | bigint, namespaces: readonly string[]): void {
     const work = this.#groups.get(group);
     if (!work) return;
@@ -156,7 +160,7 @@ export class FillQueue {
     for (const namespace of namespaces) {
       const turn: Turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0, left: 0 };
       this.#turns.set(namespace, turn);
-      // One in front may have groups without end.
+      // Batches without groups are otherwise removed from the front only, and the first one may never be without groups.
       if (turn.batches.length > 2 * (turn.waiting + mostIdle))
         turn.batches = turn.batches.filter(isWaiting);
       turn.batches.push(batch);
@@ -173,7 +177,7 @@ export class FillQueue {
     }
   }
 
-  /** What the namespace waits for whose turn it is; undefined if none waits. */
+  /** The turn of the next namespace, which then is the last one; undefined if none waits. */
   #nextTurn(): Turn | undefined {
     const [next] = this.#turns;
     if (!next) return undefined;

@@ -1,5 +1,5 @@
 import type { GroupSelector } from "./group-selector.ts";
-import { NumberSet } from "./number-set.ts";
+import { BitSet } from "./bit-set.ts";
 import { podsPerStep } from "./fill-queue.ts";
 import { Owners } from "./owners.ts";
 import type { PodFacts } from "./pod-facts.ts";
@@ -15,78 +15,81 @@ import {
   type RankedNumbers,
 } from "./port-numbers.ts";
 
-/** Addresses that a group has got and lost. */
+/** What has changed in a group. */
 export interface GroupChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
-  /** Whether it has other addresses, or others of its numbers have rules. */
+  /** Whether its addresses have changed or, of a group of port numbers, the set of numbers that have rules. */
   readonly isOther: boolean;
-  /** Whether its numbers rank otherwise: rules may be made from the first ones alone. */
+  /** Whether the order of its numbers has changed. That matters where only the first ones have rules. */
   readonly isReranked: boolean;
-  /** How many bytes all of them take more than before, or less. */
+  /** By how many bytes its addresses have grown; negative if they have shrunk. */
   readonly bytes: number;
 }
 
-/** How much a group has. */
+/** The size of a group. */
 export interface GroupSize {
-  /** Addresses of its pods, once for each pod; of a group of numbers, once for each number of each pod that can have a rule. */
+  /** Addresses, counted once for each pod. In a group of port numbers, once more for each number of the pod that can have a rule. */
   readonly addresses: number;
-  /** Of those addresses, as lines have them. */
+  /** What these addresses take in the lines that are sent to cells. */
   readonly bytes: number;
-  /** How many numbers of a group of numbers have rules; 0 for others. */
+  /** How many numbers have rules; 0 unless it is a group of port numbers. */
   readonly numbers: number;
 }
 
-/** Pods, or nodes, that a selector chooses, and what they give the group. */
+/** The pods or nodes that a selector matches, and their addresses. A group with `numbersOf` has port numbers instead of addresses. */
 export interface Group {
   readonly selector: GroupSelector;
-  /** What its terms for labels of namespaces add to what a comparison with a pod counts: one for each 64. */
+  /** How much more work a comparison with a pod is than with a short selector: one unit for each 64 terms of the namespace selector. */
   readonly cost: number;
-  /** Numbers of the pods, or nodes, that give it something. */
-  members: NumberSet;
-  /** Whether it has looked at all pods, and still knows which of them are its members. */
+  /** The members, by the numbers that pods and nodes have in kip. Those without an address are left out. */
+  members: BitSet;
+  /** Whether it has been compared with all pods, and the members are still known. */
   areMembersKnown: boolean;
   addresses: number;
   bytes: number;
   /** As of the last {@link takeChange}. */
   bytesBefore: number;
   /**
-   * How many pods give it an address: two, while one has ended and the other has its address already. Of a group of numbers,
-   * how many pods have the same numbers: few have others, however many they are. Undefined for another group that no cell uses, whose
-   * members are counted only, and for one whose members were not known since one does.
+   * By address, how many members have it: two while a pod has ended and another one has its address already. In a group of port numbers,
+   * by the list of numbers, how many members have exactly that list. Undefined for a group of addresses that no cell uses, of which only
+   * the size is known, and until the members are known.
    */
   counts: Map<string, number> | undefined;
-  /** Since the last {@link takeChange}: whether an address was in the group before. */
+  /** Addresses that were added or removed since the last {@link takeChange}, and whether each was in the group then. */
   readonly touched: Map<string, boolean>;
-  /** Numbers that have rules, as of the last {@link rank}. */
+  /** The port numbers that have rules, as of the last {@link rank}. */
   chosen: RankedNumbers;
-  /** Whether no pod has changed since then. */
+  /** Whether `chosen` is up to date. */
   isRanked: boolean;
-  /** Since the last {@link takeChange}: whether others had rules at any time, as rules may be made in between. */
+  /** Whether the set of chosen numbers has changed since the last {@link takeChange}, even if it has changed back: rules may have been made meanwhile. */
   hadOthers: boolean;
-  /** Whether they ranked otherwise. */
+  /** The same for their order. */
   isReranked: boolean;
+  /** How many rules need its addresses. */
   uses: number;
+  /** How many policies need its size alone. */
   holds: number;
+  /** Namespaces whose policies name it. */
   readonly owners: Owners;
-  /** Up to which change of a pod it has what it should, see {@link PodScope}; undefined before it has looked at all pods. */
+  /** The position in {@link PodScope} up to which it knows changes of pods; undefined until it has been compared with all pods. */
   seen: number | undefined;
-  /** In which {@link AddressGroups.fill} it had seen all changes last; 0 if it never had. */
+  /** The {@link AddressGroups.fill} in which it was last up to date; 0 for never. */
   filledIn: number;
 }
 
-/** What one pod or node gives a group. */
+/** What one pod or node contributes to a group. */
 export interface Share {
-  /** Addresses, or the numbers of a port in one text. */
+  /** Its addresses; in a group of port numbers, one text with all its numbers. */
   readonly values: readonly string[];
   readonly addresses: number;
   readonly bytes: number;
 }
 
-/** To rank so many numbers takes as long as to compare a group with a pod. */
+/** Ranking this many port numbers takes as long as comparing a group with one pod. */
 const numbersPerPod = 32;
 
-/** Of a pod or node that is not in a group. */
+/** What a pod or node contributes that is not in the group. */
 export const noShare: Share = { values: [], addresses: 0, bytes: 0 };
 
 /** A group without members. */
@@ -94,12 +97,12 @@ export function newGroup(selector: GroupSelector): Group {
   return {
     selector,
     cost: Math.floor(termsOf(selector.namespaceSelector) / 64),
-    members: new NumberSet(),
+    members: new BitSet(),
     areMembersKnown: selector.nodes !== undefined,
     addresses: 0,
     bytes: 0,
     bytesBefore: 0,
-    // What a policy takes depends on how many numbers there are.
+    // The cost of a policy depends on them, so they are counted whether or not a cell uses the group.
     counts: selector.numbersOf ? new Map() : undefined,
     touched: new Map(),
     chosen: noRankedNumbers,
@@ -114,19 +117,19 @@ export function newGroup(selector: GroupSelector): Group {
   };
 }
 
-/** Forgets which pods give a group what it has: it has to look at all of them. */
+/** Forgets the members of a group: it has to be compared with all pods again. */
 export function loseMembers(group: Group): void {
-  group.members = new NumberSet();
+  group.members = new BitSet();
   group.areMembersKnown = false;
   group.seen = undefined;
 }
 
-/** Whether a group has to look at all pods. */
+/** Whether a group has to be compared with all pods. */
 export function isLost({ seen }: Group): boolean {
   return seen === undefined;
 }
 
-/** Gives a group what another one of its selector has. What a cell has of it changes by the difference. */
+/** Replaces the members of a group by those of another one with the same selector, and notes the difference as a change. */
 export function takeMembers(group: Group, other: Group): void {
   const before = group.counts;
   for (const address of before?.keys() ?? [])
@@ -141,7 +144,7 @@ export function takeMembers(group: Group, other: Group): void {
   group.isRanked = group.selector.numbersOf === undefined;
 }
 
-/** Whether addresses or numbers of a group are stored. */
+/** Whether the addresses or port numbers of a group are kept, not only its size. */
 export function storesValues({ uses, selector }: Group): boolean {
   return uses > 0 || selector.numbersOf !== undefined;
 }
@@ -165,7 +168,7 @@ export function takeChange(group: Group): GroupChange {
   return { add, remove, isOther, isReranked, bytes };
 }
 
-/** What a pod that is in a group gives it. */
+/** What a pod contributes to a group that it is in. */
 export function ofPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share {
   const plain = ofAddresses(pod.addresses);
   if (!numbersOf || pod.addresses.length === 0) return plain;
@@ -175,13 +178,13 @@ export function ofPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share 
   return { values: [text], addresses: count * plain.addresses, bytes: count * plain.bytes };
 }
 
-/** What a node that is in a group gives it. */
+/** What a node contributes to a group that it is in. */
 export function ofAddresses(addresses: readonly string[]): Share {
   const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
   return { values: addresses, addresses: addresses.length, bytes };
 }
 
-/** Whether a group has the same of both. */
+/** Whether two contributions are the same. */
 export function areSame(a: Share, b: Share): boolean {
   if (a.addresses !== b.addresses || a.bytes !== b.bytes || a.values.length !== b.values.length)
     return false;
@@ -189,10 +192,10 @@ export function areSame(a: Share, b: Share): boolean {
 }
 
 /**
- * Finds which numbers of a group of numbers have rules, in steps.
+ * Finds which port numbers of a group have rules, in steps.
  *
- * @param done with how many pods the step has compared groups before
- * @returns with how many it could have compared them in the last step
+ * @param done how much of the current step is used up already, in comparisons with a pod
+ * @returns how much of the last step is used up, in the same unit
  */
 export function* rank(group: Group, done: number): Generator<undefined, number> {
   if (group.isRanked) return done;
@@ -215,7 +218,7 @@ export function* rank(group: Group, done: number): Generator<undefined, number> 
   return work + weights.size / numbersPerPod;
 }
 
-/** Notes that a pod or node gives a group an address or numbers, or no longer does. */
+/** Counts one member more, or one less, for an address or a list of port numbers. */
 export function count(group: Group, address: string, change: 1 | -1): void {
   const { counts } = group;
   if (!counts) return;
@@ -225,7 +228,7 @@ export function count(group: Group, address: string, change: 1 | -1): void {
   else counts.delete(address);
 }
 
-/** Notes whether a group had an address before, once for each {@link takeChange}. */
+/** Remembers whether an address was in the group at the last {@link takeChange}; only the first call for an address counts. */
 function noteTouched({ touched, selector }: Group, address: string, wasIn: boolean): void {
   if (!selector.numbersOf && !touched.has(address)) touched.set(address, wasIn);
 }

@@ -1,42 +1,42 @@
 import type { PodFacts } from "./pod-facts.ts";
 import { PodScope } from "./pod-scope.ts";
 
-/** One state of a pod. It never changes: what a group has of it is known whatever the pod is by now. */
+/** A pod as it was between two changes. It is kept until no group counts it any longer, as a group must subtract exactly what it has added. */
 interface PodState {
   readonly pod: PodFacts;
-  /** How much a comparison with it counts: one for each 64 labels, and one more. */
+  /** How much work a comparison with it is: 1, and 1 more for each 64 labels and ports. */
   readonly cost: number;
   /** The pod is gone, or in another state. */
   isOver: boolean;
-  /** How many scopes may have groups that have it. */
+  /** How many scopes still have its number: that of its namespace, and that of all pods. */
   scopes: number;
 }
 
-/** Pods by small numbers, another one for each state of a pod, and which groups have yet to look at them. */
+/** All pods. Each state of a pod has a small number, so that a group can keep its members in a {@link BitSet}. Also notes which groups have changes to catch up with. */
 export class KnownPods {
-  /** The states that pods are in, by UID. */
+  /** Numbers of the current states, by UID. */
   readonly #numbers = new Map<string, number>();
   readonly #states: (PodState | undefined)[] = [];
   readonly #freeNumbers: number[] = [];
-  /** By namespace, and all pods: a group whose selector is of one namespace has nothing to do with pods of others. */
+  /** Pods of each namespace and, by `undefined`, all pods. A group whose selector is of one namespace is not compared with others' pods. */
   readonly #scopes = new Map<string | undefined, PodScope>();
-  /** With changes that groups have not been informed of. */
+  /** Scopes with changes since {@link KnownPods.takeChanged}. */
   readonly #changed = new Set<PodScope>();
-  /** With changes that groups have been informed of. */
+  /** Scopes with earlier changes, which groups may have yet to look at. */
   readonly #told = new Set<PodScope>();
 
-  /** A pod as it is. */
+  /** A pod as it is now. */
   pod(uid: string): PodFacts | undefined {
     const number = this.#numbers.get(uid);
     return number === undefined ? undefined : this.#states[number]?.pod;
   }
 
-  /** Of all pods. */
+  /** UIDs of all pods. */
   uids(): Iterable<string> {
     return this.#numbers.keys();
   }
 
-  /** What has a number; undefined if nothing has. */
+  /** The state that has a number. */
   state(number: number): Readonly<PodState> | undefined {
     return this.#states[number];
   }
@@ -45,7 +45,7 @@ export class KnownPods {
   set(uid: string, pod: PodFacts | undefined): void {
     const before = this.#numbers.get(uid);
     this.#numbers.delete(uid);
-    // The new state comes first: an address that both have is never missing.
+    // The new state is added before the old one is removed: an address that both have is never missing in between.
     if (pod) this.#numbers.set(uid, this.#begin(pod));
     const state = before === undefined ? undefined : this.#states[before];
     if (before === undefined || !state) return;
@@ -53,7 +53,7 @@ export class KnownPods {
     this.#note(before, state);
   }
 
-  /** Notes that a namespace has other labels. */
+  /** Notes that the labels of a namespace have changed: groups look at its pods again. */
   noteNamespace(name: string): void {
     for (const number of this.#scopes.get(name)?.numbers ?? []) {
       const state = this.#states[number];
@@ -61,25 +61,25 @@ export class KnownPods {
     }
   }
 
-  /** Pods of a namespace, or all. */
+  /** Pods of a namespace; undefined for all pods. */
   scope(namespace: string | undefined): PodScope {
     const scope = this.#scopes.get(namespace) ?? new PodScope();
     this.#scopes.set(namespace, scope);
     return scope;
   }
 
-  /** Whether there are changes that groups have not been informed of. */
+  /** Whether there are changes since {@link KnownPods.takeChanged}. */
   get isChanged(): boolean {
     return this.#changed.size > 0;
   }
 
-  /** The same for the groups of one scope. */
+  /** The same for one scope. */
   isChangedIn(namespace: string | undefined): boolean {
     const scope = this.#scopes.get(namespace);
     return scope !== undefined && this.#changed.has(scope);
   }
 
-  /** Scopes whose groups are now informed of changes. */
+  /** Scopes with changes since the last call. */
   takeChanged(): readonly PodScope[] {
     const changed = [...this.#changed];
     for (const scope of changed) {
@@ -90,13 +90,13 @@ export class KnownPods {
     return changed;
   }
 
-  /** Forgets what all groups have looked at. */
+  /** Forgets changes that all groups have caught up with. */
   trim(): void {
     for (const scope of this.#told) this.#trim(scope);
     this.#told.clear();
   }
 
-  /** Forgets a scope that has no groups any longer, unless it has pods. */
+  /** Forgets the changes of a scope without groups, and the scope if it has no pods either. */
   release(namespace: string | undefined): void {
     const scope = this.#scopes.get(namespace);
     if (!scope || scope.groups.size > 0) return;

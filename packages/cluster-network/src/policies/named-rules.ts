@@ -9,10 +9,10 @@ export interface PodsPort {
   readonly port: PortName;
 }
 
-/** Rules for named ports outwards: a name is another number in each pod. */
+/** Rules of egress for named ports, which may be another number in each pod that is reached. */
 export interface NamedRules<Rule> {
   readonly ports: readonly PodsPort[];
-  /** The rules, if each of the ports has these numbers. */
+  /** Makes the rules, given the numbers of each port. */
   readonly of: (numbersOf: (port: PodsPort) => PortNumbers) => readonly Rule[];
 }
 
@@ -23,8 +23,8 @@ export interface RuleDraft<Rule> {
 }
 
 /**
- * Rules of one list of a pod, with numbers in place of named ports. If those have too many numbers together, the ones that have most get
- * the same share each, and the others all of theirs: other pods neither close this one nor take what a name means in few pods.
+ * The rules of one list of a pod, with numbers in place of named ports. If there are too many numbers together, {@link fairShare} decides
+ * how many each port may have: however many numbers other pods have, the direction is not closed, and ports with few numbers keep them.
  */
 export function withNumbers<Rule extends object>(
   drafts: readonly RuleDraft<Rule>[],
@@ -33,7 +33,7 @@ export function withNumbers<Rule extends object>(
   const ports = drafts.flatMap(({ rule }) => (isNamed(rule) ? rule.ports : []));
   const known = new Map(ports.map((each) => [each, groups.portNumbers(each.selector, each.port)]));
   const counts = [...known.values()].flatMap(({ numbers }) => numbers.length || []);
-  // Each may need one more rule, for numbers that have none.
+  // Each named port may need one more rule, which closes the numbers that have none.
   const others = drafts.filter(({ rule }) => !isNamed(rule)).length + counts.length;
   const most = fairShare(counts, Math.min(mostNumbersOfList, limits.rules - others));
   const numbersOf = (each: PodsPort): PortNumbers => {

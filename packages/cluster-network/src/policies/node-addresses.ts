@@ -10,8 +10,8 @@ interface HostPod {
 }
 
 /**
- * Addresses of nodes, for policies that choose nodes: their own, and those of their pods' hosts. On a virtual node these are machines
- * of their own, where host ports and NodePorts answer, and pods with the network of their host, which policies do not reach as pods.
+ * Addresses of nodes, for policies that select nodes: the nodes' own, and those of the hosts of their pods. On a virtual node, each host is
+ * a machine of its own, where host ports and NodePorts answer, and whose address a pod with `hostNetwork` has.
  */
 export class NodeAddresses {
   readonly #groups: AddressGroups;
@@ -20,7 +20,7 @@ export class NodeAddresses {
   readonly #pods = new Map<string, HostPod>();
   /** UIDs of pods by their node. */
   readonly #podsOf = new Map<string, Set<string>>();
-  /** UIDs of those whose hosts have addresses of their own: of 100,000 pods on usual nodes, none. */
+  /** UIDs of pods whose hosts have other addresses than the node. Pods on ordinary nodes are not among them. */
   readonly #shown = new Set<string>();
 
   constructor(groups: AddressGroups) {
@@ -65,7 +65,7 @@ export class NodeAddresses {
     for (const name of this.#nodes.keys()) this.setNode(name, undefined);
   }
 
-  /** A pod is to groups as a node with the labels of its own one. */
+  /** Adds the host of a pod to groups, as one more node with the labels of the pod's node. */
   #show(uid: string): void {
     const pod = this.#pods.get(uid);
     const node = pod && this.#nodes.get(pod.node);

@@ -1,14 +1,14 @@
 import { hash, randomBytes } from "node:crypto";
 
-/** Otherwise users could choose namespaces whose keys add up to that of others. */
+/** Makes keys unpredictable: users could otherwise choose namespaces whose keys add up to the key of others. */
 const secret = randomBytes(32).toString("hex");
 
-/** Namespaces whose policies name a group, and how often; "" stands for policies of administrators. */
+/** The namespaces whose policies name a group, and how many times each; "" stands for policies of administrators. */
 export class Owners {
   readonly #counts = new Map<string, number>();
   #key = 0n;
 
-  /** The same for groups with the same owners, and for no others, but by a chance of 2^-64. */
+  /** A hash of the owners, whatever their counts and order. */
   get key(): bigint {
     return this.#key;
   }

@@ -20,7 +20,7 @@ import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 import { writtenCidr } from "../written-address.ts";
 
-/** What the computation asks of the groups of addresses. */
+/** What rules need to know of groups of addresses. */
 export interface GroupNames {
   /** Name of the group of pods that a selector chooses. */
   name(selector: GroupSelector): string;
@@ -36,13 +36,13 @@ export interface GroupNames {
 export interface RuleOrigins {
   /** Names of the policies that restrict the direction. */
   readonly restricting: readonly string[];
-  /** Names of those that there is no room for: they have no rules. */
+  /** Names of those without rules, as the policies of the namespace choose too many addresses. See {@link PolicyBudget}. */
   readonly refused: readonly string[];
-  /** The policies are over the limits of a pod: none has rules. */
+  /** Whether the policies are over the limits of a pod: then none has rules. */
   readonly isOverLimits: boolean;
   /** For each rule of the view, the name of its policy. */
   readonly ofRules: readonly string[];
-  /** For each rule of the administrator's tiers, kind and name of its policy. */
+  /** For each rule of the administrators' tiers, kind and name of its policy. */
   readonly admin: readonly string[];
   readonly baseline: readonly string[];
 }
@@ -55,12 +55,12 @@ export interface PodPolicy {
 }
 
 /**
- * What may reach a pod, and what it may reach: a direction that a NetworkPolicy restricts lets pass what any of them
- * allows, and one that none restricts lets pass everything. The administrator's tiers are before and behind that.
+ * What may reach a pod, and what it may reach. If NetworkPolicies restrict a direction, what any of them allows passes; if none does,
+ * everything passes. The tiers of administrators come before that and after it.
  *
  * @param policies NetworkPolicies that select the pod
  * @param tiers policies of administrators that select the pod
- * @param isUncompared whether policies with long selectors count as the pod's: their directions are closed
+ * @param isUncompared see {@link PolicyChoice}: directions that a policy with a long selector restricts are closed
  * @param isRefused whether a NetworkPolicy has no rules, see {@link PolicyBudget}
  */
 export function podPolicy(
@@ -127,14 +127,14 @@ interface Selected {
   readonly isUncompared: boolean;
 }
 
-/** Those NetworkPolicies of a pod that it may have rules of: the others restrict directions alone that are over its limits. */
+/** The NetworkPolicies of a pod that its rules are made from: not those that only restrict directions which are over the limits of a pod. */
 export function policiesWithRules(selected: Selected): readonly NetworkPolicy[] {
   const within = (["Ingress", "Egress"] as const).filter((each) => !isOverLimits(selected, each));
   if (within.length === 2) return selected.policies;
   return selected.policies.filter((policy) => within.some((each) => restricts(policy, each)));
 }
 
-/** Whether a direction of a pod is closed, as its NetworkPolicies are too many or too large to be computed. */
+/** Whether a direction of a pod is closed, as its NetworkPolicies are too large together. */
 function isOverLimits({ pod, policies, isUncompared }: Selected, direction: Direction): boolean {
   const restricting = policies.filter((policy) => restricts(policy, direction));
   if (isUncompared && restricting.some(hasLongSubject)) return true;
@@ -160,7 +160,7 @@ function viewOfTier({ ingress, egress }: Tier): TierView | undefined {
   return defined({ ingress: unlessEmpty(ingress.rules), egress: unlessEmpty(egress.rules) });
 }
 
-/** The rules of all policies that restrict a direction; no list if none does. */
+/** The rules of all policies that restrict a direction; undefined if none does. */
 function united(
   policies: readonly NetworkPolicy[],
   direction: Direction,
@@ -229,7 +229,7 @@ function egressRules(
     const names = selectors.map((selector) => groups.name(selector));
     const plain =
       ports.length === 0 || known.length > 0 ? [rule({ isAll, names, blocks, ports: known })] : [];
-    // A named port is another number in each pod; addresses outside of the cluster have no names.
+    // A named port may be another number in each pod. Blocks have no named ports, so without `to` it means every pod.
     const everyPod = { namespaceSelector: {}, podSelector: {} };
     const named = ports.filter((port) => typeof port.port === "string");
     return [
@@ -251,7 +251,7 @@ function namedRules(
   const named = { selector, port: { name, protocol } };
   return {
     ports: [named],
-    // What has no rule of those that are too many is not allowed.
+    // If there are too many numbers, those without a rule are not allowed.
     of: (numbersOf) =>
       numbersOf(named).numbers.map((number) => ({
         groups: [groups.name({ ...selector, port: { name, protocol, number } })],
@@ -282,7 +282,7 @@ export function selectorsOfPeers(
 
 type IpBlock = NonNullable<NetworkPolicyPeer["ipBlock"]>;
 
-/** A policy may have thousands, and each of its pods rules of its own: they are read once. */
+/** Caches {@link readBlock}: a policy may have thousands of blocks, and is read for each set of policies that it is in. */
 const knownBlocks = new WeakMap<IpBlock, readonly PolicyBlock[]>();
 
 function blockOf(block: IpBlock): readonly PolicyBlock[] {
@@ -291,7 +291,7 @@ function blockOf(block: IpBlock): readonly PolicyBlock[] {
   return known;
 }
 
-/** None if a part of it cannot be read: without one of its exceptions, a block would let pass more than the policy says. */
+/** Empty if any part is invalid: without one of its exceptions, a block would allow more than the policy says. */
 function readBlock({ cidr: text, except: exceptTexts = [] }: IpBlock): readonly PolicyBlock[] {
   const cidr = writtenCidr(text);
   const except = exceptTexts.map(writtenCidr);
@@ -339,7 +339,7 @@ function namedOf(ports: readonly NetworkPolicyPort[]): readonly PortName[] {
   return [...found.values()];
 }
 
-/** What the named ports of a rule are in a pod: what is left out of very many is not allowed. */
+/** The numbers that the named ports of a rule have in a pod. If there are too many, the others are not allowed. */
 function ownPorts(pod: PodFacts, ports: readonly NetworkPolicyPort[]): readonly PolicyPort[] {
   return namedOf(ports).flatMap((port) =>
     ownNumbers(pod, port)
@@ -348,7 +348,7 @@ function ownPorts(pod: PodFacts, ports: readonly NetworkPolicyPort[]): readonly 
   );
 }
 
-/** Whether named ports of affordable policies have more numbers in a pod than a list of rules may have ports. */
+/** Whether the named ports of policies have more numbers in a pod than a list of rules may have ports. */
 function hasTooManyOwnPorts(pod: PodFacts, policies: readonly NetworkPolicy[]): boolean {
   if (pod.ports.length === 0) return false;
   let count = 0;

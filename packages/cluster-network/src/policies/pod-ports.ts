@@ -4,7 +4,7 @@ import { mostNumbers } from "./port-numbers.ts";
 
 /** The numbers that one pod has for the name of a port. */
 export interface OwnNumbers {
-  /** Rising, each once: the smallest ones, up to one more than {@link mostNumbers}. With that one, a pod has too many. */
+  /** The smallest ones in ascending order, at most {@link mostNumbers} + 1. A pod that has so many has too many. */
   readonly numbers: readonly number[];
   /** The same, with a comma between each two. */
   readonly text: string;
@@ -12,7 +12,7 @@ export interface OwnNumbers {
 
 const none: OwnNumbers = { numbers: [], text: "" };
 
-/** Groups and rules ask for them many times: each pod's are read once. */
+/** A cache: groups and rules ask many times for the numbers of each pod. */
 const known = new WeakMap<readonly NamedPort[], ReadonlyMap<string, OwnNumbers>>();
 
 /** The numbers that a pod has for the name of a port. */

@@ -1,48 +1,47 @@
 import { loseMembers, type Group } from "./group.ts";
 
-/** A group may have to look at so many changes in any case. */
+/** So many changes are kept for a group that is behind, however few pods there are. */
 const mostBehind = 64;
 
-/** Pods of one namespace, or of all, by their numbers, and the groups that choose among them. */
+/** The pods of one namespace, or all pods, by their numbers; the groups that choose among them; and a log of changes for these groups. */
 export class PodScope {
   readonly groups = new Map<string, Group>();
-  /** Those that are over stay until no group has them. */
+  /** Includes those of states that are over, until no group counts them. */
   readonly numbers = new Set<number>();
-  /** What groups have to look at, in the order of the changes; the complement of a number says that its pod is over. */
+  /** The log: numbers of pods, in the order of their changes. The bitwise complement of a number says that its state is over. */
   #changes: number[] = [];
-  /** Position of the first one that is kept: positions only rise. */
+  /** The position of the first entry that is kept. Positions are never used again. */
   #first = 0;
-  /** How many of the numbers are over. */
+  /** How many of `numbers` are of states that are over. */
   #over = 0;
 
-  /** Position after the last change: a group that has seen so many has seen all. */
+  /** The position after the last entry: a group whose `seen` is the same is up to date. */
   get end(): number {
     return this.#first + this.#changes.length;
   }
 
-  /** The number of the pod that has changed at a position. */
+  /** The number at a position of the log. */
   at(position: number): number | undefined {
     const change = this.#changes[position - this.#first];
     return change !== undefined && change < 0 ? ~change : change;
   }
 
-  /** Notes that groups have to look at a pod; nothing more is noted of one that is over. */
+  /** Adds a change to the log. A number that is over is not noted again. */
   note(number: number, isOver: boolean): void {
     this.#changes.push(isOver ? ~number : number);
     if (isOver) this.#over++;
   }
 
-  /** Groups that have not seen all changes. */
+  /** Groups that are not up to date. */
   behind(): readonly (readonly [name: string, group: Group])[] {
     return [...this.groups].filter(([, { seen }]) => seen === undefined || seen < this.end);
   }
 
   /**
-   * Forgets changes that all groups have seen. A group that is behind by more of them than there are pods, twice over, has to look at all
-   * pods as they are instead: otherwise changes, and all states that pods have had, would be kept for the slowest group, and that would
-   * have the more to look at the slower it is.
+   * Forgets changes that all groups have seen. A group that is behind by more than twice as many changes as there are pods begins again
+   * with all pods instead. Otherwise the log, and all states that pods have had, would grow for as long as one group is slow.
    *
-   * @returns numbers that are over, and that no group has any longer
+   * @returns numbers of states that are over and that no group counts any longer
    */
   trim(): readonly number[] {
     if (this.#changes.length === 0) return [];

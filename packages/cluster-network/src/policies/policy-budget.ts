@@ -6,19 +6,19 @@ import { selectorsOf } from "./policy-selectors.ts";
 import { fairShare, mostNumbersOfList } from "./port-numbers.ts";
 
 /**
- * How much the selectors of the NetworkPolicies of one namespace may take: 250,000 addresses, each once for each selector, where a selector
- * counts as 50 more, or as 10 for each of its labels, expressions and values if that is more. Kip keeps about 260 bytes for each address.
- * All of them go to a cell in one change together with what policies of administrators choose.
+ * How much the selectors of the NetworkPolicies of one namespace may choose: 250,000 addresses. Each address counts once for each
+ * selector, and a selector itself as 50, or as 10 for each of its labels, expressions and values if that is more. Kip needs about 260 bytes
+ * for an address. The bytes are limited because a cell may get all of them in one change, with what administrators' policies choose.
  */
 export const mostOfPolicies: Cost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
 
-/** What a selector takes without any address. */
+/** The cost of a selector itself, in addresses. */
 const perSelector = 50;
 
-/** A selector takes so much for each of its labels, expressions and values, if that is more: each pod that changes is compared with all. */
+/** The same for each of its labels, expressions and values: each pod that changes is compared with all of them. */
 const perTerm = 10;
 
-/** To name a group takes about 10 µs. After so many that are to be filled, other policies are counted when those are. */
+/** {@link PolicyBudget.charge} returns after so many groups that are not filled, as naming one takes about 10 µs. The caller repeats it when they are. */
 const mostUnfilled = 512;
 
 /** NetworkPolicies that there is no room for. */
@@ -30,33 +30,35 @@ export interface PolicyRefusal {
   readonly example: NetworkPolicy;
 }
 
-/** A policy that rules are made with. */
+/** A policy that rules are made from. */
 interface Charge {
   readonly policy: NetworkPolicy;
   readonly key: string;
-  /** Its groups; undefined while it has too many selectors for any to be counted. */
+  /** Names of its groups; undefined until they are counted, which they are not while its selectors alone have no room. */
   groups: string[] | undefined;
   isWeighed: boolean;
   uses: number;
 }
 
 /**
- * Which NetworkPolicies have rules, if those of their namespace choose more addresses than one namespace may: from the oldest to the
- * youngest, each that fits beside the older ones. Only those count that rules of a cell are made with. The groups of a policy are counted
- * before any address of them is stored, and as long as it is used: so it loses its rules when its groups grow, and gets them back.
+ * Decides which NetworkPolicies have rules, if those of their namespace choose more addresses than one namespace may. From the oldest to
+ * the youngest, each policy that fits beside the older ones has rules. Only policies that rules of a cell are made from count.
+ *
+ * The groups of a policy are counted before their addresses are kept, and for as long as the policy is used. So it loses its rules when
+ * its groups grow too large, and gets them back.
  */
 export class PolicyBudget {
   readonly #groups: AddressGroups;
-  /** By their selectors alone: what has no room here is not even counted. */
+  /** Counts selectors alone. The groups of a policy that has no room here are not made at all. */
   readonly #selectors: NamespaceBudget;
   readonly #addresses: NamespaceBudget;
   readonly #charges = new Map<NetworkPolicy, Charge>();
   /** The newest state of each policy, by namespace and name. */
   readonly #newest = new Map<string, Charge>();
   readonly #byGroup = new Map<string, Set<Charge>>();
-  /** With groups that have changed: one pod may be in all groups of a policy, which is weighed once for that. */
+  /** Policies whose groups have changed, so that one pod that is in all groups of a policy has it weighed once. */
   readonly #unweighed = new Set<Charge>();
-  /** Keys whose place has changed since the last {@link PolicyBudget.settle}. */
+  /** Policies that have lost their room by their selectors alone, or got it back, since the last {@link PolicyBudget.settle}. */
   readonly #refused = new Set<string>();
   readonly #admitted = new Set<string>();
   /** Is called when policies of a namespace get no room any longer. */
@@ -69,11 +71,11 @@ export class PolicyBudget {
   }
 
   /**
-   * Counts what policies take, from now on until they are no longer used. Those of a namespace are given at once: each time, it is
-   * decided for all of the namespace which have room.
+   * Counts policies from now on, until they are no longer used. Give all of a namespace in one call, as each call decides again which
+   * policies of the namespace have room.
    *
-   * @param isFilled whether what a group has can be counted
-   * @returns names of groups that have to be filled before it is known; there may be more when those are
+   * @param isFilled whether a group is filled, so that it can be counted
+   * @returns names of groups that have to be filled first. Then call again: there may be more
    * @throws TypeError if a selector cannot be read
    */
   charge(
@@ -98,7 +100,7 @@ export class PolicyBudget {
     return unfilled;
   }
 
-  /** Notes that something needs a policy that was charged, or no longer does. One that nothing needs is forgotten. */
+  /** Notes that rules need a charged policy, or no longer do. A policy that nothing needs is forgotten. */
   use(policy: NetworkPolicy, change: 1 | -1): void {
     const charge = this.#charges.get(policy);
     if (!charge) return;
@@ -116,7 +118,7 @@ export class PolicyBudget {
     for (const charge of this.#byGroup.get(group) ?? []) this.#unweighed.add(charge);
   }
 
-  /** Decides again where costs have changed. @returns policies that have lost their rules, or may get them back */
+  /** Decides again where costs have changed. @returns policies that have lost their rules, or may have rules again */
   settle(): ReadonlySet<NetworkPolicy> {
     this.#settleSelectors();
     for (const charge of this.#unweighed) if (charge.isWeighed) this.#weigh(charge);

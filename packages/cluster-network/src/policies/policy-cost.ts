@@ -7,8 +7,8 @@ import type {
 } from "@kip/k8s-types/network";
 
 /**
- * How much one direction of a pod's policies may have. Kip computes the policies of all cells in one thread, each selector is compared
- * with each pod of the cluster, and any user may write policies: what has more lets nothing pass, without being computed.
+ * Limits of the policies of one direction of a pod. Any user may write policies, kip computes those of all cells in one thread, and compares
+ * each selector with each pod of the cluster. A direction that is over a limit is closed, and its rules are not made.
  */
 const most = {
   /** Rules, with their peers, exceptions and ports. */
@@ -21,10 +21,10 @@ const most = {
   namedPorts: 64,
 } as const;
 
-/** A policy whose own selector has more terms than these has a long one: when it changes, all pods of its namespace are looked at. */
+/** A policy whose `podSelector` has more terms than this has a long one. When it changes, all pods of its namespace are looked at. */
 export const mostOfShortSubject = 64;
 
-/** A pod with more labels than a short selector has terms is compared with so many terms of long ones at most: about 4 ms. */
+/** A pod with more than {@link mostOfShortSubject} labels is compared with so many terms of long selectors at most, which takes about 4 ms. */
 const mostCompared = 65_536;
 
 /** Which pods a policy is for. */
@@ -37,8 +37,8 @@ const everyPod: LabelSelector = {};
 const subjects = new WeakMap<NetworkPolicy, Subject>();
 
 /**
- * Which pods of its namespace a policy is for. It is compared with each of them: one with more labels, expressions and values than the
- * selectors of a direction may have is for all, and not affordable.
+ * Which pods of its namespace a policy is for. It is compared with each of them, so a selector with more labels, expressions and values
+ * than the limit counts as one for all pods, and {@link isAffordable} is false for the policy.
  */
 export function subjectOf(policy: NetworkPolicy): LabelSelector {
   return measuredSubjectOf(policy).selector;
@@ -60,8 +60,8 @@ export function hasLongSubject(policy: NetworkPolicy): boolean {
 }
 
 /**
- * Whether a pod can be compared with the long selectors of all policies of its namespace in one step; a pod that has few labels always can.
- * The answer depends on its labels and on those policies alone.
+ * Whether a pod can be compared with the long selectors of all policies of its namespace in one step. A pod with few labels always can.
+ * The answer depends on nothing but its labels and those policies.
  */
 export function isComparable(labels: Labels, policies: readonly NetworkPolicy[]): boolean {
   const long = policies.filter(hasLongSubject);
@@ -75,7 +75,7 @@ type Direction = "Ingress" | "Egress";
 
 type Cost = Readonly<Record<keyof typeof most, number>>;
 
-/** Costs are counted once for each policy, not for each of its pods. */
+/** Caches costs: a policy is counted once, not for each of its pods. */
 const known: Readonly<Record<Direction, WeakMap<NetworkPolicy, Cost>>> = {
   Ingress: new WeakMap(),
   Egress: new WeakMap(),

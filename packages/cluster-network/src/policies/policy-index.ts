@@ -20,7 +20,7 @@ export interface PolicyChoice {
   readonly tiers: readonly TierPolicy[];
   /** The pod has too many labels to be compared with long selectors: all policies that have such a one count as its own. */
   readonly isUncompared: boolean;
-  /** The same for pods whose rules are the same, while the groups of numbers of ports are. */
+  /** The same for pods that have the same rules, as long as no group of port numbers changes. */
   readonly key: string;
 }
 
@@ -28,7 +28,7 @@ export interface PolicyChoice {
 export interface PolicyChange {
   /** Pods that a changed policy selects, or selected before. */
   readonly subjects: readonly GroupSelector[];
-  /** It is the first policy, or was the last one: it concerns pods that are not known, too. */
+  /** It is the first policy, or was the last one. Then it also concerns pods that are not known yet. */
   readonly isEdge: boolean;
 }
 
@@ -52,9 +52,9 @@ export class PolicyIndex {
   readonly #unread = new UnreadPolicies();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
-  /** By the labels of a namespace as they are, so nothing is kept of one that is gone. */
+  /** By the object with the labels of the namespace: a weak key, so that nothing is kept of a namespace that is gone. */
   #tiersOf = new WeakMap<Labels, NamespaceTiers>();
-  /** Numbers of policies as they are: another one with each change. */
+  /** A number for each state of a policy. */
   readonly #numbers = new WeakMap<object, number>();
   #lastNumber = 0;
 
@@ -94,7 +94,7 @@ export class PolicyIndex {
   setSlice(slice: EndpointSlice, isGone = false): boolean {
     const { namespace, name } = slice.metadata;
     const isNamed = `${namespace}/${name}` === standInUid;
-    // One of this name that is another's by now is none, too.
+    // A slice of this name may have got another manager: then it does not count either.
     if (isNamed) this.groups.setPod(standInUid, isGone ? undefined : standInOf(slice));
     return isNamed;
   }
@@ -124,9 +124,9 @@ export class PolicyIndex {
   }
 
   /**
-   * Does a part of what {@link PolicyIndex.choiceOf} would otherwise do at once for the first pod of a namespace.
+   * Reads some policies of a namespace ahead of {@link PolicyIndex.choiceOf}, which would otherwise read all at once.
    *
-   * @returns whether that was the last part
+   * @returns whether all are read
    */
   readSome(namespace: string): boolean {
     return this.#unread.readSome(namespace);
@@ -151,7 +151,7 @@ export class PolicyIndex {
       (policy) =>
         (isUncompared && hasLongSubject(policy)) || matchesLabels(subjectOf(policy), pod.labels),
     );
-    // Ports that rules for what reaches the pod name are the pod's own.
+    // Named ports of ingress rules are the pod's own.
     const named = new Set([...ofNamespace.portNames, ...portsNamedBy(policies)]);
     const own = named.size > 0 ? pod.ports.filter(({ name }) => named.has(name)) : [];
     const tiersKey = tiers ? this.#keyOf(tiers) : ofNamespace.key;
@@ -170,7 +170,7 @@ export class PolicyIndex {
     return podPolicy(pod, { ...choice, isRefused }, groups);
   }
 
-  /** Charges the NetworkPolicies of pods at once, so that it is known which of them have no rules. Those that cannot be read are left out. */
+  /** Counts the NetworkPolicies of pods in the budget, to know which of them have rules. Policies that cannot be read are left out. */
   charge(podUids: Iterable<string>): void {
     const chosen = new Set<NetworkPolicy>();
     for (const uid of this.#unlike(podUids)) {
@@ -183,7 +183,7 @@ export class PolicyIndex {
     this.budget.settle();
   }
 
-  /** The policy of a pod at once, however much there is to do; undefined as of {@link PolicyIndex.choiceOf}. */
+  /** The policy of a pod, without steps; undefined as in {@link PolicyIndex.choiceOf}. */
   policyOf(podUid: string): PodPolicy | undefined {
     const choice = this.choiceOf(podUid);
     if (!choice) return undefined;

@@ -4,12 +4,12 @@ import type { GroupSelector } from "./group-selector.ts";
 import { restricts, selectorsOfPeers } from "./pod-policy.ts";
 import { isAffordable } from "./policy-cost.ts";
 
-/** Every pod: who is meant by a rule without peers that has a named port. */
+/** Every pod: the peers of a rule that names a port and no peers. */
 const everyPod: GroupSelector = { namespaceSelector: {}, podSelector: {} };
 
 /**
- * Selectors of the groups that rules of a policy name, whichever pod they are for, and of the groups of numbers that they are made from.
- * A direction with more selectors than a pod's may have is not computed, and has none.
+ * Selectors of all groups that the rules of a policy need, whichever pod they are for, also of groups of port numbers. None of a direction
+ * that is over the limits of a pod, as no rules are made of it.
  */
 export function selectorsOf(policy: NetworkPolicy): readonly GroupSelector[] {
   const { metadata, spec } = policy;

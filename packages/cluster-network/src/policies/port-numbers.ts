@@ -1,12 +1,12 @@
 /**
- * For one name of a port and one selector so many numbers have rules. Each takes a rule and a group, and any user may write pods with
- * many.
+ * How many numbers of one named port have rules, for one selector. Each number needs a rule and a group, and any user may write pods that
+ * have many.
  */
 export const mostNumbers = 256;
 
 /**
- * All named ports in one list of a pod's rules have so many numbers with rules together, beside what other rules take of `limits.rules`: the
- * policies of a namespace, which pay for each number, have room for two such lists.
+ * The same for all named ports together in one list of a pod's rules, as far as other rules leave room in `limits.rules`. The budget of a
+ * namespace, where each number counts, has room for two such lists.
  */
 export const mostNumbersOfList = 2048;
 
@@ -18,9 +18,9 @@ export interface PortNumbers {
   readonly areAll: boolean;
 }
 
-/** The same, by how much they count. */
+/** The same, ordered by weight. */
 export interface RankedNumbers {
-  /** What counts most comes first. */
+  /** The heaviest comes first. */
   readonly ranked: readonly number[];
   readonly areAll: boolean;
 }
@@ -31,8 +31,8 @@ export const noNumbers: PortNumbers = { numbers: [], areAll: true };
 export const noRankedNumbers: RankedNumbers = { ranked: [], areAll: true };
 
 /**
- * How much a pod counts for each of its numbers, if numbers are too many: one with very many of them does not take the place of
- * those of ordinary pods. Whole, so that the order in which pods are added changes nothing.
+ * The weight of each number of a pod, when there are more numbers than can have rules. A pod has the same weight in all, so one with very
+ * many numbers does not displace those of ordinary pods. Weights are integers, so that sums do not depend on the order of pods.
  *
  * @param count how many numbers the pod has, 1 to 65,535
  */
@@ -41,13 +41,12 @@ export function weightOfEach(count: number): number {
 }
 
 /**
- * The numbers that weigh most, the smaller ones first of those that weigh the same: it depends on the pods that there are alone, not
- * on the order in which they came.
+ * The heaviest numbers; of several with the same weight, the smaller ones. The result does not depend on the order in which pods came.
  *
  * @param weights of numbers
  */
 export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers {
-  // There may be all 65,535: plain numbers are sorted faster than objects.
+  // There may be 65,535 of them, and plain numbers are sorted faster than objects.
   const keys = new Float64Array(weights.size);
   let count = 0;
   for (const [number, weight] of weights) keys[count++] = weight * 65_536 + 65_535 - number;
@@ -63,7 +62,7 @@ export function firstNumbers({ ranked, areAll }: RankedNumbers, most: number): P
   return { numbers, areAll: areAll && ranked.length <= most };
 }
 
-/** Whether rules that are made from all of them are the same. */
+/** Whether both have the same numbers, in any order: rules made from all of them are the same. */
 export function areSameNumbers(a: RankedNumbers, b: RankedNumbers): boolean {
   const numbers = new Set(a.ranked);
   return (
@@ -73,17 +72,17 @@ export function areSameNumbers(a: RankedNumbers, b: RankedNumbers): boolean {
   );
 }
 
-/** Whether rules that are made from the first ones of them are the same, however many those are. */
+/** Whether both have the same numbers in the same order: rules made from the first ones of them are the same, too. */
 export function areSameRanks(a: RankedNumbers, b: RankedNumbers): boolean {
   return areSameNumbers(a, b) && a.ranked.every((number, i) => number === b.ranked[i]);
 }
 
 /**
- * How many numbers each of several named ports may have if they share a room: those that have fewer keep all, and the others get the
- * same share of the rest.
+ * How many numbers each of several named ports may have, if all together may have only so many (max-min fairness): ports with few numbers
+ * keep all, and the others share the rest equally.
  *
- * @param counts how many numbers each has
- * @param room for numbers of all
+ * @param counts how many numbers each port has
+ * @param room how many all may have together
  */
 export function fairShare(counts: readonly number[], room: number): number {
   let left = Math.max(0, room);

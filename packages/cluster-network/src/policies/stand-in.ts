@@ -3,13 +3,13 @@ import { canonicalAddress } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
 import type { PodFacts } from "./pod-facts.ts";
 
-/** Names what policies select like a pod; a pod's UID is never the same. */
+/** Stands for a UID: of no pod, as it has a slash. */
 export const standInUid = "kube-system/kube-dns";
 
 /**
- * The name server of `kip up` is not a pod. Policies select it by what users write for the one that kubeadm makes: in
- * `kube-system`, with the label `k8s-app=kube-dns`. Kip's own EndpointSlice says where it is; who may write that one leads all
- * names of the cluster anyway. Policies do not restrict it.
+ * The name server of `kip up` is not a pod, but policies must be able to select it as they do in other clusters: in `kube-system`, by the
+ * label `k8s-app=kube-dns`. So its EndpointSlice, which kip writes, counts as a pod. Users who may write that slice decide what all names
+ * of the cluster mean in any case. Policies do not restrict the name server itself.
  *
  * @returns undefined for every other slice
  */

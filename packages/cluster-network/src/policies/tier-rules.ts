@@ -35,7 +35,7 @@ export function tierRules(
   return { rules: found.map(({ rule }) => rule), titles: found.map(({ title }) => title) };
 }
 
-/** A rule with named ports outwards becomes several: a name is another number in each pod. */
+/** A rule of egress with named ports becomes several, see {@link NamedRules}. */
 function rulesOf(
   { match, action }: TierPolicyRule,
   pod: PodFacts,
@@ -51,7 +51,7 @@ function rulesOf(
   const known = [...plain, ...own.flatMap((each) => each.ports)];
   const isOfPorts = ports.length > 0 && known.length === 0;
   const peers = isOfPorts ? [] : [{ ...peersRule(match, known, groups), action }];
-  // As of those of other pods, see closingRules().
+  // The pod's own ports are treated as other pods' in closingRules().
   const closed = action === "allow" ? [] : own.flatMap(({ closed: protocol }) => protocol ?? []);
   const closing: readonly TierRule[] =
     closed.length === 0 ? [] : [{ ...peersRule(match, closed, groups), action: "deny" }];
@@ -59,7 +59,7 @@ function rulesOf(
   return [...peers, ...closing, ...(isNamed ? [namedRules(match, names, action, groups)] : [])];
 }
 
-/** What named ports are in a pod, and the protocol of each that has more numbers than can have rules. */
+/** The numbers that named ports have in a pod. `closed` is the whole protocol, if a port has more numbers than can have rules. */
 function ownPorts(
   pod: PodFacts,
   names: readonly string[],
@@ -101,7 +101,7 @@ function namedRules(
     ports,
     of: (numbersOf) => [
       ...ports.flatMap((each) => rulesOfNumbers(each, numbersOf(each), action, groups)),
-      // They come behind the rules of all ports.
+      // Last, as they would also match numbers that have rules.
       ...ports.flatMap((each) => closingRules(each, numbersOf(each), action, groups)),
     ],
   };
@@ -121,7 +121,7 @@ function rulesOfNumbers(
   }));
 }
 
-/** Without a rule, other numbers could be reached by what comes later: pods that have them are closed. */
+/** If a rule that denies or passes on has no room for all numbers, later rules must not let the others pass: pods that have them are closed. */
 function closingRules(
   { selector, port }: PodsPort,
   { numbers, areAll }: PortNumbers,

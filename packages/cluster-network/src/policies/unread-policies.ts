@@ -3,12 +3,13 @@ import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { portsNamedBy } from "./named-ports.ts";
 import { isAffordable, subjectOf } from "./policy-cost.ts";
 
-/** So many policies are read in one step: less than 20 ms of processor time, with selectors that are not long. */
+/** Policies that are read in one step, which takes less than 20 ms unless their selectors are long. */
 const mostOfStep = 500;
 
 /**
- * NetworkPolicies that no pod has been compared with. What a comparison finds of a policy itself is kept, so the first one takes several
- * times as long as later ones: for the thousands of policies that a namespace may have, that is done in steps.
+ * NetworkPolicies that have not been compared with any pod. The first comparison of a policy takes several times as long as later ones,
+ * because it reads the policy, and what it finds is cached. A namespace may have thousands of policies, so they are read in steps, before
+ * its first pod is compared with them.
  */
 export class UnreadPolicies {
   readonly #byNamespace = new Map<string, Set<NetworkPolicy>>();
@@ -38,12 +39,13 @@ export class UnreadPolicies {
   }
 }
 
+/** Fills the caches that comparisons use. */
 function read(policy: NetworkPolicy): void {
   try {
     matchesLabels(subjectOf(policy), {});
     portsNamedBy([policy]);
     for (const direction of ["Ingress", "Egress"] as const) isAffordable([policy], direction);
   } catch {
-    // It is reported where the rules of a pod are made with it.
+    // The same error is thrown, and reported, when the rules of a pod are made.
   }
 }

@@ -1,5 +1,5 @@
 import type { ServiceView } from "@kip/network-view";
-import { LeastFirst } from "./least-first.ts";
+import { PriorityQueue } from "./priority-queue.ts";
 
 /** What a Service asks for: each of its addresses with each of its ports. */
 export interface Claims {
@@ -24,7 +24,7 @@ interface Claimant {
 
 /** Several that ask for an address at a port: it is the least one's, as soon as the holder has released it. */
 class Several {
-  readonly claimants = new LeastFirst();
+  readonly claimants = new PriorityQueue();
   holder: string | undefined;
 }
 

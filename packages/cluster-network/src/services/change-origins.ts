@@ -1,4 +1,4 @@
-import { LeastFirst } from "./least-first.ts";
+import { PriorityQueue } from "./priority-queue.ts";
 
 /** Where a change waits. */
 export type ChangeKind = "changed" | "leaving" | "losing";
@@ -12,7 +12,7 @@ const step = 0.25;
  * changing Services cannot keep an early one from being done.
  */
 export class ChangeOrigins {
-  readonly #waiting = new LeastFirst<number>();
+  readonly #waiting = new PriorityQueue<number>();
   #last = 0;
 
   /** The number of the last change so far. */

@@ -1,4 +1,4 @@
-import { LeastFirst } from "./least-first.ts";
+import { PriorityQueue } from "./priority-queue.ts";
 import { namespaceOf } from "../budget/namespace-budget.ts";
 
 /** How many changes are taken at once. A Service counts as its weight, which is 1 for a small one. */
@@ -49,8 +49,8 @@ export class ChangeQueue {
   readonly #ages = new Map<string, number>();
   readonly #lines = new Map<string, Line>();
   /** Namespaces by the age of their first change, and by its weight if that is known. */
-  readonly #oldest = new LeastFirst<number>((a, b) => a < b);
-  readonly #lightest = new LeastFirst<First>(
+  readonly #oldest = new PriorityQueue<number>((a, b) => a < b);
+  readonly #lightest = new PriorityQueue<First>(
     (a, b) => a.end < b.end || (a.end === b.end && a.age < b.age),
   );
   readonly #unweighed = new Set<string>();

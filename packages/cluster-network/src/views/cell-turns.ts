@@ -1,6 +1,6 @@
 import type { Clock } from "@kip/base";
 import type { AddressGroups } from "../policies/address-groups.ts";
-import { FairTurns } from "./fair-turns.ts";
+import { FairQueue } from "./fair-queue.ts";
 import type { RulesDraft } from "./rules-drafts.ts";
 
 /** After so long other work of kip's process is let pass, milliseconds. */
@@ -34,9 +34,9 @@ export interface CellTurnsOptions<T> {
 /** Cells that get nothing before their policy is computed, and which of them is next. */
 export class CellTurns<T extends TurnCell> {
   readonly #options: CellTurnsOptions<T>;
-  readonly #waiting = new FairTurns<T>(({ rules }) => rules);
+  readonly #waiting = new FairQueue<T>(({ rules }) => rules);
   /** They have every other turn, as a cell may connect as often as it likes. */
-  readonly #new = new FairTurns<T>();
+  readonly #new = new FairQueue<T>();
   #wasNew = false;
   /** Groups of their policy are not filled: others do not wait for that. */
   readonly #unfilled = new Set<T>();

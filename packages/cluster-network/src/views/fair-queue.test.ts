@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { FairTurns } from "./fair-turns.ts";
+import { FairQueue } from "./fair-queue.ts";
 
-describe("FairTurns", () => {
+describe("FairQueue", () => {
   const item = (namespace: string, name = "") => ({ namespace, name });
-  const serve = (turns: FairTurns<{ namespace: string; name: string }>, tookMs: number) => {
+  const serve = (turns: FairQueue<{ namespace: string; name: string }>, tookMs: number) => {
     const { next } = turns;
     if (!next) return undefined;
     turns.delete(next);
@@ -13,7 +13,7 @@ describe("FairTurns", () => {
   };
 
   it("gives namespaces turns, and each its own items in their order", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>();
+    const turns = new FairQueue<{ namespace: string; name: string }>();
     for (const name of ["1", "2", "3"]) turns.add(item("a", name));
     for (const name of ["1", "2"]) turns.add(item("b", name));
     assert.deepEqual(
@@ -24,7 +24,7 @@ describe("FairTurns", () => {
   });
 
   it("gives what belongs together one turn after the other", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>(({ name }) => name.charAt(0));
+    const turns = new FairQueue<{ namespace: string; name: string }>(({ name }) => name.charAt(0));
     for (const name of ["x1", "y1", "x2", "y2", "x3"]) turns.add(item("a", name));
     turns.add(item("b", "y3"));
     assert.deepEqual(
@@ -35,7 +35,7 @@ describe("FairTurns", () => {
   });
 
   it("lets a namespace whose items take long have as much time as others, not as many turns", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>();
+    const turns = new FairQueue<{ namespace: string; name: string }>();
     for (let i = 0; i < 20; i++) turns.add(item("long"));
     for (let i = 0; i < 20; i++) turns.add(item("short"));
     const served = Array.from({ length: 12 }, () => {
@@ -46,7 +46,7 @@ describe("FairTurns", () => {
   });
 
   it("serves what has waited for nothing at once, and with no more time than others had", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>();
+    const turns = new FairQueue<{ namespace: string; name: string }>();
     for (let i = 0; i < 9; i++) turns.add(item("long"));
     for (let i = 0; i < 3; i++) serve(turns, 50);
     for (let i = 0; i < 9; i++) turns.add(item("new"));
@@ -56,7 +56,7 @@ describe("FairTurns", () => {
   });
 
   it("serves others in turn with a namespace whose one item comes again whenever it was served", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>();
+    const turns = new FairQueue<{ namespace: string; name: string }>();
     for (let i = 0; i < 4; i++) turns.add(item("others"));
     const again = item("again");
     const served = Array.from({ length: 8 }, () => {
@@ -67,7 +67,7 @@ describe("FairTurns", () => {
   });
 
   it("forgets what is deleted before its turn", () => {
-    const turns = new FairTurns<{ namespace: string; name: string }>();
+    const turns = new FairQueue<{ namespace: string; name: string }>();
     const [first, second] = [item("a"), item("b")];
     for (const each of [first, second, first]) turns.add(each);
     turns.delete(first);

@@ -6,7 +6,7 @@ interface Entry<Rank> {
 }
 
 /** Names by rank, of which the least is known: a change takes a time that grows with the logarithm of their number. */
-export class LeastFirst<Rank extends string | number | object = string> {
+export class PriorityQueue<Rank extends string | number | object = string> {
   readonly #isLess: (a: Rank, b: Rank) => boolean;
   readonly #current = new Map<string, Entry<Rank>>();
   /** A binary heap; what is no longer current is taken out when it is the least, or when that is most of it. */

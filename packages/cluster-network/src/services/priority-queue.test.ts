@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
-import { LeastFirst } from "./least-first.ts";
+import { PriorityQueue } from "./priority-queue.ts";
 
-describe("LeastFirst", () => {
+describe("PriorityQueue", () => {
   it("knows the least of what is set, whatever was set and removed before", () => {
     const change = fc.record({ name: fc.nat({ max: 9 }), rank: fc.option(fc.nat({ max: 4 })) });
     fc.assert(
       fc.property(fc.array(change, { maxLength: 200 }), (changes) => {
-        const least = new LeastFirst();
+        const least = new PriorityQueue();
         const known = new Map<string, string>();
         for (const { name, rank } of changes) {
           least.set(`${name}`, rank === null ? undefined : `${rank}`);
@@ -24,7 +24,7 @@ describe("LeastFirst", () => {
   });
 
   it("lets thousands go in their order in a short time", () => {
-    const least = new LeastFirst();
+    const least = new PriorityQueue();
     const names = Array.from({ length: 40_000 }, (_, i) => `${i + 100_000}`);
     for (const name of names) least.set(name, name);
     const started = process.threadCpuUsage();

@@ -1,4 +1,4 @@
-import { LeastFirst } from "../services/least-first.ts";
+import { PriorityQueue } from "../services/priority-queue.ts";
 
 /** What a turn counts at least, milliseconds: namespaces that take no time at all take turns, too. */
 const leastMs = 0.01;
@@ -10,11 +10,11 @@ const leastMs = 0.01;
  *
  * Of one namespace, what belongs together comes one after the other.
  */
-export class FairTurns<T extends { readonly namespace: string }> {
+export class FairQueue<T extends { readonly namespace: string }> {
   readonly #items = new Map<string, Map<unknown, Set<T>>>();
   readonly #partOf: (item: T) => unknown;
   /** By the time that each has had; one for which nothing waits stays until it would have the next turn. */
-  readonly #turns = new LeastFirst<number>();
+  readonly #turns = new PriorityQueue<number>();
   /** That of the last turn. */
   #usedMs = 0;
   #size = 0;

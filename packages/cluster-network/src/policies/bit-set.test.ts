@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Numbering, NumberSet } from "./number-set.ts";
+import { Numbering, BitSet } from "./bit-set.ts";
 
-it("NumberSet has the numbers that were added and not deleted, whatever their size", () => {
-  const set = new NumberSet();
+it("BitSet has the numbers that were added and not deleted, whatever their size", () => {
+  const set = new BitSet();
   const all = [0, 7, 8, 63, 64, 65, 1000, 100_000];
   for (const number of all) set.add(number);
   assert.deepEqual(

@@ -1,5 +1,5 @@
-/** A set of small numbers, in one bit for each up to the largest. */
-export class NumberSet {
+/** A set of small numbers. */
+export class BitSet {
   #bits = new Uint8Array(8);
 
   has(number: number): boolean {
@@ -16,7 +16,7 @@ export class NumberSet {
     this.#bits[index] = (this.#bits[index] ?? 0) | (1 << (number & 7));
   }
 
-  /** All of them, rising. */
+  /** All of them, in ascending order. */
   *values(): Generator<number> {
     for (const [index, bits] of this.#bits.entries())
       for (let left = bits, bit = 0; left !== 0; left >>= 1, bit++)
@@ -30,13 +30,13 @@ export class NumberSet {
   }
 }
 
-/** Small numbers for names: those of names that are gone are given again. */
+/** Gives names small numbers. The number of a name that was released is used again. */
 export class Numbering {
   readonly #numbers = new Map<string, number>();
   readonly #names: string[] = [];
   readonly #free: number[] = [];
 
-  /** The number of a name, from now on if it has none. */
+  /** The number of a name, which gets one if it has none. */
   of(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
