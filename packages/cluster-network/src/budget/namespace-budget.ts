@@ -1,6 +1,6 @@
 /** What Services or policies take: on each cell, and in kip. */
 export interface Cost {
-  /** Elements and rules of nftables on each cell, or what kip has to look at as for so many. */
+  /** Elements of nftables on each cell; or, where kip itself has the work, what takes as long as so many. */
   readonly elements: number;
   /** Bytes that kip keeps, and sends to cells. */
   readonly bytes: number;
@@ -9,7 +9,7 @@ export interface Cost {
 /** An object that has a cost. */
 interface Entry extends Cost {
   readonly key: string;
-  /** The least one is the oldest. */
+  /** The lowest one is the oldest. */
   readonly rank: string;
   isRefused: boolean;
 }
@@ -27,16 +27,16 @@ interface Account {
 
 /** What a change of costs means for objects. */
 export interface Settlement {
-  /** They have no rules from now on. */
+  /** Objects that have lost their rules, or get none. */
   readonly refused: readonly string[];
-  /** They had none, and there is room for them now. */
+  /** Objects that had no rules, and have room now. */
   readonly admitted: readonly string[];
 }
 
 /**
- * Which Services or policies have rules, if those of their namespace take more than one namespace may: from the oldest to the youngest,
- * each that fits beside the older ones that have. Costs and times of creation alone decide, so it is the same after a restart, and a
- * younger one never takes the place of an older one. A namespace that takes less costs nothing but its sums.
+ * Decides which Services or policies have rules, if those of a namespace take more than one namespace may. From the oldest to the youngest,
+ * each that fits beside the older ones has rules. Only costs and times of creation decide, so the result is the same after a restart, and
+ * a younger object never takes the place of an older one. For a namespace within its limit only sums are kept up to date.
  */
 export class NamespaceBudget {
   readonly #most: Cost;
@@ -99,7 +99,7 @@ export class NamespaceBudget {
     return { refused, admitted };
   }
 
-  /** Returns what has another place than before. */
+  /** Decides for one namespace. @returns entries for which the decision has changed */
   #share(account: Account): readonly Entry[] {
     if (!account.isSorted) {
       // Nearly sorted, if it has been sorted before.

@@ -54,7 +54,7 @@ export const noObjects: ClusterObjects = {
   unread: [],
 };
 
-/** Objects with the same indexes that the rules of cells are made from. */
+/** The objects, in the same indexes that the rules of cells are made from. */
 export interface KnownCluster {
   readonly objects: ClusterObjects;
   readonly index: ServiceIndex;

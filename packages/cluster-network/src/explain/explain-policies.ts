@@ -8,7 +8,7 @@ import { matchingRule, type Attempt } from "./matching-rule.ts";
 /** What one direction of a pod's policy does with a connection. */
 interface Decision {
   readonly isAllowed: boolean;
-  /** Names of the policies that decide; none if the direction is not restricted. */
+  /** Names of the policies that decide; empty if none restricts the direction. */
   readonly policies: readonly string[];
   /** The policies have more rules than a cell takes. */
   readonly isTooLong?: boolean;
@@ -22,7 +22,7 @@ interface Decision {
 
 /** A connection whose way to the address is known. */
 export interface PolicyAttempt extends Attempt {
-  /** What the policies of the source see, where the address is translated behind them. @default address and port */
+  /** What the policies of the source see, if the address is translated only on the other side. @default address and port */
   readonly seen?: Pick<Attempt, "address" | "port"> | undefined;
 }
 

@@ -1,19 +1,19 @@
 import type { ServiceView } from "@kip/network-view";
 import { PriorityQueue } from "./priority-queue.ts";
 
-/** What a Service asks for: each of its addresses with each of its ports. */
+/** What a Service claims: each of its addresses with each of its ports. */
 export interface Claims {
   /** Protocol and port, as `TCP/80`. */
   readonly ports: readonly string[];
-  /** How each address ranks among those that ask for it: the least has it. */
+  /** By address, the rank of the Service among those that claim it: the lowest rank gets it. */
   readonly ranks: ReadonlyMap<string, string>;
 }
 
-/** Other Services that are to have other addresses by a change of claims. */
+/** Other Services whose addresses change by a change of claims. */
 export interface Moves {
-  /** They have an address that is another one's now, and keep it until {@link AddressClaims.release}. */
+  /** They have an address that another Service is to get, and keep it until {@link AddressClaims.release}. */
   readonly losing: ReadonlySet<string>;
-  /** They have one more. */
+  /** They have got an address. */
   readonly got: ReadonlySet<string>;
 }
 
@@ -22,19 +22,19 @@ interface Claimant {
   readonly rank: string;
 }
 
-/** Several that ask for an address at a port: it is the least one's, as soon as the holder has released it. */
+/** Several Services that claim an address at a port. The one with the lowest rank gets it as soon as the holder has released it. */
 class Several {
   readonly claimants = new PriorityQueue();
   holder: string | undefined;
 }
 
-/** Who asks for an address at a port. Nearly always it is one alone, and that one is all that is kept. */
+/** Who claims an address at a port. Nearly always that is one Service; it has a smaller object. */
 type Contest = Claimant | Several;
 
 /**
- * Who has an address and port that several Services name. Anyone who may write a Service may name any external IP, so a
- * cluster IP is never given away, and of other Services the oldest one gets it. No two rules of nodes are for one address: who loses it
- * has it until it says that it no longer does.
+ * Decides which Service has an address and port that several name. Any user may name any external IP, so a ClusterIP always goes to its own
+ * Service, and other addresses to the oldest Service that names them. Two Services never have an address at the same time: the one that
+ * loses it keeps it until it is released.
  */
 export class AddressClaims {
   readonly #hasRules: (service: string) => boolean;
@@ -42,12 +42,12 @@ export class AddressClaims {
   readonly #contests = new Map<string, Map<string, Contest>>();
   readonly #byService = new Map<string, Claims>();
 
-  /** @param hasRules whether nodes have rules with addresses of a Service; one without loses them at once */
+  /** @param hasRules whether cells may have rules with addresses of a Service; otherwise it loses an address at once, without a release */
   constructor(hasRules: (service: string) => boolean) {
     this.#hasRules = hasRules;
   }
 
-  /** How many addresses a Service asks for, each once for each port. */
+  /** How many addresses a Service claims, each once for each port. */
   countOf(service: string): number {
     const { ports, ranks } = this.#byService.get(service) ?? noClaims;
     return ports.length * ranks.size;
@@ -74,7 +74,7 @@ export class AddressClaims {
     return moves;
   }
 
-  /** Gives what is another Service's now to that one. @returns those that have it */
+  /** Gives the addresses that a Service has lost to those that are to have them. @returns the latter */
   release(service: string): ReadonlySet<string> {
     const got = new Set<string>();
     const { ports, ranks } = this.#byService.get(service) ?? noClaims;
@@ -91,8 +91,8 @@ export class AddressClaims {
   }
 
   /**
-   * The view without external addresses of which another Service has one of the ports, and without ports at which another has not released
-   * a cluster IP.
+   * The view without what other Services have: without an external address if another one has it at any of the ports, and without a port
+   * if another one has not released a ClusterIP there.
    */
   withoutLost(service: string, view: ServiceView): ServiceView {
     const ports = portsOf(view);
@@ -118,7 +118,7 @@ export class AddressClaims {
     };
   }
 
-  /** Notes who has the address at a port afterwards, if that is another Service than before, or who is to have it. */
+  /** Sets or removes the claim of a Service to an address at a port, and notes in `moves` who gets or loses it by that. */
   #set(
     where: { readonly address: string; readonly port: string; readonly service: string },
     claimant: Claimant | undefined,
@@ -148,7 +148,7 @@ export class AddressClaims {
   }
 }
 
-/** Before all external addresses. */
+/** The rank of a ClusterIP: lower than that of any external address. */
 const clusterRank = "0";
 
 /** Nothing is asked for. */
@@ -176,7 +176,7 @@ function rankOf({ claimants }: Several, service: string | undefined): string | u
   return service === undefined ? undefined : claimants.rankOf(service);
 }
 
-/** A contest with another claim of a Service, or without one, and the holder of before; undefined if none is left. */
+/** The contest after a claim of a Service was set, or removed with undefined; the holder stays the same. Undefined if no claim is left. */
 function changed(
   contest: Contest | undefined,
   service: string,

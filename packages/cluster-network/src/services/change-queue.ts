@@ -1,15 +1,15 @@
 import { PriorityQueue } from "./priority-queue.ts";
 import { namespaceOf } from "../budget/namespace-budget.ts";
 
-/** How many changes are taken at once. A Service counts as its weight, which is 1 for a small one. */
+/** How many changes are taken at once. Each Service counts by its weight, which is 1 for a small one. */
 export interface ChangeShare {
-  /** Of one namespace, above 0; the change that exceeds it is the last one of the namespace. */
+  /** Of one namespace, above 0. The change that goes over it is still taken. */
   readonly ofNamespace: number;
-  /** Of all namespaces together; none exceeds it but the one that has waited longest. */
+  /** Of all namespaces together. Only the change that has waited longest may go over it. */
   readonly ofAll: number;
 }
 
-/** Whatever has changed. */
+/** All changes. */
 export const allChanges: ChangeShare = {
   ofNamespace: Number.POSITIVE_INFINITY,
   ofAll: Number.POSITIVE_INFINITY,
@@ -18,18 +18,18 @@ export const allChanges: ChangeShare = {
 /** A change that waits. */
 interface Change {
   readonly key: string;
-  /** The least one has waited longest. */
+  /** A running number: the lowest one has waited longest. */
   readonly age: number;
 }
 
-/** The first change of a namespace. */
+/** How the next change of a namespace ranks among those of other namespaces. */
 interface First {
   readonly age: number;
-  /** The weight of all that has been taken of the namespace at once, with this one. */
+  /** What has been taken of the namespace by the current `take()`, by weight, with this change. */
   readonly end: number;
 }
 
-/** Changes of one namespace, the first changed first. Those before `start`, and some behind it, do not wait any longer. */
+/** Changes of one namespace, the oldest first. Those before `start`, and some after it, no longer wait. */
 interface Line {
   changes: Change[];
   start: number;
@@ -37,22 +37,25 @@ interface Line {
 }
 
 /**
- * Services that have changed, each once, however often. Of those of a namespace, the first changed comes first. Of several namespaces, each has
- * a share of the same size, so small changes of one do not wait for large or many ones of others; and what has waited longest of all
- * is taken in any case, so every change comes some time.
+ * Services that have changed, each once however often it has changed. Within a namespace the oldest change comes first. Namespaces have equal
+ * shares, so small changes of one do not wait for large or many ones of another. The change that has waited longest of all is always taken,
+ * so every change is taken at some time.
  *
- * What it costs to take some grows with what has been added since and with what is taken, not with what waits: there may be thousands.
+ * The time that `take()` needs depends on what has been added since the last call and on what is taken, not on how many changes wait.
  */
 export class ChangeQueue {
+  /** Changes that count nothing. */
   readonly #free = new Set<string>();
-  /** Of the others. */
+  /** Ages of all other changes. */
   readonly #ages = new Map<string, number>();
   readonly #lines = new Map<string, Line>();
-  /** Namespaces by the age of their first change, and by its weight if that is known. */
+  /** Namespaces by the age of their first change. */
   readonly #oldest = new PriorityQueue<number>((a, b) => a < b);
+  /** Namespaces whose first change is weighed, by that weight. */
   readonly #lightest = new PriorityQueue<First>(
     (a, b) => a.end < b.end || (a.end === b.end && a.age < b.age),
   );
+  /** Namespaces whose first change is not weighed yet. */
   readonly #unweighed = new Set<string>();
   #lastAge = 0;
 
@@ -63,7 +66,7 @@ export class ChangeQueue {
   /**
    * Notes that a Service has changed, and that it may have another weight.
    *
-   * @param isFree it is taken in any case, and counts nothing
+   * @param isFree whether the next `take()` takes it in any case, without counting it
    */
   add(key: string, isFree = false): void {
     if (isFree) {
@@ -86,7 +89,7 @@ export class ChangeQueue {
    * Takes changes out.
    *
    * @param share how many at most
-   * @param weightOf of one that is not free; above 0, and the same until it is added again
+   * @param weightOf the weight of a Service that is not free: above 0, and the same until it is added again
    */
   take(share: ChangeShare, weightOf: (key: string) => number): readonly string[] {
     this.#weigh(weightOf);

@@ -2,12 +2,12 @@ import { namespaceOf } from "../budget/namespace-budget.ts";
 import { ChangeQueue, type ChangeShare } from "./change-queue.ts";
 
 /**
- * Services that are to lose addresses to others. They wait in the namespaces of those that get the addresses: who takes very many
- * waits for that alone.
+ * Services that are to lose addresses to others. They wait in the queue as changes of the namespaces that get the addresses, so a namespace
+ * that takes very many holds up only itself.
  */
 export class LosingServices {
   readonly #queue = new ChangeQueue();
-  /** Entries of the queue by the Service that loses something: the namespace of who gets it, and its own name. */
+  /** Entries of the queue by the losing Service. An entry is the namespace that gets the address, a slash, and the name of the loser. */
   readonly #entries = new Map<string, Set<string>>();
 
   get size(): number {

@@ -1,15 +1,15 @@
 interface Entry<Rank> {
   readonly name: string;
   readonly rank: Rank;
-  /** Of several of one rank, the first comes first. */
+  /** Decides between equal ranks: the lower one comes first. */
   readonly number: number;
 }
 
-/** Names by rank, of which the least is known: a change takes a time that grows with the logarithm of their number. */
+/** A priority queue of names, the lowest rank first. A change takes logarithmic time. */
 export class PriorityQueue<Rank extends string | number | object = string> {
   readonly #isLess: (a: Rank, b: Rank) => boolean;
   readonly #current = new Map<string, Entry<Rank>>();
-  /** A binary heap; what is no longer current is taken out when it is the least, or when that is most of it. */
+  /** A binary heap. Outdated entries are removed when they come first, or when most entries are outdated. */
   #heap: Entry<Rank>[] = [];
   #lastNumber = 0;
 
@@ -22,7 +22,7 @@ export class PriorityQueue<Rank extends string | number | object = string> {
     return this.#current.size;
   }
 
-  /** The name of the least rank. */
+  /** The name with the lowest rank. */
   get least(): string | undefined {
     for (let [first] = this.#heap; first; [first] = this.#heap) {
       if (this.#current.get(first.name) === first) return first.name;

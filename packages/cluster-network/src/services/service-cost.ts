@@ -8,8 +8,8 @@ import {
 import type { Cost } from "../budget/namespace-budget.ts";
 
 /**
- * How much the Services of one namespace may take. All Services go to all cells, and any user may write some. 10,000 Services of one
- * port with 10 endpoints of each family take 220,000 elements and 6 MB.
+ * How much the Services of one namespace may take. Any user may write Services, and all go to all cells. 10,000 Services of one port with
+ * 10 endpoints of each family take 220,000 elements and 6 MB.
  */
 export const mostOfNamespaceCost: Cost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
 
@@ -19,12 +19,12 @@ export const mostOfNamespaceCost: Cost = { elements: 250_000, bytes: 16 * 1024 *
  */
 const affinityChain = 8 * limits.chainElements;
 
-/** An endpoint with session affinity has an element in two of them. */
+/** With session affinity, an endpoint has an element in two of these maps. */
 const affinityElements = 2;
 
 /**
- * What one Service takes, whatever addresses it loses to others. Cells have one element for each address and port, and one for each
- * endpoint of a port: each cluster IP has its own, several external addresses share one chain.
+ * What one Service takes, with addresses that it loses to others. Cells have one element for each address and port, and for each ClusterIP one
+ * for each endpoint. Several external addresses share a chain.
  */
 export function costOf(key: string, view: ServiceView): Cost {
   let elements = 0;
@@ -32,7 +32,7 @@ export function costOf(key: string, view: ServiceView): Cost {
   return { elements, bytes: lineLength(key, view) };
 }
 
-/** The view with all its lists of endpoints empty: what is left is small, however many there are. */
+/** The view with empty lists of endpoints, which is small. */
 export function withoutEndpoints(view: ServiceView): ServiceView {
   const ports = view.ports.map((port) => ({
     ...port,
@@ -48,7 +48,7 @@ export function endpointLists(port: ServicePortView): readonly (readonly string[
   return [port.endpoints, port.localEndpoints ?? [], port.servingEndpoints ?? []];
 }
 
-/** The length of the line, which may be two megabytes and is not made for it. */
+/** The length of the line, without making it: it may have two megabytes. */
 function lineLength(key: string, view: ServiceView): number {
   let bytes = encodeLine({ kind: "service", key, view: withoutEndpoints(view) }).length;
   for (const list of view.ports.flatMap(endpointLists)) {
@@ -79,7 +79,7 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const hasChain = isShared || hasNodePort || (isOutside && isExternalLocal);
     const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
-    // Cells keep those to find connections that go on; there may be as many as of others.
+    // Cells keep them to know which connections may go on.
     const serving = count(port.servingEndpoints);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain + serving;
   };

@@ -12,19 +12,19 @@ import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
 /** Label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = "kubernetes.io/service-name";
 
-/** Endpoints, each once for each port, that take as long as a small Service. One of the largest size takes as long as 145. */
+/** So many endpoints, each counted once for each port, take as long to compute as a small Service. The largest Service takes as long as 145 of those. */
 const endpointsAsOne = 250;
 
-/** No more of them are looked at, see {@link mostLookedAt}. */
+/** The weight of a Service with {@link mostLookedAt} endpoints. */
 const mostWeight = mostLookedAt / endpointsAsOne;
 
-/** External addresses, each once for each port, that take as long as a small Service: each is looked for among those of others. */
+/** The same for external addresses, each counted once for each port: each is looked up among those of other Services. */
 const claimsAsOne = 64;
 
-/** Source ranges that take as long as a small Service: a Service has room for very many, and all are read. */
+/** The same for source ranges, of which a Service may have thousands. */
 const rangesAsOne = 32;
 
-/** So many addresses that a Service without rules gives back take as long as a small Service. */
+/** The same for addresses that a Service without rules gives back. */
 const givenBackAsOne = 256;
 
 /** Options of {@link ServiceIndex}. */
@@ -48,9 +48,9 @@ export interface Refusal {
 
 /** A changed Service. */
 interface WantedChange {
-  /** All that it asks for; undefined for nothing. */
+  /** Its view with all addresses that it claims; undefined if it has no rules. */
   readonly view: ServiceView | undefined;
-  /** Of the change, see {@link ChangeOrigins}. */
+  /** The number of the change, see {@link ChangeOrigins}. */
   readonly number: number;
 }
 
@@ -69,11 +69,11 @@ export class ServiceIndex {
   readonly #claims = new AddressClaims((key) => this.#given.has(key));
   readonly #origins = new ChangeOrigins();
   readonly #changed = new ChangeQueue();
-  /** Services without rules that have not given back the addresses that they asked for. */
+  /** Services without rules any longer, whose addresses are yet to be given back. */
   readonly #leaving = new ChangeQueue();
-  /** Services that have addresses of others until they are given without. */
+  /** Services that lose addresses to others, and keep them until {@link ServiceIndex.takeChanges} has given them without. */
   readonly #losing = new LosingServices();
-  /** Views as they were given last, of Services that have external addresses: they may lose those. */
+  /** The last view of each Service that has external addresses, which it may lose. */
   readonly #given = new Map<string, ServiceView>();
 
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
@@ -97,7 +97,7 @@ export class ServiceIndex {
     return this.#origins.last;
   }
 
-  /** Whether {@link ServiceIndex.takeChanges} has not yet given all that was changed up to a change, and what that means for other Services. */
+  /** Whether {@link ServiceIndex.takeChanges} has yet to give some change up to that number, or a consequence for another Service. */
   isBehind(change: number): boolean {
     return this.#origins.isWaiting(change);
   }
@@ -178,11 +178,12 @@ export class ServiceIndex {
   /**
    * The Services that may have changed since the last call, as they are now.
    *
-   * @param share how many are given at most, where each 250 endpoints of a Service count as one more; the rest is given by the next
-   * calls. Services that are gone are given in any case, as others may have their addresses already, and so are those that there is no
-   * room for any longer. Of those that lose an address to another, as many are given, too: without it, and otherwise as they were. Until
-   * then the other one does not have it: no two Services have one address at a time. One that gets an address that another no longer
-   * has is given by one of the next calls; of very many addresses, some are given back at a time
+   * Services that are gone are always among them, as others may have their addresses already, and so are those that no longer have room.
+   * A Service that loses an address to another one is given without the address, and otherwise as it was given last. Only then does the
+   * other one get the address, by a later call: no two Services have one at the same time.
+   *
+   * @param share how many Services are given at most; each 250 endpoints of a Service count as one more. It holds for changed Services, for
+   * those that lose an address, and for addresses that are given back, each on its own. The rest is left to the next calls
    */
   takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
     const wanted = this.#takeWanted(share);
@@ -196,7 +197,7 @@ export class ServiceIndex {
     for (const [key, number] of got) if (!wanted.has(key)) this.#noteChange(key, number);
     const views = new Map<string, ServiceView | undefined>();
     for (const [key, { view }] of wanted) this.#give(views, key, view);
-    // To compute them again may take any time: one Service may take addresses of hundreds of large ones.
+    // They are not computed again, which may take long: one Service may take addresses of hundreds of large ones.
     for (const key of losing) {
       const given = this.#given.get(key);
       if (given && !wanted.has(key)) this.#give(views, key, given);
@@ -204,7 +205,7 @@ export class ServiceIndex {
     return views;
   }
 
-  /** Notes what a changed Service asks for. */
+  /** Notes what a changed Service claims. */
   #claim(key: string, { view, number }: WantedChange, got: Map<string, number>): void {
     this.#leaving.delete(key);
     const next = this.#origins.causedBy(Math.min(number, this.#origins.take("leaving", key)));
@@ -222,7 +223,7 @@ export class ServiceIndex {
     noteAll(got, moves.got, next);
   }
 
-  /** Gives others what Services without rules asked for. */
+  /** Gives addresses that Services without rules have claimed to others. */
   #giveBack(share: ChangeShare, got: Map<string, number>): void {
     for (const key of this.#leaving.take(share, (each) => this.#claimsWeight(each))) {
       const next = this.#origins.causedBy(this.#origins.take("leaving", key));
@@ -248,7 +249,7 @@ export class ServiceIndex {
     else this.#given.delete(key);
   }
 
-  /** Changed Services with all that they ask for, of those that there is room for. */
+  /** Changed Services, with all that they claim if there is room for them. */
   #takeWanted(share: ChangeShare): ReadonlyMap<string, WantedChange> {
     const numbers = new Map<string, number>();
     for (const key of this.#changed.take(share, (each) => this.#weightOf(each)))
@@ -259,7 +260,7 @@ export class ServiceIndex {
       const view = this.#tryWanted(key);
       const namespace = namespaceOf(key);
       this.budget.set(key, this.#created(key), view && costOf(key, view));
-      // Views of more than a namespace may have would take the memory that they must not take.
+      // Beyond the limit of the namespace, views are not kept but made again below: together they would take too much memory.
       if (!view || !this.budget.isExceeded(namespace)) made.set(key, view);
       noteAll(oldest, [namespace], number);
     }
@@ -324,7 +325,7 @@ export class ServiceIndex {
     return 1 + ofEndpoints + Math.floor(claims / claimsAsOne) + ofRanges;
   }
 
-  /** Any user of the cluster may have written what cannot be read: it must not keep others' changes back. */
+  /** Any user may write a Service that cannot be read. It must not keep back the changes of others. */
   #tryWanted(key: string): ServiceView | undefined {
     try {
       return this.#wanted(key);

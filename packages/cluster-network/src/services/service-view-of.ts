@@ -17,18 +17,18 @@ import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.t
 /** Label of Services that are left to another proxy. */
 export const otherProxyLabel = "service.kubernetes.io/service-proxy-name";
 
-/** How many addresses of one kind are looked at. A Service has room for 100,000 external IPs, which take 0.2 s. */
+/** How many addresses of one kind are read, as a Service has room for 100,000 external IPs. */
 const mostRead = 4 * limits.addresses;
 
-/** The same of source ranges: a Service has room for 130,000, which took 0.5 s. */
+/** The same for source ranges, of which a Service has room for 130,000. */
 const mostRangesRead = 4096;
 
 /** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
 const defaultAffinitySeconds = 10_800;
 
 /**
- * Whether nodes lead packets of a Service anywhere: one without a cluster IP, an `ExternalName` and one of another proxy have
- * no rules. The label for headless ones counts on EndpointSlices alone, as for kube-proxy since 1.36.
+ * Whether a Service has rules on nodes: not without a ClusterIP, as `ExternalName`, or if it is left to another proxy. As with kube-proxy since
+ * 1.36, the label for headless Services counts on EndpointSlices alone.
  */
 export function isProxied({ metadata, spec }: StoredService): boolean {
   const ip = spec?.clusterIP ?? "";
@@ -37,7 +37,7 @@ export function isProxied({ metadata, spec }: StoredService): boolean {
   return !isHeadless && spec?.type !== "ExternalName" && !isLabelled;
 }
 
-/** Ranges of each IP version without a client. */
+/** A range of each IP version that no client is in. */
 const withoutClients = ["0.0.0.0/32", "::/128"].flatMap((text) => parseCidr(text) ?? []);
 
 /** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */
@@ -51,7 +51,7 @@ export function serviceViewOf(
   const ports = (spec.ports ?? []).slice(0, limits.ports);
   const mostAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
   const clusterIps = addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]);
-  // As with kube-proxy, a Service is of the IP versions of its cluster IPs. Its load balancer may translate another one by itself.
+  // As with kube-proxy, external addresses count only in the IP versions of the ClusterIPs. A load balancer may translate another version itself.
   const families = new Set(clusterIps.map(ipFamily));
   const ofFamilies = (list?: readonly string[]): readonly string[] =>
     addresses(list, (address) => families.has(ipFamily(address)));
@@ -86,7 +86,7 @@ export function serviceViewOf(
       const localEndpoints = hasLocal ? firstOf(usable.local(), most) : undefined;
       const others = (): readonly string[] => {
         const isUsed = new Set([...endpoints, ...(localEndpoints ?? [])]);
-        // Together no more than the share of a port.
+        // No more than the share of a port, with its other endpoints.
         const serving = usable.serving().filter((text) => !isUsed.has(text));
         return firstOf(serving, most - endpoints.length);
       };
@@ -103,7 +103,7 @@ export function serviceViewOf(
   };
 }
 
-/** A port that the API server has given to a load balancer's Service. */
+/** The `healthCheckNodePort` of a Service of type LoadBalancer. */
 function healthCheckOf(
   { type, healthCheckNodePort: port = 0 }: NonNullable<StoredService["spec"]>,
   reader: SliceReader,
@@ -116,13 +116,13 @@ function slicePort({ name = "", protocol }: { name?: string; protocol?: string }
   return { portName: name, protocol: protocolOf(protocol) };
 }
 
-/** How many endpoints one list may have. A line that no cell takes would cut off all of them. */
+/** How many endpoints one list may have, so that the line of the Service is not longer than cells accept. */
 function mostEndpoints(lists: number, hasAffinity: boolean): number {
   const total = hasAffinity ? limits.affinityEndpoints : limits.serviceEndpoints;
   return Math.min(limits.endpoints, Math.floor(total / lists));
 }
 
-/** The first endpoints or ranges; of IPv4 and IPv6 half each if there are more, as those of one are of no use to packets of the other. */
+/** The first endpoints or ranges of a list; if there are too many, half of them of each IP version, as far as it has so many. */
 function firstOf(list: readonly string[], most: number): readonly string[] {
   if (list.length <= most) return list;
   const ofFamily = (family: IpFamily) => list.filter((text) => textFamily(text) === family);
@@ -147,13 +147,13 @@ function addresses(
 }
 
 /**
- * The ranges of a load balancer's clients. It is open to all of an IP version that has none, so what cannot be read has stand-ins.
- * Kube-proxy skips it; the API server takes none of those. If there are too many, each version that has some keeps some.
+ * The ranges of a load balancer's clients. An IP version without any range is open to all clients, so a range that cannot be read is replaced
+ * by ones that no client is in. (Kube-proxy skips it, and the API server accepts none.) If there are too many, each version keeps some.
  */
 function sourceRanges(list: readonly string[] = []): readonly string[] {
   const read = list.slice(0, mostRangesRead);
   const ranges = read.flatMap((text) => writtenCidr(text.trim()) ?? withoutClients);
-  // Others may be of a version that none of these is of.
+  // The ranges that were not read may be the only ones of their version.
   if (list.length > read.length) ranges.push(...withoutClients);
   const kept = ranges.length > limits.addresses ? outermost(ranges) : ranges;
   return firstOf(

@@ -10,10 +10,10 @@ export interface ViewNode {
   readonly zone?: string | undefined;
 }
 
-/** Label of a node that names its zone. Hints for zones count by it alone, as for kube-proxy. */
+/** Label of a node that names its zone. As with kube-proxy, no other label counts for hints. */
 export const zoneLabel = "topology.kubernetes.io/zone";
 
-/** Label of EndpointSlices that are of headless Services, whose packets no node leads anywhere. */
+/** Label of EndpointSlices of headless Services, for which nodes have no rules. */
 export const headlessLabel = "service.kubernetes.io/headless";
 
 /** A port of a Service, as slices name it. */
@@ -48,8 +48,8 @@ interface Candidate extends KnownEndpoint {
 }
 
 /**
- * How many endpoints of a Service are looked at, each once for each port: twice as many as cells take. Users decide how many
- * slices a Service has.
+ * How many endpoints of a Service are read, each counted once for each port: twice as many as cells take. Users decide how many slices a
+ * Service has.
  */
 export const mostLookedAt = 2 * limits.serviceEndpoints;
 
@@ -57,7 +57,7 @@ export const mostLookedAt = 2 * limits.serviceEndpoints;
 export class SliceReader {
   readonly #node: ViewNode;
   readonly #slices: readonly KnownSlice[];
-  /** Users decide how many slices there are of each port: those of others are not looked at. */
+  /** Slices by port, so that for one port those of other ports are not searched. */
   readonly #ofPorts = new Map<string, KnownSlice[]>();
 
   /** @param ports all ports of the Service; others of the slices are left out */
@@ -69,7 +69,7 @@ export class SliceReader {
       for (const key of slice.numbers.keys()) this.#ofPorts.get(key)?.push(slice);
   }
 
-  /** How many endpoints on the node are ready, each once for all ports; of the IP version that has more. */
+  /** How many endpoints on the node are ready, each counted once for all ports, in the IP version that has more. */
   localReady(): number {
     const known = this.#slices.flatMap(({ endpoints }) => endpoints);
     const isCounted = ({ isReady, isOnNode }: KnownEndpoint): boolean => isReady && isOnNode;
@@ -128,7 +128,7 @@ class UsableEndpoints {
     return texts(this.#candidates.filter(({ isServing }) => isServing));
   }
 
-  /** Kube-proxy decides for each IP version alone, as endpoints of the other one are of no use to a packet. */
+  /** The candidates of each IP version, for which kube-proxy decides separately. */
   #families(): readonly (readonly Candidate[])[] {
     const isIPv6 = ({ address }: Candidate): boolean => address.includes(":");
     return [
@@ -138,7 +138,7 @@ class UsableEndpoints {
   }
 }
 
-/** A pod may have the address of another one that terminates: as for kube-proxy since 1.36, the one that does not counts. */
+/** Leaves out an endpoint that terminates if a new pod has its address already, as kube-proxy does since 1.36. */
 function withoutSucceeded(candidates: readonly Candidate[]): readonly Candidate[] {
   if (!candidates.some(({ isTerminating }) => isTerminating)) return candidates;
   const running = candidates.filter(({ isTerminating }) => !isTerminating);
@@ -162,7 +162,7 @@ function readSlices(
   });
   const sizeOf = ({ endpoints, numbers }: (typeof ofService)[number]): number =>
     endpoints.length * numbers.size;
-  // Always the same ones, in whatever order slices have come.
+  // If not all are read, the choice must not depend on the order in which slices came.
   if (ofService.reduce((sum, slice) => sum + sizeOf(slice), 0) > mostLookedAt)
     ofService.sort((a, b) => (a.name < b.name ? -1 : 1));
   let room = mostLookedAt;

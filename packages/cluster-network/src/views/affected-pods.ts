@@ -9,23 +9,23 @@ interface KnownPod {
   readonly namespace: string;
 }
 
-/** Each pod is compared with so many subjects of changed policies; where more have changed, each pod counts as affected. */
+/** Each pod is compared with at most so many subjects of changed policies. If there are more, all pods of the namespace count as affected. */
 const mostSubjects = 16;
 
 /**
- * The same for labels, expressions and values of all these subjects: pods are compared with them in one block. A long subject may also
- * decide for pods that it does not select, see {@link isComparable}.
+ * The same for the labels, expressions and values of all these subjects. The limit is that of one short subject, as a long one may also
+ * change the policies of pods that it does not select, see {@link isComparable}.
  */
 const mostTerms = mostOfShortSubject;
 
 /** Pods whose policies may be others than before. */
 export class AffectedPods {
-  /** Of changed policies, by namespace, and without one those of administrators. */
+  /** Subjects of changed policies by namespace; by `undefined` those of administrators. */
   readonly #subjects = new Map<string | undefined, GroupSelector[]>();
   readonly #namespaces = new Set<string | undefined>();
   readonly #pods = new Set<string>();
 
-  /** Notes a change of a policy, of one namespace or of an administrator; undefined is none. */
+  /** Notes a change of a policy; undefined has no effect. @param namespace of a NetworkPolicy */
   notePolicy(change: PolicyChange | undefined, namespace?: string): void {
     if (!change) return;
     const subjects = this.#subjects.get(namespace) ?? [];
@@ -36,7 +36,7 @@ export class AffectedPods {
     else if (!this.#namespaces.has(namespace)) this.#subjects.set(namespace, subjects);
   }
 
-  /** Notes all pods of a namespace, without one those of all. */
+  /** Notes all pods of a namespace; undefined for all pods. */
   noteNamespace(namespace: string | undefined): void {
     this.#namespaces.add(namespace);
     this.#subjects.delete(namespace);
@@ -46,7 +46,7 @@ export class AffectedPods {
     this.#pods.add(uid);
   }
 
-  /** Those of some pods that are affected; what was noted is forgotten. */
+  /** Which of the pods are affected by what was noted since the last call. */
   take<T extends KnownPod>(pods: Iterable<T>, groups: AddressGroups): readonly T[] {
     const noted = [this.#subjects, this.#namespaces, this.#pods];
     if (noted.every(({ size }) => size === 0)) return [];
@@ -68,7 +68,7 @@ export class AffectedPods {
   }
 }
 
-/** A selector that cannot be read counts as one that selects. */
+/** A selector that cannot be read counts as matching. */
 function isSelected(ask: () => boolean): boolean {
   try {
     return ask();

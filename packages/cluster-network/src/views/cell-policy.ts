@@ -8,23 +8,21 @@ export interface GroupSource {
   group(name: string): GroupLines | undefined;
 }
 
-/** A policy that a cell has, and as of which version its groups are. */
+/** The policy that a cell has, and the version that its groups are of. */
 interface Before {
   readonly policy: CellPolicy | undefined;
   readonly version: number;
 }
 
-/** Stands for the policy of a cell that has none. */
+/** A key of `#found` for cells without a policy. */
 const none = {};
 
-/**
- * The policy of pods with the same rules, as lines: what one cell needs of it is found once for all cells that need the same.
- */
+/** The policy of pods with the same rules, as lines. The lines that take a cell from one state to another are made once for all such cells. */
 export class CellPolicy {
   readonly groups: ReadonlySet<string>;
-  /** The line that says it. */
+  /** The line of the policy itself, without groups. */
   readonly line: Buffer;
-  /** What cells need for one version, by what they have. */
+  /** Lines for the version `#foundFor`, by the policy and version that cells have. */
   #found = new WeakMap<object, Map<number, readonly Buffer[]>>();
   #foundFor = 0;
 
@@ -33,7 +31,7 @@ export class CellPolicy {
     this.line = Buffer.from(line);
   }
 
-  /** Lines for a cell that has this policy, and its groups as of a version. */
+  /** Lines for a cell that has this policy, with groups of an earlier version. */
   since(version: number, source: GroupSource): readonly Buffer[] {
     return this.#once({ policy: this, version }, source, () =>
       [...this.groups].flatMap((name) => filled(source.group(name)?.since(version))),
@@ -43,8 +41,8 @@ export class CellPolicy {
   /**
    * Lines for a cell that has another policy, or none.
    *
-   * @param before what it has, with the groups as of a version
-   * @param lapsed groups that it has, and that may lack changes before that version
+   * @param before what the cell has
+   * @param lapsed groups that the cell has, and that may lack changes of that version or earlier ones: they are sent whole
    */
   instead(before: Before, lapsed: ReadonlySet<string>, source: GroupSource): readonly Buffer[] {
     const { policy, version } = before;
@@ -72,7 +70,7 @@ export class CellPolicy {
     source: GroupSource,
     find: () => readonly Buffer[],
   ): readonly Buffer[] {
-    // Policies of before must not be kept by those that came in their place, each with what was found for it.
+    // A new map for each version: otherwise each policy would keep those that it has replaced, with their lines.
     if (source.version !== this.#foundFor) this.#found = new WeakMap();
     this.#foundFor = source.version;
     const known = this.#found.get(policy ?? none) ?? new Map<number, readonly Buffer[]>();

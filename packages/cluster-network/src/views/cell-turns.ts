@@ -3,10 +3,10 @@ import type { AddressGroups } from "../policies/address-groups.ts";
 import { FairQueue } from "./fair-queue.ts";
 import type { RulesDraft } from "./rules-drafts.ts";
 
-/** After so long other work of kip's process is let pass, milliseconds. */
+/** The length of a block of work, milliseconds. After it, other work of kip's process has its turn. */
 export const blockMs = 10;
 
-/** So many cells take a change before other work is let pass: each encrypts what it sends. */
+/** How many cells are sent a change in one block at most: each change has to be encrypted, too. */
 export const cellsOfBlock = 64;
 
 /** A cell that may wait for its policy. */
@@ -14,9 +14,9 @@ export interface TurnCell {
   readonly namespace: string;
   /** Undefined until the cell has been sent something. */
   readonly view: object | undefined;
-  /** What it has; undefined for nothing. */
+  /** The rules that it has. */
   readonly rules: object | undefined;
-  /** Of rules that name groups which are not filled. */
+  /** The rules that it waits for, as some groups are not filled. */
   readonly draft: RulesDraft | undefined;
 }
 
@@ -35,12 +35,12 @@ export interface CellTurnsOptions<T> {
 export class CellTurns<T extends TurnCell> {
   readonly #options: CellTurnsOptions<T>;
   readonly #waiting = new FairQueue<T>(({ rules }) => rules);
-  /** They have every other turn, as a cell may connect as often as it likes. */
+  /** Cells that have been sent nothing yet. They have every other turn, not all of them, as a cell may connect as often as it likes. */
   readonly #new = new FairQueue<T>();
   #wasNew = false;
-  /** Groups of their policy are not filled: others do not wait for that. */
+  /** Cells whose groups are not filled. They have no turn until these are. */
   readonly #unfilled = new Set<T>();
-  /** How much more time cells had than groups that were to be filled meanwhile, milliseconds: one cell may take longer than a block. */
+  /** How much less time groups have had than cells while both had work, milliseconds: one cell may take longer than a block. */
   #owedMs = 0;
 
   constructor(options: CellTurnsOptions<T>) {
@@ -72,8 +72,8 @@ export class CellTurns<T extends TurnCell> {
   }
 
   /**
-   * Fills groups and gives cells their turns, until a time or until there is nothing to do; one cell at least. Nothing comes in between:
-   * rules and groups are of the same state of the cluster.
+   * Fills groups and gives cells their turns, until a time or until there is nothing to do. One cell has its turn in any case. No change
+   * comes in between, so rules and groups show the same state of the cluster.
    */
   serve(untilMs: number): void {
     const { clock, groups } = this.#options;
@@ -81,7 +81,7 @@ export class CellTurns<T extends TurnCell> {
     let cells = 0;
     const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
     do {
-      // Who writes policies decides how many groups are to be filled: that has half of the time, and cells that need none the other half.
+      // Users decide how many groups there are. Filling them gets half of the time, and cells that need none of them the other half.
       const begunMs = clock.monotonic();
       this.#fill(untilMs - (this.#owedMs > 0 ? 0 : blockMs / 2));
       const filledMs = clock.monotonic();
@@ -92,7 +92,7 @@ export class CellTurns<T extends TurnCell> {
     } while (this.#new.size + this.#waiting.size > 0 && !isFull());
     if (groups.isSettled) return;
     this.#fill(untilMs);
-    // By the next time groups may be behind again.
+    // Groups may be out of date again by the next call, so cells must get turns in this one, too.
     if (this.#owedMs <= 0) this.#serveOne();
   }
 

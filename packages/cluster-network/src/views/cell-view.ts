@@ -5,7 +5,7 @@ import type { LinesPart, ServiceLines } from "./service-lines.ts";
 /** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
 const changeBytes = 128 * 1024;
 
-/** So many Services that changes had no room for are remembered one by one, 8 bytes each; buckets of more of them come whole. */
+/** How many Services that changes had no room for are remembered one by one, 8 bytes each. If there are more, their buckets are sent whole. */
 const mostLate = 1024;
 
 /** What all cells share. */
@@ -23,15 +23,15 @@ export class CellView {
   readonly #shared: SharedLines;
   readonly #first: readonly string[];
   #missingBuckets: number[];
-  /** Of missing buckets that are too large for one change: Services that the cell has. */
+  /** For missing buckets that are too large for one change: the Services that were sent already. */
   readonly #sent = new Map<number, Set<string>>();
-  /** Services that have changed, and that earlier changes had no room for. */
+  /** Changed Services that earlier changes had no room for. */
   #late: readonly string[] = [];
   #version: number;
   #policy: CellPolicy;
-  /** What the cell has; it has the groups of it. */
+  /** The policy that the cell has, with its groups. */
   #sentPolicy: CellPolicy | undefined;
-  /** Groups that it has and a policy in between did not name: changes of such groups may not have been noted. */
+  /** Groups that the cell has, and that a policy in between did not name. Their changes may have been missed, so they are sent whole. */
   readonly #lapsed = new Set<string>();
   #isFirst = true;
   #number = 0;
@@ -110,7 +110,7 @@ export class CellView {
       for (const name of this.#first) yield services.namespace(name);
       return;
     }
-    // One bucket at least, however much changes.
+    // At least one bucket, however many changes there are: otherwise the table might never be complete.
     do {
       const bucket = this.#missingBuckets.pop();
       if (bucket === undefined) return;
@@ -144,24 +144,24 @@ export class CellView {
   /**
    * Notes what this change has no room for either.
    *
-   * @param late what it has of that which earlier changes had no room for
-   * @param more what has changed since
+   * @param late what this change has of `#late`, and what is left of it
+   * @param more further Services that have changed and have no room in this change
    */
   #noteLate({ keys: sent, rest: before }: LinesPart, more: readonly string[]): void {
     const { services } = this.#shared;
-    // A list of very many is shared by cells, and not looked at for each.
+    // Cells share a very long list, and it is not searched for each of them.
     if (more.length > mostLate) {
       this.#missWhole([...services.bucketsOf(before), ...services.bucketsOf(more)]);
       return;
     }
-    // Cells that have taken the same changes so far share one list, unless two are joined.
+    // Keep the list itself if possible: cells that have taken the same changes share it, and the lines made from it.
     const others = withoutAll(withoutAll(more, sent), before);
     if (others.length === 0) this.#late = before;
     else this.#late = before.length === 0 ? others : [...before, ...others];
     if (this.#late.length > mostLate) this.#missWhole(services.bucketsOf(this.#late));
   }
 
-  /** Buckets are to come with what was late in them, and with nothing of a part that went before. */
+  /** Has whole buckets sent in place of all late Services, and from their beginning if a part of them was sent. */
   #missWhole(buckets: readonly number[]): void {
     for (const bucket of buckets) this.#sent.delete(bucket);
     this.#missingBuckets.unshift(...withoutAll([...new Set(buckets)], this.#missingBuckets));

@@ -3,15 +3,16 @@ import type { Clock } from "@kip/base";
 /** What {@link ChangeIntake} needs. */
 export interface ChangeIntakeOptions {
   readonly clock: Clock;
-  /** Changes wait at most so long, milliseconds; Infinity for no limit. */
+  /** How long changes wait at most, milliseconds; Infinity for no limit. */
   readonly mostHeldMs: number;
   /** Is informed of changes that failed after they had waited. */
   readonly onFailure: (error: unknown) => void;
 }
 
 /**
- * Changes that policies depend on, in their order. While it is computed what earlier ones mean, later ones wait: otherwise groups would
- * have to look at more and more pods, and cells would wait until nothing changes. Of each object, only the last change waits.
+ * Passes on changes of the objects that policies depend on, in their order. While the effect of earlier changes is computed, later ones wait.
+ * Otherwise groups would get more and more to catch up with, and cells would get nothing until the cluster is quiet. Of several waiting
+ * changes of one object, the last one counts.
  */
 export class ChangeIntake {
   readonly #options: ChangeIntakeOptions;
@@ -30,9 +31,9 @@ export class ChangeIntake {
   }
 
   /**
-   * Makes a change, now or once no earlier one waits.
+   * Makes a change: now, or with all others that wait.
    *
-   * @param of what has changed: the change replaces one of it that waits
+   * @param of what has changed; a waiting change of the same is replaced
    * @throws what a change throws that does not wait
    */
   take(of: unknown, change: () => void): void {
@@ -48,12 +49,12 @@ export class ChangeIntake {
     this.#heldSinceMs ??= this.#options.clock.monotonic();
   }
 
-  /** Makes those that have waited for long enough: all or none. @returns whether there were any */
+  /** Makes all waiting changes if they have waited for `mostHeldMs`. @returns whether there were any */
   openIfDue(): boolean {
     return this.heldMs >= this.#options.mostHeldMs && this.open();
   }
 
-  /** Makes all that wait, and has none wait from now on. @returns whether there were any */
+  /** Makes all waiting changes; from now on changes do not wait. @returns whether there were any */
   open(): boolean {
     this.#heldSinceMs = undefined;
     const changes = this.#waiting;

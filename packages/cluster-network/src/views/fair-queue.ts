@@ -1,21 +1,21 @@
 import { PriorityQueue } from "../services/priority-queue.ts";
 
-/** What a turn counts at least, milliseconds: namespaces that take no time at all take turns, too. */
+/** What a turn counts at least, milliseconds, so that namespaces take turns even if no time is measured. */
 const leastMs = 0.01;
 
 /**
- * What waits, by namespace: the next turn is that of a namespace that has had the least time so far. So one that takes long for each of
- * many, as its users decide, holds back others for one of them at most. A namespace for which nothing has waited for a while begins with
- * the time of those that do; until they have had as much time as it had, what comes for it waits for them.
+ * A fair queue of namespaces: the next turn goes to the namespace that has had the least time. A namespace with many slow items holds back
+ * the others by one item at a time.
  *
- * Of one namespace, what belongs together comes one after the other.
+ * A namespace that was idle does not get all the time that it has not used: it begins with the time of the namespace served last, or with
+ * its own if that is more. Items of one namespace that belong together are served one after the other.
  */
 export class FairQueue<T extends { readonly namespace: string }> {
   readonly #items = new Map<string, Map<unknown, Set<T>>>();
   readonly #partOf: (item: T) => unknown;
-  /** By the time that each has had; one for which nothing waits stays until it would have the next turn. */
+  /** Namespaces by the time that they have had. One without items stays until it would have the next turn. */
   readonly #turns = new PriorityQueue<number>();
-  /** That of the last turn. */
+  /** The time of the namespace that was served last. */
   #usedMs = 0;
   #size = 0;
 
@@ -51,7 +51,7 @@ export class FairQueue<T extends { readonly namespace: string }> {
     if (parts?.size === 0) this.#items.delete(item.namespace);
   }
 
-  /** What is served next: it stays until it is deleted. */
+  /** The item to serve next, which stays in the queue until it is deleted. */
   get next(): T | undefined {
     for (let { least } = this.#turns; least !== undefined; { least } = this.#turns) {
       const [items] = this.#items.get(least)?.values() ?? [];
@@ -65,7 +65,7 @@ export class FairQueue<T extends { readonly namespace: string }> {
     return undefined;
   }
 
-  /** Notes what the last turn of a namespace has taken, milliseconds. */
+  /** Adds the time that the last turn of a namespace took, milliseconds. */
   charge(namespace: string, tookMs: number): void {
     const usedMs = this.#turns.rankOf(namespace);
     if (usedMs !== undefined) this.#turns.set(namespace, usedMs + Math.max(leastMs, tookMs));

@@ -6,7 +6,7 @@ export interface FirstVersionsOptions {
   readonly index: {
     /** The number of the last change so far. */
     readonly lastChange: number;
-    /** Whether a change up to a number is not computed. */
+    /** Whether any change up to a number is yet to be computed. */
     isBehind(change: number): boolean;
   };
   /** Makes the next version, which has a part of what has changed. */
@@ -22,8 +22,8 @@ interface Waiter {
 }
 
 /**
- * Computes what has changed before there is a cell: version after version, with other work in between. Who waits does so for what had
- * changed by then, and not for what changes later, of which there may be no end. All who wait share the versions.
+ * Computes changes of Services before there is a cell: version after version, with other work in between. Each caller waits for what had
+ * changed when it called, and not for later changes, which may never end. All callers share the versions.
  */
 export class FirstVersions {
   readonly #options: FirstVersionsOptions;

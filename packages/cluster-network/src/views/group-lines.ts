@@ -4,24 +4,21 @@ import { VersionedTable } from "./versioned-table.ts";
 
 const nothing = Buffer.alloc(0);
 
-/**
- * So many differences of one state of a group are kept. Each may have as much as the group, and cells that take changes slowly may all be
- * at versions of their own.
- */
+/** How many differences to the current state are kept. Each may be as large as the group, and every slow cell may be at another version. */
 const mostDifferences = 8;
 
 /**
- * A difference of so many addresses is small, whatever the whole group takes. No more changes of a small group are remembered: users decide
- * how many groups there are, and a pod that has a label and loses it may change all of them.
+ * A difference of so many addresses is sent as such even if the whole group is smaller. It is also how many changes of a small group are
+ * remembered: users decide how many groups there are, and one pod whose label changes may change all of them.
  */
 const fewAddresses = 64;
 
-/** One group of addresses as lines; what several cells need is encoded once. */
+/** One group of addresses as lines. What several cells need is encoded once. */
 export class GroupLines {
   readonly #name: string;
   readonly #table = new VersionedTable<true>(fewAddresses);
   #all: Buffer | undefined;
-  /** By the version of the last change that a cell has. */
+  /** Differences to the current state, by the version of the last change that a cell has. */
   readonly #differences = new Map<number, Buffer>();
   /** The version of the last change. */
   #changedAt = 0;
@@ -45,9 +42,9 @@ export class GroupLines {
     return (this.#all ??= this.#encode("reset", add(), []));
   }
 
-  /** What has changed after a version, and maybe some that had changed before: empty, or the whole group if that is less or not remembered. */
+  /** What has changed after a version: empty, a difference that may begin with an earlier version, or the whole group if that is shorter or the changes are not remembered. */
   since(version: number): Buffer {
-    // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
+    // Other changes raise the version, too: a cached difference for each would only be removed by the next change of the group.
     if (version >= this.#changedAt) return nothing;
     const last = this.#table.lastChange(version);
     const known = this.#differences.get(last);
@@ -62,13 +59,13 @@ export class GroupLines {
     return difference;
   }
 
-  /** The least of the differences that has all that has changed after a version. */
+  /** The smallest known difference that includes all changes after a version. */
   #largerThan(version: number): Buffer | undefined {
     const earlier = [...this.#differences.keys()].filter((each) => each < version);
     return this.#differences.get(Math.max(...earlier));
   }
 
-  /** @param first whether the group is to be forgotten first */
+  /** @param first "reset" if cells are to forget what they have of the group */
   #encode(first: "reset" | "change", add: readonly string[], remove: readonly string[]): Buffer {
     const lines: string[] = [];
     const most = limits.groupAddresses;

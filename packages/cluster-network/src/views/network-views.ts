@@ -28,7 +28,7 @@ export interface NetworkViewsOptions {
   /** Its zone counts until {@link NetworkViews.setOwnNode} gives another one. */
   readonly node: ViewNode;
   readonly clock: Clock;
-  /** Least time between two versions, milliseconds: changes in between are one. The first after a pause waits for none. @default 100 */
+  /** Least time between two versions, milliseconds. Changes in between go into one version; the first change after a pause does not wait. @default 100 */
   readonly periodMs?: number | undefined;
   /** Is told of objects that cannot be read. @default nothing is logged */
   readonly logger?: Logger | undefined;
@@ -59,29 +59,29 @@ export interface ViewSubscription extends Disposable {
 
 const defaultPeriodMs = 100;
 
-/** How long changes that policies depend on wait at most while it is computed what earlier ones mean, milliseconds. */
+/** How long changes that policies depend on wait at most while the effect of earlier ones is computed, milliseconds. */
 const mostHeldMs = 500;
 
 /**
- * How many changed Services a version has: 1,000 per second of one namespace. One namespace cannot keep the changes of others back, on
- * kip or on cells, and a version takes less than 100 ms to make.
+ * How many changed Services a version has: of one namespace, 1,000 per second. So no namespace holds up the changes of others, in kip or on
+ * cells, and a version is made in less than 100 ms.
  */
 const ofVersion: ChangeShare = { ofNamespace: 100, ofAll: 500 };
 
-/** Before there is a cell, everything is listed for the first time: in parts all the same, as kip has other work. */
+/** The same before there is a cell, when everything is new. */
 const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
 
 /**
- * The cluster's network as each cell sees it. Objects of the API go in as they change; nothing is computed before the next
- * version, and then only what has changed, once for all cells.
+ * The cluster's network as each cell sees it. Objects of the API go in as they change. A version is made at most every 100 ms; it computes
+ * what has changed, once for all cells.
  *
- * What policies mean is computed in blocks of about 10 ms, between which other work passes. A cell whose policy may be another
- * one is sent nothing until that is computed: it has the rules of before, whole, and then the new ones with all changes of
- * groups. So it never has new addresses with old rules, or the other way around.
+ * Policies are computed in blocks of about 10 ms, between which other work of kip goes on. While the policy of a cell may be changing, the
+ * cell is sent nothing and keeps its old rules; then it gets the new rules with all changes of groups. So it never has new addresses with
+ * old rules, or old addresses with new rules.
  *
- * Groups look at pods that have changed in turns of the namespaces whose policies name them. A cell waits for the groups of its own
- * namespace and of administrators alone; until those are of one state of the cluster, it keeps what it has. What changes meanwhile
- * waits until cells have been served of that state, for half a second at most: see {@link PolicyEngine}.
+ * Groups catch up with changed pods in turns of the namespaces whose policies name them. A cell waits only for the groups of its own
+ * namespace and of administrators, until these show the same state of the cluster. Changes that come meanwhile wait until cells have got
+ * that state, for half a second at most: see {@link PolicyEngine}.
  */
 export class NetworkViews {
   version = 0;
@@ -126,7 +126,7 @@ export class NetworkViews {
     });
   }
 
-  /** What policies mean for each pod. */
+  /** The policies of pods. */
   get policies(): PolicyIndex {
     return this.#engine.policies;
   }
@@ -141,7 +141,7 @@ export class NetworkViews {
     return this.#options.node.name;
   }
 
-  /** Takes the virtual node itself, by whose label hints for zones count. */
+  /** Takes the virtual node itself: its label says which zone the hints of endpoints are compared with. */
   setOwnNode({ metadata }: Node): void {
     if (this.index.setZone(metadata?.labels?.[zoneLabel])) this.#schedule();
   }
@@ -201,8 +201,8 @@ export class NetworkViews {
   }
 
   /**
-   * Computes what is known of Services by now, in parts, so that other work passes in between. What changes meanwhile is not waited for.
-   * Does nothing once there is a cell.
+   * Computes what is known of Services by now, in parts between which other work goes on. Does not wait for what changes meanwhile. Does
+   * nothing once there is a cell.
    *
    * @throws the signal's reason
    */
@@ -216,7 +216,7 @@ export class NetworkViews {
   }
 
   /**
-   * Keeps a cell up to date from now on. The first one gets nothing before what is known of Services by now is computed.
+   * Keeps a cell up to date from now on. The first cell waits until all Services that are known by now are computed.
    *
    * @param cell the pod on it, and sums of the Services that it has already
    */
@@ -246,7 +246,7 @@ export class NetworkViews {
       wake: () => {},
     };
     const end = new AbortController();
-    // The first cell is given no bucket without Services that it may have already.
+    // Until the first version, a bucket may look empty: the cell would remove Services that it has already.
     if (this.#firstVersions.isBehind)
       void this.#firstVersions.computed(end.signal).then(
         () => this.#engine.add(subscriber),
@@ -269,7 +269,7 @@ export class NetworkViews {
     const change = take();
     if (change) return change;
     const { promise, resolve } = Promise.withResolvers<readonly Buffer[]>();
-    // It is made as the cell is woken, so that what it takes counts in the block.
+    // The change is made at once when the cell is woken, so that its time counts in the block.
     const wake = (): void => {
       const first = take();
       if (!first) return;
@@ -289,7 +289,7 @@ export class NetworkViews {
     this.#isScheduled = true;
     const { clock, signal } = this.#options;
     const waitMs = Math.max(0, this.#nextAtMs - clock.monotonic());
-    // With nothing to wait for, it is a timer all the same: what comes at once is one version.
+    // Always by a timer, even of 0 ms: changes that come in one go are one version.
     void pause(waitMs, clock, signal).then((isOver) => {
       this.#isScheduled = false;
       if (!isOver) return;
@@ -305,7 +305,7 @@ export class NetworkViews {
     this.#flush(this.#engine.cells.size > 0 ? ofVersion : ofFirstVersions);
     const endMs = clock.monotonic();
     const areMoreFirst = this.#engine.cells.size === 0 && this.index.isChanged;
-    // All else that kip does has at least half of the time.
+    // A pause as long as the work, so that other work of kip has at least half of the time.
     this.#nextAtMs = areMoreFirst ? endMs : Math.max(begunMs + periodMs, 2 * endMs - begunMs);
   }
 
@@ -323,7 +323,7 @@ export class NetworkViews {
     void this.#compute();
   }
 
-  /** Finds what policies mean, and wakes cells for which there is something, until nothing of that is left. */
+  /** Computes policies and wakes cells, block by block, until nothing is left to do. */
   async #compute(): Promise<void> {
     if (this.#isComputing) return;
     this.#isComputing = true;

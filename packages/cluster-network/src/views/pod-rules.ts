@@ -19,52 +19,54 @@ import type { PolicyReports } from "./policy-reports.ts";
 import { ownerOf, RulesDrafts, type RulesDraft } from "./rules-drafts.ts";
 import { mostOfRules, RulesRoom } from "./rules-room.ts";
 
-/** Is told of pods whose directions are closed. */
+/** Where closed directions of pods are reported. */
 export type RulesReports = Pick<PolicyReports, "tooLarge" | "tooMany">;
 
-/** What pods have that the same policies select. */
+/** The rules of all pods that the same policies select. */
 export interface PodRules {
-  /** For cells whose agents know all that it has, see `policyVersion`. */
+  /** For agents of the newest `policyVersion`. */
   readonly whole: CellPolicy;
-  /** For cells whose agents know tiers, and shorter lists alone. */
+  /** For agents that know tiers, but only short lists (version 2). */
   readonly short: CellPolicy;
-  /** For cells whose agents do not know tiers either. */
+  /** For agents that do not know tiers either (version 1). */
   readonly plain: CellPolicy;
-  /** The namespace whose policies name their groups, "" for administrators; absent without groups. See {@link AddressGroups.isLate}. */
+  /** The namespace whose policies name the groups of the rules, "" for administrators; absent if there are no groups. See {@link AddressGroups.isLate}. */
   readonly owner?: string | undefined;
-  /** Whether its groups are those of policies that allow alone: each may be of a time of its own, see {@link TakeOptions.since}. */
+  /** Whether the policies can only allow. Then each group may show the cluster at another time, see {@link TakeOptions.since}. */
   readonly isAllowing?: boolean | undefined;
 }
 
 /** How a pod gets its rules. */
 export interface TakeOptions {
-  /** What the pod has: that takes no room from its new rules. */
+  /** What the pod has now, and what does not count when room for its new rules is looked for. */
   readonly before?: PodRules | undefined;
   /**
-   * The pod takes rules whose groups have been filled at any time since so many {@link AddressGroups.fills}, each at another one, if it has
-   * had the same policies since then. An address that such rules allow was allowed at that time; but one that has moved from one group to
-   * another may be in neither, so rules that deny wait all the same. @default all groups are filled now
+   * A value of {@link AddressGroups.fills} since which the pod has had the same policies. Groups that were filled at any time since then
+   * suffice, each perhaps at another time: an address that the rules allow was allowed at one of these times. Rules that deny do not take
+   * that, as an address that has moved from one group to another may be in neither. @default all groups must be filled now
    */
   readonly since?: number | undefined;
 }
 
 interface Shared extends PodRules {
   readonly key: string;
-  /** Of the pods, if they have NetworkPolicies. */
+  /** The namespace of the pods, if they have NetworkPolicies. */
   readonly namespace?: string | undefined;
-  /** What they take of the room of that namespace, bytes; 0 for those without rules, as there is no room. */
+  /** How many bytes the rules take of the room of that namespace; 0 for {@link SharedRules.#close}. */
   readonly size: number;
-  /** The NetworkPolicies that they were made from, without those that give them no rules whatever there is room for. */
+  /** The NetworkPolicies that the rules are made from, see {@link policiesWithRules}. */
   readonly policies: readonly NetworkPolicy[];
-  /** With tiers: all groups that they would name, whether or not these are too large together. NetworkPolicies have a budget. */
+  /** If there are tiers, the groups that the rules would name if there were no limit: the rules change when these shrink or grow beyond it. NetworkPolicies alone have a budget instead. */
   readonly held: ReadonlySet<string>;
-  /** Of those groups, now. */
+  /** The size of these groups now. */
   bytes: number;
+  /** Whether that was within the limit when the rules were made. */
   readonly areFew: boolean;
-  /** Groups whose addresses the rules name, and those of numbers that they were made from. */
+  /** Groups whose addresses the rules name. */
   readonly groups: ReadonlySet<string>;
+  /** Groups of port numbers that the rules are made from. */
   readonly numbers: ReadonlySet<string>;
-  /** Groups of numbers of which only the first ones have rules. */
+  /** Those of `numbers` of which only the first numbers have rules. */
   readonly cut: ReadonlySet<string>;
   pods: number;
 }
@@ -79,17 +81,17 @@ export class SharedRules {
   readonly #index: PolicyIndex;
   readonly #reports: RulesReports;
   readonly #room: RulesRoom;
-  /** Of pods that there is no room for, by namespace and directions. */
+  /** Rules of pods that there is no room for, by namespace and closed directions. */
   readonly #closed = new Map<string, Shared>();
   readonly #byKey = new Map<string, Shared>();
   readonly #all = new Map<PodRules, Shared>();
   readonly #drafts: RulesDrafts;
-  /** By the groups of numbers that they were made from. */
+  /** By `Shared.numbers`. */
   readonly #byNumbers = new Map<string, Set<Shared>>();
-  /** By the groups that they would name. */
+  /** By `Shared.held`. */
   readonly #byGroup = new Map<string, Set<Shared>>();
   readonly #lines = new Map<string, GroupLines>();
-  /** Rules whose pods need others. */
+  /** Rules that are no longer right. */
   #outdated: PodRules[] = [];
 
   /** @param most bytes that the rules of one namespace may take; default 32 Mi */
@@ -126,7 +128,7 @@ export class SharedRules {
     const { groups } = this.#index;
     const known = this.#byKey.get(choice.key);
     if (!known) return this.#make(choice, options);
-    // A pod gets no rules whose groups have yet to lose pods that have changed.
+    // A pod gets no rules with groups that are out of date: they may have addresses that no longer belong there.
     const names = new Set([...known.groups, ...known.numbers]);
     const unfilled = new Set(
       [...names].filter((name) => !groups.hasAddresses(name, options.since)),
@@ -167,7 +169,7 @@ export class SharedRules {
     if (this.#index.groups.use(name, change, namespace) === 0) this.#lines.delete(name);
   }
 
-  /** Takes a change of a group: lines are those of a version, and rules that depend on it are outdated. @returns whether lines have changed */
+  /** Takes a change of a group: updates its lines, and notes rules that depend on it as outdated. @returns whether its lines have changed */
   change(name: string, change: GroupChange, version: number): boolean {
     const { isOther, isReranked } = change;
     for (const shared of isOther || isReranked ? (this.#byNumbers.get(name) ?? []) : [])
@@ -182,13 +184,13 @@ export class SharedRules {
     return lines !== undefined;
   }
 
-  /** Whether there are rules whose pods need others, see {@link SharedRules.takeOutdated}. */
+  /** Whether {@link SharedRules.takeOutdated} would give something. */
   areSomeOutdated(): boolean {
     this.#settleBudget();
     return this.#outdated.length > 0;
   }
 
-  /** Rules that new pods do not get any longer, since the last call: pods that have them need others. */
+  /** Rules that have become outdated since the last call: pods that have them need others. */
   takeOutdated(): readonly PodRules[] {
     this.#settleBudget();
     const outdated = this.#outdated;
@@ -307,7 +309,7 @@ export class SharedRules {
     return shared;
   }
 
-  /** What rules take of the room of a namespace. */
+  /** How many bytes rules take of the room of a namespace. */
   #sizeOf(rules: PodRules | undefined, namespace: string): number {
     const shared = rules && this.#all.get(rules);
     return shared?.namespace === namespace ? shared.size : 0;

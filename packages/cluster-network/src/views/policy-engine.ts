@@ -21,13 +21,13 @@ export interface PolicyEngineOptions {
   readonly logger?: Logger | undefined;
   readonly reports: PolicyReports;
   readonly most?: { readonly policies: Cost; readonly rules?: number | undefined } | undefined;
-  /** What all cells share; a change of groups is a new version. */
+  /** What all cells share. The engine raises the version when groups change. */
   readonly lines: Pick<SharedLines, "services"> & { version: number };
-  /** How long changes wait at most, milliseconds, while it is computed what earlier ones mean; Infinity for no limit. */
+  /** How long changes wait at most while the effect of earlier ones is computed, milliseconds; Infinity for no limit. */
   readonly mostHeldMs: number;
-  /** Has the next version made at the usual time. */
+  /** Asks for the next version, at its usual time. */
   readonly schedule: () => void;
-  /** Has blocks computed from now on, until there is nothing to do. */
+  /** Asks for calls of {@link PolicyEngine.computeBlock} until nothing is left to do. */
   readonly compute: () => void;
 }
 
@@ -41,20 +41,20 @@ export interface PolicyCell {
   /** Undefined until the pod's rules are known for the first time. */
   view: CellView | undefined;
   rules: PodRules | undefined;
-  /** Of other rules, while groups that those name are not filled. */
+  /** The rules that the cell waits for, as some groups are not filled. */
   draft: RulesDraft | undefined;
-  /** Since how many {@link AddressGroups.fills} the policies of its pod are the same. */
+  /** {@link AddressGroups.fills} when the policies of its pod last changed. */
   since: number;
-  /** Since when it has been given nothing, as something is being computed, by the monotonic clock; undefined if nothing is. */
+  /** Since when the cell is kept waiting for something to be computed, by the monotonic clock; undefined if it is not. */
   heldSinceMs: number | undefined;
   wake: () => void;
 }
 
 /**
- * Computes the policies of cells in blocks of time, and wakes cells that there is something for.
+ * Computes the policies of cells in blocks of time, and wakes cells for which there is something new.
  *
- * A cell waits until the groups of its namespace are of one state of the cluster, unless it has waited for too long, as pods change without
- * end: then it has each group as that was when it had last seen all pods. Policies of administrators may deny, so cells that have some wait.
+ * A cell waits until all groups of its namespace show the same state of the cluster. If pods never stop changing and it has waited for too
+ * long, it gets each group as it was when that was last up to date. Cells with policies of administrators go on waiting, as those may deny.
  */
 export class PolicyEngine implements SharedLines {
   readonly policies: PolicyIndex;
@@ -65,7 +65,7 @@ export class PolicyEngine implements SharedLines {
   readonly #affected = new AffectedPods();
   readonly #intake: ChangeIntake;
   readonly #turns: CellTurns<PolicyCell>;
-  /** Cells to be woken, as there is something for them. */
+  /** Cells to be woken. */
   readonly #behind = new Set<PolicyCell>();
   #areAllBehind = false;
 
@@ -117,7 +117,7 @@ export class PolicyEngine implements SharedLines {
   /** Computes the policy of a cell from now on. */
   add(cell: PolicyCell): void {
     this.cells.add(cell);
-    // Its pod may be among the changes that wait.
+    // After changes that wait, as its pod may be one of them.
     this.#intake.take(cell, () => {
       cell.since = this.groups.fills;
       if (this.cells.has(cell)) this.#turns.add(cell);
@@ -135,7 +135,7 @@ export class PolicyEngine implements SharedLines {
     this.#options.compute(); // others may have room now
   }
 
-  /** Whether a cell gets nothing for now; it is woken when it does. */
+  /** Whether a cell must wait. If so, it is woken later. */
   isHeld(cell: PolicyCell): boolean {
     const isLate = this.#isLate(cell);
     if (isLate) this.#behind.add(cell);
@@ -150,33 +150,33 @@ export class PolicyEngine implements SharedLines {
     this.#areAllBehind = true;
   }
 
-  /** Has cells woken that there is a new version for. */
+  /** Has all cells woken if there is a new version. */
   noteBehind(): void {
     if (this.#areAllBehind) for (const each of this.cells) this.#behind.add(each);
     this.#areAllBehind = false;
   }
 
   /**
-   * Finds what policies mean until a time, and wakes cells.
+   * Computes policies until a time, and wakes cells.
    *
-   * @returns whether all policies are computed, what has changed of them is published, and cells are woken
+   * @returns whether nothing is left to do
    */
   computeBlock(untilMs: number): boolean {
     this.#intake.openIfDue();
     this.#turns.serve(untilMs);
     const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
-    // While policies are computed, cells hear of other changes at the usual times only.
+    // While policies are being computed, cells get changes of Services at the usual times only.
     if (isOver) this.noteBehind();
     else if (this.#areAllBehind) this.#options.schedule();
-    // Policies may have taken all of the block: others' changes do not wait until they are done.
+    // Policies may have used up the block. Waking gets half a block more, so that cells need not wait for all policies.
     this.#wake(Math.max(untilMs, this.#options.clock.monotonic() + blockMs / 2));
-    // Cells that have yet to get their turns wait for no groups: new ones may come.
+    // Waiting changes may be made as soon as groups are up to date and cells have them, even if some cells still wait for their turns.
     if (this.groups.isSettled && this.#behind.size === 0) this.#intake.open();
     else this.#intake.hold();
     return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
   }
 
-  /** Wakes cells until a time, and one at least: each has its next change made. */
+  /** Wakes cells until a time, but at least one. The next change of a cell is made as it is woken. */
   #wake(untilMs: number): void {
     const { clock } = this.#options;
     let cells = 0;
@@ -188,7 +188,7 @@ export class PolicyEngine implements SharedLines {
     }
   }
 
-  /** Whether groups that a cell has are not of one state of the cluster: it gets nothing until they are. */
+  /** Whether a cell must wait because its groups do not all show the same state of the cluster. */
   #isLate(cell: PolicyCell): boolean {
     const { rules } = cell;
     if (rules?.owner === undefined || !this.groups.isLate(rules.owner)) return false;
@@ -200,13 +200,13 @@ export class PolicyEngine implements SharedLines {
     cell.heldSinceMs ??= this.#options.clock.monotonic();
   }
 
-  /** Whether a cell waits for longer than changes do, twice over. */
+  /** Whether a cell has waited for twice as long as changes wait at most. */
   #isHeldLong({ heldSinceMs }: PolicyCell): boolean {
     const { clock, mostHeldMs } = this.#options;
     return heldSinceMs !== undefined && clock.monotonic() - heldSinceMs >= 2 * mostHeldMs;
   }
 
-  /** Gives lines of groups their changes, and holds cells whose policy may be another one. */
+  /** Passes changes of groups on to their lines, and gives turns to cells whose policy may have changed. */
   #publish(): void {
     const { lines } = this.#options;
     const version = lines.version + 1;
@@ -222,7 +222,7 @@ export class PolicyEngine implements SharedLines {
     }
   }
 
-  /** Gives a cell the rules that its pod has now, if groups that they name are filled. It takes further turns until its policies are read. */
+  /** Gives a cell the rules that its pod has now, if their groups are filled. While policies of its namespace are unread, it reads some and keeps its turn. */
   #replaceRules(cell: PolicyCell): void {
     if (!this.policies.readSome(cell.namespace)) return;
     const { view, rules: before, draft: draftBefore, sums, namespace } = cell;
@@ -235,7 +235,7 @@ export class PolicyEngine implements SharedLines {
       return;
     }
     this.#turns.delete(cell);
-    // Until a pod is known in whose namespace there are policies, nothing may pass; one that is gone keeps its rules until its cell ends.
+    // A pod that is not known yet gets closed rules, as policies of its namespace may select it. A pod that is gone keeps its rules until its cell ends.
     const rules = wanted ?? before ?? closedRules;
     if (rules !== before) {
       this.#rules.release(before);
@@ -245,12 +245,12 @@ export class PolicyEngine implements SharedLines {
       const first = [...new Set([...commonNamespaces, namespace])];
       if (view) view.setPolicy(policy);
       else cell.view = new CellView(this, { sums, first, policy });
-    } else if (wanted) this.#rules.release(wanted); // it was taken twice
+    } else if (wanted) this.#rules.release(wanted); // #rulesOf() has taken the same rules again
     this.#behind.delete(cell);
     cell.wake();
   }
 
-  /** What may pass to and from a pod; neither rules nor a draft if that depends on a pod that is not known. */
+  /** The rules of a cell's pod, or a draft of them; neither if policies may select the pod and it is not known yet. */
   #rulesOf(cell: PolicyCell): {
     readonly rules?: PodRules;
     readonly draft?: RulesDraft;

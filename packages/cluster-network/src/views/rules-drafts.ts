@@ -2,20 +2,20 @@ import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { policiesWithRules } from "../policies/pod-policy.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 
-/** Rules that cannot be made or given to a pod yet, as groups that they name are not filled. Those are kept while a pod waits for them. */
+/** Rules that cannot be made, or given to a pod, yet, as some groups are not filled. A draft keeps these groups while a pod waits. */
 export interface RulesDraft {
   readonly key: string;
-  /** Of the pods, if they have NetworkPolicies. */
+  /** The namespace of the pods, if they have NetworkPolicies. */
   readonly namespace: string | undefined;
   readonly groups: ReadonlySet<string>;
-  /** Those of the groups that may not have been filled since it was made. */
+  /** Those of the groups that may not have been filled since the draft was made. */
   readonly unfilled: Set<string>;
-  /** When it was made, see {@link AddressGroups.fills}. */
+  /** {@link AddressGroups.fills} when the draft was made. */
   readonly since: number;
-  /** Of the pods that wait. */
+  /** Namespaces of the pods that wait. */
   readonly namespaces: Set<string>;
   readonly policies: readonly NetworkPolicy[];
-  /** Whether addresses of the groups are stored: some may be behind again by the time others are filled. */
+  /** Whether the addresses of the groups are kept, and not only their sizes: a group may be out of date again before the last one is filled. */
   readonly areStored: boolean;
   pods: number;
 }
@@ -25,14 +25,14 @@ export interface DraftOf {
   readonly choice: PolicyChoice;
   readonly groups: ReadonlySet<string>;
   readonly unfilled: Set<string>;
-  /** Whether the groups are those of rules: of others, how much they have is wanted alone. */
+  /** Whether rules need the addresses of the groups; otherwise only their sizes are needed. */
   readonly areOfRules: boolean;
 }
 
 /** Notes that something uses a group, or no longer does. */
 type Use = (group: string, change: 1 | -1, namespace?: string) => void;
 
-/** Drafts of rules, which all pods wait for that the same policies select. */
+/** Drafts of rules. All pods that the same policies select wait for the same draft. */
 export class RulesDrafts {
   readonly #index: PolicyIndex;
   readonly #use: Use;
@@ -44,9 +44,9 @@ export class RulesDrafts {
   }
 
   /**
-   * The draft that pods with these policies wait for; undefined if its groups have been filled, or have what the pod needs.
+   * The draft that pods with these policies wait for; undefined if there is none, or nothing to wait for any longer.
    *
-   * @param since as of {@link AddressGroups.isFilled}: a draft that was made later may be that of a pod that has these policies since then
+   * @param since as of {@link AddressGroups.isFilled}: since when the pod has these policies, which may be longer than the draft is there
    */
   unfilled(choice: PolicyChoice, since: number | undefined): RulesDraft | undefined {
     const draft = this.#byKey.get(choice.key);
@@ -84,7 +84,7 @@ export class RulesDrafts {
     return draft;
   }
 
-  /** Notes that a pod waits for a draft. Only policies of administrators are those of pods of several namespaces. */
+  /** Notes that a pod waits for a draft. Pods of several namespaces may share one that is of administrators' policies alone. */
   join(draft: RulesDraft, namespace: string): void {
     draft.pods++;
     if (draft.namespaces.has(namespace)) return;
@@ -92,7 +92,7 @@ export class RulesDrafts {
     this.#index.groups.want(draft.unfilled, namespace);
   }
 
-  /** Has no pods wait any longer for the draft of policies, but those that do. */
+  /** Gives no further pods the draft of these policies. Those that wait for it keep it. */
   forget({ key }: PolicyChoice): void {
     this.#byKey.delete(key);
   }

@@ -1,10 +1,10 @@
 /**
- * How many bytes the rules of one namespace's pods may take. Pods that the same policies select share them, so it is users who decide
- * how many there are: 16,384 address blocks take 1 MB, once for each pod that has a policy of its own beside them.
+ * How many bytes the rules of the pods of one namespace may take. Pods that the same policies select share theirs, so users decide how many
+ * different ones there are: a policy with 16,384 address blocks takes 1 MB again for each pod that also has a policy of its own.
  */
 export const mostOfRules = 32 * 1024 * 1024;
 
-/** What the rules of each namespace take in kip. */
+/** Counts what the rules of each namespace take in kip's memory. */
 export class RulesRoom {
   readonly #most: number;
   readonly #bytes = new Map<string, number>();
@@ -16,13 +16,13 @@ export class RulesRoom {
   /**
    * Whether a namespace has no room for more rules.
    *
-   * @param less bytes that do not count: those of rules that the new ones are to replace
+   * @param less bytes that do not count, as the rules that have them are to be replaced
    */
   isFull(namespace: string, less = 0): boolean {
     return (this.#bytes.get(namespace) ?? 0) - less >= this.#most;
   }
 
-  /** Counts rules that were made, or that are gone with a negative number. @returns whether there is room now that was not there before */
+  /** Adds the bytes of new rules, or subtracts those of rules that are gone. @returns whether the namespace was full and no longer is */
   count(namespace: string, bytes: number): boolean {
     const wasFull = this.isFull(namespace);
     const sum = (this.#bytes.get(namespace) ?? 0) + bytes;

@@ -19,31 +19,28 @@ export interface LinesPart {
   readonly rest: readonly string[];
 }
 
-/**
- * Bytes of a bucket in one change: no more than an eighth of what a cell takes as one change. Users decide how large Services are, and in
- * which bucket.
- */
+/** Most bytes of one bucket in a change, unless one Service has more. Users decide how large Services are, and which bucket they are in. */
 const mostBucketBytes = limits.changeBytes / 8;
 
 /**
- * Bytes of changed Services in one part of a change, unless one Service has more. A cell that takes them slowly has more and more of them
- * to take, of whichever namespace changes the most: the others' wait for so many of those at most.
+ * Most bytes of changed Services in one part of a change, unless one Service has more. For a slow cell, changes of the namespace that
+ * changes most pile up; those of other namespaces wait for at most so many bytes of them.
  */
 const mostChangedBytes = 64 * 1024;
 
-/** About as many bytes of one namespace are sent before all others. */
+/** About how many bytes of a namespace are sent to a new cell ahead of the rest of the table. */
 const namespaceBytes = 512 * 1024;
 
-/** How many differences are kept for other cells, and as many parts of lists: most cells ask for the same few. */
+/** How many differences are kept for other cells, and how many parts of late Services: most cells ask for the same few. */
 const mostDifferences = 32;
 
-/** How many parts of a bucket are kept for other cells, and how many times its bytes they have together at most. */
+/** How many parts of a bucket are kept for other cells, and how many times the size of the bucket they may have together. */
 const mostParts = { count: 16, times: 2 } as const;
 
 /** How many changes of Services are remembered at least. */
 const leastRemembered = 4096;
 
-/** So many Services that are gone are known by their buckets at least: cells may have yet to hear of them. */
+/** For at least so many deleted Services the bucket stays cached, as some cells may not know yet that they are gone. */
 const leastGone = 4096;
 
 interface BucketPart {
@@ -61,21 +58,21 @@ export class ServiceLines {
   readonly #table = new VersionedTable<string>(leastRemembered);
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
-  /** Of each bucket. */
+  /** Bytes of each bucket. */
   readonly #bytes = Array<number>(bucketCount).fill(0);
-  /** Parts of each bucket, for cells that have the same of it; the newest one first. */
+  /** Parts of each bucket, for cells that have the same Services of it already; the newest one first. */
   readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
   /**
-   * Parts of lists that cells share, the newest one last. Not by weak keys: a part has the list of what is behind it, so one cell that waits
-   * would keep all parts behind its own.
+   * Parts of late Services by the list that cells share, the newest one last. Not a WeakMap: each part has the list of the next one, so one
+   * waiting cell would keep all later parts.
    */
   readonly #late = new Map<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
-  /** Of Services: to compute a bucket takes as long as to look up ten. */
+  /** Caches `bucketOf`, which takes as long as ten look-ups. */
   readonly #bucketOf = new Map<string, number>();
-  /** Of lists that cells share. */
+  /** Caches {@link ServiceLines.bucketsOf}. */
   readonly #bucketsOf = new WeakMap<readonly string[], readonly number[]>();
   /** The version of the last change. */
   #changedAt = 0;
@@ -164,7 +161,7 @@ export class ServiceLines {
     if (same) return same.part;
     const part = this.#bucketPart(number, sent);
     const parts = [{ sent: new Set(sent), part }, ...known.slice(0, mostParts.count - 1)];
-    // Each may have the whole bucket: users decide which Services of it cells have, and which of those are gone.
+    // Each part may have the whole bucket, so it does not suffice to limit their number.
     let bytes = 0;
     const isTooMuch = (one: BucketPart): boolean =>
       (bytes += one.part.lines.length) > mostParts.times * this.#bytesOf(number);
@@ -190,11 +187,11 @@ export class ServiceLines {
   }
 
   /**
-   * Lines of what has changed after a version, or of as much of it as one change has room for: of the namespaces first that have changed
-   * the least. Undefined if that is not remembered.
+   * Lines of what has changed after a version, or of as much of it as one change has room for, beginning with the namespaces that have the
+   * least. Undefined if the changes are no longer remembered.
    */
   since(version: number): LinesPart | undefined {
-    // Versions rise with every change of the cluster: what is remembered of each would never be forgotten.
+    // Other changes raise the version, too: a cached difference for each would only be removed by the next change of a Service.
     if (version >= this.#changedAt) return nothing;
     const known = this.#differences.get(version);
     if (known) return known;
@@ -205,7 +202,7 @@ export class ServiceLines {
     return part;
   }
 
-  /** Lines of Services that earlier changes had no room for, the first ones first. Cells that give the same list share them. */
+  /** Lines of the first Services of a list that earlier changes had no room for. Cells that give the same list share them. */
   late(keys: readonly string[]): LinesPart {
     if (keys.length === 0) return nothing;
     const known = this.#late.get(keys);
@@ -242,7 +239,7 @@ interface ServiceLine {
   readonly line: string;
 }
 
-/** Those of namespaces with fewer bytes first; of each namespace the small ones first: they do not wait for large ones. */
+/** Sorts lines: those of namespaces with fewer bytes first, and within a namespace the short ones, so that they do not wait for long ones. */
 function byNamespace(all: readonly ServiceLine[]): readonly ServiceLine[] {
   const lists = Map.groupBy(all, ({ key }) => namespaceOf(key));
   return [...lists.values()]

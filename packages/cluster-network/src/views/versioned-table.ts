@@ -1,12 +1,9 @@
-/**
- * Values by key, and since when each has been as it is. A reader that has seen a version gets each key that has changed since
- * once, however often it changed.
- */
+/** Values by key, and a log of changes. A reader that has seen a version gets each key that has changed since then once. */
 export class VersionedTable<V> {
   readonly #values = new Map<string, V>();
   #log: { readonly version: number; readonly key: string }[] = [];
   readonly #leastRemembered: number;
-  /** Changes up to this version are no longer remembered one by one. */
+  /** Changes up to this version are no longer in the log. */
   #forgotten = 0;
 
   /** @param leastRemembered how many changes are remembered at least, however few values there are; up to twice as many are kept */
@@ -46,7 +43,7 @@ export class VersionedTable<V> {
     return changes;
   }
 
-  /** The version of the last change up to a version: after both, the same has changed. */
+  /** The version of the last change that a reader of a version has seen. {@link VersionedTable.since} gives the same for both. */
   lastChange(version: number): number {
     let [from, to] = [0, this.#log.length];
     while (from < to) {

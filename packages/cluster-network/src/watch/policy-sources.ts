@@ -1,4 +1,4 @@
-/** What a {@link PolicySources} needs to begin and end. */
+/** What {@link PolicySources} needs. */
 export interface PolicySourcesOptions {
   /** Begins to watch what policies depend on, until the signal aborts; resolves when all of it is known. */
   readonly begin: (signal: AbortSignal) => Promise<void>;
@@ -7,8 +7,8 @@ export interface PolicySourcesOptions {
 }
 
 /**
- * Watches what policies depend on, the pods of the whole cluster, only while there is a policy. Policies are held back until
- * all of it is known: before, they would close pods to peers that they allow.
+ * Watches what policies depend on, such as the pods of the whole cluster, only while there is a policy. Changes of policies are held back until
+ * all of that is known, as pods would otherwise be closed to peers that a policy allows.
  */
 export class PolicySources {
   readonly #options: PolicySourcesOptions;
@@ -22,12 +22,12 @@ export class PolicySources {
     this.#options = options;
   }
 
-  /** Resolves when policies are in force as far as they are known; a policy that comes later makes a new promise. */
+  /** Resolves when all policies that have come are passed on. The first policy after a time without any makes a new promise. */
   get synced(): Promise<void> {
     return this.#synced;
   }
 
-  /** Takes a change of a policy. @param take hands it on */
+  /** Takes a change of a policy. @param take passes it on; called now, or when what policies depend on is known */
   change(type: "added" | "updated" | "deleted", take: () => void): void {
     if (type === "added" && this.#count++ === 0) this.#begin();
     if (this.#held) this.#held.push(take);

@@ -41,8 +41,8 @@ interface Watched {
 }
 
 /**
- * Watches policies of administrators while their API is installed: it may come and go at any time. For each kind one watch of
- * the one definition, which is small, says so.
+ * Watches policies of administrators while their API is installed, which may change at any time. Whether it is, a watch of the
+ * CustomResourceDefinition of each kind tells.
  */
 export class TierSources {
   readonly #options: TierSourcesOptions;

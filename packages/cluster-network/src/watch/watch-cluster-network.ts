@@ -28,7 +28,7 @@ export interface WatchClusterNetworkOptions {
   readonly signal: AbortSignal;
 }
 
-/** Services of other proxies and slices of headless ones are not sent at all, as to kube-proxy. */
+/** As for kube-proxy, the API server leaves out Services of other proxies and slices of headless Services. */
 const proxied = {
   services: { labelSelector: `!${otherProxyLabel}` },
   slices: { labelSelector: `!${headlessLabel}` },
@@ -37,7 +37,7 @@ const proxied = {
 /** A watch of the cluster's network. */
 export interface ClusterNetworkWatch {
   /**
-   * Resolves when all is known that decides about cells now: before, none must be given a view.
+   * Resolves when everything that views of cells depend on is known. Before that no cell must be given a view.
    *
    * @throws the signal's reason
    */
