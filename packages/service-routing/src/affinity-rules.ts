@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import type { Family } from "./family.ts";
 import type { RuleSet, RuleSetBuilder } from "./rule-set.ts";
 
-/** The endpoints that clients of one port keep, for so long: those of each of its lists on their own, as lists may have no endpoint in common. */
+/** Session affinity for one list of endpoints of a port. Each list has a chain and maps of its own, as two lists may have no endpoint in common. */
 export interface AffinityOptions {
   readonly rules: RuleSetBuilder;
   readonly family: Family;
-  /** In small letters. */
+  /** In lower case. */
   readonly protocol: string;
   readonly chain: string;
-  /** Since the last connection of a client. */
+  /** How long a client keeps its endpoint after its last connection. */
   readonly seconds: number;
   readonly endpoints: readonly string[];
   /** Places in `endpoints` that have elements. @default all */
@@ -18,25 +18,25 @@ export interface AffinityOptions {
   readonly dataOf: (endpoint: string) => string;
 }
 
-/** A map in which the kernel notes which endpoint each client of a list of endpoints has; the same in both tables. */
+/** A map in which the kernel notes the endpoint of each client. It has the same name in both tables of Services. */
 export interface ClientMap {
   readonly ip: Family["ip"];
   readonly name: string;
   readonly namespace: string;
 }
 
-/** Numbers of endpoints that clients keep, as marks of packets. No place in a list is so large. */
+/** The range of numbers of endpoints, which are marks of packets. All are larger than any index in a list of endpoints. */
 export const affinityMarks = { first: 0x4000_0000, last: 0x4fff_ffff } as const;
 
-/** Most clients of a port at one time that keep their endpoint. Others have a new one with each connection. */
+/** How many clients of a list keep their endpoint at one time. Further clients get a new one with each connection. */
 const mostClients = 65_536;
 
 /**
- * The chain of a port with session affinity. Each client has the number of its endpoint, which depends on the endpoint alone: it is neither
- * its place in the list, which changes with other endpoints, nor that of another one, but by a chance of 2^-28 for two of them. If no endpoint has the number, the client's
- * is gone, and it gets another one. The kernel keeps the value of an element that it updates, so that one is deleted first.
+ * The chain of a port with session affinity. The map of clients has the number of each client's endpoint. The number is a hash of the
+ * endpoint, not its index in the list, which changes with other endpoints. If no endpoint has the number, the client's endpoint is gone and
+ * it gets another one. The client's element is deleted first, as the kernel does not change the value of an element by an update.
  *
- * The seconds are only in rules, not in definitions: another time leaves all elements, and clients with their endpoints.
+ * The seconds are in rules only, not in definitions of maps, so another timeout keeps all clients and their endpoints.
  */
 export function addAffinity(options: AffinityOptions): void {
   const { rules, family, protocol, chain, seconds, endpoints, places, dataOf } = options;
@@ -75,14 +75,14 @@ export function clientMapsOf({ sets }: RuleSet, { ip }: Family, key: string): re
   return names.map((name) => ({ ip, name, namespace }));
 }
 
-/** Whether several of these endpoints would have the same number, so that those of some depend on which others there are. */
+/** Whether hashes of these endpoints collide: then the numbers of some depend on which others there are. */
 export function areNumbersShared(endpoints: readonly string[]): boolean {
   return new Set(endpoints.map(numberOf)).size < endpoints.length;
 }
 
 /**
- * A number for each endpoint. Of two that would have the same one, which 2,000 endpoints have with a chance of 1 %, the later one of the
- * alphabet gets the next: so they do not depend on the order.
+ * A number for each endpoint, whatever their order. If two hashes collide, for which 2,000 endpoints have a chance of 1 %, the endpoint that
+ * sorts later gets the next free number.
  */
 function numbersOf(endpoints: readonly string[]): ReadonlyMap<string, number> {
   const numbers = new Map(endpoints.map((endpoint) => [endpoint, numberOf(endpoint)]));

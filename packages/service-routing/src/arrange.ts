@@ -2,10 +2,7 @@ import type { ServicePortView, ServiceView } from "@kip/network-view";
 import { families, ofFamily } from "./family.ts";
 import { endpointCount, portOf } from "./service-change.ts";
 
-/**
- * Puts a new list into an order that keeps what it shares with an earlier one in its place, so that only the differences
- * are elements to change.
- */
+/** Orders a new list so that entries of an earlier list keep their index where possible. Then only elements of other entries change. */
 export function arrange(before: readonly string[], next: readonly string[]): readonly string[] {
   const rest = new Set(next);
   const result: (string | undefined)[] = Array.from({ length: next.length }, (_, index) => {
@@ -17,9 +14,9 @@ export function arrange(before: readonly string[], next: readonly string[]): rea
 }
 
 /**
- * A Service with its endpoints in an order that keeps those of before in their places.
+ * A Service with its endpoints ordered by {@link arrange}.
  *
- * @returns steps of one port each, which give how many endpoints they have looked at
+ * @returns steps of one port each, which yield how many endpoints they have looked at
  */
 export function* arranged(
   before: ServiceView | undefined,
@@ -32,7 +29,7 @@ export function* arranged(
     ports.push(
       withEndpoints(port, (list, field) => {
         const was = old?.[field] ?? [];
-        // Each family has places of its own: an endpoint in a gap of the other one would move all behind it.
+        // Indexes count within a family. An endpoint of one family in a gap of the other one would shift all later ones.
         return families.flatMap((family) => arrange(ofFamily(was, family), ofFamily(list, family)));
       }),
     );
@@ -41,7 +38,7 @@ export function* arranged(
   return { ...next, ports };
 }
 
-/** A Service with its endpoints in the order of kip's lines. */
+/** A Service with its endpoints in the order in which kip sends them. */
 export function withSortedEndpoints(view: ServiceView): ServiceView {
   const ports = view.ports.map((port) => withEndpoints(port, (list) => [...list].sort()));
   return { ...view, ports };

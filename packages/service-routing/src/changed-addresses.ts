@@ -1,10 +1,10 @@
 import type { GroupLine } from "@kip/network-view";
 import type { Groups } from "./policy-change.ts";
 
-/** Addresses that a change may add to groups, or take from them, by group. */
+/** Addresses that a change may add to a group or remove from it, by group. */
 export type ChangedAddresses = ReadonlyMap<string, ReadonlySet<string> | "all">;
 
-/** What lines of a change are about. */
+/** The addresses that lines of a change name. */
 export function changedAddresses(lines: readonly GroupLine[]): ChangedAddresses {
   const changed = new Map<string, Set<string> | "all">();
   for (const line of lines) {
@@ -20,8 +20,8 @@ export function changedAddresses(lines: readonly GroupLine[]): ChangedAddresses 
 }
 
 /**
- * All groups with those of their addresses that may change: two states of this part differ as those of the whole do. A group may have very
- * many addresses, of which one changes. They stay as they are when the groups change.
+ * All groups, with only those of their addresses that a change names. Before and after the change, these parts differ by the same addresses as
+ * the whole groups, and a group may have very many of which one changes. The result does not follow later changes.
  */
 export function partOf(groups: Groups, changed: ChangedAddresses): Groups {
   return new Map(

@@ -11,7 +11,7 @@ export interface Family {
   readonly loopback: string;
 }
 
-/** Both families. A table for each; all else is data. */
+/** Both families. Each has its own tables, made by the same code. */
 export const families: readonly Family[] = [
   { number: 4, ip: "ip", type: "ipv4_addr", loopback: "127.0.0.0/8" },
   { number: 6, ip: "ip6", type: "ipv6_addr", loopback: "::1" },
@@ -23,8 +23,8 @@ export function ofFamily(list: readonly string[], { number }: Family): readonly 
 }
 
 /**
- * The families that rules are for: those of the pod's addresses. Nothing forwards packets of another family to a pod or from it,
- * and a machine's first rules are half the work with one family.
+ * The families that have rules: those of the pod's addresses. No packets of another family are forwarded to the pod or from it, and one
+ * family is half the work at the start of a pod. Without a pod, both.
  */
 export function familiesOf({ podAddresses }: RoutingPlace): readonly Family[] {
   if (podAddresses.length === 0) return families;

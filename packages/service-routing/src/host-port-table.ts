@@ -39,8 +39,9 @@ export function hostPortTables(ports: readonly HostPort[], place: HostPortsPlace
 }
 
 /**
- * What the kernel must forget once the tables are in force. A client of UDP that sent before there was a pod met nothing, and while it
- * goes on sending it would go on meeting that. Flows to any address of these ports are meant, so it must be done before the pod sends.
+ * Flows of UDP that the kernel must forget once the tables are in force. Those of clients that began to send before there was a pod are not
+ * translated, and would stay so for as long as the clients go on. Flows to these ports at any address are forgotten, so this must be
+ * done before the pod sends anything.
  */
 export function staleHostPortFlows(
   ports: readonly HostPort[],
@@ -91,7 +92,7 @@ table ${ip} ${table} {
 `;
 }
 
-/** Those for one address come first, as they may also be meant by one for all. */
+/** Rules for one address come first, as a rule for all addresses matches, too. */
 function leadRules(
   ports: readonly HostPort[],
   { family, pod }: { readonly family: Family; readonly pod: string },

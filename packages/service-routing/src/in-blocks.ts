@@ -1,13 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 
-/** So much work is done before other work of the process is let pass: about 10 ms. */
+/** How much work is done before other work of the process has its turn; about 10 ms. */
 export const blockWork = 5000;
 
 /**
- * Does work step by step, and lets other work of the process pass after each {@link blockWork}: kip answers its cells, and an
- * agent its kip, with the same thread.
+ * Runs a generator to its end, with a pause for other work of the process after each {@link blockWork}: kip and agents do everything in one
+ * thread.
  *
- * @param steps gives how much each step has done, in endpoints that were looked at
+ * @param steps yields how much work each step was, in endpoints that were looked at
  * @throws what a step throws
  */
 export async function inBlocks<Result>(

@@ -2,29 +2,29 @@ import { CommandError, systemClock, withTimeout, type Clock, type Logger } from 
 import type { ClientMap } from "./affinity-rules.ts";
 import type { ServiceTable } from "./services.ts";
 
-/** Most maps that are read: each is a run of nft. */
+/** How many maps are read at most: each is a run of nft. */
 const mostMaps = 32;
 
-/** Most clients of one map that are kept. Almost always they are the machine itself and its pod. */
+/** How many clients of one map are kept at most. Almost always they are the machine itself and its pod. */
 const mostClients = 1024;
 
-/** When so much has been read, no other map is. Anyone who reaches the machine may have filled some, of 4 MB each. */
+/** After so many characters no other map is read. Anyone who reaches the machine may have filled some, of 4 MB each. */
 const mostCharacters = 8 * 1024 * 1024;
 
-/** Maps are read for so long, milliseconds: that delays the new table. */
+/** How long maps are read at most, milliseconds, as that delays the new table. */
 const limitMs = 20_000;
 
-/** About how much goes to nft at once: it takes 50 times as much memory. */
+/** About how many characters nft gets at once: it takes 50 times as much memory. */
 const batchCharacters = 256 * 1024;
 
-/** A client, for how long it keeps its endpoint, and the number of that. */
+/** An element as nft prints it: client, time left, and number of the endpoint. */
 const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f]{7})\b/g;
 
 /**
- * Adds clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If that fails
- * for a map, or maps take longer than 20 s, some clients get another endpoint, as if their time was over. Never throws.
+ * Copies the clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If a map fails,
+ * or the limits above are reached, the other clients get another endpoint, as if their time were over. Never throws.
  *
- * Namespaces take turns, so that none has the others' clients forgotten by many Services.
+ * Namespaces take turns, so that one with many Services does not use up the limits.
  */
 export async function keepClients(
   maps: readonly ClientMap[],
@@ -63,11 +63,11 @@ export async function keepClients(
     }
   };
   await withTimeout(copy, { limitMs, clock }).catch(warn);
-  // Of maps that were read in time.
+  // What was read in time.
   await send();
 }
 
-/** Nothing for a map that is not there, of a Service that is new. */
+/** Lists a map; empty if it does not exist, as the Service is new. */
 async function listed(command: string, runNft: (text: string) => Promise<string>): Promise<string> {
   try {
     return await runNft(command);

@@ -32,7 +32,7 @@ import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { StaleList } from "./connections/stale-list.ts";
 
-/** Delays before connections are forgotten again that could not be, milliseconds. */
+/** Delays before another attempt to have connections forgotten, milliseconds. */
 const forgetBackoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /** Options of {@link NetworkRules}. */
@@ -41,13 +41,13 @@ export interface NetworkRulesOptions {
   /** Gives commands to nft as one transaction, in the namespace that the rules are for, and returns what it prints. */
   readonly runNft: (text: string) => Promise<string>;
   /**
-   * Whether an earlier process may have left rules in force. They stay until the whole table of Services has come; without
-   * any, the first change is put in force alone. @default false
+   * Whether an earlier process may have left rules in force. If so, they stay until the whole table of Services has come. Otherwise the first
+   * change is put in force at once. @default false
    */
   readonly takesOver?: boolean | undefined;
   /** Tables that are in force already, and that the first change is added to if they suit the place. @default none */
   readonly prepared?: PreparedTables | undefined;
-  /** Has the kernel forget connections. A failure is logged, and it is tried again after 1 s, and then ever later, up to 60 s. */
+  /** Has the kernel forget connections. After a failure, which is logged, it is called again with a back-off of 1 s to 60 s. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
   /** @default the machine's */
@@ -57,9 +57,8 @@ export interface NetworkRulesOptions {
 }
 
 /**
- * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each by
- * transactions that change what differs; after a failure, or by a new process, everything is written again beside the rules
- * that are in force.
+ * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each by transactions of what
+ * differs. After a failure, and by a new process, everything is written again, in tables beside those in force.
  */
 export class NetworkRules {
   readonly #options: NetworkRulesOptions;
@@ -70,25 +69,25 @@ export class NetworkRules {
   #policy: PolicyView | undefined;
   /** Whether the first change can be added to tables that were prepared. */
   #isPrepared: boolean;
-  /** Whether the kernel has exactly the policy, and the Services, that are known here. */
+  /** Whether the kernel is known to have exactly the policy, and the Services, that are known here. Otherwise they are written again. */
   readonly #isKnown = { policy: false, services: false };
   /** The table of Services in force; undefined if the kernel must be asked. */
   #inForce: ServiceTable | "none" | undefined;
   /** The same for the table of the policy. */
   #policyInForce: PolicyTable | "none" | undefined;
-  /** The one that changes of the policy go to. */
+  /** The table that changes of the policy go to. */
   #policyTable: PolicyTable = policyTables[0];
-  /** Buckets of Services that have not come, while the rules of an earlier process stay in force. */
+  /** Buckets of Services that have not come yet, while the rules of an earlier process are in force. */
   readonly #missing = new Set<number>();
-  /** Buckets of each change that waits or is being taken: what is known of them is not what will be. */
+  /** Buckets of each change that waits or is being applied: their sums are about to change. */
   readonly #coming = new Set<ReadonlySet<number>>();
-  /** Until rules are in force that lead no flow there, and the kernel has forgotten it. */
+  /** Flows that the kernel must forget, once rules are in force that lead no new ones there. */
   readonly #stale = new StaleList();
   /** How often forgetting has failed since it last worked. */
   #failures = 0;
-  /** It may take seconds to fail, and a change waits for it: while it waits itself, changes do not try. */
+  /** Whether the back-off lasts. Changes do not try meanwhile, as an attempt may take seconds and delays them. */
   #isForgetPaused = false;
-  /** Whether rules have been in force, or may have been, that led connections anywhere. */
+  /** Whether rules may have led connections to endpoints already: before that, there is nothing to forget. */
   #hasLed: boolean;
 
   constructor(options: NetworkRulesOptions) {
@@ -104,8 +103,8 @@ export class NetworkRules {
   }
 
   /**
-   * Sums of the Services that are known, for whatever sends changes: buckets that differ are sent whole. See `TableDigest`. A bucket of
-   * which a change is not taken yet differs in any case: another connection would take the sum of before for what is in force.
+   * Sums of the known Services, by which kip finds buckets that it has to send whole, see `TableDigest`. A bucket with a change that is not
+   * applied yet has a sum that always differs. Otherwise a new connection would take the old sum for what will be in force.
    */
   get sums(): readonly number[] {
     const unknown = unknownSums();
@@ -116,7 +115,7 @@ export class NetworkRules {
   }
 
   /**
-   * Puts a change in force; without a policy so far, the pod neither sends nor receives. If this fails it is remembered, and the next call writes everything.
+   * Puts a change in force. Until there is a policy, the pod neither sends nor receives. After a failure, the next call writes everything again.
    *
    * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
    */
@@ -144,7 +143,7 @@ export class NetworkRules {
   async #apply(change: ViewChange): Promise<void> {
     const first = this.#beginWithPrepared();
     const known = { ...this.#isKnown };
-    // Whatever fails from here on, what is known here may not be what the kernel has.
+    // If anything fails from here on, the kernel may have something else than is known here.
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
     const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
@@ -154,7 +153,7 @@ export class NetworkRules {
     const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
     const { texts, stale } = await inBlocks(changes);
     if (this.#failures > 0) this.#stale.trim();
-    // To look for stale connections is a list of all that the kernel has: a new pod has none.
+    // Looking for stale connections reads the kernel's whole list, and a new pod has none.
     if (this.#hasLed) this.#stale.add(stale);
     this.#hasLed = true;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
@@ -173,7 +172,7 @@ export class NetworkRules {
     if (this.#isKnown.services) await this.#forget();
   }
 
-  /** Whether all Services are known, or there are no rules in force that would be better. */
+  /** Whether Services may be written: all of them are known, or no rules are in force that should stay until then. */
   async #isWhole(): Promise<boolean> {
     this.#inForce ??= (await tableInForce(this.#families, this.#options.runNft)) ?? "none";
     if (this.#inForce === "none") this.#missing.clear();
@@ -182,7 +181,7 @@ export class NetworkRules {
 
   async #rebuild(first: string): Promise<void> {
     const inForce = this.#inForce === "none" ? undefined : this.#inForce;
-    // A command that failed may have been the last one, and have done its work.
+    // If a command fails, it may have been the last one and have worked: ask the kernel then.
     this.#inForce = undefined;
     const { runNft, logger, clock } = this.#options;
     const services = this.#services;
@@ -205,17 +204,17 @@ export class NetworkRules {
   }
 
   /**
-   * Makes the table of the policy again, beside the one that is in force. The kernel asks the chain of the new one first: were both
-   * exchanged at once, a packet could pass the new one before that, and the old one after it.
+   * Makes the table of the policy again, beside the one in force, and removes the old one in a later transaction. If one transaction did
+   * both, a packet could pass the place of the new chain before it and that of the old chain after it, and so meet neither.
    *
-   * @returns commands for another transaction
+   * @returns commands for that later transaction
    */
   async #replacePolicy(): Promise<string> {
     if (this.#options.place.cable === undefined) return "";
     const { runNft } = this.#options;
     const inForce = (this.#policyInForce ??=
       (await policyTableInForce(this.#families, runNft)) ?? "none");
-    // A command that failed may have done its work.
+    // If a command fails, it may have worked all the same: ask the kernel then.
     this.#policyInForce = undefined;
     this.#policyTable = inForce === "none" ? policyTables[0] : otherPolicyTable(inForce);
     const table = this.#closedTables() + (await this.#policyText(undefined)).changes;
@@ -228,7 +227,7 @@ export class NetworkRules {
     return removal;
   }
 
-  /** The policy goes with the first Services, as each run of nft takes time. */
+  /** Runs nft for each text. The first two, the policy and the first Services, are one transaction, as each run of nft takes time. */
   async #runAll([policy = "", first = "", ...texts]: readonly string[]): Promise<void> {
     for (const text of [policy + first, ...texts])
       if (text !== "") await this.#options.runNft(text);
@@ -247,8 +246,8 @@ export class NetworkRules {
   }
 
   /**
-   * Nothing tells when the kernel, or socat, can do again what it could not, and Services may not change for days: until then clients
-   * would send where no endpoint is. So it is a timer.
+   * Tries again after a delay. No event tells when the kernel, or socat, works again, and without another try clients would send to endpoints
+   * that are gone until the next change of a Service.
    */
   #forgetLater(): void {
     const { clock = systemClock, signal = new AbortController().signal } = this.#options;
@@ -257,7 +256,7 @@ export class NetworkRules {
       async (isOver) => {
         this.#isForgetPaused = false;
         if (!isOver) return;
-        // Otherwise rules may not be in force that lead no connection there; the change that puts them in force does it.
+        // If Services are not known to be in force, the change that puts them in force does it.
         await this.#queue.run(async () => {
           if (this.#isKnown.services) await this.#forget();
         });
@@ -281,7 +280,7 @@ export class NetworkRules {
     }
     if (!policy) return;
     this.#policy = policy;
-    // Of an earlier connection: kip does not know that they are here.
+    // Groups that the policy does not name are of an earlier connection to kip, which does not know of them.
     const named = groupsOf(policy);
     for (const name of this.#groups.keys()) if (!named.has(name)) this.#groups.delete(name);
   }
@@ -302,7 +301,7 @@ export class NetworkRules {
   }
 
   /**
-   * What leads from the policy of before to that of now, as two transactions.
+   * The difference to an earlier policy, as two transactions.
    *
    * @param only as of {@link NetworkRules.#knownPolicy}, of both
    */

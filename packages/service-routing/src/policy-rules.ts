@@ -9,7 +9,7 @@ import { ofFamily, type Family } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
-/** Two tables of policies: a new one is put in force before the other one is removed. */
+/** The names of the table of policies, used in turn: a new table is in force before the old one is removed. */
 export const policyTables = ["kip_policy", "kip_policy_b"] as const;
 
 /** The name of a table of policies. */
@@ -44,8 +44,8 @@ export function policyRules(
 }
 
 /**
- * The chain of one direction: the administrator's rules, then what NetworkPolicies allow, or, if none restricts the direction, the
- * baseline. The administrator's rules have a chain of their own, so that `pass` can leave it. What reaches the end is dropped.
+ * The chain of one direction: administrators' rules, then what NetworkPolicies allow or, if none restricts the direction, the baseline. The
+ * administrators' rules are in a chain of their own, so that `pass` can return from it. What reaches the end is dropped.
  */
 function directionChain(
   rules: RuleSetBuilder,
@@ -74,8 +74,8 @@ function tierRules(
 /**
  * The table of policies without rules: until it gets some, the pod neither sends nor receives.
  *
- * It looks at packets behind the translation of Services, so at the endpoint's address. Answers pass, and connections that
- * were allowed once stay. A pod always reaches itself. What the machine itself sends to the pod does not pass here.
+ * It sees packets after the translation of Services, with the endpoint's address. Answers pass, and connections stay open that were
+ * allowed when they began. A pod always reaches itself. What the machine itself sends to the pod is not forwarded, so it is not restricted.
  */
 export function closedPolicyTable(
   table: string,

@@ -13,10 +13,10 @@ export interface PreparedTables {
   readonly machinePorts: RoutingPlace["machinePorts"];
 }
 
-/** Which tables there are: those of the addresses that most pods have. */
+/** The families that have prepared tables: most pods have IPv4 addresses alone. */
 const prepared = families.filter(({ number }) => number === 4);
 
-/** For which numbers of endpoints there are shared chains. Another one costs the start of a pod some milliseconds. */
+/** The numbers of endpoints for which there are shared chains. Each further chain takes some milliseconds at the start of a pod. */
 export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 function nowhere({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
@@ -25,8 +25,8 @@ function nowhere({ machinePorts }: Pick<PreparedTables, "machinePorts">): Routin
 }
 
 /**
- * Puts {@link PreparedTables} in force in place of all rules of Services and policies. A pod's first change is a few elements
- * then; making tables and hooks is most of what its network costs.
+ * Puts {@link PreparedTables} in force in place of all rules of Services and policies. Making tables and hooks takes most of the time of a
+ * pod's first change, which then adds only elements and the rules of the policy.
  *
  * @param options.cable the machine's end of the cable that the pod will have
  * @param options.machinePorts see `RoutingPlace`
@@ -59,7 +59,7 @@ export function isPreparedFor(
   return hasPorts && place.cable === cable && place.clients === undefined && isOfFamilies;
 }
 
-/** What a place adds to the tables. */
+/** Commands that add the addresses of a place to prepared tables. */
 export function placeElements(place: RoutingPlace): string {
   return familiesOf(place)
     .map((family) => {

@@ -1,4 +1,4 @@
-/** What the rules depend on besides the cluster: where they are in force. */
+/** Where rules are in force, and what they depend on besides the cluster. */
 export interface RoutingPlace {
   /** Addresses of the pod behind this machine. Empty for a pod with the machine's own network, and for a router. */
   readonly podAddresses: readonly string[];

@@ -1,13 +1,12 @@
 /**
- * A part of a table: what one Service, or one policy, has in it. Two of them differ by a few elements and chains, and
- * only those are sent to the kernel.
+ * What one Service, or the policy, has in a table. A change is the difference between two rule sets, and only that is sent to the kernel.
  */
 export interface RuleSet {
   /** By the name of a set or map, a space, and the key: the value, empty in sets. */
   readonly elements: ReadonlyMap<string, string>;
   /** Rules by the name of their chain. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** By the name of a set or map of its own. A name always has the same definition. */
+  /** Sets and maps that belong to it alone, by name. The definition of a name never changes. */
   readonly sets: ReadonlyMap<string, SetDefinition>;
 }
 
@@ -29,7 +28,7 @@ export class RuleSetBuilder implements RuleSet {
   }
 }
 
-/** Nothing. */
+/** A rule set without anything. */
 export const emptyRuleSet: RuleSet = {
   elements: new Map(),
   chains: new Map(),
@@ -54,7 +53,7 @@ export class TableChange {
     this.#table = table;
   }
 
-  /** Takes what leads from one rule set to another. */
+  /** Adds the difference between two rule sets. */
   add(before: RuleSet, after: RuleSet): void {
     this.#elements(before, after);
     this.#chains(before, after);
@@ -86,8 +85,8 @@ export class TableChange {
   }
 
   /**
-   * Removes sets that no rule names now, with their elements. A packet that is on its way through the rules of before finds in each set
-   * what is in force at that moment: where an element means `drop`, this must be a later transaction.
+   * Removes sets that no rule names any longer, with their elements. A packet that is still passing the old rules looks up sets as they are
+   * at that moment. Where a missing element could let it pass, run this as a later transaction.
    */
   removals(): string {
     return linesOf(this.#goneSets);

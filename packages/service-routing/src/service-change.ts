@@ -7,10 +7,10 @@ import { emptyRuleSet, type RuleSet } from "./rule-set.ts";
 import { claimOf } from "./service-claims.ts";
 import { portEndpoints, portRules, sharedRules } from "./service-rules.ts";
 
-/** An endpoint with session affinity has a number and two elements: it takes as long as so many others. */
+/** An endpoint with session affinity has a hash and two elements, and takes as long as so many others. */
 const affinityWork = 3;
 
-/** An address of a port is looked for among those of other Services: it takes as long as so many endpoints. */
+/** An address of a port is looked up among those of other Services, which takes as long as so many endpoints. */
 const addressWork = 3;
 
 /** A Service that changes, and where its rules are for. */
@@ -32,14 +32,14 @@ export interface RulesChange {
 }
 
 /**
- * What a change of a Service is in the table of one family, port by port. Both rule sets of a part lack elements that are in
- * both, if there are many: to make them takes much longer than to find out which endpoints differ.
+ * The rule sets of a Service before and after a change, port by port, in the table of one family. If there are many endpoints, elements that are
+ * the same before and after are left out of both: making them takes much longer than finding out which endpoints differ.
  */
 export function* changedRules(change: ServiceChange): Generator<RulesChange> {
   const { before, after } = change;
   const shared = (service: ClaimedService): RuleSet =>
     rulesOf(service, (view) => sharedRules({ ...change, view }));
-  // Source ranges have an element for each address of each port.
+  // The firewall of source ranges has an element for each address of each port.
   const sharedWork = workOf(before.view) + workOf(after.view);
   yield { before: shared(before), after: shared(after), work: sharedWork };
   const addresses = addressCount(before.view) + addressCount(after.view);
@@ -63,7 +63,7 @@ export function endpointCount(port: ServicePortView | undefined): number {
   return (port?.endpoints.length ?? 0) + (port?.localEndpoints?.length ?? 0);
 }
 
-/** How many endpoints and addresses a Service has to look at, or what takes as long. Users decide how many there are of both. */
+/** How much work a Service is, in endpoints that are looked at. Users decide how many endpoints and addresses there are. */
 export function workOf(view: ServiceView | undefined): number {
   const ofPort = 1 + addressWork * addressCount(view);
   return view?.ports.reduce((sum, port) => sum + ofPort + endpointCount(port), 1) ?? 1;
@@ -105,9 +105,9 @@ function headOf(view: ServiceView | undefined): string {
 }
 
 /**
- * The places of a port whose endpoints differ, of several lists in any of them; undefined if all are to be looked at. That is so for few
- * endpoints: a port with more of them at several external addresses has a chain, and no elements. With session affinity it is so
- * for endpoints whose numbers depend on each other.
+ * The indexes of a port at which endpoints differ, in any of its lists; undefined if all must be looked at. That is so for few endpoints, as
+ * those of several external addresses move from elements to a chain when they become more. It is also so with session affinity, if the
+ * numbers of endpoints depend on each other.
  */
 function changedPlaces(
   before: ServicePortView | undefined,
@@ -121,7 +121,7 @@ function changedPlaces(
     [old.anywhere, next.anywhere],
     [old.onNode, next.onNode],
   ] as const;
-  // The number of an endpoint may be another one, though its place is not, when one that would have the same number comes or goes.
+  // If another endpoint whose hash collides comes or goes, the number of an endpoint changes though its index does not.
   if (hasAffinity && lists.flat().some(areNumbersShared)) return undefined;
   const places = new Set<number>();
   for (const [a, b] of lists)

@@ -1,9 +1,9 @@
 import type { ServiceView } from "@kip/network-view";
 
 /**
- * Which Service has an element of a map that several Services name. The API server gives a ClusterIP and a NodePort to one
- * Service alone, but a machine learns of changes in parts: the Service that has got an address may come before the one that
- * had it. A map has one value for a key, so the Service that came last has it, and the others get it back once it is free.
+ * Decides which Service has an element of a map if several claim it. The API server gives a ClusterIP or a NodePort to one Service only, but
+ * a machine gets changes in parts: the new owner of an address may come before the old one has given it up. A map has one value for
+ * a key. The Service that came last has it; when that gives it up, the one before has it again.
  */
 export class ServiceClaims {
   readonly #holders = new Map<string, string>();
@@ -13,7 +13,7 @@ export class ServiceClaims {
   /**
    * Replaces the claims of a Service.
    *
-   * @returns other Services that have got or lost something by that
+   * @returns other Services that get or lose an element by that
    */
   replace(
     service: string,
@@ -70,7 +70,7 @@ export class ServiceClaims {
   }
 }
 
-/** Keys of the elements that a Service asks for: addresses, addresses with protocol and port, and NodePorts. */
+/** Keys of the elements that a Service claims: addresses, addresses with protocol and port, and NodePorts. */
 export function claimsOf(view: ServiceView | undefined): ReadonlySet<string> {
   if (!view) return new Set();
   const { clusterIps, externalIps = [], loadBalancerIps = [], ports } = view;

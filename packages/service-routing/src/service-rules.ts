@@ -22,10 +22,10 @@ export interface ServiceRulesOptions {
   readonly place: RoutingPlace;
 }
 
-/** One port of a Service, and which of its endpoints have elements. */
+/** One port of a Service, and which of its endpoints are to have elements. */
 export interface PortRulesOptions extends ServiceRulesOptions {
   readonly port: ServicePortView;
-  /** Places in {@link PortEndpoints}: elements of other endpoints are left out. @default all */
+  /** Indexes in {@link PortEndpoints}; elements of other endpoints are left out. @default all */
   readonly places?: ReadonlySet<number> | undefined;
 }
 
@@ -46,7 +46,7 @@ interface PortContext extends PortRulesOptions {
   readonly rules: RuleSetBuilder;
 }
 
-/** Where packets go that a lookup has found. */
+/** What becomes of packets to an address and port of a Service. */
 type Target =
   | { readonly kind: "balance"; readonly endpoints: readonly string[]; readonly chain: string }
   | { readonly kind: "chain"; readonly chain: string }
@@ -54,13 +54,12 @@ type Target =
   | { readonly kind: "drop" };
 
 /**
- * What one port of a Service has in the table of one family. Ports have nothing in common; what they share is in
- * {@link sharedRules}.
+ * What one port of a Service has in the table of one family. What all ports share is in {@link sharedRules}.
  *
- * Most Services have only elements, in maps that all share: the address and port of a Service lead to the shared chain
- * for its number of endpoints, and that chain picks one of them by the same key and a random number. So a change takes
- * the same time in a table of any size. NodePorts, several external addresses, session affinity and
- * `externalTrafficPolicy: Local` have chains of their own.
+ * Most Services have only elements, in maps that all Services share. The address and port of a Service lead to the shared chain for its
+ * number of endpoints, and that chain picks an endpoint from another map by the same address and port and a random index. So a change takes the
+ * same time in a table of any size. NodePorts, several external addresses, session affinity and `externalTrafficPolicy: Local` have chains of
+ * their own.
  *
  * What is refused, dropped and balanced follows kube-proxy.
  */
@@ -100,7 +99,7 @@ export function balanceChain(count: number): string {
   return `balance/${count}`;
 }
 
-/** How many endpoints a value of the map of services picks from; undefined if it leads to a chain of a Service. */
+/** The number of endpoints of the shared chain that a value of the map `services` leads to; undefined if it leads to another chain. */
 export function balancedCount(value: string): number | undefined {
   return value.startsWith("goto balance/")
     ? Number(value.slice("goto balance/".length))
@@ -108,12 +107,12 @@ export function balancedCount(value: string): number | undefined {
 }
 
 /**
- * Rules of {@link balanceChain}. The random number is the packet's mark until it leaves: nftables takes no plain number
- * as a part of a key whose types are written down, and nft 1.0.6 cannot read back those that are not.
+ * Rules of {@link balanceChain}. The random index is in the mark of the packet until it leaves: in a map with declared types, nftables has no
+ * plain number as a part of a key, and nft 1.0.6 cannot read back maps without declared types.
  *
- * A packet may pass while the kernel puts a change in force. It may have found the number of endpoints of before, and kernels before
- * 6.17 may find an element neither as it was nor as it is. Such a packet is dropped, and TCP sends it again: it would go on to rules
- * that refuse what no Service leads anywhere.
+ * A packet that passes while a change is put in force may have the old number of endpoints, and kernels before 6.17 may find an element
+ * neither in its old nor in its new state. Such a packet is dropped, and TCP sends it again. Otherwise it would come to the rules that refuse
+ * connections.
  */
 export function balanceRules(count: number, { ip }: Family): readonly string[] {
   const key = `${ip} daddr . meta l4proto . th dport . meta mark`;
@@ -142,10 +141,10 @@ function addExternal(context: PortContext): void {
   const addresses = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
   const vips = ofFamily([...new Set(addresses)], family);
   if (vips.length === 0 && port.nodePort === undefined) return;
-  // A router's clients are the node itself, which kube-proxy leads to all endpoints.
+  // Clients of a router count as the node itself, which reaches all endpoints with kube-proxy.
   const isLocal = view.isExternalLocal === true && place.clients === undefined;
   const found = isLocal ? externalLocalTarget(context) : clusterTarget(context);
-  // Otherwise each address would have an element for each endpoint. Of few, those are cheaper than a chain.
+  // Without a chain, each address has an element for each endpoint, which is cheaper if there are few.
   const hasChain =
     found.kind === "balance" && (vips.length - 1) * found.endpoints.length > limits.chainElements;
   const target: Target = hasChain ? { kind: "chain", chain: ownChain(context, found) } : found;
@@ -162,7 +161,7 @@ function clusterTarget(context: PortContext): Target {
   return choose(context, { endpoints: endpoints.anywhere, isDropped: false, chain: `all/${id}` });
 }
 
-/** Clients here reach every endpoint, as their packets need not keep a source; others only the pod's own. */
+/** The pod and the machine reach every endpoint, as their packets need not keep their source. Others reach only the pod's own endpoint. */
 function externalLocalTarget(context: PortContext): Target {
   const { family, id, rules } = context;
   const all = clusterTarget(context);
@@ -179,8 +178,8 @@ function externalLocalTarget(context: PortContext): Target {
 }
 
 /**
- * Those of the pod behind this machine that are on the node: answers to a packet that keeps its source come back here from no other
- * pod, and an endpoint that names no node is nowhere local, as for kube-proxy.
+ * The local endpoints that are this machine's own pod. If a packet that keeps its source went to another pod, the answer would not come back
+ * this way. As with kube-proxy, an endpoint without a node name is not local.
  */
 function ownEndpoints({ endpoints, place }: PortContext): readonly string[] {
   const own = [...place.podAddresses, ...(place.machineAddresses ?? [])];
@@ -264,7 +263,7 @@ function dataOf(endpoint: string): string {
   return `${address} . ${port}`;
 }
 
-/** Decoders of views let nothing else in. */
+/** Parses an endpoint. Decoders of views have checked it. */
 function parsed(text: string): Endpoint {
   const endpoint = parseEndpoint(text);
   if (!endpoint) throw new TypeError(`Expected an endpoint, got ${JSON.stringify(text)}`);
@@ -272,8 +271,8 @@ function parsed(text: string): Endpoint {
 }
 
 /**
- * Nftables takes names of up to 127 characters, and the id is only a part. Users choose the names of Services: of 64 bits, two that
- * share one are found with 2^32 attempts. No name of a Service or namespace has a dot, so no other id is the same.
+ * Shortens an id to 64 characters, as it is only a part of names, and nftables takes names of up to 127. Users choose names of Services, so
+ * the hash has 128 bits: with 64, a collision is found by 2^32 attempts. An id that is not shortened has no dot, so it is never the same.
  */
 function shortened(id: string): string {
   if (id.length <= 64) return id;

@@ -5,7 +5,7 @@ import { ofFamily } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 
-/** Sets and maps of the table, without hooks: nothing passes it yet. */
+/** The table with its sets and maps, but without hooks, so that it is not in force. */
 export function emptyTable(table: string, family: Family, place: RoutingPlace): string {
   return `
 add table ${table}
@@ -69,10 +69,10 @@ function addressSets(family: Family, place: RoutingPlace): string {
 }
 
 /**
- * The hooks of the table, at the priorities of kube-proxy's: from here on, packets pass it.
+ * The hooks of the table, which put it in force, at the priorities of kube-proxy's.
  *
- * What is translated and comes from elsewhere gets the machine's own address as its source, so that answers come back
- * this way. What the pod sends to itself does, too, as no machine takes a packet from its own address.
+ * Packets from elsewhere that are led on to another machine get this machine's address as their source, so that answers come back this way.
+ * So do packets of the pod to itself through a Service, as no machine accepts packets from its own address.
  */
 export function tableHooks(table: string, family: Family, place: RoutingPlace): string {
   const { ip, loopback } = family;
@@ -86,8 +86,8 @@ export function tableHooks(table: string, family: Family, place: RoutingPlace): 
     ${target} vmap @services
     ${toOwn} ${nodeport} vmap @nodeports
     ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
-  // Who may write EndpointSlices names any address and port. What hands a packet on to them would get past what else guards these ports.
-  // What was translated has the address of an endpoint, which another Service may name as its own: that refuses clients of the address alone.
+  // Users who may write EndpointSlices may name any address and port. Packets translated to the machine's own ports would get past whatever else guards these.
+  // A translated packet has the address of an endpoint. Another Service may name the same address as external IP: its refusals are for clients of that address only.
   const refuse = `
     ${own("drop", "ct status dnat ")}
     ct state != new accept

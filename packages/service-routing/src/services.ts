@@ -25,7 +25,7 @@ import {
 /** Services that have changed; undefined for those that are gone. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
 
-/** What changes ask for. */
+/** The commands of a change. */
 export interface ChangeTexts {
   /** One transaction each. */
   readonly texts: readonly string[];
@@ -33,22 +33,16 @@ export interface ChangeTexts {
   readonly stale: readonly StaleFlows[];
 }
 
-/** Two tables: a new one is filled while the other one is in use. */
+/** The names of the table of Services, used in turn: a new table is filled while the old one is in use. */
 export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
 
 /** The name of a table of Services. */
 export type ServiceTable = (typeof serviceTables)[number];
 
-/**
- * About how much text goes to nft at once, unless one Service has more. It takes about 50 times as much memory, and a cell may be
- * small.
- */
+/** About how many characters nft gets at once, unless one Service has more. It takes about 50 times as much memory, and a cell may be small. */
 const batchCharacters = 256 * 1024;
 
-/**
- * The Services of this machine and the commands that bring them into the kernel. Does no I/O: the commands are in force
- * if nft took them, and are not taken again.
- */
+/** The Services of this machine, and the commands that put them in force. Does no I/O: it assumes that the caller runs each command once. */
 export class Services {
   readonly #place: RoutingPlace;
   readonly #families: readonly Family[];
@@ -58,7 +52,7 @@ export class Services {
   readonly #buckets = Array.from({ length: bucketCount }, () => new Set<string>());
   readonly #digest = new TableDigest();
   readonly #claims = new ServiceClaims();
-  /** Of the few Services that have lost something to another one: what. */
+  /** Claims that a Service has lost to another one; only few Services have. */
   readonly #lost = new Map<string, ReadonlySet<string>>();
   #shared: ReadonlyMap<Family, SharedChains>;
   #table: ServiceTable = serviceTables[0];
@@ -68,9 +62,9 @@ export class Services {
   readonly #unusedChains: number | undefined;
 
   /**
-   * @param balanced for which numbers of endpoints the table in force has shared chains already; default none
-   * @param partCharacters a text ends when it has so many characters, 1 or more; default 256 Ki
-   * @param unusedChains how many shared chains may be there that no Service uses; default as {@link SharedChains}
+   * @param balanced numbers of endpoints for which the table in force has shared chains already; default none
+   * @param partCharacters the length at which a text ends and the next one begins, 1 or more; default 256 Ki
+   * @param unusedChains how many unused shared chains are kept; default as {@link SharedChains}
    */
   constructor(
     place: RoutingPlace,
@@ -85,7 +79,7 @@ export class Services {
     this.#shared = this.#sharedChains(balanced);
   }
 
-  /** Sums of the Services, to find out what has been missed. */
+  /** Sums of the Services by bucket, to find out what has been missed. */
   get sums(): readonly number[] {
     return this.#digest.sums;
   }
@@ -106,11 +100,11 @@ export class Services {
   }
 
   /**
-   * Takes changes. Each text goes to nft as one transaction; a Service is never in two of them, unless it gives something up and gets
-   * something that another one gives up.
+   * Takes changes. Each text is one transaction of nft. A Service is in one of them only, unless it gives up one claim and gets another that
+   * a Service of the same change gives up.
    *
-   * A step is at most one port of a Service in one family, or the reading or writing of one Service; it gives how many endpoints and
-   * addresses it has looked at.
+   * A step is at most one port of a Service in one family, or reading or writing one Service. It yields how many endpoints and addresses
+   * were looked at.
    *
    * @param isPending see {@link staleFlows}
    */
@@ -169,19 +163,18 @@ export class Services {
   }
 
   /**
-   * Two transactions, behind those of {@link Services.fill}: the first one puts the table in force, the other one removes the old one.
+   * Two transactions, to follow those of {@link Services.fill}: one puts the table in force, the other removes the old table.
    *
-   * For a moment both have hooks. The kernel asks chains of one priority one after the other, the newest first: were both
-   * changed at once, a packet could pass the new chain before the change and the old one after it, and be translated by
-   * neither.
+   * In between both have hooks. The kernel runs chains of one priority one after the other, the newest first. If one transaction did both, a
+   * packet could pass the place of the new chain before it and that of the old chain after it, and be translated by neither.
    */
   putInForce(): readonly [hooks: string, removal: string] {
     return [this.#hooks(), this.#removalOfOld()];
   }
 
   /**
-   * The changes, and the Services that get or lose something by them. What gives something up comes first: it may be another
-   * one's now.
+   * The changes, and other Services that get or lose a claim by them. Those that give up a claim come first, as another one of them may get
+   * it.
    */
   *#inOrder(changes: ServiceChanges): Generator<number, readonly Step[]> {
     const affected = new Set<string>();
@@ -220,14 +213,14 @@ export class Services {
     return [
       ...steps.filter(({ key }) => giving.has(key)),
       ...steps.filter(({ key }) => !giving.has(key)),
-      // They have given up what others get, and get what others have given up.
+      // A second step for Services that also get a claim which others have given up by now.
       ...steps
         .filter(({ without }) => without.size > 0)
         .map((step) => ({ ...step, without: none })),
     ];
   }
 
-  /** What a Service gets of claims that others may have given up. */
+  /** Claims that a Service gets and others give up by the same change. */
   #got(
     key: string,
     next: ServiceView | undefined,
@@ -240,7 +233,7 @@ export class Services {
     return new Set([...after].filter((claim) => given.has(claim) && isNew(claim)));
   }
 
-  /** Of a NodePort. The kernel asks for Services of an address first. */
+  /** Flows of a NodePort, without those to a Service that has the address and port: the kernel looks for that one first. */
   #atNodes(flows: StaleFlows): StaleFlows {
     const isOfService = (address: string): boolean =>
       this.#claims.isHeld(`${address} . udp . ${flows.port}`);
@@ -289,7 +282,7 @@ export class Services {
     if (batch.size > 0) yield batch.text();
   }
 
-  /** @param table what the next part goes to: it may be another one after each step */
+  /** @param table gives what the next part goes to, which may change with each step */
   *#addChange(
     table: () => TableChange | undefined,
     change: {
@@ -343,7 +336,7 @@ export class Services {
   }
 }
 
-/** A Service that is taken. */
+/** A step of a change: one Service. */
 interface Step {
   readonly key: string;
   readonly next: ServiceView | undefined;
@@ -363,7 +356,7 @@ function textOf(tables: readonly TableChange[]): string {
   return tables.map((table) => table.text()).join("");
 }
 
-/** The line as kip writes it, whatever the order of endpoints is here. */
+/** The line of a Service as kip writes it, for sums: endpoints may be in another order here. */
 function lineOf(key: string, view: ServiceView | undefined): string | undefined {
   if (!view) return undefined;
   return encodeLine({ kind: "service", key, view: withSortedEndpoints(view) });

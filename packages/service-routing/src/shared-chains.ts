@@ -2,22 +2,22 @@ import type { Family } from "./family.ts";
 import { emptyRuleSet, RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balancedCount, balanceRules } from "./service-rules.ts";
 
-/** How many shared chains may be there that no element leads to: a Service whose number of endpoints goes up and down needs no new ones. */
+/** How many unused shared chains are kept, for Services whose number of endpoints goes up and down. */
 const defaultMostUnused = 64;
 
 /**
- * The shared chains of the table of one family, of which there is one for each number of endpoints that a Service has. Nft looks at all
- * chains for each change, so those that nothing leads to are removed together when there are many.
+ * The shared chains of the table of one family: one for each number of endpoints that any Service has. Nft looks at all chains for each
+ * change, so unused ones are removed together when there are many.
  */
 export class SharedChains {
   readonly #family: Family;
   readonly #mostUnused: number;
-  /** How many elements lead to the chain for a number of endpoints; 0 if it is there all the same. */
+  /** By number of endpoints, how many elements lead to the chain; 0 if it exists and is unused. */
   readonly #uses = new Map<number, number>();
 
   /**
-   * @param there for which numbers of endpoints there are chains already
-   * @param mostUnused how many may be there that no element leads to; default 64
+   * @param there numbers of endpoints for which there are chains already
+   * @param mostUnused how many unused chains are kept; default 64
    */
   constructor(family: Family, there: readonly number[], mostUnused: number = defaultMostUnused) {
     this.#family = family;
@@ -25,7 +25,7 @@ export class SharedChains {
     for (const count of there) this.#uses.set(count, 0);
   }
 
-  /** Takes elements that are replaced. @returns the chains that the new ones lead to and that are not there yet */
+  /** Notes that elements are replaced. @returns chains that the new ones lead to and that do not exist yet */
   replace(before: RuleSet, after: RuleSet): RuleSet {
     for (const count of countsOf(before)) this.#uses.set(count, (this.#uses.get(count) ?? 0) - 1);
     const missing = new RuleSetBuilder();
@@ -38,7 +38,7 @@ export class SharedChains {
     return missing;
   }
 
-  /** The chains that are to be removed, behind all that was replaced: none, or all that no element leads to. */
+  /** Chains to remove after all replacements: all unused ones, or none while there are few. */
   takeUnused(): RuleSet {
     const unused = [...this.#uses].filter(([, uses]) => uses === 0);
     if (unused.length <= this.#mostUnused) return emptyRuleSet;

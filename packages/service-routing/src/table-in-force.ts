@@ -5,8 +5,8 @@ import { serviceTables, type ServiceTable } from "./services.ts";
 type RunNft = (text: string) => Promise<string>;
 
 /**
- * Asks the kernel which table of Services packets pass; undefined for none. Both are there while a new one is filled, or
- * after a process that ended meanwhile: the one with hooks is in force, and the newer one if both have some.
+ * Asks the kernel which table of Services is in force; undefined for none. Both exist while a new one is filled, and after a process that ended
+ * meanwhile. The one with hooks is in force; if both have hooks, the newer one is.
  *
  * @throws what `runNft` throws, if it cannot be found out
  */
@@ -18,8 +18,8 @@ export async function tableInForce(
 }
 
 /**
- * Asks the kernel which table of policies packets pass; undefined for none. Both are in force after a process that ended before it
- * removed the old one: the newer one is to stay until there is another one.
+ * Asks the kernel which table of policies is in force; undefined for none. If a process ended before it had removed the old table, both are,
+ * and the newer one is given: the older one is then replaced.
  *
  * @throws what `runNft` throws, if it cannot be found out
  */
@@ -31,8 +31,8 @@ export async function policyTableInForce(
 }
 
 /**
- * The last of the tables that have hooks: the kernel lists tables in the order in which they were made. To list tables or one chain,
- * nft 1.0.6 reads all elements of all tables, for 10,000 Services in 2 s of processor time and 220 MB; to list all chains it does not.
+ * The last of the tables that have hooks: the kernel lists tables in the order in which they were made. All chains are listed, as nft 1.0.6
+ * does not read the elements of all tables for that. To list tables or one chain it does, which takes 2 s and 220 MB for 10,000 Services.
  */
 async function newestWithHooks<Name extends string>(
   names: readonly Name[],

@@ -1,8 +1,8 @@
 import type { ServicePortView, ServiceView } from "@kip/network-view";
 
 /**
- * A Service as one text: as objects, ten thousand take three times the memory. The first line is the Service without its endpoints,
- * and each of the others the endpoints of a port: who asks for addresses and ports need not read thousands of endpoints.
+ * A Service as text, which takes a third of the memory of objects. The first line is the Service without endpoints, and each further line has
+ * the endpoints of one port, so that addresses and ports can be read without thousands of endpoints.
  */
 export function textOfView(view: ServiceView): string {
   const lists = view.ports.map((port) => JSON.stringify(listsOf(port)));

@@ -12,12 +12,12 @@ import {
 import type { StaleFlows } from "./stale-flows.ts";
 import { StaleList } from "./stale-list.ts";
 
-/** A pipe hands on this many bytes as one piece, and a piece is one datagram: no message is cut. */
+/** The size of a datagram to the kernel: a pipe passes on so many bytes in one piece, so that no message is cut. */
 const pieceBytes = 4096;
 
 /**
- * For so many ports the kernel lists connections port by port. It looks at its whole table for each, in some milliseconds, but there may be
- * very many connections to other ports, and to read them takes much longer.
+ * For at most so many ports, connections are listed port by port. For each list the kernel searches its whole table, in some milliseconds;
+ * reading all connections here takes much longer if there are very many.
  */
 const fewPorts = 8;
 
@@ -65,7 +65,7 @@ export async function forgetFlows(
     }
     for (const piece of pieces(flows.map(deleteRequest))) {
       child.stdin.write(piece.bytes);
-      // One that has ended meanwhile has no effect, so results are counted only.
+      // A result may be an error, as a flow may have ended meanwhile. That does not matter.
       for (let left = piece.count; left > 0;) if ((await answers()).kind === "result") left -= 1;
     }
     return flows.length;

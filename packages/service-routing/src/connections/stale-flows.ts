@@ -1,16 +1,16 @@
 import type { ServiceView } from "@kip/network-view";
 
 /**
- * Flows of UDP to one destination that the kernel must forget. They have no end: it would go on sending them where no endpoint is,
- * and a client that had met a Service without endpoints would go on missing those it has now. As with kube-proxy, a flow to an
- * endpoint that still serves stays, whatever leads new clients elsewhere.
+ * Flows of UDP to one destination that the kernel must forget. While a client goes on sending, its flow never ends: it would stay with an
+ * endpoint that is gone, or untranslated if the Service had no endpoints at its begin. As with kube-proxy, a flow to an endpoint that still
+ * serves stays, even if new clients are led elsewhere.
  */
 export interface StaleFlows extends FlowTarget {
-  /** Endpoints whose flows stay, see `endpointText`. The same object for all addresses of a port: users may name very many. */
+  /** Endpoints whose flows stay, see `endpointText`. All addresses of a port share the object, as users may name very many addresses. */
   readonly serving: ReadonlySet<string>;
   /** Whether flows that are not translated are stale, too. */
   readonly isUntranslatedStale: boolean;
-  /** Of a NodePort: whether packets to its number at an address are those of a Service of that address. @default of none */
+  /** For a NodePort: whether a Service has the same port number at an address. Then flows to that address are not the NodePort's. @default never */
   readonly isOfService?: ((address: string) => boolean) | undefined;
 }
 
@@ -31,11 +31,11 @@ export interface ClaimedService {
 const none: ReadonlySet<string> = new Set();
 
 /**
- * What is stale when a Service changes. Of a destination that was not known before: whatever none of its endpoints answers, as an
- * earlier process may have led it elsewhere.
+ * Flows that are stale after a change of a Service. If a destination was not known before, all that none of its endpoints answers: an earlier
+ * process may have led them elsewhere.
  *
- * @param isPending whether flows to a destination were stale before and are not forgotten yet: of those, the serving endpoints are
- * given in any case, as some may serve again. @default none
+ * @param isPending whether flows to a destination are stale from before and not forgotten yet. These are given again with the endpoints that
+ * serve now, as some may serve again. @default never
  */
 export function staleFlows(
   before: ClaimedService,
@@ -54,7 +54,7 @@ export function staleFlows(
       if (isSame && !isPending({ address, port })) continue;
       const serving = isIn ? is.serving : none;
       const isFirst = !wasIn || was.serving.size === 0;
-      // Other machines have ports of the same numbers: flows to them are of no Service.
+      // Untranslated flows to the number of a NodePort may be those to other machines. They count only when the port is new or had no endpoints.
       const isUntranslatedStale = !isSame && serving.size > 0 && (address !== undefined || isFirst);
       result.push({ address, port, serving, isUntranslatedStale });
     }
@@ -62,7 +62,7 @@ export function staleFlows(
   return result;
 }
 
-/** Whether flows that were right are stale: an endpoint is gone, or the first ones have come. */
+/** Whether existing flows become stale: an endpoint is gone, or the first ones have come. */
 function hasLost(was: ReadonlySet<string>, is: ReadonlySet<string>): boolean {
   if (was.size === 0) return is.size > 0;
   for (const endpoint of was) if (!is.has(endpoint)) return true;

@@ -2,10 +2,10 @@ import { endpointText } from "@kip/network-view";
 import { udp, type Flow } from "./conntrack-messages.ts";
 import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
-/** Destinations that are kept while forgetting fails, besides those of the last change. */
+/** How many destinations are kept while forgetting fails, besides those of the last change. */
 const mostDestinations = 65_536;
 
-/** What the kernel must forget and has not yet, by destination: a later entry replaces an earlier one of the same. */
+/** Flows that the kernel must forget and has not forgotten yet, by destination. A later entry replaces an earlier one. */
 export class StaleList {
   readonly #byDestination = new Map<string, StaleFlows>();
 
@@ -45,7 +45,7 @@ export class StaleList {
     this.#byDestination.clear();
   }
 
-  /** Whether the kernel must forget a flow. It is looked up: users decide how many entries and flows there are. */
+  /** Whether the kernel must forget a flow. Takes constant time, as users decide how many entries and flows there are. */
   has({ protocol, destination, port, answerer, answererPort }: Flow): boolean {
     if (protocol !== udp) return false;
     const atNodes = this.#byDestination.get(keyOf({ port }));
