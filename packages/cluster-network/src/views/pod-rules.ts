@@ -1,10 +1,8 @@
 import { defined } from "@kip/base";
 import { groupsOf, hasTiers, type PolicyView } from "@kip/network-view";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
-import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupChange } from "../policies/group.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
-import type { TierPolicy } from "../policies/tier-policy.ts";
 import { policiesWithRules, restricts, type PodPolicy } from "../policies/pod-policy.ts";
 import { CellPolicy } from "./cell-policy.ts";
 import {
@@ -15,7 +13,7 @@ import {
   policyLine,
 } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
-import type { PolicyReports } from "./policy-reports.ts";
+import { largestTier, type PolicyReports } from "./policy-reports.ts";
 import { ownerOf, RulesDrafts, type RulesDraft } from "./rules-drafts.ts";
 import { mostOfRules, RulesRoom } from "./rules-room.ts";
 
@@ -52,7 +50,7 @@ interface Shared extends PodRules {
   readonly key: string;
   /** The namespace of the pods, if they have NetworkPolicies. */
   readonly namespace?: string | undefined;
-  /** How many bytes the rules take of the room of that namespace; 0 for {@link SharedRules.#close}. */
+  /** How many bytes the rules take of the room of that namespace; 0 for closed rules of a pod that there was no room for. */
   readonly size: number;
   /** The NetworkPolicies that the rules are made from, see {@link policiesWithRules}. */
   readonly policies: readonly NetworkPolicy[];
@@ -69,6 +67,16 @@ interface Shared extends PodRules {
   /** Those of `numbers` of which only the first numbers have rules. */
   readonly cut: ReadonlySet<string>;
   pods: number;
+}
+
+/** Rules that were made, and what they need. */
+interface FoundRules {
+  readonly policy: PodPolicy;
+  /** Groups that the rules would name if there were no limit. */
+  readonly named: ReadonlySet<string>;
+  /** As in {@link Shared}. */
+  readonly numbers: ReadonlySet<string>;
+  readonly cut: ReadonlySet<string>;
 }
 
 /** Nothing is restricted. */
@@ -226,7 +234,7 @@ export class SharedRules {
   }
 
   #make(choice: PolicyChoice, { before, since }: TakeOptions): Shared | RulesDraft {
-    const { groups, budget } = this.#index;
+    const { groups } = this.#index;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
     if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
@@ -237,10 +245,24 @@ export class SharedRules {
       return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: false });
     }
     this.#settleBudget();
+    const found = this.#findRules(choice);
+    const all = new Set([...found.named, ...found.numbers]);
+    const unfilled = new Set([...all].filter((name) => !groups.hasAddresses(name, since)));
+    if (unfilled.size > 0)
+      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: true });
+    this.#drafts.forget(choice);
+    const shared = this.#shared(choice, policies, found);
+    this.#keep(shared);
+    return shared;
+  }
+
+  /** Makes the rules of a pod, and notes which groups they need. */
+  #findRules(choice: PolicyChoice): FoundRules {
+    const { groups } = this.#index;
     const named = new Set<string>();
     const numbers = new Set<string>();
     const cut = new Set<string>();
-    const find = () =>
+    const find = (): PodPolicy =>
       this.#index.rulesOf(choice, {
         name: (selector) => {
           const name = groups.name(selector);
@@ -254,30 +276,30 @@ export class SharedRules {
           return groups.portNumbers(selector, port, most);
         },
       });
-    const found = this.#orForget(find, [named, numbers]);
-    const { view: wanted } = found;
-    const all = new Set([...named, ...numbers]);
-    const unfilled = new Set([...all].filter((name) => !groups.hasAddresses(name, since)));
-    if (unfilled.size > 0)
-      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: true });
-    this.#drafts.forget(choice);
+    return { policy: this.#orForget(find, [named, numbers]), named, numbers, cut };
+  }
+
+  /** What pods with these policies share; reports a direction that is closed, as its rules are too large. */
+  #shared(choice: PolicyChoice, policies: readonly NetworkPolicy[], found: FoundRules): Shared {
+    const { groups } = this.#index;
+    const { policy, numbers, cut } = found;
+    const { view: wanted } = policy;
     const fitting = fittingPolicy(wanted, groups);
-    const areOver = [found.ingress, found.egress].some((one) => one.isOverLimits);
+    const areOver = [policy.ingress, policy.egress].some((one) => one.isOverLimits);
     const isClosed = fitting.policy !== wanted;
     if (areOver || isClosed)
-      this.#reports.tooLarge(choice, isClosed ? largestTier(choice, found, groups) : undefined);
+      this.#reports.tooLarge(choice, isClosed ? largestTier(choice, policy, groups) : undefined);
     const whole = new CellPolicy(fitting);
-    const short = hasEarlierLists(wanted)
-      ? whole
-      : new CellPolicy(fittingPolicy(wanted, groups, 2));
-    const plain = hasTiers(wanted) ? new CellPolicy(fittingPolicy(wanted, groups, 1)) : short;
+    const ofVersion = (version: number) => new CellPolicy(fittingPolicy(wanted, groups, version));
+    const short = hasEarlierLists(wanted) ? whole : ofVersion(2);
+    const plain = hasTiers(wanted) ? ofVersion(1) : short;
     const used = new Set([...whole.groups, ...short.groups, ...plain.groups]);
     const held = hasTiers(wanted) ? groupsOf(wanted) : new Set<string>();
     const bytes = groupBytesOf(held, groups);
-    const lines = new Set([whole.line, short.line, plain.line]);
     let size = choice.key.length + 8 * policies.length;
-    for (const line of lines) size += line.length;
-    const shared: Shared = {
+    for (const line of new Set([whole.line, short.line, plain.line])) size += line.length;
+    const namespace = ownerOf(choice);
+    return {
       key: choice.key,
       owner: used.size > 0 ? (namespace ?? "") : undefined,
       isAllowing: choice.tiers.length === 0,
@@ -295,6 +317,12 @@ export class SharedRules {
       cut,
       pods: 0,
     };
+  }
+
+  /** Keeps rules, with the groups and policies that they need, until no pod has them. */
+  #keep(shared: Shared): void {
+    const { groups, budget } = this.#index;
+    const { key, namespace, size, policies, held, numbers, groups: used } = shared;
     for (const name of held) groups.hold(name, 1, namespace);
     for (const name of [...used, ...numbers]) this.#use(name, 1, namespace);
     for (const policy of policies) budget.use(policy, 1);
@@ -304,9 +332,8 @@ export class SharedRules {
     addTo(this.#byNumbers, numbers, shared);
     addTo(this.#byGroup, held, shared);
     if (namespace !== undefined) this.#room.count(namespace, size);
-    this.#byKey.set(shared.key, shared);
+    this.#byKey.set(key, shared);
     this.#all.set(shared, shared);
-    return shared;
   }
 
   /** How many bytes rules take of the room of a namespace. */
@@ -354,24 +381,6 @@ export class SharedRules {
       throw error;
     }
   }
-}
-
-/** The policy of an administrator whose rules and addresses are the largest. */
-function largestTier(
-  { tiers }: PolicyChoice,
-  { view, ...origins }: PodPolicy,
-  groups: Pick<AddressGroups, "sizeOf">,
-): TierPolicy | undefined {
-  const bytes = new Map<string, number>();
-  for (const tier of ["admin", "baseline"] as const)
-    for (const direction of ["ingress", "egress"] as const)
-      for (const [index, rule] of (view[tier]?.[direction] ?? []).entries()) {
-        const title = origins[direction][tier][index] ?? "";
-        const size = JSON.stringify(rule).length + groupBytesOf(new Set(rule.groups), groups);
-        bytes.set(title, (bytes.get(title) ?? 0) + size);
-      }
-  const sizeOf = ({ title }: TierPolicy): number => bytes.get(title) ?? 0;
-  return tiers.toSorted((a, b) => sizeOf(b) - sizeOf(a)).find((policy) => sizeOf(policy) > 0);
 }
 
 function closedDirections({ policies, tiers }: PolicyChoice): PolicyView {

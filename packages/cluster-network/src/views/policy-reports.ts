@@ -1,8 +1,11 @@
 import { referenceTo, type EventReference } from "@kip/k8s-client";
 import type { NetworkPolicy } from "@kip/k8s-types/network";
+import type { AddressGroups } from "../policies/address-groups.ts";
+import type { PodPolicy } from "../policies/pod-policy.ts";
 import type { PolicyRefusal } from "../policies/policy-budget.ts";
 import type { PolicyChoice } from "../policies/policy-index.ts";
 import type { TierPolicy } from "../policies/tier-policy.ts";
+import { groupBytesOf } from "./fitting-policy.ts";
 import {
   ofOnePod,
   ofPolicies,
@@ -46,6 +49,24 @@ export class PolicyReports {
   tooMany(choice: PolicyChoice): void {
     reportYoungest(this.#ofRules, choice);
   }
+}
+
+/** The policy of an administrator whose rules and addresses are the largest. */
+export function largestTier(
+  { tiers }: PolicyChoice,
+  { view, ...origins }: PodPolicy,
+  groups: Pick<AddressGroups, "sizeOf">,
+): TierPolicy | undefined {
+  const bytes = new Map<string, number>();
+  for (const tier of ["admin", "baseline"] as const)
+    for (const direction of ["ingress", "egress"] as const)
+      for (const [index, rule] of (view[tier]?.[direction] ?? []).entries()) {
+        const title = origins[direction][tier][index] ?? "";
+        const size = JSON.stringify(rule).length + groupBytesOf(new Set(rule.groups), groups);
+        bytes.set(title, (bytes.get(title) ?? 0) + size);
+      }
+  const sizeOf = ({ title }: TierPolicy): number => bytes.get(title) ?? 0;
+  return tiers.toSorted((a, b) => sizeOf(b) - sizeOf(a)).find((policy) => sizeOf(policy) > 0);
 }
 
 function reportYoungest(log: RefusalLog, { pod: { namespace }, policies }: PolicyChoice): void {
