@@ -7,11 +7,11 @@ import {
 } from "@kip/base";
 import type { Executors, Moment, Plan, StepContext, StepOf } from "./step.ts";
 
-/** A step that failed, as {@link ReconcilerOptions.onFailure} sees it. */
+/** A failed step, as passed to {@link ReconcilerOptions.onFailure}. */
 export interface StepFailure<Step> {
   readonly step: Step;
   readonly error: unknown;
-  /** Failures of this kind with this input since the lane's last success, this one included. */
+  /** Failures of this kind with this input since the lane's last success, including this one. */
   readonly failures: number;
   /** Milliseconds until the step may run again, if it is still planned then. */
   readonly delayMs: number;
@@ -25,52 +25,52 @@ export interface ReconcilerOptions<Args, State, Change> {
   /** Applies a change. Pure, and the only writer of the state; returns the same object if nothing changed. */
   readonly reduce: (state: State, change: Change, now: Moment) => State;
   readonly executors: Executors<Args, State, Change>;
-  /** Steps of one lane run one at a time, those of different lanes side by side. @default one lane for all */
+  /** Steps of one lane run one at a time. Different lanes run concurrently. @default one lane for all */
   readonly lane?: ((step: StepOf<Args>) => string) | undefined;
   /**
-   * What the outcome of a step depends on, compared with `Object.is`. When it changes, the failures so far no longer count: the
-   * back-off ends at once, unless the server asked for it (`retryAfterMs`) or the back-off before it ended in the same way;
-   * then not before `backoff.initialMs`. @default nothing that changes
+   * The value that a step's outcome depends on, compared with `Object.is`. A new value resets the failure count and ends the
+   * back-off at once. Two cases wait longer: if the server asked for the delay (`retryAfterMs`), the step waits for all of it.
+   * If the previous back-off also ended early, the step waits at least `backoff.initialMs`. @default a value that never changes
    */
   readonly input?: ((step: StepOf<Args>) => unknown) | undefined;
-  /** Of all steps, or of this one. */
+  /** The back-off of all steps, or of the given one. */
   readonly backoff: BackoffOptions | ((step: StepOf<Args>) => BackoffOptions);
-  /** Whether a success of this step ends the back-off of its lane. @default all do */
+  /** Whether a success of this step ends the back-off of its lane. @default all successes do */
   readonly isProgress?: ((step: StepOf<Args>) => boolean) | undefined;
   /** Called once for all changes of one turn of the event loop. */
   readonly onChange?: ((state: State) => void) | undefined;
   /**
-   * Called when a step failed that was not aborted; may return a change that says so. The step's own changes may have taken
-   * it from the plan: its back-off applies all the same when it is planned again.
+   * Called when a step failed without having been aborted. May return a change that records the failure. The step's own changes
+   * may have removed it from the plan. Its back-off still applies when it is planned again.
    */
   readonly onFailure?: ((failure: StepFailure<StepOf<Args>>) => Change | undefined) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** A step of a {@link Reconciler}, as of now. */
+/** A snapshot of one step of a {@link Reconciler}. */
 export interface InspectedStep {
   readonly kind: PropertyKey;
   readonly lane: string;
   /**
-   * "ending": it was aborted, and still keeps its lane; "paused": it failed, and runs again later; "queued": it is planned, and
-   * another one keeps its lane, or it starts at once.
+   * "ending": aborted, but still occupies its lane. "paused": failed, and will run again later. "queued": planned, and waits
+   * for its lane or is about to start.
    */
   readonly status: "running" | "ending" | "paused" | "queued";
   /** Failures since the last success of its lane; 0 or more. */
   readonly failures: number;
-  /** Milliseconds until it runs again; of one that is paused. */
+  /** Milliseconds until a paused step runs again. Only present for paused steps. */
   readonly inMs?: number | undefined;
 }
 
-/** What a {@link Reconciler} does now, for people. */
+/** A snapshot of a {@link Reconciler}, for people to read. */
 export interface Inspection {
   readonly steps: readonly InspectedStep[];
-  /** Milliseconds until it plans again although nothing has changed; undefined: never. */
+  /** Milliseconds until the next planning if nothing changes. Undefined: never. */
   readonly wakeInMs: number | undefined;
 }
 
-/** A step succeeded without changing anything, although the plan still contains it: most likely a defect. */
+/** A step succeeded without changing anything, and the plan still contains it. This is most likely a defect. */
 export class NoEffectError extends Error {
   override readonly name = "NoEffectError";
 }
@@ -80,42 +80,42 @@ interface Running<Step> {
   readonly done: Promise<void>;
   /** Input with which the step was started. */
   readonly input: unknown;
-  /** The step as the newest plan has it. */
+  /** The step, with the arguments of the newest plan. */
   step: Step;
   listener: ((step: Step) => void) | undefined;
 }
 
-/** The back-off of one kind of step. It is kept until the lane makes progress, as it counts the failures. */
+/** The back-off of one kind of step. It also holds the failure count, so it is kept until the lane makes progress. */
 interface Pause {
   readonly lane: string;
   readonly kind: PropertyKey;
   readonly failures: number;
   readonly untilMs: number;
-  /** The input that failed, and until when the pause goes on although the input has changed. */
+  /** The input that failed. A changed input ends the pause, but not before `firmUntilMs`. */
   readonly input: unknown;
   readonly firmUntilMs: number;
-  /** Whether a change of the input has ended it. */
+  /** Whether a change of the input ended the pause early. */
   readonly isShortened: boolean;
 }
 
-/** Reasons of aborts, made once: an error with a stack trace for each plan would cost more than the plan. */
+/** Abort reasons, created once: an error with a stack trace for each plan would cost more than the plan. */
 const overtaken = new DOMException("The plan no longer contains this step", "AbortError");
 const stopped = new DOMException("The reconciler has stopped", "AbortError");
 
-/** The longest single timer, milliseconds; the plan is then made again. */
+/** The longest timer, in milliseconds. The reconciler then plans again. */
 const longestSleepMs = 86_400_000;
 
 /**
- * Brings something from what it is to what it should be: plans from the state, executes the plan's steps, reduces what they
- * report to a new state, and plans again, until the plan is empty.
+ * Moves something from its actual to its desired state. The reconciler makes a plan from the state, runs the plan's steps,
+ * reduces their changes to a new state, and plans again until the plan is empty.
  *
  * Invariants:
- * - Only `reduce` makes a new state, and only between two turns of steps: a state is never half changed.
- * - A lane runs one step at a time. A step that was aborted keeps its lane until it has ended.
+ * - Only `reduce` makes a new state. No code sees a half-changed state.
+ * - A lane runs one step at a time. An aborted step occupies its lane until it has ended.
  * - A step is aborted as soon as the plan no longer contains its kind in its lane.
- * - A step that failed, or succeeded without changing anything although the plan still contains it, runs again only after a
- *   back-off, whatever other steps do meanwhile. Changes of the state do not shorten it, except for those that
- *   {@link ReconcilerOptions.input} names; {@link Reconciler.retryNow} and {@link Reconciler.tryNow} do.
+ * - A step runs again only after a back-off if it failed, or if it succeeded without changing anything and is still planned.
+ *   Other steps and changes of the state do not shorten the back-off. {@link ReconcilerOptions.input},
+ *   {@link Reconciler.retryNow} and {@link Reconciler.tryNow} do.
  * - After {@link Reconciler.stop} no executor starts and no change is applied.
  */
 export class Reconciler<Args, State, Change> {
@@ -143,27 +143,27 @@ export class Reconciler<Args, State, Change> {
     return this.#state;
   }
 
-  /** Whether nothing runs and the plan, when it was last made, was empty and waited for nothing. */
+  /** Whether no step is running, and the last plan was empty and waited for nothing. */
   get isSettled(): boolean {
     return this.#isSettled;
   }
 
-  /** Resolves when nothing runs and the plan is empty and waits for nothing; a change after that makes a new promise. */
+  /** Resolves when no step is running and the plan is empty and waits for nothing. A later change makes a new promise. */
   get settled(): Promise<void> {
     return this.#settled.promise;
   }
 
-  /** Whether a failed step that is still planned waits for its back-off. */
+  /** Whether a planned step is waiting for its back-off. */
   get isFailing(): boolean {
     return this.#isFailing;
   }
 
-  /** Plans for the first time. Not needed before a change is applied. */
+  /** Makes the first plan. Optional if a change is applied. */
   start(): void {
     this.#schedule();
   }
 
-  /** Applies a change and plans again, unless it changes nothing. */
+  /** Applies a change, and plans again if the state changed. */
   apply(change: Change): void {
     if (this.#isStopped) return;
     const { reduce, clock } = this.#options;
@@ -173,17 +173,17 @@ export class Reconciler<Args, State, Change> {
     if (this.#state !== before) this.#schedule();
   }
 
-  /** Ends all back-offs, and forgets the failures: someone who waits wants it now. */
+  /** Ends all back-offs and resets the failure counts. */
   retryNow(): void {
     this.#pauses = [];
     this.#schedule();
   }
 
   /**
-   * Ends the back-offs of one kind of step, whose cause may be gone. Its failures still count: if it fails again, it waits for longer than
-   * before.
+   * Ends the back-offs of one kind of step, because their cause may be gone. The failure count stays, so another failure waits
+   * longer than before.
    *
-   * @returns whether a step that is still planned waited
+   * @returns whether a planned step was waiting for its back-off
    */
   tryNow(kind: PropertyKey): boolean {
     const nowMs = this.#options.clock.monotonic();
@@ -196,7 +196,7 @@ export class Reconciler<Args, State, Change> {
     return hasWaited;
   }
 
-  /** What it does and plans now, and what it waits for. */
+  /** The running and planned steps, and what the reconciler is waiting for. */
   inspect(): Inspection {
     const { plan, clock } = this.#options;
     const nowMs = clock.monotonic();
@@ -228,7 +228,7 @@ export class Reconciler<Args, State, Change> {
     return { kind: step.kind, lane, failures: pause?.failures ?? 0, ...now };
   }
 
-  /** Aborts what runs and waits until it has ended. The state stays as it is. */
+  /** Aborts all running steps and waits until they have ended. The state does not change. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.abort(stopped);
@@ -237,7 +237,7 @@ export class Reconciler<Args, State, Change> {
     await Promise.all(running.map(({ done }) => done));
   }
 
-  /** One plan for all that changed in this turn of the event loop. */
+  /** Makes one plan for all changes of this turn of the event loop. */
   #schedule(): void {
     if (this.#isScheduled || this.#isStopped) return;
     this.#isScheduled = true;
@@ -251,7 +251,7 @@ export class Reconciler<Args, State, Change> {
       try {
         this.#pass();
       } catch (err) {
-        // A defect in a plan stays in this reconciler; the next change tries again.
+        // A defect in `plan` must not escape from this reconciler. The next change tries again.
         this.#options.logger.error("Could not plan", { err });
       }
     });
@@ -288,7 +288,7 @@ export class Reconciler<Args, State, Change> {
       input: this.#options.input?.(step),
       step,
       listener: undefined,
-      // Starts in a later microtask, when `running` is in the map.
+      // Starts in a later microtask, after `running` was added to the map.
       done: Promise.resolve().then(() => this.#run(lane, running)),
     };
     this.#running.set(lane, running);
@@ -310,7 +310,7 @@ export class Reconciler<Args, State, Change> {
       else if (this.#isPlanned(lane, running.step))
         this.#failed(lane, running, new NoEffectError("The step had no effect"));
     } catch (err) {
-      // A defect in `plan` or `onFailure` stays in this reconciler, too.
+      // A defect in `plan` or `onFailure` must not escape from this reconciler either.
       this.#options.logger.error("Could not handle the end of a step", { err });
     }
     this.#schedule();
@@ -326,7 +326,7 @@ export class Reconciler<Args, State, Change> {
       change: (change) => this.apply(change),
       onReplanned: (listener) => {
         running.listener = (next) => {
-          if (next.kind === step.kind) listener(next as StepOf<Args, K>); // of the same kind
+          if (next.kind === step.kind) listener(next as StepOf<Args, K>); // `next` is of the same kind
         };
       },
     };
@@ -368,7 +368,7 @@ export class Reconciler<Args, State, Change> {
     return steps.some((each) => this.#laneOf(each) === lane && each.kind === kind);
   }
 
-  /** The back-off of a planned step, shorter if its input has changed. */
+  /** The back-off of a planned step. It is shorter if the step's input has changed. */
   #pauseOf(lane: string, step: StepOf<Args>): Pause | undefined {
     const pause = this.#pauses.find((each) => isPauseOf(each, lane, step));
     const input = this.#options.input?.(step);
@@ -405,7 +405,7 @@ function isPauseOf(pause: Pause, lane: string, { kind }: { readonly kind: Proper
   return pause.lane === lane && pause.kind === kind;
 }
 
-/** Aborts a step that is no longer planned; passes newer arguments on to one that is. */
+/** Aborts a running step that is no longer planned. Passes newer arguments to one that is. */
 function follow<Step extends { readonly kind: PropertyKey }>(
   running: Running<Step>,
   planned: Step | undefined,
