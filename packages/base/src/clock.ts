@@ -1,8 +1,8 @@
-/** Where time comes from. Code that waits takes a clock, so that a test can own time. */
+/** A source of time. Code that waits takes a clock, so that a test can control time. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. May step. */
+  /** Milliseconds since the Unix epoch. May jump forwards or backwards. */
   now(): number;
-  /** Milliseconds of a clock that never steps. */
+  /** Milliseconds of a clock that never jumps. */
   monotonic(): number;
   /**
    * Resolves after `ms` milliseconds (0 or more).
@@ -11,7 +11,7 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The machine's own clock. */
+/** The clock of this machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -22,7 +22,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** What fits into the 32 bits of a timer: 24 days. Longer ones end at once. */
+/** The largest delay that fits into a 32-bit timer, about 24 days. Node ends longer ones at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
 async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -2,15 +2,15 @@ import type { constants } from "node:os";
 
 /** Options of {@link CodedError}. */
 export interface CodedErrorOptions {
-  /** The error that led to this one. */
+  /** The error that caused this one. */
   readonly cause?: unknown;
-  /** Whether the same call may succeed later without anybody changing anything. @default false */
+  /** Whether the same call may succeed later without any change by a user. @default false */
   readonly retryable?: boolean | undefined;
-  /** Milliseconds after which the one who refused wants to be asked again, 0 or more. @default it did not say */
+  /** Milliseconds after which the server wants to be asked again, 0 or more. @default the server did not name a time */
   readonly retryAfterMs?: number | undefined;
-  /** What the reader can do about it, one sentence. Printed after the message by command lines. */
+  /** What the user can do about the error, in one sentence. Command-line programs print it after the message. */
   readonly remedy?: string | undefined;
-  /** More about the failure for log lines, free of secrets. Programs read fields of subclasses instead. */
+  /** More about the failure, for log lines, without secrets. Programs read fields of subclasses instead. */
   readonly facts?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -48,7 +48,7 @@ export class CodedError<Code extends string = string> extends Error {
   }
 
   /**
-   * Whether a value is an error of this class, and, if codes are named, has one of them.
+   * Whether a value is an error of this class. If codes are given, it must also have one of them.
    *
    * @example `K8sError.is(error, "K8S_NOT_FOUND", "K8S_GONE")`
    */
@@ -61,12 +61,12 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
-/** Whether a value is a {@link CodedError} of any package, of this or of another copy of this one. */
+/** Whether a value is a {@link CodedError} of any package, including one of another copy of this package. */
 export function isCodedError(error: unknown): error is CodedError {
   return typeof error === "object" && error !== null && marker in error;
 }
 
-/** The codes of Node's system errors of this platform, and of its name look-ups (getaddrinfo(3)). */
+/** The codes of Node's system errors on this platform, and of its name look-ups (getaddrinfo(3)). */
 export type SystemErrorCode = keyof typeof constants.errno | "EAI_AGAIN" | "ENOTFOUND";
 
 /** Whether an error is a system error of Node with one of the given codes, such as `ENOENT`. */
@@ -75,12 +75,12 @@ export function isSystemError(error: unknown, ...codes: readonly SystemErrorCode
   return codes.some((code) => code === error.code);
 }
 
-/** Whether the error says of itself that the same call may succeed later. */
+/** Whether the error is marked as one where the same call may succeed later. */
 export function isRetryable(error: unknown): boolean {
   return isCodedError(error) && error.retryable;
 }
 
-/** The text of an error and of its causes, on one line: `Cannot a: b: c`. */
+/** The messages of an error and its causes on one line: `Cannot a: b: c`. */
 export function errorText(error: unknown): string {
   const parts: string[] = [];
   let current: unknown = error;

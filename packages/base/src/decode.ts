@@ -1,13 +1,13 @@
 import { DecodeError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
-/** Turns an unknown value into a `T`, or throws {@link DecodeError} `DECODE_FAILED` naming the path. */
+/** Turns an unknown value into a `T`. Throws {@link DecodeError} `DECODE_FAILED`, naming the path. */
 export type Decoder<T> = (value: unknown, path: string) => T;
 
 /** The type a decoder returns. */
 export type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
-/** The error of a decoder that expected something else. */
+/** The error for a value that is not of the expected form. */
 export function failure(path: string, expected: string, value: unknown): DecodeError {
   const shown = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
   return new DecodeError(
@@ -28,11 +28,11 @@ export const string: Decoder<string> = (value, path) =>
 export const number: Decoder<number> = (value, path) =>
   typeof value === "number" && Number.isFinite(value) ? value : fail(path, "a number", value);
 
-/** A whole number within JavaScript's safe range. */
+/** An integer within JavaScript's safe range. */
 export const integer: Decoder<number> = (value, path) =>
   Number.isSafeInteger(value) ? (value as number) : fail(path, "a whole number", value);
 
-/** A number that the other decoder takes and that is neither below `min` nor above `max`. */
+/** A number that the inner decoder accepts, from `min` to `max`. */
 export function between(inner: Decoder<number>, min: number, max: number): Decoder<number> {
   return (value, path) => {
     const found = inner(value, path);
@@ -40,14 +40,13 @@ export function between(inner: Decoder<number>, min: number, max: number): Decod
   };
 }
 
-/** A whole number of 32 bits with its sign, as the API's objects have them. */
+/** A signed 32-bit integer, as in objects of the Kubernetes API. */
 export const int32: Decoder<number> = between(integer, -(2 ** 31), 2 ** 31 - 1);
 
-/** true or false. */
 export const boolean: Decoder<boolean> = (value, path) =>
   typeof value === "boolean" ? value : fail(path, "true or false", value);
 
-/** Anything, unread. */
+/** Any value, unchecked. */
 export const unknownValue: Decoder<unknown> = (value) => value;
 
 /** One of the given texts. */
@@ -58,9 +57,9 @@ export function oneOf<const T extends string>(...allowed: readonly T[]): Decoder
   };
 }
 
-/** How many entries a list or map may have. */
+/** A limit for the entries of a list or map. */
 export interface CountLimit {
-  /** One with more entries is refused before any is decoded. @default no limit */
+  /** A value with more entries is refused before any of them is decoded. @default no limit */
   readonly max?: number;
 }
 
@@ -95,7 +94,7 @@ function checkCount(
   if (count > max) fail(path, `at most ${max} entries`, value);
 }
 
-/** The value if it is there; undefined and null count as absent. */
+/** A value that may be absent. Undefined and null count as absent. */
 export function optional<T>(inner: Decoder<T>): Decoder<T | undefined> {
   return (value, path) => (value === undefined || value === null ? undefined : inner(value, path));
 }
@@ -111,7 +110,7 @@ type Shape<F extends Fields> = {
  * An object with known fields. `optional` fields that are absent stay absent.
  *
  * @param fields the decoder of each field
- * @param options `unknownKeys`: "ignore" for wire data, "reject" for what people write
+ * @param options `unknownKeys`: "ignore" for wire data, "reject" for files that people write
  */
 export function object<F extends Fields>(
   fields: F,

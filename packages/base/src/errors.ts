@@ -11,14 +11,14 @@ export type CommandErrorCode =
   /** A program could not be started, exited non-zero, was killed or took too long. */
   "COMMAND_FAILED";
 
-/** A program that failed. */
+/** The failure of a program. */
 export class CommandError extends CodedError<CommandErrorCode> {
   override readonly name = "CommandError";
-  /** Undefined if it was killed or could not be started. */
+  /** Undefined if the program was killed or could not be started. */
   readonly exitCode: number | undefined;
-  /** What killed it. */
+  /** The signal that killed it. */
   readonly signal: NodeJS.Signals | undefined;
-  /** All that it wrote to standard error. */
+  /** Everything it wrote to standard error. */
   readonly stderr: string;
 
   constructor(code: CommandErrorCode, message: string, options: CommandErrorOptions = {}) {
@@ -35,7 +35,7 @@ export type DecodeErrorCode =
   /** A text is not a Kubernetes quantity. */
   | "QUANTITY_INVALID";
 
-/** A document or text that does not have the form which is expected. */
+/** A document or text that does not have the expected form. */
 export class DecodeError extends CodedError<DecodeErrorCode> {
   override readonly name = "DecodeError";
 }
@@ -43,23 +43,23 @@ export class DecodeError extends CodedError<DecodeErrorCode> {
 export type LockErrorCode =
   /** Another process holds the lock. */
   | "LOCK_HELD"
-  /** The lock cannot be taken at all. */
+  /** The lock cannot be taken for another reason. */
   | "LOCK_UNAVAILABLE";
 
-/** A file lock that was not taken. */
+/** A file lock could not be taken. */
 export class LockError extends CodedError<LockErrorCode> {
   override readonly name = "LockError";
 }
 
 export type OptionErrorCode =
-  /** The value of a flag or variable is not one of those it can have. */
+  /** The value of a flag or variable is invalid. */
   | "OPTION_INVALID"
-  /** A flag or variable without a default was not given. */
+  /** A flag or variable without a default is missing. */
   | "OPTION_MISSING"
-  /** There is no such flag or command. */
+  /** The flag or command does not exist. */
   | "OPTION_UNKNOWN";
 
-/** A command line or an environment that a program cannot start with. */
+/** An invalid command line or environment. */
 export class OptionError extends CodedError<OptionErrorCode> {
   override readonly name = "OptionError";
 }

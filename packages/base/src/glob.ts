@@ -1,19 +1,19 @@
-/** The longest pattern that {@link globMatches} takes, characters: no name it is compared with is longer. */
+/** The longest pattern that {@link globMatches} accepts, in characters. No name that it is compared with is longer. */
 export const maxGlobLength = 253;
 
 /**
- * Whether a pattern matches the whole of a text. `*` stands for any text, `?` for one character, every other
- * character for itself. A pattern longer than {@link maxGlobLength} matches nothing.
+ * Whether a pattern matches a whole text. `*` stands for any text, `?` for one character, and every other character for itself.
+ * A pattern longer than {@link maxGlobLength} matches nothing.
  *
- * Patterns come from pods and Secrets, so the time is bounded: at most pattern length times text length steps. A
- * mismatch goes back to the last `*` only; going back to an earlier one could find nothing more.
+ * Patterns come from pods and Secrets, so the number of steps is bounded by pattern length times text length. On a mismatch it
+ * backtracks only to the last `*`, because an earlier one cannot lead to another match.
  */
 export function globMatches(pattern: string, text: string): boolean {
   if (pattern.length > maxGlobLength) return false;
   let inPattern = 0;
   let inText = 0;
   let afterStar = -1; // position after the last `*`
-  let starEnd = 0; // where the text that this `*` stands for ends
+  let starEnd = 0; // end of the text that this `*` stands for
   while (inText < text.length) {
     const wanted = pattern[inPattern];
     if (wanted === "*") {

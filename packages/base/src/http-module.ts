@@ -1,8 +1,8 @@
 import type http from "node:http";
 
 /**
- * Node's `http` module, loaded by the first call. An import of it by name loads all that it exports, the client of
- * `fetch` included: 8 MB of memory.
+ * Node's `http` module, loaded on first use. Importing it by name loads everything that it exports, including the client of
+ * `fetch`, which takes 8 MB of memory.
  */
 export function httpModule(): typeof http {
   return process.getBuiltinModule("node:http");

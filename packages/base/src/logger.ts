@@ -2,14 +2,14 @@
 export const logLevels = ["trace", "debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** Data of a log record. Field names are shared by the whole project: see {@link Logger}. */
+/** Data of a log record. The whole project uses the same field names: see {@link Logger}. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * Structured logging. The message is constant text; everything that varies is a field.
+ * A structured logger. The message is constant text. Everything that varies is a field.
  *
- * Common fields: `component, pod ("ns/name"), podUid, node, cell, instance, driver, image,
- * durationMs, err`. `info` is one line per state change, in the past tense, after it happened.
+ * Common fields: `component, pod ("ns/name"), podUid, node, cell, instance, driver, image, durationMs, err`. A state change is
+ * one `info` line, written after it happened, in the past tense.
  */
 export interface Logger {
   trace(message: string, fields?: LogFields): void;
@@ -25,7 +25,7 @@ export interface Logger {
 export interface LoggerOptions {
   /** Records below this level are dropped. @default "info" */
   readonly level?: LogLevel;
-  /** Takes one JSON document without line end. @default a line on standard error */
+  /** Writes one JSON document, which has no line end. @default a line on standard error */
   readonly write?: (line: string) => void;
 }
 
@@ -65,7 +65,7 @@ function replaceValue(_key: string, value: unknown): unknown {
   return { message: value.message, ...code, ...cause, stack: value.stack };
 }
 
-/** A value that must not be printed: it shows as `[redacted]` in logs, JSON and templates. */
+/** A value that must not be printed. It shows as `[redacted]` in logs, JSON and templates. */
 export class Secret<T = string> {
   readonly #value: T;
 
@@ -73,7 +73,7 @@ export class Secret<T = string> {
     this.#value = value;
   }
 
-  /** The value itself; call it where the value is used, no earlier. */
+  /** The value itself. Call this only where the value is used. */
   reveal(): T {
     return this.#value;
   }

@@ -1,7 +1,10 @@
-/** The longest name that {@link nearest} looks at, characters: names come from pods, and each is compared with all candidates. */
+/**
+ * The longest name that {@link nearest} compares, in characters. Names come from pods, and each is compared with all
+ * candidates.
+ */
 const maxNameLength = 100;
 
-/** The candidate that a mistyped name most likely meant; undefined if none is close, or the name is over 100 characters long. */
+/** The candidate that a mistyped name most likely meant. Undefined if none is close, or if the name has over 100 characters. */
 export function nearest(name: string, candidates: readonly string[]): string | undefined {
   if (name.length > maxNameLength) return undefined;
   let best: string | undefined;

@@ -7,18 +7,18 @@ export interface TerminalSize {
 }
 
 /**
- * The streams of a process that somebody is connected to (exec, attach), as the side that serves
- * the process sees them. Absent streams were not asked for. The same shape is used behind every protocol:
- * SPDY and WebSocket at the kubelet port, HTTP/2 towards a cell, a pseudo-terminal on it.
+ * The streams of a process that a client is connected to (exec, attach), from the server's point of view. Streams that the
+ * client did not ask for are absent. All protocols use the same shape: SPDY and WebSocket at the kubelet port, HTTP/2 to a
+ * cell, and a pseudo-terminal on the cell.
  */
 export interface ProcessStreams {
-  /** What the client types; its end is the process's end of input. */
+  /** What the client types. Its end is end of input for the process. */
   readonly stdin?: Readable | undefined;
-  /** What the process prints; the server ends it. With a terminal, standard error comes here too. */
+  /** What the process prints. The server ends it. With a terminal, it includes standard error. */
   readonly stdout?: Writable | undefined;
   readonly stderr?: Writable | undefined;
   /** Whether the process has a terminal. */
   readonly tty: boolean;
-  /** Sizes the client's terminal takes, the first one soon after the start; only with `tty`. */
+  /** Sizes of the client's terminal, the first one soon after the start. Only with `tty`. */
   readonly resizes?: AsyncIterable<TerminalSize> | undefined;
 }

@@ -19,10 +19,10 @@ const suffixes: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 };
 
-/** The longest text that is read as a quantity, characters; what the API server writes has 30 at most. */
+/** The longest text that is read as a quantity, in characters. The API server writes at most 30. */
 const maxLength = 64;
 
-/** Digits with at most one dot: each character fits in one place only, so that no text is read twice. */
+/** Digits with at most one dot. Each character can match in one place only, so matching never backtracks. */
 const shape = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?\d+)|([numkMGTPE]i?|Ki)?)$/;
 
 /**

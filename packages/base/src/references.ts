@@ -1,21 +1,21 @@
 /**
- * Matches two dollar signs, a reference, or a reference that is not closed. The last one extends to the end of the
- * text, so that no text is searched more than once.
+ * Matches two dollar signs, a reference, or an unclosed reference. An unclosed one extends to the end of the text, so no part
+ * of the text is searched twice.
  */
 const referenceMarks = /\$\$|\$\(([^)]*)(\)|$)/g;
 
 /**
- * Replaces each reference `$(NAME)` of a text as Kubernetes does for `env`, `command` and `args`: `$$` is a dollar sign, a reference that
- * is not closed stays, and nothing is expanded twice.
+ * Expands each reference `$(NAME)` in a text as Kubernetes does for `env`, `command` and `args`. `$$` is a dollar sign, an
+ * unclosed reference stays as it is, and nothing is expanded twice.
  *
- * @param valueOf what takes the place of a reference, from its name and its whole text
+ * @param valueOf returns the replacement, given the name and the whole reference
  * @see https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
 export function expandReferences(
   text: string,
   valueOf: (name: string, whole: string) => string,
 ): string {
-  // One pass from the left: "$$" first, so that "$$(A)" is the text "$(A)".
+  // One pass from the left. "$$" comes first, so that "$$(A)" becomes the text "$(A)".
   return text.replace(referenceMarks, (whole, name: string | undefined, end: string) =>
     name === undefined || end === "" ? whole.replaceAll("$$", "$") : valueOf(name, whole),
   );

@@ -5,16 +5,16 @@ import { nearest } from "../nearest.ts";
 
 /** One option of a command. */
 export interface Option {
-  /** Long flag without dashes. */
+  /** The long flag, without dashes. */
   readonly flag: string;
   readonly type: "string" | "boolean" | "list";
-  /** Environment variables that stand in when the flag is not given; the first that is set. */
+  /** Environment variables that are read when the flag is not given. The first one that is set counts. */
   readonly env?: string | readonly string[] | undefined;
-  /** Its value without flag and variable. @default the option is absent */
+  /** The value without flag and variable. @default the option is absent */
   readonly fallback?: string | undefined;
-  /** For `--help`; for an option without effect the reason, which {@link uselessOptions} shows. */
+  /** Text for `--help`. For an option without effect: the reason, shown by {@link uselessOptions}. */
   readonly help: string;
-  /** Accepted for compatibility, and not shown by `--help`. @default false */
+  /** The option is accepted for compatibility, and hidden from `--help`. @default false */
   readonly hasNoEffect?: boolean | undefined;
 }
 
@@ -25,16 +25,16 @@ export interface OptionValues {
   required(flag: string): string;
   isSet(flag: string): boolean;
   list(flag: string): readonly string[];
-  /** A number of the given range. @throws {OptionError} `OPTION_INVALID` */
+  /** A number in the given range. @throws {OptionError} `OPTION_INVALID` */
   integer(flag: string, range: { readonly min: number; readonly max: number }): number;
-  /** One of several words. @throws {OptionError} `OPTION_INVALID` */
+  /** One of the given words. @throws {OptionError} `OPTION_INVALID` */
   choice<const T extends string>(flag: string, words: readonly T[]): T;
 }
 
 /**
- * Reads a command line by a table of options.
+ * Reads a command line according to a table of options.
  *
- * `-h` is `--help`, where the table has that. A flag may be repeated: the last one counts, unless it is a list.
+ * `-h` means `--help` if the table contains that. If a flag is repeated, the last value counts, unless the option is a list.
  *
  * @throws {OptionError} `OPTION_UNKNOWN`, naming the nearest known flag; `OPTION_INVALID` for a flag without its value
  */
@@ -88,13 +88,13 @@ export function parseOptions(
   };
 }
 
-/** The names of the variables that stand in for an option. */
+/** The names of the environment variables for an option. */
 function variablesOf(option: Option | undefined): readonly string[] {
   const names = option?.env ?? [];
   return typeof names === "string" ? [names] : names;
 }
 
-/** The words after each flag; a boolean flag alone stands for `true`. */
+/** The values after each flag. A boolean flag alone means `true`. */
 function readWords(
   table: readonly Option[],
   args: readonly string[],
@@ -106,7 +106,7 @@ function readWords(
   const { tokens } = parseArgs({
     args,
     options: Object.fromEntries(known),
-    strict: false, // its own messages do not name the nearest flag
+    strict: false, // the parser's own messages do not name the nearest flag
     tokens: true,
   });
   const values = new Map<string, string[]>();
@@ -117,7 +117,7 @@ function readWords(
         "OPTION_UNKNOWN",
         `Cannot read "${arg}": no further words are expected here`,
       );
-    // The parser takes "-n=1" for a flag "n" with the value "=1"; only "--n=1" and "-h" are meant here.
+    // The parser reads "-n=1" as a flag "n" with the value "=1". Only "--n=1" and "-h" are flags here.
     const isFlag = token.kind === "option" && (token.rawName.startsWith("--") || arg === "-h");
     const option = isFlag ? table.find(({ flag }) => flag === token.name) : undefined;
     if (!option || !isFlag) throw unknownFlag(table, arg);
@@ -148,18 +148,18 @@ function isTrue(flag: string, value: string | undefined): boolean {
   );
 }
 
-/** A sentence for each given option of the table that has no effect. */
+/** One sentence for each given option that has no effect. */
 export function uselessOptions(table: readonly Option[], options: OptionValues): readonly string[] {
   return table
     .filter(({ flag, hasNoEffect }) => hasNoEffect === true && options.text(flag) !== undefined)
     .map(({ flag, help }) => `--${flag} is deprecated and has no effect: ${help}`);
 }
 
-/** Columns of a help text, and of the names of options in it. */
+/** Width of a help text, and of the column with option names. */
 const helpColumns = 100;
 const nameColumns = 33;
 
-/** The table as help text of at most 100 columns, apart from longer words. `--help` comes last. */
+/** The table as help text, at most 100 columns wide apart from longer words. `--help` comes last. */
 export function helpText(usage: string, table: readonly Option[]): string {
   const shown = table.filter(({ hasNoEffect }) => hasNoEffect !== true);
   const isHelp = ({ flag }: Option): boolean => flag === "help";
@@ -182,7 +182,7 @@ function optionHelp(option: Option): string {
     : `${name}\n${indent}${lines}`;
 }
 
-/** The words of a text in lines of at most this many columns; a longer word has a line of its own. */
+/** Wraps a text to this many columns. A longer word gets a line of its own. */
 function wrapped(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

@@ -2,10 +2,10 @@ import type { Readable } from "node:stream";
 import { bytesOf } from "./node-objects.ts";
 
 /**
- * Resolves with the content of a stream, without an encoding, when its first bytes or its end have come: an answer that begins then can
- * still say that there is nothing to read.
+ * Resolves with the content of a stream once its first bytes have arrived or it has ended. A server that answers only then can
+ * still report that there is nothing to read. The stream must not have an encoding.
  *
- * @throws what reading the first bytes does
+ * @throws the stream's error, if it fails before its first bytes
  */
 export async function begunStream(stream: Readable): Promise<AsyncIterable<Buffer>> {
   const pieces = bytesOf(stream)[Symbol.asyncIterator]();

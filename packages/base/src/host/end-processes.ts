@@ -3,37 +3,37 @@ import { readProcess, signalProcess } from "./processes.ts";
 
 /** Options of {@link endProcesses}. */
 export interface EndProcessesOptions {
-  /** Finds the IDs of those that live; asked again until there are none. */
+  /** Finds the IDs of the remaining processes. Called again until there are none. */
   readonly find: () => Promise<readonly number[]>;
-  /** Those that get SIGTERM and end the others, of the ones that were found first. @default all */
+  /** Selects the processes that get SIGTERM and end the others, from those found first. @default all */
   readonly leaders?: ((pids: readonly number[]) => Promise<readonly number[]>) | undefined;
-  /** How long they may take after SIGTERM, milliseconds; then comes SIGKILL. */
+  /** Time between SIGTERM and SIGKILL, milliseconds. */
   readonly graceMs: number;
-  /** How long the kernel may take to end those that were killed, milliseconds. */
+  /** How long the kernel may take to end killed processes, milliseconds. */
   readonly killLimitMs: number;
-  /** Kills those that `find` may miss because they fork all the time, and returns whether none of them is left. */
+  /** Kills processes that `find` may miss because they keep forking. Returns whether none of them remain. */
   readonly killHidden?: (() => Promise<boolean>) | undefined;
   readonly clock: Clock;
 }
 
-/** What {@link endProcesses} has done. */
+/** The result of {@link endProcesses}. */
 export interface EndedProcesses {
-  /** Those that were found first. */
+  /** The processes found first. */
   readonly found: readonly number[];
-  /** Those that were killed and are still there. */
+  /** Killed processes that still exist. */
   readonly left: readonly number[];
-  /** Whether none is left, also of those that cannot be found. */
+  /** Whether no process remains, including those that `find` may miss. */
   readonly areAllGone: boolean;
 }
 
-/** How often processes are looked at, milliseconds: the kernel reports the end of a process to its parent only. */
+/** Interval between checks, milliseconds. The kernel reports the end of a process only to its parent. */
 const lookMs = 5;
-/** How often those are looked for that were forked while others were killed, milliseconds. */
+/** Interval between searches for processes that were forked during the killing, milliseconds. */
 const passMs = 50;
 
 /**
- * Ends processes that need not be children of this one: SIGTERM, then SIGKILL after `graceMs`, to those that they have
- * forked meanwhile too. Resolves when none is left, or the kernel has not ended them in time: they may wait for a disk.
+ * Ends processes, which need not be children of this one: SIGTERM, then SIGKILL after `graceMs`, also to processes that they
+ * forked in the meantime. Resolves when none remain, or when `killLimitMs` is over: a process may be waiting for a disk.
  */
 export async function endProcesses(options: EndProcessesOptions): Promise<EndedProcesses> {
   const { find, graceMs, killLimitMs, clock, killHidden } = options;

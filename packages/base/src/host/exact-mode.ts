@@ -2,23 +2,22 @@ import { chmodSync, closeSync, constants, mkdirSync, openSync } from "node:fs";
 import { chmod, mkdir, open, type FileHandle } from "node:fs/promises";
 import path from "node:path";
 
-/** O_PATH of Linux, which Node does not name: a handle on a folder, whatever its permissions. */
+/** O_PATH of Linux, which Node does not define. It opens a folder whatever its permissions. */
 const openPath = 0o10000000;
 const openFlags = openPath | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /** Options of {@link makeFolder}. */
 export interface MakeFolderOptions {
   /**
-   * Whether missing folders above are made too, with the same mode. A folder that exists keeps the mode it has;
-   * without this option it is an error (`EEXIST`). @default false
+   * Whether to create missing parent folders too, with the same mode. A folder that exists keeps its mode. Without this option
+   * it is an error (`EEXIST`). @default false
    */
   readonly recursive?: boolean;
 }
 
 /**
- * Makes a folder with exactly this mode. The kernel takes the bits of the umask away from the mode that
- * mkdir(2) is given, so another mode than 0700 needs chmod(2) as well. A mode without setgid also removes the one that
- * a folder takes over from the folder above.
+ * Creates a folder with exactly this mode. mkdir(2) applies the umask, so any mode other than 0700 also needs chmod(2). A mode
+ * without setgid also removes the setgid bit that a folder inherits from its parent.
  *
  * @param mode permission bits with setuid, setgid and sticky, 0 to 0o7777
  * @throws Node's system errors
@@ -31,12 +30,12 @@ export async function makeFolder(
   const first = await mkdir(place, { recursive, mode: mode & 0o777 });
   for (const made of madeFolders(recursive ? first : place, place)) {
     await using folder = await open(made, openFlags);
-    // Not by its name, where others who write to the folder above may have put a link by now.
+    // Not by its name: others who can write to the parent folder may have replaced it with a link.
     await chmod(`/proc/self/fd/${folder.fd}`, mode);
   }
 }
 
-/** As {@link makeFolder}, at once. */
+/** Like {@link makeFolder}, but synchronous. */
 export function makeFolderSync(
   place: string,
   mode: number,
@@ -54,10 +53,10 @@ export function makeFolderSync(
 }
 
 /**
- * Makes a file with exactly this mode, whatever the umask, and opens it for writing.
+ * Creates a file with exactly this mode, whatever the umask, and opens it for writing.
  *
  * @param mode permission bits with setuid, setgid and sticky, 0 to 0o7777
- * @throws Node's system errors; `EEXIST` if there is anything by this name, a link too
+ * @throws Node's system errors; `EEXIST` if the name exists, even as a link
  */
 export async function createFile(place: string, mode: number): Promise<FileHandle> {
   const file = await open(place, "wx", mode & 0o777);
@@ -70,7 +69,7 @@ export async function createFile(place: string, mode: number): Promise<FileHandl
   }
 }
 
-/** The folders from the last one up to the first that was made. */
+/** The created folders, from the last one up to the first. */
 function madeFolders(first: string | undefined, place: string): readonly string[] {
   if (first === undefined) return [];
   const last = path.resolve(place);

@@ -7,7 +7,7 @@ import { LockError } from "../errors.ts";
 export interface FileLockOptions {
   /** What to do while another process holds the lock. @default "wait" */
   readonly whenHeld?: "wait" | "fail" | undefined;
-  /** Called once if the lock is held and will be waited for. */
+  /** Called once if the lock is held and this call will wait for it. */
   readonly onWait?: (() => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -15,13 +15,13 @@ export interface FileLockOptions {
 const conflictExitCode = 75;
 
 /**
- * Takes an exclusive lock on a file (flock(2)), made if absent.
+ * Takes an exclusive lock on a file (flock(2)). Creates the file if it is absent.
  *
- * The lock belongs to a small child process whose standard input is ours: the kernel releases it
- * when this process ends in whatever way, so that no lock is ever stale.
+ * A small child process holds the lock, and its standard input comes from this process. However this process ends, the kernel
+ * then releases the lock, so no lock is ever stale.
  *
  * @throws {LockError} `LOCK_HELD` if another process has it and `whenHeld` is "fail"
- * @throws {LockError} `LOCK_UNAVAILABLE` if the lock cannot be taken at all
+ * @throws {LockError} `LOCK_UNAVAILABLE` if the lock cannot be taken for another reason
  */
 export async function acquireFileLock(
   path: string,
@@ -45,13 +45,13 @@ async function tryLock(
   const mode = options.isBlocking ? [] : ["--nonblock"];
   const holder = spawn(
     "flock",
-    // One process, which is the lock: without --no-fork, killing flock would leave its child waiting.
+    // The lock is one process. Without --no-fork, killing flock would leave its child waiting.
     ["--exclusive", "--no-fork", `--conflict-exit-code=${conflictExitCode}`, ...mode, path].concat([
       "sh",
       "-c",
       "echo locked; exec cat >/dev/null",
     ]),
-    // A group of its own, so that Ctrl-C in a terminal does not release the lock before we are done.
+    // A process group of its own, so that Ctrl-C in a terminal does not release the lock before this process is done.
     { stdio: ["pipe", "pipe", "pipe"], detached: true },
   );
   const errors: string[] = [];
@@ -75,7 +75,7 @@ async function tryLock(
 }
 
 function release(holder: ChildProcess): AsyncDisposable {
-  // The lock alone must not keep this process running.
+  // The lock alone must not keep this process alive.
   holder.unref();
   return {
     async [Symbol.asyncDispose]() {

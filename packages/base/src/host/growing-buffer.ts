@@ -1,12 +1,12 @@
 /**
- * Bytes that arrive in pieces, in one buffer that doubles. However small the pieces are, each byte is copied a few
- * times at most, and no piece keeps the larger buffer alive that it is a part of.
+ * Collects bytes in one buffer, which doubles when it is full. However small the pieces are, each byte is copied only a few
+ * times. The buffer does not keep the memory alive that a piece is a slice of.
  */
 export class GrowingBuffer {
   #buffer: Buffer = Buffer.alloc(0);
   #length = 0;
 
-  /** Bytes so far. */
+  /** Number of bytes so far. */
   get length(): number {
     return this.#length;
   }
@@ -27,7 +27,7 @@ export class GrowingBuffer {
     this.#length = length;
   }
 
-  /** All bytes so far, for the caller to keep. The buffer is empty afterwards. */
+  /** All bytes so far, owned by the caller. The buffer is empty afterwards. */
   take(): Buffer {
     const all = this.bytes;
     this.#buffer = Buffer.alloc(0);

@@ -2,13 +2,13 @@ import type { Writable } from "node:stream";
 
 /** Pieces of at least this length may wait in the stream's own buffer, bytes. */
 const largePieceBytes = 4096;
-/** Smaller ones that may wait there. */
+/** How many smaller pieces may wait there. */
 const maxSmallPieces = 16;
 
 /**
- * Makes a stream ask for a pause when 16 pieces below 4 KiB have not left yet. A stream takes as many bytes as its buffer has,
- * and a writer of single bytes would have it keep some 200 bytes of memory for each. Who waits for "drain" when `write` says so
- * merges what comes meanwhile, see `mergeSmallPieces`.
+ * Makes a stream's `write` return false when 16 pieces below 4 KiB are still buffered. Without this, a stream counts only
+ * bytes, and each single byte that is written would occupy some 200 bytes of memory. A writer that waits for "drain" can merge
+ * the pieces that arrive in the meantime, see `mergeSmallPieces`.
  */
 export function holdSmallWrites(stream: Writable): void {
   const write = stream.write.bind(stream) as Write;

@@ -1,28 +1,28 @@
 import type { Readable } from "node:stream";
 import { GrowingBuffer } from "./growing-buffer.ts";
 
-/** Pieces of at least this length are passed on as they are, bytes. */
+/** Pieces of at least this length are passed on unchanged, bytes. */
 const largePieceBytes = 4096;
-/** Small pieces are passed on when they have this length together, bytes, whether their reader waits or not. */
+/** Small pieces are passed on once they have this length together, bytes, even if the reader is busy. */
 const mergedBytes = 16 * 1024;
 const nothing = Buffer.alloc(0);
 
-/** What may hold small pieces up, so that a peer that sends many leaves time for others. */
+/** Can delay small pieces, so that a peer that sends many leaves time for others. */
 export interface PiecePace {
-  /** A small piece has come. */
+  /** A small piece arrived. */
   received(bytes: number): void;
-  /** @returns undefined if pieces may be passed on now, else a promise that resolves when it is worth asking again */
+  /** @returns undefined if pieces may be passed on now, else a promise that resolves when it is time to ask again */
   wait(): Promise<void> | undefined;
 }
 
 const unhurried: PiecePace = { received: () => {}, wait: () => undefined };
 
 /**
- * Merges small pieces of a stream while its reader has others to read. A piece takes some 130 bytes of memory besides its
- * content, and keeps all of the memory that it is a part of; a hostile peer sends one for each byte. A reader that waits gets
- * a piece at once, unless the pace says to wait: they are merged then, too, and the peer is not asked for more.
+ * Merges small pieces of a stream while its reader is busy. A piece takes some 130 bytes of memory besides its content, and
+ * keeps the whole buffer alive that it is a slice of. A hostile peer sends one for each byte. A waiting reader gets a piece at
+ * once, unless the pace asks to wait: pieces are then merged too, and the peer is not asked for more.
  *
- * @returns tells how many bytes are held back, besides those that `readableLength` counts
+ * @returns a function that returns how many bytes are held back, besides those that `readableLength` counts
  */
 export function mergeSmallPieces(stream: Readable, pace = unhurried): () => number {
   const push = stream.push.bind(stream);
@@ -56,7 +56,7 @@ export function mergeSmallPieces(stream: Readable, pace = unhurried): () => numb
     return !isHeldUp && stream.readableLength + held.length < stream.readableHighWaterMark;
   };
   stream._read = (size) => {
-    // Node calls this before it takes from its buffer, and not again before something is pushed, if only nothing.
+    // Node calls this before it reads from its buffer. It does not call it again until something is pushed, even if empty.
     if (stream.readableLength > 0) push(nothing);
     else if (!isHeldUp) flush();
     if (isHeldUp) isAskedForMore = true;
@@ -65,7 +65,7 @@ export function mergeSmallPieces(stream: Readable, pace = unhurried): () => numb
   return () => held.length;
 }
 
-/** Whether a piece is short, or a small part of the memory that it keeps. */
+/** Whether a piece is short, or a small part of the buffer that it keeps alive. */
 function isSmall(piece: Buffer): boolean {
   return piece.length < largePieceBytes || piece.length * 4 < piece.buffer.byteLength;
 }

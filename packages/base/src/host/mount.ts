@@ -1,18 +1,18 @@
 import { existsSync } from "node:fs";
 import { runCommand } from "./run-command.ts";
 
-/** Where Debian has busybox. */
+/** The path of busybox on Debian. */
 export const busybox = "/bin/busybox";
 
-/** Mounts something; {@link mount} or what does the same. */
+/** The type of {@link mount} and its replacements. */
 export type Mount = typeof mount;
 
 /**
- * Mounts by mount(8), as Node has no call for it: by busybox's where there is one, since a program
- * without libraries starts in a third of the time.
+ * Mounts with mount(8), because Node has no call for it. Prefers busybox: without shared libraries it starts in a third of the
+ * time.
  *
- * Paths are the kernel's to resolve: a source such as `/proc/<pid>/fd/<number>` stands for what is open there, whatever
- * has its name by now.
+ * The kernel resolves the paths. A source such as `/proc/<pid>/fd/<number>` means the file that is open there, whatever has its
+ * name by now.
  *
  * @param args what all mount programs understand: `-t`, `-o` with `bind` for bind mounts, source, target
  * @throws {CommandError} code `COMMAND_FAILED`
@@ -25,7 +25,7 @@ export async function mount(
   await runCommand(file, all, options);
 }
 
-/** Unmounts by umount(8). @throws {CommandError} code `COMMAND_FAILED` */
+/** Unmounts with umount(8). @throws {CommandError} code `COMMAND_FAILED` */
 export async function unmount(args: readonly string[]): Promise<void> {
   if (existsSync(busybox)) await runCommand(busybox, ["umount", ...args]);
   else await runCommand("umount", args);
@@ -34,6 +34,6 @@ export async function unmount(args: readonly string[]): Promise<void> {
 /** The command line of {@link mount}. */
 export function mountCommand(args: readonly string[], hasBusybox: boolean): readonly string[] {
   if (hasBusybox) return [busybox, "mount", ...args];
-  // util-linux's would turn a path into the text that it stands for, and look that up again (CVE-2021-25741).
+  // Without this flag, util-linux's mount resolves the path and looks up the result again (CVE-2021-25741).
   return ["mount", "--no-canonicalize", ...args];
 }

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { isSystemError } from "../coded-error.ts";
 
-/** The names in a folder, in no particular order; none if it is not there. @throws the system's other errors */
+/** The names in a folder, in no particular order. Empty if the folder does not exist. @throws other system errors */
 export async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder);

@@ -1,8 +1,8 @@
-// What Node's types do not say of Node's own objects.
+// Facts about Node's objects that Node's types do not express.
 import type { AddressInfo } from "node:net";
 import type { Readable } from "node:stream";
 
-/** The content of a stream without an encoding, which gives buffers only. The stream is destroyed when the loop ends. */
+/** The content of a stream without an encoding, which therefore yields buffers. The stream is destroyed when the loop ends. */
 export function bytesOf(stream: Readable): AsyncIterable<Buffer> {
   return stream as AsyncIterable<Buffer>; // without an encoding
 }
@@ -10,7 +10,7 @@ export function bytesOf(stream: Readable): AsyncIterable<Buffer> {
 /**
  * The TCP port of a server.
  *
- * @throws {TypeError} if it does not listen, or not on TCP
+ * @throws {TypeError} if it is not listening, or not on TCP
  */
 export function portOf(server: { address(): string | AddressInfo | null }): number {
   const address = server.address();
@@ -19,7 +19,7 @@ export function portOf(server: { address(): string | AddressInfo | null }): numb
   return address.port;
 }
 
-/** Whether a child process has its pipes: where no descriptor is left it has none, whatever its type says. */
+/** Whether a child process has its pipes. Without free file descriptors it has none, whatever its type says. */
 export function hasPipes({ stdout }: { readonly stdout: Readable | null | undefined }): boolean {
   return stdout !== undefined;
 }

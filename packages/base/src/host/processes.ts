@@ -2,57 +2,57 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { isSystemError } from "../coded-error.ts";
 
-/** A process, distinguished from a later one with the same ID. */
+/** The identity of a process, which differs from that of a later process with the same ID. */
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Clock ticks from the start of the computer to that of the process: field 22 of `/proc/<pid>/stat`. */
+  /** Clock ticks between the start of the computer and of the process: field 22 of `/proc/<pid>/stat`. */
   readonly startTicks: string;
 }
 
-/** What the kernel shows of a process. */
+/** What the kernel reports about a process. */
 export interface ProcessStatus {
-  /** The process that started it, or has inherited it. */
+  /** The process that started it, or that adopted it. */
   readonly parentPid: number;
-  /** Its users: real, effective, saved and of files. */
+  /** Its user IDs: real, effective, saved and file system. */
   readonly uids: readonly number[];
-  /** False if it has ended and waits for its parent. */
+  /** False if it has ended but its parent has not collected it. */
   readonly isAlive: boolean;
 }
 
 /**
- * The process with this ID; undefined if there is none, or it has ended and waits for its parent.
+ * The process with this ID. Undefined if there is none, or if it has ended but was not collected.
  *
  * @see proc_pid_stat(5)
  */
 export function identifyProcess(pid: number): ProcessIdentity | undefined {
   const stat = readNow(`/proc/${pid}/stat`);
-  // The name, in parentheses, may hold anything; the fields are counted from behind it.
+  // The name, in parentheses, may contain anything, so the fields are counted from after it.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [state = "", threads, startTicks] = [fields[0], fields[17], fields[19]];
-  // The first thread may have ended and the others run.
+  // The first thread may have ended while others run.
   const hasEnded = "ZX".includes(state) && Number(threads) <= 1;
   return startTicks === undefined || hasEnded ? undefined : { pid, startTicks };
 }
 
-/** The process that this code runs in. @throws {TypeError} where there is no /proc */
+/** The current process. @throws {TypeError} where there is no /proc */
 export function thisProcess(): ProcessIdentity {
   const identity = identifyProcess(process.pid);
   if (!identity) throw new TypeError("Cannot identify this process: /proc is not mounted");
   return identity;
 }
 
-/** Whether this very process still runs. */
+/** Whether this same process is still running. */
 export function isProcessRunning({ pid, startTicks }: ProcessIdentity): boolean {
   return identifyProcess(pid)?.startTicks === startTicks;
 }
 
-/** IDs of all processes, those included that have ended and wait for their parents. */
+/** IDs of all processes, including those that have ended but were not collected. */
 export async function listProcesses(): Promise<readonly number[]> {
   return (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
 }
 
 /**
- * What the kernel shows of a process; undefined if it is gone.
+ * What the kernel reports about a process. Undefined if it is gone.
  *
  * @see proc_pid_status(5)
  */
@@ -70,17 +70,17 @@ export async function readProcess(pid: number): Promise<ProcessStatus | undefine
   return { parentPid, uids, isAlive: !hasEnded || threads > 1 };
 }
 
-/** The arguments of a process, its program first; none if it is gone. A process can change its own. */
+/** The arguments of a process, starting with its program. Empty if it is gone. A process can change its own. */
 export async function readArguments(pid: number): Promise<readonly string[]> {
   return await readList(`/proc/${pid}/cmdline`);
 }
 
-/** The environment that a process was started with, `NAME=value`; nothing if it is gone or another user's. */
+/** The environment that a process was started with, as `NAME=value`. Empty if it is gone or belongs to another user. */
 export async function readEnvironment(pid: number): Promise<readonly string[]> {
   return await readList(`/proc/${pid}/environ`);
 }
 
-/** Sends a signal; nothing happens if the process is gone. */
+/** Sends a signal. Does nothing if the process is gone. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

@@ -4,10 +4,10 @@ import type { Decoder } from "../decode.ts";
 import { DecodeError } from "../errors.ts";
 
 /**
- * Reads a JSON file that this project wrote; undefined if there is none, or none that this version can read: it was cut off
- * when its writer was killed, or another version wrote it.
+ * Reads a JSON file that this project wrote. Undefined if there is none, or if it is unreadable: its writer may have been
+ * killed while writing, or may have been another version.
  *
- * @throws the system's error if the file is there and cannot be read
+ * @throws the system's error if the file exists and cannot be read
  */
 export async function readJsonRecord<T>(file: string, decoder: Decoder<T>): Promise<T | undefined> {
   try {

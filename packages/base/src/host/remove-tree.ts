@@ -3,16 +3,16 @@ import path from "node:path";
 import { isSystemError } from "../coded-error.ts";
 import { runCommand } from "./run-command.ts";
 
-/** Trees up to so many entries and levels are removed here: the start of a program would take longer. */
+/** The largest tree, in entries and levels, that is removed here. For a small tree, starting a program would take longer. */
 const maxEntries = 1000;
 const maxDepth = 20;
 
 /**
- * Removes a directory with what a pod has made in it, however much, deep or long named. A large tree is left to rm(1), so
- * that neither its size nor its depth counts for the agent's memory. No link is followed and nothing is removed of a file
- * system that is mounted below.
+ * Removes a directory and everything that a pod created in it, whatever its size, depth and names. A large tree is left to
+ * rm(1), so it does not use the agent's memory. Does not follow links, and does not remove files of a file system that is
+ * mounted below.
  *
- * Does nothing if there is none.
+ * Does nothing if the directory does not exist.
  *
  * @throws {CommandError} `COMMAND_FAILED`
  */
@@ -21,7 +21,7 @@ export async function removeTree(directory: string): Promise<void> {
   await runCommand("rm", ["-rf", "--one-file-system", "--", directory]);
 }
 
-/** @returns whether all of it is gone */
+/** @returns whether everything was removed */
 async function removeSmall(directory: string): Promise<boolean> {
   const root = await fs.lstat(directory).catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) return undefined;
@@ -32,7 +32,7 @@ async function removeSmall(directory: string): Promise<boolean> {
   try {
     return await removeLevel(directory, root.dev, maxDepth);
   } catch (error) {
-    // A mount below, a name that is too long with its path, a file that may not be removed: rm says what is wrong.
+    // A mount below, a path that is too long, a file that may not be removed: rm reports the reason.
     if (typeof (error as NodeJS.ErrnoException).code === "string") return false;
     throw error;
   }

@@ -9,7 +9,7 @@ import { pause } from "../waiting/pause.ts";
 export interface RunCommandOptions {
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  /** What standard input reads; the program may begin before a stream has anything. @default closed at once */
+  /** Standard input. The program may start before a stream has data. @default closed at once */
   readonly input?: string | Uint8Array | Readable | undefined;
   /** Kills the process (SIGKILL) and fails. */
   readonly signal?: AbortSignal | undefined;
@@ -17,7 +17,7 @@ export interface RunCommandOptions {
   readonly timeoutMs?: number | undefined;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
-  /** Sees each piece of standard error and output as it comes. */
+  /** Called with each piece of standard error and output as it arrives. */
   readonly onOutput?: ((text: string) => void) | undefined;
 }
 
@@ -28,10 +28,10 @@ export interface CommandResult {
 }
 
 /**
- * Runs a program to its end and returns what it printed.
+ * Runs a program to its end and returns its output.
  *
- * The program has ended when its output has, which a process that it started may hold open; after an abort or
- * timeout only the program itself is waited for.
+ * The program has ended when its output has. A process that it started may hold the output open. After an abort or timeout,
+ * this waits only for the program itself.
  *
  * @throws {CommandError} code `COMMAND_FAILED` when it cannot be started, exits non-zero, is killed or takes too long
  */
@@ -54,7 +54,7 @@ export async function runCommand(
   }
 }
 
-/** One process with all that it prints. */
+/** One process and its output. */
 class Run {
   readonly #words: readonly string[];
   readonly #options: RunCommandOptions;
@@ -73,7 +73,7 @@ class Run {
   start(): Promise<CommandResult> {
     const [file = "", ...args] = this.#words;
     const { cwd, env } = this.#options;
-    // Loaded by the first command: the agent of a cell answers before it runs one.
+    // Loaded on first use: the agent of a cell answers requests before it runs a command.
     const { spawn } = process.getBuiltinModule("node:child_process");
     const stdio: ["pipe", "pipe", "pipe"] = ["pipe", "pipe", "pipe"];
     const child = spawn(file, args, {
@@ -108,7 +108,7 @@ class Run {
   }
 
   #awaitEnd(child: ChildProcessWithoutNullStreams): void {
-    // A process that the program has started may hold its output open after its end.
+    // A process that the program started may hold its output open after the program's end.
     let isCutOff = false;
     const cutOff = (): void => {
       if (!this.#signal.aborted || (child.exitCode === null && child.signalCode === null)) return;
@@ -144,10 +144,10 @@ class Run {
   }
 }
 
-/** What is shown of a program's output, characters: messages get into logs and events. */
+/** How much of a program's output is shown, in characters. Messages end up in logs and events. */
 const maxShownLength = 1000;
 
-/** The end of an output: five lines at most. */
+/** The last lines of an output, at most five. */
 function lastWords(output: string): string {
   const lines = output.trimEnd().split("\n").slice(-5).join("; ").trim();
   return lines.length > maxShownLength ? `…${lines.slice(-maxShownLength)}` : lines;

@@ -3,11 +3,11 @@ import { busybox, mount, type Mount } from "./mount.ts";
 import { runCommand } from "./run-command.ts";
 
 /**
- * Starts a shell that waits for one mount, which is then done without the start of a program from here:
- * that takes a process with much memory several times as long as the mount. Any later mount is an
- * ordinary one, and so are all where there is no busybox.
+ * Starts a shell that waits to do one mount. That mount is faster, because this process does not start a program for it. For a
+ * process with much memory, starting one takes several times as long as the mount. Later mounts are ordinary ones, and so are
+ * all mounts on a machine without busybox.
  *
- * @returns once the shell waits
+ * @returns once the shell is waiting
  */
 export async function waitingMount(): Promise<Mount> {
   const input = new PassThrough();
@@ -19,7 +19,7 @@ export async function waitingMount(): Promise<Mount> {
     () => false,
   );
   if (!isThere) return mount;
-  shell.catch(() => {}); // the one that waits for the mount gets it
+  shell.catch(() => {}); // the caller of the mount gets the error
   return async (args, options = {}) => {
     if (input.writableEnded) return await mount(args, options);
     const words = [busybox, "mount", ...args].map(quote).join(" ");
@@ -28,7 +28,7 @@ export async function waitingMount(): Promise<Mount> {
   };
 }
 
-/** A word that the shell takes as it is. */
+/** Quotes a word for the shell. */
 function quote(word: string): string {
   return `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

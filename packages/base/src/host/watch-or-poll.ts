@@ -2,17 +2,17 @@ import { watch, type FSWatcher } from "node:fs";
 
 /** Options of {@link watchOrPoll}. */
 export interface WatchOptions {
-  /** Milliseconds between two looks where watching is not possible. @default 500 */
+  /** Milliseconds between two calls where watching is not possible. @default 500 */
   readonly intervalMs?: number | undefined;
-  /** For tests. @default the one of `node:fs` */
+  /** Replaced by tests. @default the one of `node:fs` */
   readonly watch?: typeof watch | undefined;
 }
 
 /**
- * Watches a file or folder. Where the kernel has no watch left, it calls back at intervals instead: programs of the same user
- * share its limits (`fs.inotify.max_user_instances`), and on a cell root's containers are among them.
+ * Watches a file or folder. If the kernel has no watch left, it calls back at intervals instead. All programs of one user share
+ * the limit (`fs.inotify.max_user_instances`). On a cell, root's containers are among them.
  *
- * @param onChange called after each change, and perhaps without one; with the name of the entry of a folder if it is known
+ * @param onChange called after each change, and sometimes without one. Gets the name of a folder's entry if it is known
  */
 export function watchOrPoll(
   place: string,

@@ -1,6 +1,6 @@
 /**
- * An unbounded queue that is read with `for await`; ends after {@link AsyncQueue.end}.
- * For one reader. A reader that leaves the loop closes the queue: later pushes are dropped.
+ * An unbounded queue for one reader, read with `for await`. It ends after {@link AsyncQueue.end}. When the reader leaves the
+ * loop, the queue closes and drops later items.
  */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
@@ -8,14 +8,14 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
   #ended = false;
   #error: Error | undefined;
 
-  /** Adds an item; ignored once the queue has ended. */
+  /** Adds an item. Ignored once the queue has ended. */
   push(item: T): void {
     if (this.#ended) return;
     this.#items.push(item);
     this.#wake?.();
   }
 
-  /** Ends the queue, with an error for the reader if one is given. Items already in it are still read. */
+  /** Ends the queue, with an error for the reader if one is given. The reader still gets the items that are already queued. */
   end(error?: Error): void {
     if (this.#ended) return;
     this.#ended = true;

@@ -8,14 +8,14 @@ export interface BackoffOptions {
   readonly maxMs: number;
   /** Growth per attempt, 1 or more. @default 2 */
   readonly factor?: number;
-  /** Random share taken off each delay, 0 to 1. @default 0.2 */
+  /** Random share subtracted from each delay, 0 to 1. @default 0.2 */
   readonly jitter?: number;
 }
 
 /**
- * Delay in milliseconds before attempt `attempt` (0 = the first repetition).
+ * Delay in milliseconds before attempt `attempt` (0 is the first repetition).
  *
- * @param error why it is repeated: a server that says when to come back (`retryAfterMs`) is obeyed
+ * @param error the failure. If it names a delay (`retryAfterMs`), that is respected
  */
 export function backoffDelay(attempt: number, options: BackoffOptions, error?: unknown): number {
   const factor = options.factor ?? 2;

@@ -4,21 +4,21 @@ import { pause } from "./pause.ts";
 
 /** Options of {@link every}. */
 export interface EveryOptions {
-  /** Milliseconds between the end of one run and the start of the next; a function is asked each time. */
+  /** Milliseconds between the end of one run and the start of the next. A function is called each time. */
   readonly intervalMs: number | (() => number);
-  /** Whether the first run comes at once. @default true */
+  /** Whether the first run starts at once. @default true */
   readonly isImmediate?: boolean | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Completes the sentence "Could not …" in the log. */
   readonly what: string;
-  /** Ends the repetition, and the pause in it; a run is passed this signal and may end early. */
+  /** Ends the repetition and any pause. Each run gets this signal, and may end early. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Repeats `work` until the signal aborts; one run at a time. A run that fails is logged and does not end the repetition.
- * Resolves when the last run has ended; never throws.
+ * Repeats `work` until the signal aborts, one run at a time. A failed run is logged and does not end the repetition. Resolves
+ * when the last run has ended. Never throws.
  */
 export async function every(
   options: EveryOptions,

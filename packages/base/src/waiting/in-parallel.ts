@@ -1,9 +1,9 @@
 /**
- * Calls `work` for each of `items`, in their order and at most `limit` at the same time. Items are taken as calls end, so an
- * iterator may be lazy, or stop early. Once a call has failed, none is begun.
+ * Calls `work` for each of `items` in order, at most `limit` at the same time. The next item is taken when a call ends, so an
+ * iterator may be lazy or stop early. After a failure, no further call starts.
  *
  * @param limit from 1
- * @throws the first failure, once no call is under way
+ * @throws the first failure, once all started calls have ended
  */
 export async function inParallel<T>(
   items: Iterable<T>,

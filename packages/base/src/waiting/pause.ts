@@ -1,11 +1,11 @@
 import type { Clock } from "../clock.ts";
 
 /**
- * Waits for a time or for the signal, whichever is first, and never throws. Use `clock.sleep` where an abort should end the
- * caller, too.
+ * Waits for a time or for the signal, whichever comes first. Never throws. Use `clock.sleep` where an abort should also end the
+ * caller.
  *
- * @param ms milliseconds, 0 or more; infinite waits for the signal alone
- * @returns whether the time has passed, false if the signal aborted first
+ * @param ms milliseconds, 0 or more. Infinity waits for the signal alone
+ * @returns true if the time has passed, false if the signal aborted first
  */
 export async function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return false;

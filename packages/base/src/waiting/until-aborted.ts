@@ -1,7 +1,7 @@
 /**
- * Waits for a promise, but no longer than until the signal aborts. What the promise does after that is ignored.
+ * Waits for a promise until it settles or the signal aborts. A later result of the promise is ignored.
  *
- * @throws the signal's reason, at once if it has aborted before
+ * @throws the signal's reason, at once if it is already aborted
  */
 export async function untilAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return await promise;

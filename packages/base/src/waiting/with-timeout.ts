@@ -6,18 +6,18 @@ export interface TimeoutOptions {
   /** Milliseconds, 0 or more. */
   readonly limitMs: number;
   readonly clock: Clock;
-  /** The caller's own signal; it ends the wait, too. */
+  /** The caller's own signal. It also ends the wait. */
   readonly signal?: AbortSignal | undefined;
-  /** The error for a call that took too long. @default a `TimeoutError` that names the limit */
+  /** Makes the error for a call that took too long. @default a `TimeoutError` that names the limit */
   readonly error?: (() => Error) | undefined;
 }
 
-/** Reason of aborted timers, made once: an error with a stack trace for each call would cost more than the call. */
+/** Abort reason of unused timers, created once: an error with a stack trace for each call would cost more than the call. */
 const inTime = new DOMException("Ended in time", "AbortError");
 
 /**
- * Runs `work` with a time limit. Its signal aborts when the time is over, when the caller's signal aborts, and never later
- * than this function returns. Work that ignores its signal goes on, but is no longer waited for.
+ * Runs `work` with a time limit. Its signal aborts when the time is over or when the caller's signal aborts, but never after
+ * this function has returned. Work that ignores its signal continues, but is no longer waited for.
  *
  * @throws what `work` throws; the timeout's error; the reason of the caller's signal
  */
