@@ -1,5 +1,5 @@
-/** A time in which a process may change a cloud, such as its turn as the leader of several. */
+/** A period in which a process may change a cloud, such as its term as the leader of several processes. */
 export interface ChangeTerm {
-  /** Whether it goes on: to be asked right before a change is sent, each time that it is. */
+  /** Whether the term still lasts. Call this right before each change is sent. */
   isHeld(): boolean;
 }

@@ -1,34 +1,34 @@
-/** A whole machine of the cloud that one owner has. It is paid for from its allocation to its release, with instances or without. */
+/** A physical machine of the cloud for one owner. It is paid for from its allocation to its release, even without instances. */
 export interface DedicatedHost {
   readonly id: string;
   readonly owner: string;
-  /** The only type of instances that it takes. */
+  /** The only instance type that it accepts. */
   readonly instanceType: string;
   readonly zone: string;
   /** RFC 3339. */
   readonly allocatedAt: string;
-  /** IDs of all instances on it that have not ended, those of other programs too. */
+  /** IDs of all instances on it that have not ended, including those of other programs. */
   readonly instanceIds: readonly string[];
 }
 
-/** What became of a host that was to be given back. */
+/** The result of releasing a host. */
 export interface HostRelease {
   readonly host: DedicatedHost;
-  /** Why the cloud keeps it for now, one sentence. @default it was given back */
+  /** Why the cloud keeps it for now, in one sentence. @default it was released */
   readonly refusal?: string | undefined;
 }
 
 /**
- * The hosts of a driver's owner. A launch with the launch type `dedicated` goes to one of them that takes its type in its zone and
- * has room, and allocates one if there is none. Nothing gives hosts back but `releaseEmpty`, which its caller repeats. Hosts without
- * the owner's tag are neither used, nor listed, nor given back.
+ * The dedicated hosts of a driver's owner. A launch with the launch type `dedicated` uses a host in its zone that accepts its
+ * type and has room. If there is none, it allocates one. Only `releaseEmpty` releases hosts, and its caller calls it
+ * repeatedly. Hosts without the owner's tag are never used, listed or released.
  */
 export interface DedicatedHosts {
-  /** Every host of this owner that has not been given back. */
+  /** All hosts of this owner that have not been released. */
   list(): Promise<readonly DedicatedHost[]>;
   /**
-   * Gives back the hosts that have no instance, and to which no launch is on its way: none of this process, and none of others as far
-   * as a driver can tell. That of AWS keeps a host until it is two minutes old.
+   * Releases the hosts that have no instance and no launch under way, from this process or, as far as a driver can tell, from
+   * others. The AWS driver keeps a host until it is two minutes old.
    */
   releaseEmpty(): Promise<readonly HostRelease[]>;
 }

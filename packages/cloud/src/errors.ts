@@ -1,15 +1,15 @@
 import { CodedError, type CodedErrorOptions } from "@kip/base";
 
 /**
- * The closed set of what a cloud can answer instead of doing.
+ * The closed set of failures that a cloud can answer with.
  *
  * | code | meaning | worth repeating |
  * | --- | --- | --- |
- * | CLOUD_NOT_FOUND | the object named does not exist | no |
- * | CLOUD_NO_CAPACITY | none left now; `scope` says of what: type, zone, launch type | elsewhere at once, here later |
+ * | CLOUD_NOT_FOUND | the named object does not exist | no |
+ * | CLOUD_NO_CAPACITY | none left now; `scope` names the type, zone and launch type | elsewhere at once, here later |
  * | CLOUD_QUOTA | the account's limit is reached | later |
  * | CLOUD_THROTTLED | too many calls | later |
- * | CLOUD_AUTH | credentials missing, wrong or not allowed | after a person acted |
+ * | CLOUD_AUTH | credentials missing, wrong or not allowed | after a person has acted |
  * | CLOUD_INVALID_REQUEST | the request can never work | no |
  * | CLOUD_UNAVAILABLE | the cloud or the instance failed | later |
  * | CLOUD_UNKNOWN | not in the driver's table | not blindly |
@@ -28,7 +28,7 @@ export const cloudErrorCodes = [
 /** @see cloudErrorCodes */
 export type CloudErrorCode = (typeof cloudErrorCodes)[number];
 
-/** What there is no more of; what it leaves out means any. */
+/** What has run out. An absent field means any. */
 export interface CapacityScope {
   readonly instanceType?: string | undefined;
   readonly zone?: string | undefined;
@@ -42,9 +42,9 @@ const retryableCodes: readonly CloudErrorCode[] = [
   "CLOUD_UNAVAILABLE",
 ];
 
-/** Options of {@link CloudError}; the code says whether a call is worth repeating. */
+/** Options of {@link CloudError}. The code determines whether a call is worth repeating. */
 export interface CloudErrorOptions extends Omit<CodedErrorOptions, "retryable"> {
-  /** What there is no more of. @default anything */
+  /** What has run out. @default anything */
   readonly scope?: CapacityScope | undefined;
 }
 
@@ -76,7 +76,7 @@ export class CloudError extends CodedError<CloudErrorCode> {
   }
 }
 
-/** The code of a cloud failure; anything else is `CLOUD_UNKNOWN`. */
+/** The code of a cloud failure, or `CLOUD_UNKNOWN` for any other error. */
 export function cloudErrorCode(error: unknown): CloudErrorCode {
   return CloudError.is(error) ? error.code : "CLOUD_UNKNOWN";
 }

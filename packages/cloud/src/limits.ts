@@ -2,8 +2,8 @@ import type { LaunchRequest, VolumeRequest } from "./cloud-driver.ts";
 import { CloudError } from "./errors.ts";
 
 /**
- * What every cloud can hold: the least of what EC2, Compute Engine metadata and Azure take, less what a
- * driver needs for itself. Lengths in UTF-16 code units, as JavaScript counts them.
+ * Limits that fit every cloud: the smallest of EC2, Compute Engine metadata and Azure, less what a driver needs for itself.
+ * Lengths are in UTF-16 code units, as in JavaScript.
  */
 export const cloudLimits = {
   userDataBytes: 16_000,
@@ -14,7 +14,7 @@ export const cloudLimits = {
 } as const;
 
 /**
- * Refuses a launch that some cloud could never do, so that all drivers refuse it alike.
+ * Refuses a launch that at least one cloud could never do, so that all drivers refuse the same launches.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
@@ -27,7 +27,7 @@ export function checkLaunchRequest(request: LaunchRequest): void {
 }
 
 /**
- * Refuses tags that some cloud could not take.
+ * Refuses tags that at least one cloud would not accept.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
@@ -36,7 +36,7 @@ export function checkInstanceTags(tags: Readonly<Record<string, string>>): void 
 }
 
 /**
- * Refuses a volume that no cloud could make.
+ * Refuses an invalid volume.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
@@ -47,7 +47,7 @@ export function checkVolumeRequest(request: VolumeRequest): void {
 }
 
 /**
- * Refuses a size that no root disk could have.
+ * Refuses an invalid size of a root disk.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */

@@ -1,4 +1,4 @@
-/** The calls of the port that ask the cloud for something: all but subscriptions and the end of a driver. */
+/** The calls of the port that reach the cloud: all except subscriptions and disposal. */
 export const cloudOperations = [
   "instanceTypes",
   "resolveImage",

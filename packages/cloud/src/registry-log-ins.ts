@@ -1,25 +1,26 @@
 import type { Secret } from "@kip/base";
 
-/** The identity of cells at a registry of the cloud. */
+/** Credentials for cells at a registry of the cloud. */
 export interface RegistryLogIn {
   readonly username: string;
   readonly password: Secret;
-  /** When it ends, RFC 3339; absent: never. */
+  /** When the credentials expire, RFC 3339. Absent: never. */
   readonly expiresAt?: string | undefined;
 }
 
-/** What a driver may have besides: a cloud that has registries of its own gives log-ins for them. */
+/** An optional part of a driver: a cloud with registries of its own provides log-ins for them. */
 export interface RegistryLogIns {
   /**
-   * A log-in for a registry, or undefined for one that is not this cloud's. Asked again when the log-in is about to end.
+   * Credentials for a registry, or undefined if the registry is not part of this cloud. Called again shortly before they
+   * expire.
    *
-   * @param host as it stands in image names, with its port if it has one
-   * @throws {CloudError} of the closed set; images are then pulled without
+   * @param host as in image names, with its port if it has one
+   * @throws {CloudError} of the closed set. Images are then pulled without credentials
    */
   registryLogIn(host: string, signal?: AbortSignal): Promise<RegistryLogIn | undefined>;
 }
 
-/** Whether a driver gives log-ins. */
+/** Whether a driver provides log-ins. */
 export function givesRegistryLogIns<T extends object>(driver: T): driver is T & RegistryLogIns {
   return "registryLogIn" in driver && typeof driver.registryLogIn === "function";
 }

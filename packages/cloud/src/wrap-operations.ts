@@ -1,12 +1,11 @@
 import type { CloudDriver } from "./cloud-driver.ts";
 import type { CloudOperation } from "./operations.ts";
 
-/** A call of a driver's operation, with its arguments. */
+/** A call of one of a driver's operations. */
 export type CloudCall = (...args: readonly unknown[]) => Promise<unknown>;
 
 /**
- * A driver some of whose operations go through `around`, which calls the operation itself. What the driver has besides stays
- * as it is.
+ * Wraps a driver so that the given operations go through `around`, which calls the original. All other members stay unchanged.
  */
 export function wrapOperations<T extends CloudDriver>(
   driver: T,
@@ -28,7 +27,8 @@ export function wrapOperations<T extends CloudDriver>(
       if (operation) return operation;
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
-      // Called on the object itself, whose private fields no proxy has; not bound, as V8 refuses to dispose by a bound function.
+      // Called on the object itself, because a proxy has no private fields. Not bound, because V8 refuses to dispose with a
+      // bound function.
       return (...args: readonly unknown[]): unknown => Reflect.apply(value, target, args);
     },
   });

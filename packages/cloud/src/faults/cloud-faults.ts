@@ -1,51 +1,49 @@
 import type { CapacityScope, CloudErrorCode } from "../errors.ts";
 import type { CloudOperation } from "../operations.ts";
 
-/** Which launches are slow, and by how much. */
+/** A delay for some launches. */
 export interface SlowLaunch {
-  /** Every type, if it is missing. */
+  /** @default every type */
   readonly instanceType?: string | undefined;
-  /** Time from the request until the instance runs, at least; milliseconds. */
+  /** Minimum time from the request until the instance runs, milliseconds. */
   readonly ms: number;
 }
 
-/** How long the cloud refuses calls; with both limits, until either is reached. */
+/** How long the cloud refuses calls. With both limits, until either is reached. */
 export interface Throttling {
   /** How many calls it refuses. @default no limit */
   readonly calls?: number | undefined;
-  /** For how long it does, milliseconds. @default no limit */
+  /** Time in which it refuses calls, milliseconds. @default no limit */
   readonly ms?: number | undefined;
 }
 
-/** What a call is answered instead of being done, or although it was done. */
+/** A failure of calls, either instead of their effect or after it. */
 export interface CloudFault {
   readonly operation: CloudOperation;
   readonly code: CloudErrorCode;
-  /** How many calls it hits. @default 1 */
+  /** How many calls fail. @default 1 */
   readonly calls?: number | undefined;
-  /**
-   * "before": nothing was done; "after": it was done, and the answer is lost. @default "before"
-   */
+  /** "before": the call had no effect. "after": the call had its effect, but its answer is lost. @default "before" */
   readonly moment?: "before" | "after" | undefined;
 }
 
 /**
- * What a person or a test can make a cloud do that it does on its own only now and then. It holds for
- * every handle on the same cloud, in any process, and is not part of the port: no product code asks for it.
+ * Failures of a cloud that a person or a test causes on purpose. They apply to all handles on the same cloud, in any process.
+ * They are not part of the port, and product code does not use them.
  *
- * Each call resolves once what it told is in force.
+ * Each call resolves once the fault is in force.
  */
 export interface CloudFaults {
   /**
-   * New launches of this scope fail with `CLOUD_NO_CAPACITY`, whose scope is this one, until it is lifted. An empty scope
-   * is the whole zone. Instances that exist are not touched: their tokens still give them.
+   * New launches in this scope fail with `CLOUD_NO_CAPACITY` and this scope, until it is lifted. An empty scope means the whole
+   * zone. Existing instances are not affected: a launch with their token still returns them.
    */
   noCapacity(scope: CapacityScope): Promise<void>;
   /** Lifts {@link CloudFaults.noCapacity} of exactly this scope. */
   restoreCapacity(scope: CapacityScope): Promise<void>;
-  /** New launches take long; a second call for the same type replaces the first. */
+  /** New launches are slow. A second call for the same type replaces the first. */
   slowLaunch(slow: SlowLaunch): Promise<void>;
-  /** Calls are answered with `CLOUD_THROTTLED`, of all handles together. */
+  /** Calls of all handles together fail with `CLOUD_THROTTLED`. */
   throttle(throttling: Throttling): Promise<void>;
   /** The next calls of one operation fail. */
   fail(fault: CloudFault): Promise<void>;
@@ -56,11 +54,11 @@ export interface CloudFaults {
    */
   kill(instanceId: string): Promise<void>;
   /**
-   * The instance gets a notice now and ends by itself after `noticeMs` milliseconds, whichever process is there to see it.
+   * The instance gets a notice now and ends by itself after `noticeMs` milliseconds, even if this process has ended by then.
    *
    * @throws {CloudError} `CLOUD_NOT_FOUND`
    */
   interrupt(instanceId: string, noticeMs: number): Promise<void>;
-  /** Lifts everything but notices that were given. */
+  /** Lifts all faults except notices that were already given. */
   clear(): Promise<void>;
 }

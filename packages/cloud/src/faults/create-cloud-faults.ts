@@ -9,13 +9,13 @@ import {
 } from "./fault-rules.ts";
 import type { CloudFaults } from "./cloud-faults.ts";
 
-/** What {@link createCloudFaults} works with. */
+/** Options of {@link createCloudFaults}. The cloud itself provides the faults of instances. */
 export interface CloudFaultsOptions extends Pick<CloudFaults, "kill" | "interrupt"> {
   readonly rules: FaultRuleStore;
   readonly clock: Clock;
 }
 
-/** The faults of a cloud whose handles are wrapped by `faultyCloud` with the same rules; what befalls instances is the cloud's own part. */
+/** The faults of a cloud whose handles are wrapped by `faultyCloud` with the same rules. */
 export function createCloudFaults(options: CloudFaultsOptions): CloudFaults {
   const { rules, clock } = options;
   return {

@@ -18,41 +18,41 @@ const ruleDocument = decode.object({
   operation: decode.optional(decode.oneOf(...cloudOperations)),
   code: decode.optional(decode.oneOf(...cloudErrorCodes)),
   moment: decode.optional(decode.oneOf("before", "after")),
-  /** How many calls it has left. */
+  /** How many more calls it applies to. */
   calls: decode.optional(decode.integer),
   /** When it ends, milliseconds since the epoch. */
   until: decode.optional(decode.number),
 });
 
-/** One thing that goes wrong until it has run out or is lifted; plain data that a file can hold. */
+/** A fault, until it is used up or lifted. It is plain data that can be stored in a file. */
 export type FaultRule = decode.Decoded<typeof ruleDocument>;
 
-/** Reads rules that were written as JSON. */
+/** Decodes rules from JSON. */
 export const decodeFaultRules: decode.Decoder<readonly FaultRule[]> = decode.list(ruleDocument);
 
 /** A call that is about to be made. */
 export interface CallFacts {
   readonly operation: CloudOperation;
-  /** Of a launch of an instance that does not exist yet. */
+  /** Present for the launch of an instance that does not exist yet. */
   readonly launch?: Pick<LaunchRequest, "instanceType" | "launchType"> | undefined;
   readonly zone: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** What becomes of a call. */
+/** The effect of the rules on a call. */
 export interface FaultVerdict {
-  /** The rules after it; the same list if nothing has changed. */
+  /** The rules after the call. The same list if nothing has changed. */
   readonly rules: readonly FaultRule[];
-  /** It waits so long before it is done, milliseconds. */
+  /** Delay before the call, milliseconds. */
   readonly delayMs: number;
-  /** It fails with this, and nothing is done. */
+  /** The call fails with this and has no effect. */
   readonly before?: CloudError | undefined;
-  /** It is done, and fails with this. */
+  /** The call has its effect and fails with this. */
   readonly after?: CloudError | undefined;
 }
 
-/** What the rules make of a call; the first rule that refuses it counts, and is used up by it. */
+/** Applies the rules to a call. Only the first rule that makes it fail applies, and the call counts for that rule. */
 export function judge(rules: readonly FaultRule[], call: CallFacts): FaultVerdict {
   const slow = rules.find(
     (rule) => rule.kind === "slow-launch" && call.launch && matches(rule, call.launch.instanceType),
@@ -118,7 +118,7 @@ function errorOf(rule: FaultRule, call: CallFacts): CloudError {
   }
 }
 
-/** Rules with one more scope that has no capacity. */
+/** Adds a scope without capacity to the rules. */
 export function withoutCapacity(
   rules: readonly FaultRule[],
   scope: CapacityScope,
@@ -126,7 +126,7 @@ export function withoutCapacity(
   return [...withCapacity(rules, scope), { kind: "no-capacity", scope }];
 }
 
-/** Rules in which exactly this scope has capacity again. */
+/** Removes exactly this scope without capacity from the rules. */
 export function withCapacity(
   rules: readonly FaultRule[],
   scope: CapacityScope,
@@ -138,7 +138,7 @@ export function withCapacity(
   return rules.filter((rule) => rule.kind !== "no-capacity" || !isSame(rule.scope));
 }
 
-/** Rules in which launches of a type are slow; the rule of a type comes before that of every type. */
+/** Adds a delay for launches of a type. The rule of one type comes before the rule of every type. */
 export function withSlowLaunch(
   rules: readonly FaultRule[],
   slow: SlowLaunch,
@@ -150,7 +150,7 @@ export function withSlowLaunch(
   return slow.instanceType === undefined ? [...others, rule] : [rule, ...others];
 }
 
-/** Rules in which calls are throttled. */
+/** Adds throttling to the rules. */
 export function withThrottling(
   rules: readonly FaultRule[],
   throttling: Throttling,
@@ -161,7 +161,7 @@ export function withThrottling(
   return [...rules, { kind: "throttle", calls, until }];
 }
 
-/** Rules in which the next calls of an operation fail. */
+/** Adds a failure of an operation's next calls to the rules. */
 export function withFault(rules: readonly FaultRule[], fault: CloudFault): readonly FaultRule[] {
   const { operation, code, calls = 1, moment = "before" } = fault;
   return [...rules, { kind: "fail", operation, code, calls, moment }];

@@ -4,22 +4,22 @@ import { cloudOperations, type CloudOperation } from "../operations.ts";
 import { wrapOperations, type CloudCall } from "../wrap-operations.ts";
 import { judge, type FaultVerdict, type FaultRule } from "./fault-rules.ts";
 
-/** Where the rules of a cloud are, shared by all handles on it. */
+/** Stores the rules of a cloud for all its handles. */
 export interface FaultRuleStore {
   read(): Promise<readonly FaultRule[]>;
-  /** Replaces the rules, alone among all handles in all processes. */
+  /** Replaces the rules. At any time only one handle of any process does so. */
   update(change: (rules: readonly FaultRule[]) => readonly FaultRule[]): Promise<void>;
 }
 
-/** What {@link faultyCloud} works with. */
+/** Options of {@link faultyCloud}. */
 export interface FaultyCloudOptions {
   readonly rules: FaultRuleStore;
   readonly clock: Clock;
 }
 
 /**
- * A driver whose calls go wrong as the rules say; without rules it does what the driver does. What the
- * driver has besides the port stays as it is.
+ * Wraps a driver so that its calls fail according to the rules. Without rules it behaves like the driver. Members that are not
+ * part of the port stay unchanged.
  */
 export function faultyCloud<T extends CloudDriver>(driver: T, options: FaultyCloudOptions): T {
   return wrapOperations(
@@ -36,7 +36,7 @@ async function callWithFaults(
   operation: CloudOperation,
   { args, call }: { readonly args: readonly unknown[]; readonly call: CloudCall },
 ): Promise<unknown> {
-  const asked = operation === "launch" ? (args[0] as LaunchRequest) : undefined; // its parameter
+  const asked = operation === "launch" ? (args[0] as LaunchRequest) : undefined; // the parameter of `launch`
   const verdict = await reach(driver, options, operation, asked);
   if (verdict.before) throw verdict.before;
   const signal = args.find((arg) => arg instanceof AbortSignal);
@@ -63,7 +63,7 @@ async function reach(
   };
   const expected = judge(known, facts);
   if (expected.rules === known) return expected;
-  // It uses up a rule: judged again where no other handle can use up the same.
+  // The call uses up a rule, so apply the rules again where no other handle can use up the same rule.
   let verdict = expected;
   await rules.update((current) => {
     verdict = judge(current, facts);

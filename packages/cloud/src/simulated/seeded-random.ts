@@ -1,10 +1,10 @@
-/** Draws numbers of 0 or more and less than 1; the same seed gives the same row of them. */
+/** Returns numbers from 0 up to, but not including, 1. The same seed gives the same sequence. */
 export type Random = () => number;
 
 /**
- * A small generator for simulations, not for secrets: a counter through a mixing function of 32 bits.
+ * A small generator for simulations, not for secrets. It passes a counter through a 32-bit mixing function.
  *
- * @param seed whole number
+ * @param seed integer
  */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;

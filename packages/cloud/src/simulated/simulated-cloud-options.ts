@@ -1,13 +1,13 @@
 import { systemClock, type Clock, type Defined } from "@kip/base";
 import type { Instance, InstanceTypeOffer } from "../cloud-driver.ts";
 
-/** A time that is drawn for each use, milliseconds, both ends included. */
+/** A random time, drawn for each use, in milliseconds. Both bounds are included. */
 export interface TimeRange {
   readonly minMs: number;
   readonly maxMs: number;
 }
 
-/** What runs on a simulated instance, as it is when the instance begins to run. */
+/** A simulated instance that starts running. */
 export interface SimulatedMachine {
   readonly instance: Instance;
   readonly userData: Uint8Array;
@@ -15,16 +15,16 @@ export interface SimulatedMachine {
   readonly write: (text: string) => void;
 }
 
-/** The addresses that a running instance has. */
+/** The addresses of a running instance. */
 export type InstanceAddresses = Required<Defined<Pick<Instance, "managementIp" | "podIp">>>;
 
 /** Options of {@link createSimulatedCloud}. */
 export interface SimulatedCloudOptions {
   /** @default "simulated-1" */
   readonly zone?: string | undefined;
-  /** @default three types of 1 to 4 CPUs, on demand and as spot */
+  /** @default three types with 1 to 4 CPUs, on-demand and spot */
   readonly types?: readonly InstanceTypeOffer[] | undefined;
-  /** Name of each image, and the size of its disk, bytes. @default { cell: 1 MiB } */
+  /** The name of each image, and the size of its disk in bytes. @default { cell: 1 MiB } */
   readonly images?: Readonly<Record<string, number>> | undefined;
   /** How long each call takes. @default 0 */
   readonly callMs?: number | TimeRange | undefined;
@@ -32,21 +32,24 @@ export interface SimulatedCloudOptions {
   readonly startMs?: number | TimeRange | undefined;
   /** How long an instance is stopping. @default 0 */
   readonly stopMs?: number | TimeRange | undefined;
-  /** How far `list` and `describe` are behind, milliseconds. @default 0 */
+  /** How old the answers of `list` and `describe` are, milliseconds. @default 0 */
   readonly lagMs?: number | undefined;
-  /** Instances that one owner may have; more is `CLOUD_QUOTA`. @default no limit */
+  /** Most instances of one owner. Exceeding it is `CLOUD_QUOTA`. @default no limit */
   readonly maxInstances?: number | undefined;
-  /** Same seed, same IDs and times. @default 1 */
+  /** The same seed gives the same IDs and times. @default 1 */
   readonly seed?: number | undefined;
-  /** Addresses of the instance in a slot; slots are whole numbers from 0 on; the one that was freed last is used first. */
+  /** Addresses of the instance in a slot. Slots are integers from 0. The slot freed last is used first. */
   readonly addresses?: ((slot: number) => InstanceAddresses) | undefined;
-  /** Starts what an instance runs, say an agent within this process; what it returns is called when the instance ends. */
+  /**
+   * Starts the software of an instance, such as an agent within this process. The returned function is called when the instance
+   * ends.
+   */
   readonly boot?: (machine: SimulatedMachine) => (() => void) | undefined;
   /** @default the system's */
   readonly clock?: Clock | undefined;
 }
 
-/** {@link SimulatedCloudOptions} with every default filled in. */
+/** {@link SimulatedCloudOptions} with all defaults. */
 export type ResolvedSimulatedCloudOptions = Required<
   Defined<Omit<SimulatedCloudOptions, "callMs" | "startMs" | "stopMs">>
 > &
@@ -54,7 +57,7 @@ export type ResolvedSimulatedCloudOptions = Required<
 
 const GiB = 2 ** 30;
 
-/** Fills in defaults. */
+/** Adds the defaults. */
 export function resolveSimulatedCloudOptions(
   options: SimulatedCloudOptions,
 ): ResolvedSimulatedCloudOptions {
@@ -88,7 +91,7 @@ function range(time: number | TimeRange = 0): TimeRange {
   return typeof time === "number" ? { minMs: time, maxMs: time } : time;
 }
 
-/** 10.0.0.0/8: lower half machines, upper half pods. */
+/** From 10.0.0.0/8: machines in the lower half, pods in the upper half. */
 function addressesOf(slot: number): InstanceAddresses {
   const rest = slot + 16;
   const bytes = [(rest >> 16) & 0x7f, (rest >> 8) & 0xff, rest & 0xff];

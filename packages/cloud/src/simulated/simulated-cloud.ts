@@ -14,24 +14,24 @@ import { SimulatedDriver } from "./simulated-driver.ts";
 import { SimulatedMachines } from "./simulated-machines.ts";
 import { SimulatedVolumes, type SimulatedDisk } from "./simulated-volumes.ts";
 
-/** What the guest of a simulated instance sees of its disks. */
+/** The disks of a simulated instance, as its guest sees them. */
 export interface SimulatedHardware {
   /** Size of the root disk, bytes. */
   readonly rootBytes: number;
   readonly disks: readonly SimulatedDisk[];
 }
 
-/** A cloud in memory, which lives as long as this object; handles on it come and go. */
+/** A cloud in memory. It lives as long as this object, whatever handles are open. */
 export interface SimulatedCloud {
-  /** Opens a handle, as one owner: another process, or kip after a restart. */
+  /** Opens a handle for one owner. A second handle stands for another process, or for kip after a restart. */
   open(options: { readonly owner: string }): CloudDriver;
-  /** What can be made to go wrong. */
+  /** Faults that a test can cause. */
   readonly faults: CloudFaults;
-  /** How many calls have reached the cloud, of one operation or of all; waiting is one call. */
+  /** Number of calls that have reached the cloud, of one operation or of all. Waiting counts as one call. */
   callCount(operation?: CloudOperation): number;
   /** @throws {CloudError} `CLOUD_NOT_FOUND` */
   hardware(instanceId: string): SimulatedHardware;
-  /** The guest writes on a disk. */
+  /** Writes to a disk, on behalf of the guest. */
   write(instanceId: string, serial: string, content: string): void;
 }
 
@@ -118,7 +118,7 @@ function rulesInMemory(): FaultRuleStore {
   return {
     read: async () => await Promise.resolve(rules),
     update: async (change) => {
-      // At once: changes of other calls must not come in between.
+      // Synchronous, so that changes of other calls cannot come in between.
       rules = change(rules);
       await Promise.resolve();
     },

@@ -15,17 +15,17 @@ import type { ResolvedSimulatedCloudOptions } from "./simulated-cloud-options.ts
 import type { SimulatedMachines } from "./simulated-machines.ts";
 import type { SimulatedVolumes } from "./simulated-volumes.ts";
 
-/** What a handle works with. */
+/** Dependencies of {@link SimulatedDriver}. */
 export interface SimulatedDriverContext {
   readonly owner: string;
   readonly options: ResolvedSimulatedCloudOptions;
   readonly machines: SimulatedMachines;
   readonly volumes: SimulatedVolumes;
-  /** A call reaches the cloud: counted, and made to take its time. */
+  /** Counts a call that reaches the cloud, and waits for as long as the call takes. */
   readonly arrive: (operation: CloudOperation, signal?: AbortSignal) => Promise<void>;
 }
 
-/** A handle on a simulated cloud, as one owner: what another process would have. */
+/** A handle on a simulated cloud for one owner. Each handle stands for another process. */
 export class SimulatedDriver implements CloudDriver {
   readonly name = "simulated";
   readonly zone: string;
@@ -68,7 +68,7 @@ export class SimulatedDriver implements CloudDriver {
       const known = machines.ofToken(owner, request.token);
       if (!known) return machines.add(owner, request, rootDiskBytes);
       if (known.state !== "stopping") return known;
-      await machines.changed(known.id, this.#waiting(signal)); // the token is free once it is gone
+      await machines.changed(known.id, this.#waiting(signal)); // the token is free once the instance is gone
     }
   }
 
@@ -195,7 +195,7 @@ export class SimulatedDriver implements CloudDriver {
     await Promise.resolve();
   }
 
-  /** Size of the root disk, if the request can be done at all. */
+  /** Checks the request. @returns the size of the root disk */
   #check(request: LaunchRequest): number {
     const { types, images } = this.#context.options;
     checkLaunchRequest(request);

@@ -4,10 +4,10 @@ import { CloudError } from "../errors.ts";
 import { randomHex, type Random } from "./seeded-random.ts";
 import type { ResolvedSimulatedCloudOptions, TimeRange } from "./simulated-cloud-options.ts";
 
-/** How long the console of an instance that ended by itself is kept. */
+/** How long the console of an instance that ended by itself is kept, milliseconds. */
 const endedKeptMs = 60 * 60 * 1000;
 
-/** Hears of the instances of one owner. */
+/** Callbacks for the instances of one owner. */
 export interface MachineListener {
   readonly owner: string;
   readonly onEnded: (instance: Instance) => void;
@@ -19,9 +19,9 @@ interface Machine {
   readonly slot: number;
   rootDiskBytes: number;
   console: string;
-  /** Of a notice. */
+  /** Set once the instance got a notice. */
   endsAt?: string | undefined;
-  /** Lets go of whatever is to happen to this machine later. */
+  /** Aborts all scheduled events of this machine. */
   readonly future: AbortController;
   shutDown?: (() => void) | undefined;
 }
@@ -32,15 +32,15 @@ interface EndedMachine {
   readonly at: number;
 }
 
-/** The instances of a simulated cloud, of all owners, and what happens to them. */
+/** The instances of a simulated cloud, of all owners, and their events. */
 export class SimulatedMachines {
-  /** Called with each instance that has ended, before listeners are called. */
+  /** Called with each ended instance, before the listeners are called. */
   onGone: (instanceId: string) => void = () => {};
   readonly #options: ResolvedSimulatedCloudOptions;
   readonly #random: Random;
   readonly #machines = new Map<string, Machine>();
   readonly #byToken = new Map<string, Machine>();
-  /** What list and describe show: how it is, or how it was a while ago. */
+  /** What `list` and `describe` return: the present state, or an older one. */
   readonly #shown = new Map<string, Instance>();
   readonly #ended = new Map<string, EndedMachine>();
   readonly #listeners = new Set<MachineListener>();
@@ -53,24 +53,24 @@ export class SimulatedMachines {
     this.#random = random;
   }
 
-  /** What list shows of an owner's instances. */
+  /** An owner's instances, as `list` returns them. */
   list(owner: string): readonly Instance[] {
     return [...this.#shown.values()].filter((instance) => instance.owner === owner);
   }
 
-  /** What describe shows. */
+  /** An instance, as `describe` returns it. */
   describe(owner: string, id: string): Instance | undefined {
     const instance = this.#shown.get(id);
     return instance?.owner === owner ? instance : undefined;
   }
 
-  /** The instance as it is; undefined once it has ended. */
+  /** The present state of an instance. Undefined once it has ended. */
   current(owner: string, id: string): Instance | undefined {
     const instance = this.#machines.get(id)?.instance;
     return instance?.owner === owner ? instance : undefined;
   }
 
-  /** The instance that a token stands for, as it is. */
+  /** The present state of the instance with a token. */
   ofToken(owner: string, token: string): Instance | undefined {
     return this.#byToken.get(tokenKey(owner, token))?.instance;
   }
@@ -97,7 +97,7 @@ export class SimulatedMachines {
     return ended?.owner === owner ? ended.console : undefined;
   }
 
-  /** Starts an instance whose request has been checked. */
+  /** Starts an instance for a request that was already checked. */
   add(owner: string, request: LaunchRequest, rootDiskBytes: number): Instance {
     if (this.#count(owner) >= this.#options.maxInstances) {
       const limit = `the limit of ${this.#options.maxInstances} instances is reached`;
@@ -132,7 +132,7 @@ export class SimulatedMachines {
     return instance;
   }
 
-  /** Begins to end an instance that somebody asked to end. */
+  /** Starts to end an instance on request. */
   stop(id: string): void {
     const machine = this.#machines.get(id);
     if (!machine || machine.instance.state === "stopping") return;
@@ -145,7 +145,7 @@ export class SimulatedMachines {
     );
   }
 
-  /** An instance ends by itself, at once. */
+  /** Ends an instance at once, without a request. */
   end(id: string, reason: string): void {
     const machine = this.#known(id);
     const wasWanted = machine.instance.state !== "stopping";
@@ -157,7 +157,7 @@ export class SimulatedMachines {
     for (const listener of this.#listenersOf(machine)) listener.onEnded(machine.instance);
   }
 
-  /** The cloud says that it will take an instance back, and does. */
+  /** Gives notice that the cloud takes an instance back, and ends it later. */
   interrupt(id: string, noticeMs: number): void {
     const machine = this.#known(id);
     if (machine.instance.state === "stopping") return;
@@ -166,7 +166,7 @@ export class SimulatedMachines {
     this.#later(machine, noticeMs, () => this.end(id, "The cloud has taken the instance back"));
   }
 
-  /** Notices that were given to instances of an owner which still run. */
+  /** The notices for an owner's instances that are still running. */
   notices(owner: string): readonly InterruptionNotice[] {
     return [...this.#machines.values()]
       .filter(({ instance }) => instance.owner === owner && instance.state !== "stopping")
@@ -178,14 +178,14 @@ export class SimulatedMachines {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Resolves when anything has happened to the instance. */
+  /** Resolves at the instance's next event. */
   async changed(id: string, signal: AbortSignal): Promise<void> {
     const change = this.#changes.get(id) ?? Promise.withResolvers<void>();
     this.#changes.set(id, change);
     await untilAborted(change.promise, signal);
   }
 
-  /** @param userData no longer needed afterwards: a process with thousands of machines does not keep it */
+  /** @param userData not kept afterwards, to save memory in a process with thousands of machines */
   #run(machine: Machine, userData: Uint8Array): void {
     this.#change(machine, { state: "running" });
     const { instance } = machine;
@@ -239,7 +239,7 @@ export class SimulatedMachines {
   }
 
   #later(machine: Machine, ms: number, work: () => void): void {
-    this.#options.clock.sleep(ms, machine.future.signal).then(work, () => {}); // it has ended before
+    this.#options.clock.sleep(ms, machine.future.signal).then(work, () => {}); // the machine has ended
   }
 
   #known(id: string): Machine {
@@ -249,7 +249,7 @@ export class SimulatedMachines {
   }
 
   #count(owner: string): number {
-    if (this.#options.maxInstances === Infinity) return 0; // without a limit there is no need to count
+    if (this.#options.maxInstances === Infinity) return 0; // without a limit, the count is not needed
     return [...this.#machines.values()].filter(({ instance }) => instance.owner === owner).length;
   }
 
@@ -274,7 +274,7 @@ function noticeOf({ instance, endsAt = "" }: Machine): InterruptionNotice {
   return { instance, endsAt };
 }
 
-/** 100.64.0.0/10, which is not routed. */
+/** From 100.64.0.0/10, which is not routed. */
 function publicAddress(slot: number): string {
   return ["100", 64 | ((slot >> 16) & 0x3f), (slot >> 8) & 0xff, slot & 0xff].join(".");
 }

@@ -7,7 +7,7 @@ const MiB = 2 ** 20;
 
 interface Disk {
   volume: Volume;
-  /** What a guest has written on it. */
+  /** The text that a guest wrote to it. */
   content: string;
 }
 
@@ -71,7 +71,7 @@ export class SimulatedVolumes {
     if (disk?.volume.attachedTo === instanceId) letGo(disk);
   }
 
-  /** An instance has ended. */
+  /** Detaches the volumes of an instance that has ended. */
   release(instanceId: string): void {
     for (const disk of this.#of(instanceId)) letGo(disk);
   }
@@ -91,7 +91,7 @@ export class SimulatedVolumes {
     }));
   }
 
-  /** A guest writes on one of its disks. */
+  /** Writes to a disk, on behalf of a guest. */
   write(instanceId: string, serial: string, content: string): void {
     const disk = this.#of(instanceId).find(({ volume }) => volume.serial === serial);
     if (!disk) throw new RangeError(`Cannot write on disk "${serial}": the instance has no such`);

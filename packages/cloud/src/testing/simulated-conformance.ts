@@ -2,7 +2,7 @@ import { createSimulatedCloud, type SimulatedCloud } from "../simulated/simulate
 import type { SimulatedCloudOptions } from "../simulated/simulated-cloud-options.ts";
 import type { CloudConformanceOptions, ConformanceGuest } from "./bench/conformance-options.ts";
 
-/** What the suite is given to try a simulated cloud of its own. */
+/** Options for running the suite against a simulated cloud. */
 export function simulatedConformance(
   options: SimulatedCloudOptions = {},
 ): CloudConformanceOptions & { readonly simulated: SimulatedCloud } {
@@ -28,7 +28,7 @@ export function simulatedConformance(
   };
 }
 
-/** The guest writes its name on empty disks whenever it is looked at. */
+/** The guest writes its name to empty disks whenever the suite looks at it. */
 function guestOf(simulated: SimulatedCloud): ConformanceGuest {
   return {
     imageSpec: { name: "cell" },

@@ -17,18 +17,18 @@ import type {
   GuestView,
 } from "./conformance-options.ts";
 
-/** What is found out once for all clauses. */
+/** Facts that are collected once for all clauses. */
 export interface BenchFacts {
   readonly cloud: CloudDriver;
   readonly image: string;
-  /** Names of the types that are sold on demand, the smallest first. */
+  /** Names of the on-demand types, the smallest first. */
   readonly types: readonly string[];
 }
 
-/** ID of an instance, or of a volume, that never was. */
+/** ID of an instance or volume that never existed. */
 export const nowhere = "i-00000000000000000";
 
-/** What a clause works with; it removes what was made with it. */
+/** Helpers for one clause. Removes everything that was created through it. */
 export class Bench {
   readonly cloud: CloudDriver;
   readonly options: CloudConformanceOptions;
@@ -40,7 +40,7 @@ export class Bench {
   readonly #volumes = new Set<string>();
   readonly #handles: CloudDriver[] = [];
 
-  /** @param signal aborts when the clause has run out of time */
+  /** @param signal aborts when the clause has exceeded its time limit */
   constructor(facts: BenchFacts, options: CloudConformanceOptions, signal: AbortSignal) {
     this.cloud = facts.cloud;
     this.#signal = signal;
@@ -54,7 +54,7 @@ export class Bench {
     return this.#facts.types[0] ?? assert.fail("the cloud offers no type");
   }
 
-  /** Another type, the next bigger one. */
+  /** The next larger type. */
   get otherType(): string {
     return this.#facts.types[1] ?? assert.fail("the cloud offers one type only");
   }
@@ -71,7 +71,7 @@ export class Bench {
     return this.options.guest ?? assert.fail("no guest");
   }
 
-  /** A request for the smallest instance, which is ended after the clause. */
+  /** A request for the smallest instance. The instance ends after the clause. */
   request(changes: Partial<LaunchRequest> = {}): LaunchRequest {
     const request: LaunchRequest = {
       token: randomUUID(),
@@ -113,23 +113,23 @@ export class Bench {
     return { token: randomUUID(), name: "conformance", sizeBytes, tags: {}, ...changes };
   }
 
-  /** Has a volume deleted after the clause. */
+  /** Deletes a volume after the clause. */
   keep(volume: Volume): Volume {
     this.#volumes.add(volume.id);
     return volume;
   }
 
-  /** The volume as it is listed. */
+  /** The volume, as the cloud lists it. */
   async volumeNow({ id }: Volume, cloud = this.cloud): Promise<Volume | undefined> {
     return (await cloud.listVolumes()).find((volume) => volume.id === id);
   }
 
-  /** Instances that a token has, as they are listed. */
+  /** The instances of a token, as the cloud lists them. */
   async listed(token: string, cloud = this.cloud): Promise<readonly Instance[]> {
     return (await cloud.list()).filter((instance) => instance.token === token);
   }
 
-  /** Another process. */
+  /** Opens another handle, which stands for another process. */
   async open(): Promise<CloudDriver> {
     return this.#opened(await this.options.open());
   }
@@ -138,7 +138,7 @@ export class Bench {
     return this.#opened(await this.options.openAsStranger());
   }
 
-  /** The guest's view, once it is as wanted: a guest takes its time to see what its hardware has. */
+  /** The guest's view, once it satisfies a condition. A guest needs time to notice its hardware. */
   async seen(instance: Instance, isWanted: (view: GuestView) => boolean): Promise<GuestView> {
     return await this.until(async () => {
       const view = await this.guest.look(instance);
@@ -146,7 +146,7 @@ export class Bench {
     });
   }
 
-  /** Polls for what has no event, like the text on a console. */
+  /** Polls where there is no event, such as for text on a console. */
   async until<T>(look: () => Promise<T | undefined>, pauseMs = 50): Promise<T> {
     for (;;) {
       this.#signal.throwIfAborted();
@@ -156,7 +156,7 @@ export class Bench {
     }
   }
 
-  /** The cloud refuses with this code. */
+  /** Asserts that the cloud refuses with this code. */
   async refuses(code: CloudErrorCode, work: Promise<unknown>): Promise<void> {
     await assert.rejects(work, (error) => {
       assert.equal(cloudErrorCode(error), code, String(error));
@@ -164,7 +164,7 @@ export class Bench {
     });
   }
 
-  /** Removes everything that the clause has made. */
+  /** Removes everything that the clause has created. */
   async clear(): Promise<void> {
     await this.options.faults?.clear();
     const instances = (await this.cloud.list()).filter(({ token }) => this.#tokens.has(token));
@@ -179,7 +179,7 @@ export class Bench {
   }
 }
 
-/** Opens the driver and finds out what all clauses need. */
+/** Opens the driver and collects the facts for all clauses. */
 export async function prepareBench(options: CloudConformanceOptions): Promise<BenchFacts> {
   const cloud = await options.open();
   const image = await cloud.resolveImage(options.imageSpec);

@@ -3,9 +3,9 @@ import type { CloudConformanceOptions, OptionalPart } from "./conformance-option
 
 /** One clause of the contract, as a test. */
 export interface ConformanceCase {
-  /** Behaviour, as the rest of a sentence that begins with "it". */
+  /** The behaviour, as the rest of a sentence that begins with "it". */
   readonly name: string;
-  /** What a cloud must have for it. */
+  /** Optional parts that a cloud must have for this clause. */
   readonly needs: readonly OptionalPart[];
   readonly run: (bench: Bench) => Promise<void>;
 }
@@ -21,7 +21,7 @@ export function clause(name: string, run: (bench: Bench) => Promise<void>): Conf
   return { name, needs: [], run };
 }
 
-/** A clause of the contract on something that not every cloud has. */
+/** A clause about optional parts of the contract. */
 export function clauseWith(
   needs: readonly OptionalPart[],
   name: string,
@@ -30,7 +30,7 @@ export function clauseWith(
   return { name, needs, run };
 }
 
-/** Why a clause cannot be tried on this cloud; undefined if it can. */
+/** Why a clause cannot be tested on this cloud. Undefined if it can. */
 export function whySkipped(
   { needs }: ConformanceCase,
   options: CloudConformanceOptions,

@@ -4,7 +4,7 @@ import { CloudError, type CapacityScope } from "../../errors.ts";
 import type { Bench } from "../bench/bench.ts";
 import { clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** There is no more of it now: of what, and what there still is. */
+/** Refusals for lack of capacity: which capacity is missing, and which is still there. */
 export const capacity: ConformanceTopic = {
   name: "capacity",
   cases: [
@@ -90,7 +90,7 @@ export const capacity: ConformanceTopic = {
   ],
 };
 
-/** What a refused launch says there is none of; nothing is started by it. */
+/** The scope of a refused launch. Asserts that no instance was started. */
 async function scopeRefused(
   bench: Bench,
   changes: Partial<LaunchRequest> = {},

@@ -3,7 +3,7 @@ import type { CloudDriver } from "../../cloud-driver.ts";
 import type { Bench } from "../bench/bench.ts";
 import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** What an instance says while it boots, and why it does not. */
+/** Console output during boot, and reasons why an instance does not boot. */
 export const console: ConformanceTopic = {
   name: "console",
   cases: [
@@ -35,7 +35,7 @@ export const console: ConformanceTopic = {
   ],
 };
 
-/** Waits until the console has what the image writes: consoles of clouds lag. */
+/** Waits until the console has the image's text, because consoles of clouds lag. */
 async function bootText(bench: Bench, cloud: CloudDriver, id: string): Promise<void> {
   await bench.until(async () => {
     const text = await cloud.consoleOutput(id, 4096);

@@ -12,7 +12,7 @@ const worthRepeating: readonly CloudErrorCode[] = [
   "CLOUD_UNAVAILABLE",
 ];
 
-/** Every failure is one of the closed set, and says whether to try again. */
+/** Every failure has a code of the closed set and says whether to try again. */
 export const errors: ConformanceTopic = {
   name: "errors",
   cases: [

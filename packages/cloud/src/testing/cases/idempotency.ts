@@ -4,7 +4,7 @@ import { cloudErrorCode } from "../../errors.ts";
 import type { Bench } from "../bench/bench.ts";
 import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** One token, one instance: whatever fails, repeats or runs at the same moment. */
+/** One token means one instance, with failures, repetitions and concurrent calls. */
 export const idempotency: ConformanceTopic = {
   name: "idempotency",
   cases: [
@@ -87,7 +87,7 @@ export const idempotency: ConformanceTopic = {
   ],
 };
 
-/** Several processes launch, end and list two tokens at once; some answers are lost. */
+/** Several processes launch, end and list two tokens at once. Some answers are lost. */
 async function runSchedule(bench: Bench, steps: number): Promise<void> {
   const { cloud, random } = bench;
   const handles = [cloud, await bench.open(), await bench.open()];
@@ -125,7 +125,7 @@ async function act(cloud: CloudDriver, request: LaunchRequest, choice: number): 
   }
 }
 
-/** After everything: the token has one instance, which runs and ends like any other. */
+/** In the end, the token has one instance, which runs and ends like any other. */
 async function settles(bench: Bench, request: LaunchRequest): Promise<void> {
   const { cloud } = bench;
   assertAlone(await bench.listed(request.token));

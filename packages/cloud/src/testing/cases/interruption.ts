@@ -4,7 +4,7 @@ import { clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts"
 
 const hourMs = 3_600_000;
 
-/** The cloud takes an instance back, and says so before. */
+/** The cloud gives notice and then takes an instance back. */
 export const interruption: ConformanceTopic = {
   name: "interruption",
   cases: [
@@ -67,7 +67,7 @@ export const interruption: ConformanceTopic = {
         for (const { state } of ends) assert.equal(state, "terminated");
         await cloud.waitForTerminated(id);
         assert.equal(await other.describe(id), undefined);
-        // Each process by itself: one may look after the other one has seen the end.
+        // Check each process separately, because one may look after the other has seen the end.
         for (const { order } of ends) assert.deepEqual(order, ["notice", "end"]);
       },
     ),
@@ -95,7 +95,7 @@ export const interruption: ConformanceTopic = {
   ],
 };
 
-/** The first notice of an instance that a process hears of. */
+/** The first notice that a process gets for an instance. */
 async function noticeOf(
   cloud: CloudDriver,
   id: string,

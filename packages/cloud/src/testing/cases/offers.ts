@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BlockList } from "node:net";
 import { clause, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** What the cloud sells and where. */
+/** The types, zones and images on offer. */
 export const offers: ConformanceTopic = {
   name: "offers",
   cases: [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** What belongs to another installation is not there. */
+/** Objects of another installation are invisible. */
 export const ownership: ConformanceTopic = {
   name: "ownership",
   cases: [

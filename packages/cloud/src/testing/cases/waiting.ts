@@ -4,7 +4,7 @@ import type { Instance } from "../../cloud-driver.ts";
 import { nowhere } from "../bench/bench.ts";
 import { clause, clauseWith, type ConformanceTopic } from "../bench/conformance-case.ts";
 
-/** Waiters hear by event, and waiting costs no calls. */
+/** Waiting uses events and costs no calls. */
 export const waiting: ConformanceTopic = {
   name: "waiting",
   cases: [
@@ -47,7 +47,7 @@ export const waiting: ConformanceTopic = {
           });
           const asked = performance.now();
           await cloud.terminate(id);
-          // The truth, from one who looks without a pause, as no driver may.
+          // The reference: this handle polls without a pause, which no driver may do.
           const isGone = async () => ((await looker.describe(id)) ? undefined : performance.now());
           const gone = await bench.until(isGone, 1);
           lags.push(Math.max(...(await Promise.all(heard))) - gone);
@@ -64,7 +64,7 @@ export const waiting: ConformanceTopic = {
       await cloud.describe(id);
       await faults.slowLaunch({ ms: 300 });
       const before = options.callCount?.() ?? 0;
-      await bench.running(); // takes a while, in which others wait
+      await bench.running(); // takes a while, during which others wait
       const asked = (options.callCount?.() ?? 0) - before;
       await cloud.terminate(id);
       await Promise.all(waiters);

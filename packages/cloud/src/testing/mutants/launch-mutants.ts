@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { CloudError } from "../../errors.ts";
 import { changedInstances, markedTokens, type Mutant } from "./mutant.ts";
 
-/** Defects of launching and of what is shown of an instance. */
+/** Defects of launches and of the instances that calls return. */
 export const launchMutants: readonly Mutant[] = [
   {
     name: "launches once more at each request",
@@ -69,7 +69,7 @@ export const launchMutants: readonly Mutant[] = [
     mutate: ({ sound }) => ({
       launch: ({ tags, ...request }, signal) => {
         const plain = JSON.stringify(tags).replace(/[^ -~]/g, "?");
-        return sound.launch({ ...request, tags: JSON.parse(plain) as typeof tags }, signal); // as it was
+        return sound.launch({ ...request, tags: JSON.parse(plain) as typeof tags }, signal); // same type as before
       },
     }),
   },

@@ -6,7 +6,7 @@ import type { Mutant } from "./mutant.ts";
 
 type Call = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** Defects of what a driver finds, of whose it is, and of what it says when something is wrong. */
+/** Defects of lists, ownership and errors. */
 export const listingMutants: readonly Mutant[] = [
   {
     name: "lists other owners' instances",

@@ -1,11 +1,11 @@
 import type { CloudDriver, Instance, Volume } from "../../cloud-driver.ts";
 import type { SimulatedCloud } from "../../simulated/simulated-cloud.ts";
 
-/** What a defect works with. */
+/** Dependencies of a defect. */
 export interface MutantContext {
   /** A handle without the defect. */
   readonly sound: CloudDriver;
-  /** A handle of another owner, who has no business here. */
+  /** A handle of another owner, which must not see this owner's objects. */
   readonly stranger: CloudDriver;
   readonly cloud: SimulatedCloud;
   /** Shared by all handles on the cloud. */
@@ -14,15 +14,15 @@ export interface MutantContext {
 
 /** A defect that a driver could have. */
 export interface Mutant {
-  /** What the driver does wrong. */
+  /** The driver's defect. */
   readonly name: string;
-  /** Names of clauses that it breaks; they may be shortened. */
+  /** Names of clauses that it breaks. They may be shortened. */
   readonly breaks: readonly string[];
-  /** The calls of a handle that differ. */
+  /** The calls of a handle that behave differently. */
   readonly mutate: (context: MutantContext) => Partial<CloudDriver>;
 }
 
-/** The handle with its defect. */
+/** A handle with the defect. */
 export function withDefect(context: MutantContext, { mutate }: Mutant): CloudDriver {
   const changed = mutate(context);
   return new Proxy(context.sound, {
@@ -31,7 +31,7 @@ export function withDefect(context: MutantContext, { mutate }: Mutant): CloudDri
   });
 }
 
-/** Calls that show instances, each of them changed. */
+/** The calls that return instances, with each instance changed. */
 export function changedInstances(
   sound: CloudDriver,
   change: (instance: Instance) => Instance,
@@ -47,7 +47,7 @@ export function changedInstances(
   };
 }
 
-/** Calls that show volumes, each of them changed. */
+/** The calls that return volumes, with each volume changed. */
 export function changedVolumes(
   sound: CloudDriver,
   change: (volume: Volume) => Volume,
@@ -58,7 +58,7 @@ export function changedVolumes(
   };
 }
 
-/** Tokens that the cloud gets with a mark of their own, which is hidden again. */
+/** Adds a mark to the tokens that the cloud gets, and removes it from its answers. */
 export function markedTokens(
   sound: CloudDriver,
   mark: () => string,

@@ -2,7 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import type { CloudDriver, Instance, InterruptionNotice } from "../../cloud-driver.ts";
 import type { Mutant } from "./mutant.ts";
 
-/** Defects of waiting and of being told. */
+/** Defects of waiting and of notifications. */
 export const waitingMutants: readonly Mutant[] = [
   {
     name: "looks now and then whether an instance is gone",
@@ -169,6 +169,6 @@ export const waitingMutants: readonly Mutant[] = [
 function onlyLater(sound: CloudDriver, callback: (notice: InterruptionNotice) => void): () => void {
   let isLater = false;
   const stop = sound.onInterruption((notice) => isLater && callback(notice));
-  queueMicrotask(() => (isLater = true)); // after what was given before
+  queueMicrotask(() => (isLater = true)); // after earlier notices
   return stop;
 }
