@@ -21,18 +21,19 @@ import { Transport, type Answer } from "./transport.ts";
 
 /** Options of {@link createApiClient}. */
 export interface ApiClientOptions {
-  /** Sent with each request, for example `kip/0.1.0`. The part before "/" is the field manager. */
+  /** The User-Agent header, for example `kip/0.1.0`. The part before "/" is the field manager. */
   readonly userAgent: string;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Connections for requests at most; watches and streams have their own. @default 16 */
+  /** Most connections for requests. Watches and streams have their own. @default 16 */
   readonly maxConnections?: number;
   /**
-   * Whether watches and streams share HTTP/2 connections, as many on each as the server allows: for thousands of watches, of which each
-   * would cost some 90 KB by a connection of its own. They have their own where the server does not speak HTTP/2. @default false
+   * Whether watches and streams share HTTP/2 connections, with as many on each as the server allows. This is for thousands of
+   * watches: a connection costs some 90 KB. If the server does not support HTTP/2, each has a connection of its own. @default
+   * false
    */
   readonly sharesStreams?: boolean;
-  /** Requests per second at most, watches and streams aside. @default no limit: the server has its own */
+  /** Most requests per second, not counting watches and streams. @default no limit, because the server has its own */
   readonly qps?: number;
 }
 
@@ -40,13 +41,13 @@ const contentTypes: Readonly<Record<PatchType, string>> = {
   merge: "application/merge-patch+json",
   strategic: "application/strategic-merge-patch+json",
   json: "application/json-patch+json",
-  // YAML is what the type is called; JSON is YAML.
+  // The media type says YAML. JSON is valid YAML.
   apply: "application/apply-patch+yaml",
 };
 
 const defaultTimeoutMs = 30_000;
 
-/** How much of the body of a failed request is read: a `Status` is far smaller. */
+/** How much of a failed request's body is read. A `Status` is far smaller. */
 const maxFailureBytes = 1024 * 1024;
 
 /**
@@ -81,7 +82,7 @@ export function createApiClient(config: KubeConfig, options: ApiClientOptions): 
   return new HttpApiClient(config, options);
 }
 
-/** Lists of metadata without an entry come with `"items": null`. */
+/** A list of metadata without entries has `"items": null`. */
 type WireList<T> = Omit<ObjectList<T>, "items"> & { readonly items: readonly T[] | null };
 
 class HttpApiClient implements ApiClient {
@@ -154,7 +155,7 @@ class HttpApiClient implements ApiClient {
     );
     try {
       const answer = await this.#send("GET", path, { ...options, signal: limit.signal }, true);
-      // A failure's body has to come in time, too.
+      // The time limit also covers the body of a failure.
       destroyOnAbort(answer.body, answer.status === 200 ? options.signal : limit.signal);
       if (answer.status === 200) {
         limit.end();
@@ -197,9 +198,9 @@ class HttpApiClient implements ApiClient {
     const answer = await this.request(method, path, options);
     if (answer.status >= 300) throw this.#failure({ method, path }, answer);
     try {
-      return JSON.parse(answer.body.toString("utf8")) as T; // the API server keeps to its schema
+      return JSON.parse(answer.body.toString("utf8")) as T; // the API server follows its schema
     } catch {
-      // A proxy's page, say. What the parser says quotes the answer, which may be a Secret.
+      // The body may be a proxy's page. The parser's message quotes the body, which may be a Secret.
       throw unavailable({ method, path }, new SyntaxError("the answer is not valid JSON"));
     }
   }
@@ -270,8 +271,8 @@ function withQuery(path: string, query: Query | undefined): string {
 }
 
 /**
- * By events: a stream's iterator costs several times as much, and this is done for each request.
- * Of a failure's body the first part is enough.
+ * Uses events, because a stream's iterator costs several times as much and this runs for each request. Of a failure's body, the
+ * first part is enough.
  */
 function readBody({ status, body }: Answer): Promise<Buffer> {
   const isFailure = status >= 300;
@@ -287,7 +288,7 @@ function readBody({ status, body }: Answer): Promise<Buffer> {
     });
     body.on("end", () => resolve(Buffer.concat(chunks)));
     body.on("error", reject);
-    // After its end this does nothing.
+    // Has no effect after the body's end.
     body.on("close", () => reject(new Error("The connection was closed before the answer's end")));
   });
 }
@@ -302,14 +303,17 @@ function destroyOnAbort(body: Readable, signal: AbortSignal | undefined): void {
   body.once("close", () => signal.removeEventListener("abort", abort));
 }
 
-/** Whether one side refused the other's certificate: either may have been renewed. */
+/** Whether one side refused the other's certificate. Either certificate may have been renewed. */
 function isTlsFailure(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   return /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO|EPROTO)/.test(code);
 }
 
-/** Our own time limit is the server's failure; the caller's abort is the caller's reason. */
+/**
+ * The error to throw for an aborted request. If the caller aborted it: the caller's reason. If the time limit did: a failure of
+ * the server.
+ */
 function ownReason(
   error: unknown,
   signal: AbortSignal | undefined,

@@ -4,11 +4,12 @@ import type { LabelSelector } from "@kip/k8s-types/network";
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * Whether labels match a selector; an empty one matches everything. An operator that the API does not have matches nothing:
- * a policy that is not understood must not open anything.
+ * Whether labels match a selector. An empty selector matches everything. An unknown operator matches nothing: a policy that Kip
+ * does not understand must not allow anything.
  *
- * Users write selectors with thousands of terms, and pods with thousands of labels, and each is compared with each: it takes as long as
- * there are labels, or terms if those are fewer. What is found of a selector and of labels is kept as long as these are: neither may change.
+ * Users can write selectors with thousands of terms and pods with thousands of labels, and each selector is compared with each
+ * pod. So a comparison takes time proportional to the number of labels or of terms, whichever is smaller. Results of analysing
+ * a selector and labels are cached for their lifetime, so neither may change.
  */
 export function matchesLabels(selector: LabelSelector, labels: Labels): boolean {
   let wanted = prepared.get(selector);
@@ -20,25 +21,25 @@ export function matchesLabels(selector: LabelSelector, labels: Labels): boolean 
   return !isImpossible && hasRequired(required, labels) && hasNoForbidden(forbidden, labels);
 }
 
-/** Values of a label by its key; undefined stands for all. */
+/** Accepted values of each label key. Undefined stands for all values. */
 type Terms = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
 interface Wanted {
   readonly required: Terms;
   readonly forbidden: Terms;
-  /** Labels cannot match it. */
+  /** Whether no labels can match. */
   readonly isImpossible: boolean;
 }
 
 const prepared = new WeakMap<LabelSelector, Wanted>();
 
-/** With more terms than these it is worth to know how many labels there are. */
+/** With more terms than this, it is worth counting the labels. */
 const fewTerms = 64;
 
-/** The keys of labels: to list thousands of them takes longer than to look for a few. */
+/** Keys of labels. Listing thousands of keys takes longer than looking up a few. */
 const listed = new WeakMap<Labels, readonly string[]>();
 
-/** Ends with the first term that labels do not meet, so it looks for one more than there are labels at most. */
+/** Stops at the first term that the labels do not satisfy, so it looks up at most one key more than there are labels. */
 function hasRequired(required: Terms, labels: Labels): boolean {
   for (const [key, values] of required) {
     const value = labelOf(labels, key);
@@ -99,7 +100,7 @@ function readTerms({ matchLabels = {}, matchExpressions = [] }: LabelSelector): 
   return wanted;
 }
 
-/** Each object has `constructor` and the like, which are keys of labels, too. */
+/** Label keys may have names such as `constructor`, which every object inherits. */
 function labelOf(labels: Labels, key: string): string | undefined {
   return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

@@ -37,7 +37,7 @@ export const paths = {
     "/apis/apiextensions.k8s.io/v1",
     "customresourcedefinitions",
   ),
-  /** Kip's own resource, cluster-wide. */
+  /** Kip's own resource, which is cluster-wide. */
   cells: clusterWide("/apis/kip.elotl.co/v1beta1", "cells"),
 } as const;
 
@@ -66,8 +66,8 @@ function core(resource: string): NamespacedPath {
 /**
  * A name as one segment of a path.
  *
- * @throws {K8sError} code `K8S_INVALID` for a name that client-go refuses, too: names come from pods, and a proxy before the
- *   API server may take "%2F" and ".." for a path to another object
+ * @throws {K8sError} code `K8S_INVALID` for a name that client-go also refuses. Names come from pods, and a proxy in front of
+ * the API server may turn "%2F" and ".." into a path to another object
  */
 function segment(name: string): string {
   if (name !== "" && name !== "." && name !== ".." && !/[/%]/.test(name))

@@ -1,19 +1,18 @@
 import type { Clock } from "@kip/base";
 
-/** How a request waits for its slot. */
+/** Options of a request that waits for a slot. */
 export interface SlotRequest {
   readonly signal?: AbortSignal | undefined;
-  /** It goes before those that are not. @default false */
+  /** Whether it goes before requests that are not urgent. @default false */
   readonly isUrgent?: boolean | undefined;
 }
 
-/** Urgent requests in a row after which another one has its turn: they may have no end. */
+/** Most urgent requests in a row. Then another request has its turn, because urgent ones may never end. */
 const maxUrgentRun = 3;
 
 /**
- * Lets a number of requests run at once; the others wait here, first come first served among the
- * urgent ones and then among the rest, where they hold no connection, timer or encoded body. Of four
- * that go on one is of the rest, if any.
+ * Limits the number of concurrent requests. Waiting requests hold no connection, timer or encoded body. Urgent ones go first,
+ * in order of arrival, then the others. Out of every four requests, at least one is not urgent, if any is waiting.
  */
 export class RequestSlots {
   #free: number;
@@ -28,7 +27,7 @@ export class RequestSlots {
     this.#clock = clock;
   }
 
-  /** How long the request that has waited the longest for its turn has waited, milliseconds; 0 if none waits. */
+  /** How long the oldest waiting request has waited, milliseconds. 0 if none is waiting. */
   get longestWaitMs(): number {
     const first = [this.#urgent, this.#waiting].flatMap(
       (queue) => queue.find(({ isGone }) => !isGone) ?? [],
@@ -37,7 +36,7 @@ export class RequestSlots {
     return Math.max(0, ...first.map(({ since }) => now - since));
   }
 
-  /** Runs a task when a slot is free. @throws the signal's reason, as soon as it aborts before that */
+  /** Runs a task once a slot is free. @throws the signal's reason, as soon as it aborts before the task starts */
   async run<T>(task: () => Promise<T>, { signal, isUrgent }: SlotRequest): Promise<T> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
@@ -56,7 +55,7 @@ export class RequestSlots {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const turn = { isGone: false, since: this.#clock.monotonic(), take: resolve };
     const leave = (): void => {
-      turn.isGone = true; // it stays in the queue until its turn: taking it out takes a search
+      turn.isGone = true; // stays in the queue until its turn, because removing it takes a search
       reject(signal?.reason instanceof Error ? signal.reason : new Error("Aborted"));
     };
     signal?.addEventListener("abort", leave, { once: true });
@@ -85,16 +84,16 @@ export class RequestSlots {
   }
 }
 
-/** A request that waits. */
+/** A waiting request. */
 interface Turn {
-  /** Its signal has aborted. */
+  /** Whether its signal has aborted. */
   readonly isGone: boolean;
-  /** By the monotonic clock, milliseconds. */
+  /** When it started to wait, milliseconds of the monotonic clock. */
   readonly since: number;
   readonly take: () => void;
 }
 
-/** A function that waits until the next request may go, so that at most `qps` go per second. */
+/** Makes a function that delays each request, so that at most `qps` start per second. */
 export function requestPacer(
   clock: Clock,
   qps: number | undefined,
@@ -104,7 +103,7 @@ export function requestPacer(
   let nextAt = 0;
   return async (signal) => {
     const now = clock.monotonic();
-    // A burst of one second's worth is let through after an idle time.
+    // After an idle time, allow a burst of one second's worth of requests.
     nextAt = Math.max(nextAt + spacingMs, now - 1000 + spacingMs);
     if (nextAt > now) await clock.sleep(nextAt - now, signal);
   };

@@ -4,47 +4,49 @@ import tls, { type TLSSocket } from "node:tls";
 import { pause, untilAborted, withTimeout, type Clock } from "@kip/base";
 import type { Answer, TransportRequest } from "./transport.ts";
 
-/** How {@link SharedConnections} connects. */
+/** Options of {@link SharedConnections}. */
 export interface SharedConnectionsOptions {
   readonly server: URL;
-  /** Authorities, certificate and name, as for `tls.connect()`. */
+  /** Certificate authorities, client certificate and server name, as for `tls.connect()`. */
   readonly secure: tls.ConnectionOptions;
   readonly clock: Clock;
 }
 
-/** Requests at a time on one connection at most, where the server allows more. */
+/** Most concurrent requests on one connection, even if the server allows more. */
 const maxStreams = 250;
 
-/** Assumed until the first connection has the server's settings. With a lower limit, the rest moves to further connections. */
+/**
+ * Assumed until the server's settings for the first connection arrive. With a lower limit, the rest moves to other connections.
+ */
 const assumedStreams = 100;
 
-/** How often the server is asked for a sign of life, and how long it has to answer. */
+/** How often the server is pinged, and how long it has to answer, milliseconds. */
 const pingMs = 30_000;
 
-/** Longest for a handshake, milliseconds: all who wait would wait for this connection, however often they try again. */
+/** Time limit for a handshake, milliseconds. Without it, all requests for this connection could wait indefinitely. */
 const handshakeMs = 20_000;
 
 /**
- * How long a server counts as one without HTTP/2 after it chose HTTP/1.1, milliseconds: one of several behind a load balancer may
- * answer so, or all of them until they are updated.
+ * How long a server that chose HTTP/1.1 is considered to lack HTTP/2, milliseconds. It may be one of several servers behind a
+ * load balancer, or it may be updated later.
  */
 const unsupportedMs = 300_000;
 
-/** A connection may end or fill up just before a request takes it. */
+/** A connection may end or fill up just before a request uses it. */
 const maxAttempts = 3;
 
-/** Of RFC 9113: the server has not looked at the request. */
+/** REFUSED_STREAM in RFC 9113: the server has not processed the request. */
 const refusedStream = 7;
 
 /**
- * GET requests that share HTTP/2 connections to one server, with one set of credentials: as many on each connection as the
- * server allows. A connection is closed with its last request, and when its server answers no ping for 30 s.
+ * GET requests to one server that share HTTP/2 connections and one set of credentials. Each connection carries as many as the
+ * server allows. It closes after its last request, or when its server answers no ping for 30 s.
  */
 export class SharedConnections {
   readonly #options: SharedConnectionsOptions;
   readonly #connections = new Set<Connection>();
   #limit = assumedStreams;
-  /** Until when the server counts as one without HTTP/2, by the monotonic clock. */
+  /** Until when the server is considered to lack HTTP/2, by the monotonic clock. */
   #unsupportedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(options: SharedConnectionsOptions) {
@@ -56,8 +58,8 @@ export class SharedConnections {
   }
 
   /**
-   * Resolves with the head of the answer; undefined if no connection has room, and the server did not speak HTTP/2 when it was asked
-   * in the last five minutes, as a load balancer may not. The signal counts until then: who reads the body ends it by destroying it.
+   * Resolves with the head of the response. Undefined if no connection has room and the server did not support HTTP/2 within
+   * the last five minutes. The signal applies until the head arrives. To cancel later, the reader of the body destroys it.
    *
    * @throws {Error} of the connection, or the signal's reason
    */
@@ -77,7 +79,7 @@ export class SharedConnections {
     throw new Error("The server closed each connection before a request could be made");
   }
 
-  /** Ends all connections, with what is under way. */
+  /** Ends all connections and the requests on them. */
   destroy(): void {
     for (const connection of this.#connections) connection.end();
   }
@@ -86,7 +88,7 @@ export class SharedConnections {
     return this.#options.clock.monotonic() >= this.#unsupportedUntil;
   }
 
-  /** Makes the request on a connection; undefined if that has ended or filled up meanwhile. */
+  /** Sends the request on a connection. Undefined if the connection has ended or filled up in the meantime. */
   async #streamOn(
     connection: Connection,
     { method, path, headers, credentials, signal }: TransportRequest,
@@ -125,17 +127,17 @@ export class SharedConnections {
   }
 }
 
-/** What a connection reports to. */
+/** Receives the reports of a connection. */
 interface ConnectionOwner {
-  /** Requests at a time until its server has sent its settings. */
+  /** Most concurrent requests, until the server has sent its settings. */
   readonly limit: number;
   readonly onLimit: (limit: number) => void;
   readonly onEnd: () => void;
 }
 
-/** One connection, from the handshake on. */
+/** One connection, from its handshake on. */
 class Connection {
-  /** Rejects if there is no connection; undefined: the server speaks HTTP/1.1 alone. */
+  /** Rejects if the connection fails. Undefined if the server only supports HTTP/1.1. */
   readonly session: Promise<ClientHttp2Session | undefined>;
   readonly #socket: TLSSocket;
   readonly #clock: Clock;
@@ -143,7 +145,7 @@ class Connection {
   readonly #ended = new AbortController();
   #streams = 0;
   #limit: number;
-  /** It takes further requests. */
+  /** Whether it accepts further requests. */
   #isOpen = true;
 
   constructor({ server, secure, clock }: SharedConnectionsOptions, owner: ConnectionOwner) {
@@ -163,7 +165,7 @@ class Connection {
     this.session = withTimeout(() => this.#open(server), { limitMs: handshakeMs, clock });
     this.session.then(
       (session) => session ?? this.end(),
-      () => this.end(), // those who wait for it see the failure
+      () => this.end(), // those who wait for the connection get the failure
     );
   }
 
@@ -171,7 +173,7 @@ class Connection {
     return this.#isOpen && this.#streams < this.#limit;
   }
 
-  /** Whether one of those who have taken it can make a request. */
+  /** Whether a caller that has already chosen this connection can send its request. */
   get isUsable(): boolean {
     return this.#isOpen && this.#streams <= this.#limit;
   }
@@ -196,11 +198,11 @@ class Connection {
     const socket = this.#socket;
     await first(socket, "secureConnect");
     if (socket.alpnProtocol !== "h2") return undefined;
-    const http2 = process.getBuiltinModule("node:http2"); // loaded only where it is needed
+    const http2 = process.getBuiltinModule("node:http2"); // loaded only if needed
     const settings = { enablePush: false };
     const session = http2.connect(server.origin, { settings, createConnection: () => socket });
-    session.on("error", () => {}); // requests carry the failures of the connection
-    session.on("goaway", () => (this.#isOpen = false)); // what is under way may go on
+    session.on("error", () => {}); // requests report the failures of the connection
+    session.on("goaway", () => (this.#isOpen = false)); // requests under way may finish
     session.on("close", () => this.end());
     session.on("remoteSettings", ({ maxConcurrentStreams = maxStreams }) => {
       this.#limit = Math.max(1, Math.min(maxStreams, maxConcurrentStreams));
@@ -219,7 +221,7 @@ class Connection {
         return;
       }
       isAnswered = false;
-      // After a GOAWAY Node sends none, and says so: what is still under way then is repeated on another connection.
+      // After a GOAWAY, Node sends no ping and reports an error. Remaining requests are then repeated on another connection.
       session.ping((error) => {
         if (!error) isAnswered = true;
       });
@@ -227,7 +229,7 @@ class Connection {
   }
 }
 
-/** Resolves with an event of a connection in the making. @throws {Error} of the connection */
+/** Resolves with an event of a connection that is being established. @throws {Error} of the connection */
 async function first(emitter: TLSSocket | ClientHttp2Session, event: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   emitter.once(event, () => resolve());
@@ -236,7 +238,7 @@ async function first(emitter: TLSSocket | ClientHttp2Session, event: string): Pr
   await promise;
 }
 
-/** The head of an answer. Its body holds neither signal nor promise: there are thousands of them. */
+/** The head of a response. There are thousands of bodies, so a body keeps neither the signal nor a promise alive. */
 async function answerOf(
   stream: ClientHttp2Stream,
   signal: AbortSignal | undefined,
@@ -256,7 +258,7 @@ async function answerOf(
     return await promise;
   } finally {
     signal?.removeEventListener("abort", abort);
-    stream.on("error", ignore); // it may come before the body is read
+    stream.on("error", ignore); // an error may arrive before the body is read
     stream.off("error", reject);
     stream.off("close", onClose);
   }

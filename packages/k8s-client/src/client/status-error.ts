@@ -1,25 +1,25 @@
 import type { Status } from "@kip/k8s-types";
 import { K8sError } from "../errors.ts";
 
-/** What a failed request was, for messages. */
+/** Description of a failed request, for messages. */
 export interface FailedRequest {
   readonly method: string;
   readonly path: string;
 }
 
-/** An answer of 400 or more. */
+/** A response of 400 or more. */
 export interface FailedAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly body: string;
 }
 
-/** Longest pause that a server can ask for: a proxy's mistake must not stop a watch for a day. */
+/** Longest pause that a server can ask for. A proxy's mistake must not stop a watch for a day. */
 const longestRetryAfterMs = 10 * 60_000;
 
 /**
- * The error of an answer of 400 or more. HTTP code and `Status.reason` decide the code: 409 is
- * "already exists" for a creation and a conflict for the rest.
+ * The error for a response of 400 or more. HTTP code and `Status.reason` determine the code: 409 means "already exists" for a
+ * creation, and a conflict for other requests.
  *
  * @see https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go StatusReason
  */
@@ -74,7 +74,7 @@ function errorOf(message: string, answer: Answered): K8sError {
   }
 }
 
-/** The error of a request that got no whole answer. */
+/** The error for a request without a complete response. */
 export function unavailable(request: FailedRequest, cause: unknown): K8sError {
   const text = cause instanceof Error ? cause.message || cause.name : "no answer";
   return new K8sError("K8S_UNAVAILABLE", `Cannot ${request.method} ${request.path}: ${text}`, {

@@ -1,18 +1,18 @@
 import type { Clock } from "@kip/base";
 
-/** A signal that aborts after a time, or with another signal; must be ended. */
+/** A signal that aborts after a time or together with another signal. Callers must end it. */
 export interface TimeLimit {
   readonly signal: AbortSignal;
   /** Removes the timer and the listener. */
   end(): void;
 }
 
-/** Why a timer ends early. One for all: an error for each request costs more than the timer. */
+/** Reason for cancelling a timer. It is shared, because an error for each request costs more than the timer. */
 const timerCancelled = new Error("Answered in time");
 
 /**
- * Joins a time limit and the caller's signal. Unlike `AbortSignal.timeout` and `AbortSignal.any`,
- * nothing of it outlives the request: thousands of short requests would each leave a timer behind.
+ * Combines a time limit and the caller's signal. Unlike with `AbortSignal.timeout` and `AbortSignal.any`, no timer outlives the
+ * request, which matters for thousands of short requests.
  */
 export function timeLimit(
   timeoutMs: number,
@@ -24,7 +24,7 @@ export function timeLimit(
   const timer = new AbortController();
   clock.sleep(timeoutMs, timer.signal).then(
     () => controller.abort(new DOMException("The server did not answer in time", "TimeoutError")),
-    () => {}, // ended in time
+    () => {}, // the request ended in time
   );
   if (outer?.aborted === true) onAbort();
   outer?.addEventListener("abort", onAbort, { once: true });

@@ -1,7 +1,7 @@
 import type { ApiClient } from "./api-client.ts";
 import { paths } from "./paths.ts";
 
-/** What a service account token is for. */
+/** Options of {@link requestToken}. */
 export interface TokenRequestOptions {
   readonly namespace: string;
   readonly serviceAccount: string;
@@ -9,12 +9,12 @@ export interface TokenRequestOptions {
   readonly audiences?: readonly string[] | undefined;
   /** Seconds, 600 or more. @default 3600 */
   readonly expirationSeconds?: number;
-  /** The token dies with this pod. */
+  /** The pod that the token is bound to. It becomes invalid when the pod is deleted. */
   readonly pod?: { readonly name: string; readonly uid: string };
   readonly signal?: AbortSignal;
 }
 
-/** A token and its end. */
+/** A token and its expiry. */
 export interface ServiceAccountToken {
   readonly token: string;
   /** Milliseconds since the epoch. */
@@ -26,9 +26,9 @@ interface TokenAnswer {
 }
 
 /**
- * Asks the API server for a service account token (authentication.k8s.io/v1 TokenRequest).
+ * Requests a service account token from the API server (authentication.k8s.io/v1 TokenRequest).
  *
- * @throws {K8sError} code `K8S_NOT_FOUND` if the service account does not exist, and the client's others
+ * @throws {K8sError} code `K8S_NOT_FOUND` if the service account does not exist, and the client's other errors
  */
 export async function requestToken(
   client: ApiClient,

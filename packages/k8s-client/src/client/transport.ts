@@ -7,20 +7,20 @@ import type { Credentials } from "../kubeconfig/kubeconfig.ts";
 import { SharedConnections } from "./shared-connections.ts";
 import { unavailable } from "./status-error.ts";
 
-/** One request of {@link Transport.send}. */
+/** A request for {@link Transport.send}. */
 export interface TransportRequest {
   readonly method: string;
-  /** Path with query. */
+  /** Path and query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | undefined;
   readonly credentials: Credentials;
   readonly signal: AbortSignal | undefined;
-  /** Streams do not take the connections of requests. */
+  /** Whether it is a watch or stream, which does not use the connections of requests. */
   readonly streaming: boolean;
 }
 
-/** Head and body of an answer. */
+/** Head and body of a response. */
 export interface Answer {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
@@ -30,19 +30,19 @@ export interface Answer {
 /** Options of {@link Transport}. */
 export interface TransportOptions {
   readonly server: string;
-  /** Of requests; streams have their own. */
+  /** Limit for requests. Streams have their own connections. */
   readonly maxConnections: number;
-  /** Whether streams share HTTP/2 connections, where the server speaks it. Else each has a connection of its own. */
+  /** Whether streams share HTTP/2 connections if the server supports it. Otherwise each has a connection of its own. */
   readonly sharesStreams: boolean;
   readonly clock: Clock;
 }
 
-/** Sends requests over kept-alive connections; new credentials mean new connections. */
+/** Sends requests over kept-alive connections. New credentials lead to new connections. */
 export class Transport {
   readonly #options: TransportOptions;
   readonly #server: URL;
   #agents: Agents | undefined;
-  /** Of earlier credentials, with requests under way. */
+  /** Connections with earlier credentials that still have requests under way. */
   #retired: readonly Retired[] = [];
 
   constructor(options: TransportOptions) {
@@ -51,7 +51,7 @@ export class Transport {
   }
 
   /**
-   * Resolves with the head of the answer; the body is read from it.
+   * Resolves with the head of the response. The caller reads the body from it.
    *
    * @throws {K8sError} code `K8S_UNAVAILABLE`, or the signal's reason
    */
@@ -60,8 +60,8 @@ export class Transport {
       return await this.#once(request);
     } catch (error) {
       if (request.signal?.aborted === true) throw error;
-      // The server may close an idle connection just when we use it. It has then not seen the
-      // request, but only for a GET is it harmless to be wrong about that.
+      // The server may close an idle connection just as a request uses it. The server has then not seen the request. Repeat it
+      // only for a GET, which is harmless if this assumption is wrong.
       if (request.method === "GET" && isStaleConnection(error)) return this.#once(request);
       throw error;
     }
@@ -73,7 +73,7 @@ export class Transport {
     for (const each of this.#retired) each.destroy();
   }
 
-  /** Requests under way go on, and their connections close at their end. */
+  /** Lets requests under way finish. Their connections then close. */
   #retire(): void {
     const { requests, streams, shared } = this.#agents ?? {};
     this.#agents = undefined;
@@ -103,7 +103,7 @@ export class Transport {
       port: this.#server.port,
       method: request.method,
       path: `${this.#server.pathname.replace(/\/$/, "")}${request.path}`,
-      // Node changes none of the lists.
+      // Node does not change these lists.
       headers: {
         ...(request.credentials.headers as http.OutgoingHttpHeaders),
         ...request.headers,
@@ -121,12 +121,13 @@ export class Transport {
       const outgoing = this.#isPlain
         ? httpModule().request(options, onAnswer)
         : https.request(options, onAnswer);
-      // Node's own `signal` option costs a watcher of the whole stream for each request.
+      // Node's own `signal` option would watch the whole stream for each request, which is expensive.
       const abort = (): void => void outgoing.destroy(reasonOf(signal));
       signal?.addEventListener("abort", abort, { once: true });
       outgoing.on("close", () => {
         signal?.removeEventListener("abort", abort);
-        // A switch of protocols gives neither an answer nor an error. An error made for each request would cost more than its end.
+        // A protocol upgrade produces neither a response nor an error. Creating an error for each request would cost more than
+        // this.
         if (!isSettled)
           reject(unavailable(request, new Error("The connection was closed before the answer")));
       });
@@ -151,7 +152,8 @@ export class Transport {
     try {
       next = this.#makeAgents(credentials);
     } catch (error) {
-      // A new certificate whose key is still the old one: those before go on until the server refuses them.
+      // The certificate is new but the key is still the old one. The previous credentials stay in use until the server refuses
+      // them.
       if (this.#agents) return this.#agents;
       throw error;
     }
@@ -161,13 +163,13 @@ export class Transport {
   }
 
   #makeAgents(credentials: Credentials): Agents {
-    // Below the load balancers' idle limits, so that a dead peer is noticed.
+    // Shorter than the idle limits of load balancers, so that a dead peer is noticed.
     const alive = { keepAlive: true, keepAliveMsecs: 30_000 };
     const requests = {
       ...alive,
       maxSockets: this.#options.maxConnections,
       scheduling: "lifo",
-      // Idle connections beyond a few only cost memory on both sides.
+      // More idle connections only cost memory on both sides.
       maxFreeSockets: 8,
     } as const;
     if (this.#isPlain) {
@@ -188,7 +190,7 @@ export class Transport {
 }
 
 /**
- * Makes a request on a connection that others use, too; undefined where there are none.
+ * Sends a request on a shared connection. Undefined if there is none.
  *
  * @throws {K8sError} code `K8S_UNAVAILABLE`, or the signal's reason
  */
@@ -204,7 +206,7 @@ async function shareConnection(
   }
 }
 
-/** One context for all connections: each would parse the certificates again. */
+/** One TLS context for all connections, because each new one would parse the certificates again. */
 function secureOptions({ ca, cert, key, serverName, verifyServer }: Credentials) {
   return {
     secureContext: tls.createSecureContext({ ca, cert, key }),
@@ -215,7 +217,7 @@ function secureOptions({ ca, cert, key, serverName, verifyServer }: Credentials)
 
 /** An agent that connects to one server with one set of credentials. */
 class OneServerAgent extends https.Agent {
-  /** The key of the connection pool. Node would join all options of the connection, for each request. */
+  /** The key of the connection pool. Node would join all connection options for each request. */
   override getName(): string {
     return "server";
   }

@@ -1,8 +1,8 @@
 import type { ApiClient } from "./api-client.ts";
 
 /**
- * A client whose requests go through `around`, which makes the request itself by calling `send`. The verb is HTTP's, but for LIST
- * and WATCH.
+ * Wraps a client so that its requests go through `around`, which calls `send` to make the request. The verb is the HTTP method,
+ * or LIST or WATCH.
  */
 export function wrapRequests(
   client: ApiClient,

@@ -6,24 +6,24 @@ import { EventSpamFilter } from "./event-spam-filter.ts";
 import { paths } from "../client/paths.ts";
 import { wireTime } from "../client/wire-time.ts";
 
-/** What an event is about. */
+/** The object that an event is about. */
 export interface EventReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
   readonly uid?: string;
-  /** Absent for cluster-wide objects, whose events are in "default". */
+  /** Absent for cluster-wide objects. Their events are in "default". */
   readonly namespace?: string;
   readonly fieldPath?: string;
   readonly resourceVersion?: string;
 }
 
-/** What is to be recorded. */
+/** An event to record. */
 export interface RecordedEvent {
   readonly type: "Normal" | "Warning";
   /** UpperCamelCase, short. */
   readonly reason: string;
-  /** One sentence; cut at 1,024 characters. */
+  /** One sentence, truncated to 1,024 characters. */
   readonly message: string;
 }
 
@@ -38,11 +38,11 @@ export interface EventRecorderOptions {
   readonly clock: Clock;
 }
 
-/** Writes core/v1 Events in the background. Equal events become one with a count, as the kubelet's. */
+/** Writes core/v1 Events in the background. Equal events are merged into one with a count, as in the kubelet. */
 export interface EventRecorder {
   /** Never blocks and never throws. */
   record(about: EventReference, event: RecordedEvent): void;
-  /** Resolves when everything recorded so far is written or given up. */
+  /** Resolves once everything recorded so far was written or dropped. */
   flush(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   return new BackgroundRecorder(options);
 }
 
-/** An event that was recorded once or more. */
+/** Equal events, which share one Event object. */
 interface Series {
   readonly key: string;
   readonly namespace: string;
@@ -77,14 +77,14 @@ interface Series {
   readonly firstAt: number;
   lastAt: number;
   count: number;
-  /** Name of the Event object, once it is written. */
+  /** Name of the Event object once it exists. */
   written: string | undefined;
   queued: boolean;
 }
 
-/** Series remembered, oldest forgotten first: client-go's figure. */
+/** Most series to remember. The oldest is forgotten first. client-go uses the same figure. */
 const maxSeries = 4096;
-/** Events that wait for the API server at most; more are dropped. */
+/** Most events that wait for the API server. Further events are dropped. */
 const maxQueued = 10_000;
 const maxAttempts = 6;
 const backoff = { initialMs: 200, maxMs: 10_000 };
@@ -95,7 +95,7 @@ class BackgroundRecorder implements EventRecorder {
   readonly #series = new Map<string, Series>();
   readonly #spam: EventSpamFilter;
   readonly #queue: Series[] = [];
-  /** Events are being dropped, which has been logged. */
+  /** Whether events are being dropped. This has then been logged. */
   #isFull = false;
   #writer: Promise<void> | undefined;
 
@@ -154,11 +154,11 @@ class BackgroundRecorder implements EventRecorder {
   }
 
   async #drain(): Promise<void> {
-    await Promise.resolve(); // what is recorded in the same turn is written as one
+    await Promise.resolve(); // events recorded in the same turn are written as one
     for (let series = this.#queue.shift(); series; series = this.#queue.shift()) {
       try {
-        // Only now: what is recorded while it waited is in the count. What comes during the write
-        // is queued again, behind it.
+        // Only now: events recorded while this one waited are in the count. Events recorded during the write are queued again,
+        // behind it.
         series.queued = false;
         await this.#write(series);
       } catch (error) {
@@ -194,7 +194,7 @@ class BackgroundRecorder implements EventRecorder {
         await client.patch(paths.events(series.namespace, series.written), change, "merge");
         return;
       } catch (error) {
-        if (!isNotFound(error)) throw error; // else it expired: write a new one
+        if (!isNotFound(error)) throw error; // if it expired, write a new one
       }
     }
     const name = `${series.about.name.slice(0, 200)}.${uniqueSuffix(this.#options.clock.now())}`;
@@ -222,7 +222,7 @@ class BackgroundRecorder implements EventRecorder {
   }
 }
 
-/** Whether an event was refused because its namespace is being deleted (403), or is gone (404). */
+/** Whether an event was refused because its namespace is being deleted (403) or is gone (404). */
 function isNamespaceGone(error: unknown): boolean {
   if (isNotFound(error)) return true;
   if (!K8sError.is(error, "K8S_FORBIDDEN")) return false;
@@ -233,7 +233,7 @@ function isNamespaceGone(error: unknown): boolean {
 
 let sequence = 0;
 
-/** Unique in this process, and with the time in it unlikely to meet another process's. */
+/** Unique in this process. It contains the time, so a clash with another process is unlikely. */
 function uniqueSuffix(now: number): string {
   sequence = (sequence + 1) % 0x10000;
   return `${now.toString(16)}${sequence.toString(16).padStart(4, "0")}`;

@@ -1,6 +1,6 @@
 import type { Clock } from "@kip/base";
 
-/** Events per object that pass at once, and how often one more may: client-go's figures. */
+/** Size of a burst of events per object, and how often one more is allowed. client-go uses the same figures. */
 const burst = 25;
 const refillMs = 300_000;
 const maxObjects = 4096;
@@ -10,7 +10,7 @@ interface Bucket {
   at: number;
 }
 
-/** Keeps one object from flooding the API server with events. */
+/** Prevents one object from flooding the API server with events. */
 export class EventSpamFilter {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, Bucket>();

@@ -1,15 +1,15 @@
 import { impersonationHeaders } from "./impersonation.ts";
 import type { Credentials, KubeConfig } from "./kubeconfig.ts";
 
-/** The user that requests are made as. */
+/** The user to impersonate. */
 export interface ActingUser {
   readonly user: string;
   readonly groups: readonly string[];
 }
 
 /**
- * The same cluster, whose requests are made as another user. The user of the configuration needs the right to impersonate that
- * user and each of the groups.
+ * The configuration for the same cluster with requests made as another user. The configuration's own user needs the right to
+ * impersonate that user and each of its groups.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */

@@ -5,7 +5,7 @@ import { decodeExecConfig, type ExecCluster } from "./exec-credential.ts";
 import type { KubeconfigUser } from "./kubeconfig-document.ts";
 import { TokenFile } from "./token-file.ts";
 
-/** What an authenticator adds to a request. */
+/** What an authenticator adds to requests. */
 export interface AuthHeaders {
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** PEM, from exec plugins. */
@@ -13,24 +13,24 @@ export interface AuthHeaders {
   readonly key?: string | undefined;
 }
 
-/** Gives the current credentials of a kubeconfig user. */
+/** Provides the current credentials of a kubeconfig user. */
 export interface Authenticator {
   /** @throws {K8sError} code `K8S_CREDENTIALS_FAILED` */
   headers(): Promise<AuthHeaders>;
-  /** The server refused what it gave: get new ones. */
+  /** Called when the server refused the credentials. The next call gets new ones. */
   forget(): void;
 }
 
-/** What an authenticator is made of. */
+/** Options of {@link authenticatorOf}. */
 export interface AuthenticatorOptions {
   /** Name of the user, for messages. */
   readonly name: string;
   readonly user: KubeconfigUser;
-  /** The headers by which it acts as another one. */
+  /** Impersonation headers. */
   readonly impersonation: AuthHeaders["headers"];
-  /** What an exec plugin may ask for. */
+  /** The cluster's description, which exec plugins may request. */
   readonly cluster: ExecCluster;
-  /** Folder of the kubeconfig. */
+  /** The kubeconfig's folder. */
   readonly folder: string;
   /** Environment of an exec plugin. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -38,7 +38,7 @@ export interface AuthenticatorOptions {
 }
 
 /**
- * The authenticator that a kubeconfig user asks for: token, token file, password, exec plugin, provider.
+ * The authenticator for a kubeconfig user: token, token file, password, exec plugin or provider.
  *
  * @throws {K8sError} code `KUBECONFIG_INVALID`, `DECODE_FAILED`
  */
@@ -53,7 +53,7 @@ export async function authenticatorOf(options: AuthenticatorOptions): Promise<Au
   }
   const exec = execOf(user);
   const provider = user["auth-provider"];
-  // Both are loaded only here: few kubeconfigs name them.
+  // Both are loaded only here, because few kubeconfigs use them.
   if (exec !== undefined) {
     const { execAuthenticator } = await import("./exec-authenticator.ts");
     const { cluster, env } = options;
@@ -85,7 +85,7 @@ function fixed(headers: AuthHeaders["headers"]): Authenticator {
   return { headers: () => Promise.resolve(answer), forget: () => {} };
 }
 
-/** The plugin of a user; early kubeconfigs had it in their auth-provider. */
+/** The user's exec plugin. Early kubeconfigs had it in their auth-provider. */
 function execOf({ exec, "auth-provider": provider }: KubeconfigUser): unknown {
   const config = provider?.config;
   const isOld = typeof config === "object" && config !== null && "exec" in config;

@@ -10,16 +10,16 @@ import { RenewedAuthenticator, type Credential } from "./renewed-authenticator.t
 export interface ExecAuthenticatorOptions {
   readonly config: ExecConfig;
   readonly cluster: ExecCluster;
-  /** Folder of the kubeconfig: a relative path of the plugin begins there. */
+  /** The kubeconfig's folder. A relative path of the plugin starts there. */
   readonly folder: string;
-  /** Environment of the plugin, before its own variables. */
+  /** Environment of the plugin, without the plugin's own variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Headers of each request besides. */
+  /** Additional headers of each request. */
   readonly headers: AuthHeaders["headers"];
   readonly clock: Clock;
 }
 
-/** Longest run of a plugin. */
+/** Time limit for a plugin, milliseconds. */
 const runLimitMs = 60_000;
 
 /**
@@ -58,7 +58,7 @@ async function ask(options: ExecAuthenticatorOptions): Promise<Credential> {
   return readCredential(await withTimeout(run, { limitMs: runLimitMs, clock, error }), config);
 }
 
-/** A name is looked for in PATH; a relative path begins at the kubeconfig, as for kubectl. */
+/** A name is looked up in PATH. A relative path starts at the kubeconfig's folder, as for kubectl. */
 function pluginPath(command: string, folder: string): string {
   return command.includes(path.sep) ? path.resolve(folder, command) : command;
 }

@@ -13,11 +13,11 @@ export const decodeExecConfig = decode.object({
   interactiveMode: decode.optional(decode.string),
 });
 
-/** What {@link decodeExecConfig} reads. */
+/** The result of {@link decodeExecConfig}. */
 export type ExecConfig = ReturnType<typeof decodeExecConfig>;
 
 /**
- * The cluster as a plugin receives it, if the kubeconfig says `provideClusterInfo`. Keys as in a kubeconfig.
+ * The cluster, as passed to a plugin if the kubeconfig sets `provideClusterInfo`. Keys as in a kubeconfig.
  *
  * @see https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#client-authentication-k8s-io-v1-Cluster
  */
@@ -35,7 +35,7 @@ const decodeCredential = decode.object({
   ),
 });
 
-/** The variable `KUBERNETES_EXEC_INFO` of a plugin. */
+/** The plugin's variable `KUBERNETES_EXEC_INFO`. */
 export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
   return JSON.stringify({
     kind: "ExecCredential",
@@ -48,7 +48,7 @@ export function execInfo(config: ExecConfig, cluster: ExecCluster): string {
 }
 
 /**
- * Reads what a plugin printed: an ExecCredential.
+ * Reads a plugin's output, an ExecCredential.
  *
  * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
@@ -61,7 +61,7 @@ export function readCredential(text: string, config: ExecConfig): Credential {
   )
     throw unusable(config, `it answers in ${apiVersion}, not in ${config.apiVersion}`);
   const { expirationTimestamp } = status ?? {};
-  // An empty text says that there is none, as in client-go.
+  // An empty text means that there is none, as in client-go.
   const token = status?.token || undefined;
   const clientCertificateData = status?.clientCertificateData || undefined;
   const clientKeyData = status?.clientKeyData || undefined;
@@ -80,7 +80,7 @@ function parse(text: string, config: ExecConfig): ReturnType<typeof decodeCreden
   try {
     return decodeCredential(JSON.parse(text), "ExecCredential");
   } catch (error) {
-    // What it printed may be a secret, and a parser quotes it.
+    // The parser's message quotes the output, which may be a secret.
     const reason = error instanceof SyntaxError ? "it did not print valid JSON" : errorText(error);
     throw unusable(config, reason);
   }

@@ -8,19 +8,19 @@ export interface PluginRun {
   /** Program and arguments. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The kubeconfig's advice for a missing program. */
+  /** The kubeconfig's hint for installing a missing program. */
   readonly installHint: string | undefined;
-  /** Ends the run with all processes that the plugin started. */
+  /** Aborting it ends all processes that the plugin started. */
   readonly signal: AbortSignal;
 }
 
-/** Most that a plugin may print, bytes. */
+/** Most output of a plugin, bytes. */
 const maxOutputBytes = 1024 * 1024;
 const maxErrorBytes = 4096;
 
 /**
- * Runs an exec plugin to its end and returns what it printed. It has no input, and is a process group of
- * its own: a plugin that is ended may be a script that waits for another program.
+ * Runs an exec plugin to its end and returns its output. The plugin has no input. It gets a process group of its own, because
+ * it may be a script that is waiting for another program when it has to be killed.
  *
  * @throws {K8sError} code `K8S_CREDENTIALS_FAILED`
  */
@@ -43,7 +43,7 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
     try {
       if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
     } catch {
-      // All of them have ended.
+      // All processes have already ended.
     }
   };
   const onAbort = (): void => end(failed("it was ended", signal.reason));
@@ -73,7 +73,7 @@ export async function runPlugin({ command, env, installHint, signal }: PluginRun
   }
 }
 
-/** Node throws some failures of a start, such as arguments that are too long, and reports the rest by an event. */
+/** Some failures to start, such as arguments that are too long, are thrown by Node. It reports others by an event. */
 function startPlugin(
   [program = "", ...args]: readonly string[],
   env: PluginRun["env"],
@@ -82,7 +82,7 @@ function startPlugin(
   try {
     return spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"], detached: true });
   } catch (error) {
-    // What Node says of an argument that it does not take quotes it: it may be a secret.
+    // Node's message quotes the invalid argument, which may be a secret.
     if (!(error instanceof Error) || !("syscall" in error))
       throw failed("its arguments or variables are not valid", undefined);
     throw failed(error.message, error);

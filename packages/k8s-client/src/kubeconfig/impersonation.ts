@@ -10,11 +10,11 @@ const decodeImpersonation = decode.object({
 });
 
 /**
- * The headers by which a kubeconfig user acts as another one, encoded as client-go does: bytes of an
- * extra key that a header's name cannot have, and "%", become percent escapes.
+ * The impersonation headers of a kubeconfig user, encoded as in client-go: "%", and bytes of an extra key that are invalid in a
+ * header name, become percent escapes.
  *
  * @param user of the kubeconfig file
- * @throws {K8sError} code `KUBECONFIG_INVALID`: ignoring the keys would make requests as another user
+ * @throws {K8sError} code `KUBECONFIG_INVALID`: ignoring invalid keys would make requests as another user
  * @see https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/
  */
 export function impersonationHeaders(
@@ -42,7 +42,7 @@ export function impersonationHeaders(
   };
 }
 
-/** Node sends one byte a character; the server reads UTF-8. */
+/** Node sends one byte per character, and the server expects UTF-8. */
 function headerValue(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.some((byte) => byte < 0x20 || byte === 0x7f))
@@ -50,7 +50,7 @@ function headerValue(text: string): string {
   return bytes.toString("latin1");
 }
 
-/** Bytes that a header's name may have: RFC 9110 section 5.6.2, without "%". */
+/** Bytes allowed in a header name (RFC 9110 section 5.6.2), without "%". */
 const keyBytes = /[!#$&'*+\-.^_`|~0-9A-Za-z]/;
 
 function escapeKey(key: string): string {

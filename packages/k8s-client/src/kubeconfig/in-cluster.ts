@@ -15,8 +15,7 @@ export interface InClusterOptions {
 }
 
 /**
- * The configuration of a pod: service account token, CA and the API server's service address.
- * Undefined outside of a pod.
+ * The configuration inside a pod: service account token, CA and the API server's service address. Undefined outside a pod.
  *
  * @see https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
  */
@@ -42,7 +41,7 @@ export async function inClusterConfig(
       const Authorization = `Bearer ${await token.read()}`;
       if (isRefused) {
         isRefused = false;
-        const next = await readFile(path.join(folder, "ca.crt")).catch(() => ca); // being replaced
+        const next = await readFile(path.join(folder, "ca.crt")).catch(() => ca); // the file is being replaced
         if (!next.equals(ca)) current = undefined;
         ca = next;
       }
@@ -51,14 +50,14 @@ export async function inClusterConfig(
       return current;
     },
     forget: (refused) => {
-      if (refused !== current) return; // they were replaced meanwhile
+      if (refused !== current) return; // the credentials were already replaced
       isRefused = true;
       token.forget();
     },
   };
 }
 
-/** Whether a file is there for us to read. */
+/** Whether a file exists and this process may read it. */
 async function readableFile(file: string): Promise<boolean> {
   return access(file, constants.R_OK).then(
     () => true,

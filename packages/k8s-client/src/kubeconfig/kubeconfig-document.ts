@@ -2,7 +2,7 @@ import { decode, type Decoded } from "@kip/base";
 
 const { boolean, list, object, optional, string, unknownValue } = decode;
 
-/** The parts of a kubeconfig by name; what is not of the wanted context is not read. */
+/** The parts of a kubeconfig by name. Only the parts of the chosen context are decoded. */
 export const decodeDocument = object({
   "current-context": optional(string),
   clusters: optional(list(object({ name: string, cluster: optional(unknownValue) }))),

@@ -27,7 +27,7 @@ export interface ConfigFileOptions {
 }
 
 /**
- * The configuration that a context of a kubeconfig file describes.
+ * The configuration for a context of a kubeconfig file.
  *
  * @throws {K8sError} code `KUBECONFIG_INVALID`
  */
@@ -56,7 +56,7 @@ async function readConfig(
     key: await material(folder, user, "client-key"),
   });
   const files = await read();
-  // TLS would go on without either: requests would be made without credentials.
+  // With only one of them, TLS would make requests without credentials.
   if (!files.cert !== !files.key)
     throw new Unusable("its user has client-certificate or client-key without the other");
   const authenticator = await authenticatorOf({
@@ -82,7 +82,7 @@ async function readConfig(
   };
 }
 
-/** A context with its cluster and user. */
+/** The chosen context with its cluster and user. */
 function wantedContext(options: ConfigFileOptions, document: Decoded<typeof decodeDocument>) {
   const { contexts = [], clusters = [], users = [] } = document;
   const contextName = options.context ?? document["current-context"];
@@ -106,7 +106,7 @@ function wantedContext(options: ConfigFileOptions, document: Decoded<typeof deco
   };
 }
 
-/** @throws {K8sError} code `KUBECONFIG_INVALID`: past a proxy that it names, a cluster must not be reached directly */
+/** @throws {K8sError} code `KUBECONFIG_INVALID`, also for a cluster with a proxy, which must not be bypassed */
 function checkCluster({ server = "", "proxy-url": proxy }: KubeconfigCluster): void {
   if (proxy)
     throw new Unusable(
@@ -118,10 +118,10 @@ function checkCluster({ server = "", "proxy-url": proxy }: KubeconfigCluster): v
     throw new Unusable(`its cluster's server "${server}" is not an http or https URL`);
 }
 
-/** The extension of a cluster that is meant for exec plugins. */
+/** A cluster's extension for exec plugins. */
 const execExtension = "client.authentication.k8s.io/exec";
 
-/** What an exec plugin may know of the cluster. */
+/** The cluster's description for exec plugins. */
 function execCluster(cluster: KubeconfigCluster, ca: Buffer | undefined): ExecCluster {
   const config = cluster.extensions?.find(({ name }) => name === execExtension)?.extension;
   return defined({
@@ -135,7 +135,10 @@ function execCluster(cluster: KubeconfigCluster, ca: Buffer | undefined): ExecCl
   });
 }
 
-/** JSON is YAML too, and needs no parser loaded. What parsers say quotes the file, which holds secrets: it is not repeated. */
+/**
+ * JSON is also YAML, and needs no extra parser. Parsers quote the file in their messages, and it holds secrets, so those are
+ * dropped.
+ */
 async function readDocument(text: string): Promise<unknown> {
   if (text.trimStart().startsWith("{")) {
     try {
@@ -153,10 +156,10 @@ async function readDocument(text: string): Promise<unknown> {
   }
 }
 
-/** PEM texts of a kubeconfig: `NAME` is a file, and `NAME-data`, which comes first, the text in base64. */
+/** PEM texts of a kubeconfig. `NAME` is a file. `NAME-data` is base64 text and takes precedence. */
 type PemKey = "certificate-authority" | "client-certificate" | "client-key";
 
-/** @throws {Unusable} if the data are not base64: Node would pass over what is not */
+/** @throws {Unusable} if the data are not base64, because Node would skip invalid characters */
 async function material<K extends PemKey>(
   folder: string,
   source: Readonly<Partial<Record<K | `${K}-data`, string | undefined>>>,
@@ -171,7 +174,7 @@ async function material<K extends PemKey>(
   return file ? readFile(path.resolve(folder, file)) : undefined;
 }
 
-/** Why a file cannot be used; becomes a {@link K8sError} that names it. */
+/** Why a file cannot be used. Becomes a {@link K8sError} that names the file. */
 class Unusable extends Error {
   readonly remedy: string | undefined;
 

@@ -5,24 +5,24 @@ import { K8sError } from "../errors.ts";
 import { inClusterConfig } from "./in-cluster.ts";
 import { configFromFile } from "./kubeconfig-file.ts";
 
-/** How to reach one API server and authenticate to it. */
+/** How to reach an API server and authenticate to it. */
 export interface KubeConfig {
   /** For example `https://10.0.0.1:6443`. */
   readonly server: string;
   /** Namespace of the context. @default "default" */
   readonly namespace: string;
-  /** Where it came from, for messages: a file and context, or `in-cluster`. */
+  /** The origin, for messages: a file and context, or `in-cluster`. */
   readonly source: string;
   /**
-   * Current TLS material and headers; asked before each request, so that expired tokens are
-   * renewed. The same object as long as nothing changed.
+   * The current TLS material and headers. Called before each request, so that expired tokens are renewed. Returns the same
+   * object as long as nothing has changed.
    */
   credentials(): Promise<Credentials>;
-  /** Drops what is cached if it is still what the server refused. */
+  /** Drops the cached credentials, if they are still those that the server refused. */
   forget?(refused: Credentials): void;
 }
 
-/** TLS material and headers of our requests. */
+/** TLS material and headers for requests. */
 export interface Credentials {
   readonly ca?: Buffer | undefined;
   readonly cert?: Buffer | undefined;
@@ -34,15 +34,15 @@ export interface Credentials {
 }
 
 /**
- * Where {@link loadKubeConfig} looks: `path`; else the files of `env.KUBECONFIG` if that is set, or
- * `~/.kube/config`; else in-cluster.
+ * Where {@link loadKubeConfig} looks: in `path`; otherwise in the files of `env.KUBECONFIG` if that is set, or in
+ * `~/.kube/config`; otherwise in the cluster.
  */
 export interface LoadKubeConfigOptions {
   /** A kubeconfig file. It must exist. */
   readonly path?: string | undefined;
   /**
-   * Environment to read `KUBECONFIG`, `HOME` and `KUBERNETES_SERVICE_HOST`/`_PORT` from; exec plugins get
-   * it too. @default {}
+   * Environment that provides `KUBECONFIG`, `HOME` and `KUBERNETES_SERVICE_HOST`/`_PORT`, and that exec plugins get. @default
+   * {}
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** A context of the file. @default its current context */
@@ -52,9 +52,8 @@ export interface LoadKubeConfigOptions {
 }
 
 /**
- * Finds the API server and its credentials (certificates, tokens, token files, exec plugins, in-cluster).
- * Of a `KUBECONFIG` list the first file that exists is read; the home folder's file is not read then,
- * as it may name another cluster.
+ * Finds the API server and its credentials (certificates, tokens, token files, exec plugins, in-cluster). If `KUBECONFIG` is a
+ * list, the first file that exists is used. The home folder's file is then ignored, because it may name another cluster.
  *
  * @throws {K8sError} code `KUBECONFIG_INVALID` if there is none, or it cannot be used
  */
@@ -82,8 +81,8 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
 }
 
 /**
- * The text of a file; undefined if there is none. The file of the home folder may also be another user's: in a pod it is
- * not meant then. One that was named is: going on without it could lead to another cluster.
+ * The text of a file. Undefined if the file does not exist. The home folder's file may belong to another user, as in a pod, and
+ * is then ignored too. A file that was named must be readable: ignoring it could lead to another cluster.
  *
  * @throws {K8sError} code `KUBECONFIG_INVALID`
  */

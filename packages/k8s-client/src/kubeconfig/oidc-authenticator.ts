@@ -12,9 +12,9 @@ export interface OidcOptions {
   readonly name: string;
   /** `auth-provider.config` of the user. */
   readonly config: unknown;
-  /** Folder of the kubeconfig: relative paths begin there. */
+  /** The kubeconfig's folder. Relative paths start there. */
   readonly folder: string;
-  /** Headers of each request besides. */
+  /** Additional headers of each request. */
   readonly headers: AuthHeaders["headers"];
   readonly clock: Clock;
 }
@@ -31,17 +31,17 @@ const decodeConfig = object({
   "refresh-token": optional(string),
 });
 
-/** The parts of the issuer's documents that are read here. */
+/** The parts of the issuer's documents that are used. */
 const decodeDiscovery = object({ token_endpoint: string });
 const decodeTokens = object({ id_token: string, refresh_token: optional(string) });
 const decodeClaims = object({ exp: decode.number });
 
-/** Longest renewal of a token, all its requests together. */
+/** Time limit for renewing a token, for all requests together, milliseconds. */
 const renewalLimitMs = 60_000;
 const maxAnswerBytes = 1024 * 1024;
 
 /**
- * The ID token of a kubeconfig, renewed with its refresh token. The renewed ones are kept in memory only.
+ * The ID token of a kubeconfig, renewed with its refresh token. Renewed tokens are only kept in memory.
  *
  * @throws {DecodeError} code `DECODE_FAILED`
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#openid-connect-tokens
@@ -59,7 +59,7 @@ class OidcTokens {
   #idToken: string | undefined;
   #refreshToken: string | undefined;
   #isFirst = true;
-  /** The issuer has refused the client secret in a header, and has taken it in the form. */
+  /** The issuer refused the client secret in a header, and accepted it in the form. */
   #isSecretInForm = false;
 
   constructor(options: OidcOptions, config: Decoded<typeof decodeConfig>) {
@@ -69,7 +69,7 @@ class OidcTokens {
     this.#refreshToken = config["refresh-token"] || undefined;
   }
 
-  /** The token of the file at first, then new ones: it is asked again when that one ends or was refused. */
+  /** Returns the file's token at first. Later calls, after it has expired or was refused, renew it. */
   async ask(): Promise<Credential> {
     const stored = { token: this.#idToken, expiresAt: endOf(this.#idToken) };
     const isValid = stored.expiresAt > this.#options.clock.now();
@@ -117,8 +117,8 @@ class OidcTokens {
   }
 
   /**
-   * Sends the refresh token. A client secret goes into a header, or into the form if the issuer refuses that: issuers need
-   * not take both, and client-go tries both (RFC 6749, section 2.3.1).
+   * Sends the refresh token. The client secret goes into a header, or into the form if the issuer refuses the header. Issuers
+   * need not accept both, and client-go tries both (RFC 6749, section 2.3.1).
    */
   async #exchange(
     url: string,
@@ -151,7 +151,7 @@ class OidcTokens {
   }
 }
 
-/** When a token ends, milliseconds since the epoch; one that cannot be read has ended. */
+/** Expiry of a token, milliseconds since the epoch. An unreadable token counts as expired. */
 function endOf(token: string | undefined): number {
   try {
     const claims = Buffer.from(token?.split(".")[1] ?? "", "base64url").toString("utf8");
@@ -161,7 +161,7 @@ function endOf(token: string | undefined): number {
   }
 }
 
-/** RFC 6749, section 2.3.1. */
+/** The Basic authorization of RFC 6749, section 2.3.1. */
 function basic(id: string, secret: string): string {
   const [user, password] = [id, secret].map((text) =>
     new URLSearchParams({ text }).toString().slice("text=".length),
@@ -169,11 +169,11 @@ function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 }
 
-/** What a token is renewed with. */
+/** The data for renewing a token. */
 interface OidcClient {
   readonly issuer: string;
   readonly id: string;
-  /** Empty if it has none. */
+  /** Empty if there is none. */
   readonly secret: string;
   readonly refreshToken: string;
 }
@@ -181,12 +181,12 @@ interface OidcClient {
 interface IssuerRequest {
   readonly ca: Buffer | undefined;
   readonly signal: AbortSignal;
-  /** Sent by POST. */
+  /** Sent with POST. */
   readonly form?: string | undefined;
   readonly authorization?: string | undefined;
 }
 
-/** The JSON document that the issuer answers. What it says of a failure is not repeated: it may quote a token. */
+/** The issuer's JSON response. Its error text is not repeated, because it may quote a token. */
 async function request(url: string, options: IssuerRequest): Promise<unknown> {
   const { ca, signal, form, authorization } = options;
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -221,5 +221,5 @@ async function request(url: string, options: IssuerRequest): Promise<unknown> {
   return await promise;
 }
 
-/** The issuer does not take what was sent. */
+/** The issuer refused the request. */
 class Refusal extends Error {}

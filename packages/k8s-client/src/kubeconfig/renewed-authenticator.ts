@@ -1,13 +1,13 @@
 import { backoffDelay, type Clock } from "@kip/base";
 import type { Authenticator, AuthHeaders } from "./authenticator.ts";
 
-/** Credentials that end. */
+/** Credentials that expire. */
 export interface Credential {
   readonly token?: string | undefined;
   /** PEM. */
   readonly clientCertificateData?: string | undefined;
   readonly clientKeyData?: string | undefined;
-  /** Milliseconds since the epoch; infinite if they do not end. */
+  /** Milliseconds since the epoch. Infinity if they do not expire. */
   readonly expiresAt: number;
 }
 
@@ -15,29 +15,29 @@ export interface Credential {
 export interface RenewedAuthenticatorOptions {
   /** Gets new credentials. */
   readonly ask: () => Promise<Credential>;
-  /** Headers of each request besides. */
+  /** Additional headers of each request. */
   readonly headers: AuthHeaders["headers"];
   readonly clock: Clock;
 }
 
-/** How long before its end a credential is renewed, at most; a tenth of its life if that is shorter. */
+/** How long before its expiry a credential is renewed, milliseconds. A tenth of its lifetime if that is shorter. */
 const renewalMs = 60_000;
 
-/** A new credential that is refused is not replaced sooner: the server may refuse each one. */
+/** Pause before a refused new credential is replaced, milliseconds, because the server may refuse each one. */
 const refusalPauseMs = 10_000;
 
 const backoff = { initialMs: 1000, maxMs: 30_000 };
 
 /**
- * Credentials that are asked for again before they end. One run at a time serves all waiting requests. A credential near
- * its end is renewed in the background. After a failed run there is a pause in which requests fail with its error.
+ * Credentials that are renewed before they expire. One renewal at a time serves all waiting requests. A credential that expires
+ * soon is renewed in the background. After a failed renewal there is a pause, in which requests fail with its error.
  */
 export class RenewedAuthenticator implements Authenticator {
   readonly #options: RenewedAuthenticatorOptions;
   #auth: AuthHeaders | undefined;
   #renewAt = Number.NEGATIVE_INFINITY;
   #endsAt = Number.NEGATIVE_INFINITY;
-  /** When the last run that gave a credential ended, on the monotonic clock. */
+  /** When the last successful renewal ended, on the monotonic clock. */
   #gotAt = Number.NEGATIVE_INFINITY;
   #isRefused = false;
   #run: Promise<AuthHeaders> | undefined;
@@ -77,7 +77,8 @@ export class RenewedAuthenticator implements Authenticator {
       const credential = await ask();
       const { expiresAt } = credential;
       const now = clock.now();
-      // One that has ended already, by our clock, is used for a while: else each request would ask for another one.
+      // A new credential may already be expired by this machine's clock. It is used for a while, or each request would renew
+      // it.
       this.#endsAt = expiresAt > now ? expiresAt : now + refusalPauseMs;
       this.#renewAt = this.#endsAt - Math.min(renewalMs, (this.#endsAt - now) / 10);
       this.#gotAt = clock.monotonic();

@@ -15,17 +15,20 @@ export interface RenewedCredentialsOptions {
   readonly files: TlsFiles;
   /** Reads the files again. */
   readonly read: () => Promise<TlsFiles>;
-  /** What does not change. */
+  /** The parts that do not change. */
   readonly fixed: Pick<Credentials, "serverName" | "verifyServer">;
 }
 
-/** The credentials of a context. A new object only when a token or a file has changed: it means new connections. */
+/**
+ * The credentials of a context. It creates a new object only when a token or file has changed, because that means new
+ * connections.
+ */
 export class RenewedCredentials {
   readonly #options: RenewedCredentialsOptions;
   #files: TlsFiles;
   #auth: AuthHeaders | undefined;
   #current: Credentials | undefined;
-  /** The server refused the certificate; its file may have been renewed. */
+  /** Whether the server refused the certificate. Its file may have been renewed. */
   #isRefused = false;
 
   constructor(options: RenewedCredentialsOptions) {
@@ -44,7 +47,7 @@ export class RenewedCredentials {
     return this.#current;
   }
 
-  /** Has files and tokens read again, unless these credentials have been replaced already. */
+  /** Rereads files and tokens at the next call, unless these credentials were already replaced. */
   forget(refused: Credentials): void {
     if (refused !== this.#current) return;
     this.#isRefused = true;
@@ -53,7 +56,7 @@ export class RenewedCredentials {
 
   async #readFiles(): Promise<void> {
     this.#isRefused = false;
-    const files = await this.#options.read().catch(() => this.#files); // they may be missing for a moment
+    const files = await this.#options.read().catch(() => this.#files); // files may be missing for a moment
     if (!isDeepStrictEqual(files, this.#files)) this.#current = undefined;
     this.#files = files;
   }

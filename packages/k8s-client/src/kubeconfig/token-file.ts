@@ -2,10 +2,12 @@ import { readFile } from "node:fs/promises";
 import { errorText, type Clock } from "@kip/base";
 import { K8sError } from "../errors.ts";
 
-/** How long a token that was read is used, milliseconds: the kubelet replaces it well before it ends. */
+/**
+ * How long a token is used before the file is read again, milliseconds. The kubelet replaces tokens well before they expire.
+ */
 const maxAgeMs = 60_000;
 
-/** A bearer token in a file that is replaced from time to time. */
+/** A bearer token in a file that is replaced regularly. */
 export class TokenFile {
   readonly #path: string;
   readonly #clock: Clock;
@@ -18,8 +20,8 @@ export class TokenFile {
   }
 
   /**
-   * The token of the file, read again when it is older than a minute. While the file is empty or cannot be read, the last
-   * token stays in use, as in client-go.
+   * The file's token, read again after a minute. While the file is empty or unreadable, the last token stays in use, as in
+   * client-go.
    *
    * @throws {K8sError} code `K8S_CREDENTIALS_FAILED` if there is no token yet
    */
@@ -41,7 +43,7 @@ export class TokenFile {
     return this.#token;
   }
 
-  /** Reads the file at the next call. */
+  /** Makes the next call read the file. */
   forget(): void {
     this.#readAt = Number.NEGATIVE_INFINITY;
   }

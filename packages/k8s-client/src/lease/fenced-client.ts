@@ -6,8 +6,9 @@ import type { LeaderTerm } from "./leader-lease.ts";
 const reads: readonly string[] = ["GET", "LIST", "WATCH"];
 
 /**
- * A client that changes nothing once another process may lead: each request but those that read fails with
- * `K8S_LEASE_LOST` then. The check is made before each request, by clocks that go on while the process is stopped or the machine suspended.
+ * Wraps a client so that it changes nothing once another process may lead. Every request that writes then fails with
+ * `K8S_LEASE_LOST`. The check before each request uses clocks that advance while the process is stopped or the machine
+ * suspended.
  */
 export function fencedClient(client: ApiClient, term: Pick<LeaderTerm, "isHeld">): ApiClient {
   return wrapRequests(client, async (verb, send) => {

@@ -11,9 +11,9 @@ export interface LeaderLeaseOptions {
   readonly client: ApiClient;
   readonly namespace: string;
   readonly name: string;
-  /** `spec.holderIdentity`; no other process may have it, and no earlier run of this one. */
+  /** `spec.holderIdentity`. It must differ from those of other processes and of earlier runs of this one. */
   readonly identity: string;
-  /** How long no other process may lead after our last renewal, whole seconds in milliseconds. */
+  /** How long after this process's last renewal no other process can lead, whole seconds in milliseconds. */
   readonly durationMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -25,48 +25,48 @@ export interface LeaderLease {
   acquire(signal: AbortSignal): Promise<LeaderTerm>;
 }
 
-/** The time during which this process leads. */
+/** A period in which this process leads. */
 export interface LeaderTerm {
-  /** `spec.leaseTransitions`: rises with each change of the leader. */
+  /** `spec.leaseTransitions`, which increases with each change of the leader. */
   readonly number: number;
   /**
-   * Whether no other process can lead yet; ask before each action. Becomes false a third of the duration
-   * before another process may take over, even if this process was stopped or its machine suspended meanwhile.
+   * Whether no other process can lead yet. Call this before each action. It becomes false a third of the duration before
+   * another process may take over, even if this process was stopped or its machine suspended in the meantime.
    */
   isHeld(): boolean;
-  /** Aborts when the lease was lost, or could not be renewed in time. */
+  /** Aborts when the lease was lost or could not be renewed in time. */
   readonly ended: AbortSignal;
   /**
    * Stops renewing. Never throws.
    *
-   * @param handOver whether another may lead at once, or only when the lease has run out
+   * @param handOver true to let another process lead at once, false to let the lease expire
    */
   release(handOver: boolean): Promise<void>;
 }
 
-/** Share of the duration after which a leader that could not renew stops: the rest is for actions under way. */
+/** Share of the duration after which a leader that could not renew stops. The rest is for requests under way. */
 const heldShare = 2 / 3;
 const renewalsPerDuration = 5;
 const backoff = { initialMs: 200, maxMs: 5000 };
 
-/** A point in time, by both clocks of this machine. */
+/** A point in time on both clocks of this machine. */
 interface Moment {
   readonly monotonicMs: number;
   readonly wallMs: number;
 }
 
 /**
- * Leader election on one Lease.
+ * Leader election with one Lease.
  *
- * Clocks of two machines are never compared: a candidate takes over when it has seen the lease
- * unchanged for its whole duration on its own clock, and the leader stops earlier than that,
- * counted from before its last renewal was sent. Writes carry the version they are based on.
+ * Clocks of two machines are never compared. A candidate takes over when the lease has not changed for its whole duration on
+ * the candidate's clock. The leader stops earlier, counted from before it sent its last renewal. Writes carry the version that
+ * they are based on.
  *
- * The leader takes the longer of what its monotonic clock and its time of day say has passed. Linux' monotonic clock, which
- * client-go relies on alone, stands still while the machine is suspended; the time of day is set right when it wakes. A time
- * of day that is set forward by more than the lease lasts ends a term early, which is safe; one that is set back changes
- * nothing. A virtual machine that its host has paused may wake with both clocks behind: until its time is corrected it
- * still counts itself as the leader, and only the versions of its writes stop it.
+ * The leader uses its monotonic clock and its time of day, and takes the longer of the two durations. Linux' monotonic clock,
+ * the only one that client-go uses, stops while the machine is suspended. The time of day is correct again after waking up. If
+ * the time of day is set forward by more than the duration, the term ends early, which is safe. Setting it back has no effect.
+ * A virtual machine that its host has paused may wake up with both clocks behind. Until its time is corrected, it considers
+ * itself the leader, and only the versions of its writes stop it.
  */
 export function createLeaderLease(options: LeaderLeaseOptions): LeaderLease {
   return { acquire: (signal) => new Candidate(options, signal).acquire() };
@@ -119,7 +119,7 @@ class Candidate {
     }
   }
 
-  /** Takes the lease if it is free; else how long it is held at least, milliseconds. */
+  /** Takes the lease if it is free. Otherwise returns the minimum time for which it is still held, milliseconds. */
   async #tryToAcquire(): Promise<LeaderTerm | number> {
     const { client, namespace, name, clock, durationMs } = this.#options;
     const startedAt = momentOf(clock);
@@ -134,7 +134,7 @@ class Candidate {
       return new Term(this.#options, made, startedAt);
     }
     const version = lease.metadata.resourceVersion;
-    // From when it was seen, not from when it was asked for: it may have been renewed in between.
+    // Counted from when the lease was seen, not requested: it may have been renewed in between.
     const seenAt = clock.monotonic();
     if (this.#seen?.version !== version) this.#seen = { version, at: seenAt };
     const heldMs = (lease.spec?.leaseDurationSeconds ?? durationMs / 1000) * 1000;
@@ -183,11 +183,11 @@ class Term implements LeaderTerm {
   readonly number: number;
   readonly #options: LeaderLeaseOptions;
   readonly #end = new AbortController();
-  /** Ends waits and requests of this term. */
+  /** Ends the waits and requests of this term. */
   readonly #stop = new AbortController();
   readonly #renewals: Promise<void>;
   #lease: Lease;
-  /** When the last renewal that succeeded was sent. */
+  /** When the last successful renewal was sent. */
   #renewedAt: Moment;
 
   constructor(options: LeaderLeaseOptions, lease: Lease, sentAt: Moment) {
@@ -231,7 +231,7 @@ class Term implements LeaderTerm {
         isUrgent: true,
       });
     } catch (error) {
-      // It expires by itself.
+      // The lease expires on its own.
       logger.debug("Could not release the lease", { lease: name, err: error });
     }
   }
@@ -250,7 +250,7 @@ class Term implements LeaderTerm {
     const pauseMs = durationMs / renewalsPerDuration;
     while (!this.#end.signal.aborted) {
       await pause(pauseMs, clock, this.#stop.signal);
-      // The watchdog's timer stands still with the machine.
+      // The watchdog's timer stops while the machine is suspended.
       if (!this.isHeld()) return this.#lose("it could not be renewed in time");
       try {
         await this.#renew();
@@ -277,7 +277,9 @@ class Term implements LeaderTerm {
     this.#renewedAt = sentAt;
   }
 
-  /** The lease has changed: by our own write whose answer was lost, by a label, or by another leader. */
+  /**
+   * Called when the lease has changed: by this process's own write whose response was lost, by a label, or by another leader.
+   */
   async #checkHolder(): Promise<void> {
     const { client, namespace, name, identity, logger } = this.#options;
     try {

@@ -14,31 +14,31 @@ export interface LeaseHolderOptions {
   readonly holder: string;
   /** How long the lease is valid, seconds, 1 or more. */
   readonly durationSeconds: number;
-  /** Asked before each renewal; the answer replaces what the lease has. Undefined leaves it. */
+  /** Called before each renewal. The result replaces the lease's owner. Undefined leaves it unchanged. */
   readonly owner?: () => OwnerReference | undefined;
   readonly clock: Clock;
 }
 
-/** Keeps one Lease as ours, for node heartbeats: it takes the lease from any other holder. */
+/** Holds one Lease for node heartbeats. It takes the lease from any other holder. */
 export interface LeaseHolder {
   /**
-   * Writes a fresh `renewTime`; creates the lease if it is not there. One request if the lease was not
-   * written by others since the last time. Needs the verbs get, create and update.
+   * Writes a new `renewTime`, and creates the lease if it does not exist. This is one request, unless someone else wrote the
+   * lease since the last time. Needs the verbs get, create and update.
    */
   renew(signal?: AbortSignal): Promise<void>;
 }
 
-/** Makes a lease holder; does nothing until {@link LeaseHolder.renew}. */
+/** Creates a lease holder. It does nothing before {@link LeaseHolder.renew}. */
 export function createLeaseHolder(options: LeaseHolderOptions): LeaseHolder {
   return new HeldLease(options);
 }
 
-/** Another client may delete or write the lease between our read and our write; so often in a row is unlikely. */
+/** Another client may delete or write the lease between our read and write. This many times in a row is unlikely. */
 const maxAttempts = 5;
 
 class HeldLease implements LeaseHolder {
   readonly #options: LeaseHolderOptions;
-  /** As last read or written; undefined if there is none. */
+  /** The lease as last read or written. Undefined if there is none. */
   #known: Lease | undefined;
 
   constructor(options: LeaseHolderOptions) {
@@ -68,7 +68,7 @@ class HeldLease implements LeaseHolder {
       : client.create<Lease>(paths.leases(namespace), this.#desired({}), request);
   }
 
-  /** Undefined if the lease is gone, for example garbage-collected with its node. */
+  /** Undefined if the lease is gone, for example garbage-collected together with its node. */
   async #read(signal: AbortSignal | undefined): Promise<Lease | undefined> {
     const { client, namespace, name } = this.#options;
     const request = { signal, isUrgent: true };
@@ -93,7 +93,7 @@ class HeldLease implements LeaseHolder {
   }
 }
 
-/** Strictly increasing: a clock that was set back must not look like a dead node. */
+/** Always increases, because after a clock was set back the node must not look dead. */
 function increasingTime(last: string | undefined, now: number): number {
   const lastMs = Date.parse(last ?? "");
   return Number.isNaN(lastMs) ? now : Math.max(now, lastMs + 1);

@@ -1,8 +1,8 @@
 import type { KubeObject } from "../client/api-client.ts";
 
 /**
- * Removes `metadata.managedFields`, the largest part of most objects, which nothing here reads. Works in place: call it only
- * with an object that was just decoded.
+ * Removes `metadata.managedFields`, which is unused here and is the largest part of most objects. Changes the object in place,
+ * so call it only for a newly decoded one.
  */
 export function dropManagedFields({ metadata }: KubeObject): void {
   const fields: { managedFields?: unknown } | undefined = metadata;

@@ -8,7 +8,7 @@ import { requireIdentity } from "./require-identity.ts";
 import { SilenceLimit } from "./silence-limit.ts";
 import { readWatchEvents, type WatchEvent } from "./watch-events.ts";
 
-/** A change of an object. `previous` is the state that the store held before. */
+/** A change of an object. `previous` is its earlier state in the store. */
 export type InformerEvent<T> =
   | { readonly type: "added"; readonly object: T }
   | { readonly type: "updated"; readonly object: T; readonly previous: T }
@@ -17,34 +17,33 @@ export type InformerEvent<T> =
 /** Options of {@link createInformer}. */
 export interface InformerOptions<T> {
   readonly client: ApiClient;
-  /** Collection to list and watch, from `paths`. */
+  /** The collection to list and watch, from `paths`. */
   readonly path: string;
   /** `fieldSelector` and `labelSelector`. */
   readonly query?: { readonly fieldSelector?: string; readonly labelSelector?: string };
   /**
-   * Called once per change, in order. An object deleted and created again under its name is a
-   * `deleted` and an `added`, even when the watch missed it: identity is the UID. A throwing handler
-   * is logged and does not stop the informer. Called before {@link Informer.synced} resolves for
-   * each object of the first list.
+   * Called once per change, in order. An object that was deleted and created again with its name causes a `deleted` and an
+   * `added`, even if the watch missed that, because identity is the UID. A handler's error is logged and does not stop the
+   * informer. The calls for the first list come before {@link Informer.synced} resolves.
    */
   readonly onEvent?: (event: InformerEvent<T>) => void;
-  /** Called for each failure of the list or the watch; the informer repeats it by itself. */
+  /** Called for each failure of the list or watch. The informer retries on its own. */
   readonly onError?: (error: Error) => void;
-  /** Shrinks objects before they are stored; `metadata.managedFields` is always dropped. */
+  /** Shrinks objects before they are stored. `metadata.managedFields` is always removed. */
   readonly transform?: (object: T) => T;
-  /** Keeps only `metadata` of each object (and the API server sends no more). @default false */
+  /** Whether to keep only `metadata` of each object. The API server then sends nothing else. @default false */
   readonly isMetadataOnly?: boolean;
   /** Objects per list request. @default 500 */
   readonly pageSize?: number;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Stops the informer: once it has aborted, there are no more events. */
+  /** Stops the informer. There are no events after it has aborted. */
   readonly signal: AbortSignal;
 }
 
-/** A local copy of a collection, kept up to date by one list and one watch. */
+/** A local copy of a collection, updated by one list and one watch. */
 export interface Informer<T> {
-  /** Resolves when the first list is in the store. Rejects only if the signal aborts before. */
+  /** Resolves when the first list is in the store. Only rejects if the signal aborts earlier. */
   readonly synced: Promise<void>;
   /** Whether the first list is in the store. */
   readonly isSynced: boolean;
@@ -52,18 +51,17 @@ export interface Informer<T> {
   byUid(uid: string): T | undefined;
   list(namespace?: string): T[];
   readonly size: number;
-  /** Why the last list or watch failed; undefined while it works. */
+  /** Why the last list or watch failed. Undefined while it works. */
   readonly error: Error | undefined;
 }
 
 /**
- * Starts a list-watch at once. Objects of the store must not be changed.
+ * Starts to list and watch at once. Callers must not change objects of the store.
  *
- * The watch goes on from the last version it has seen, bookmarks included; a version that the server
- * has forgotten (410) leads to a new list, and so does a second refusal in a row without an event in
- * between, whatever its code (but 429): an event that the server cannot deliver is met again at each
- * attempt from the same version. Failures are repeated with a back-off, indefinitely. An object without name, UID or version
- * is a failure, too, so that the objects of an informer always have them.
+ * The watch continues from the last version it has seen, including bookmarks. If that version is no longer available (410), it
+ * lists again. It also lists again after two refusals in a row without an event in between, except for 429: an event that the
+ * server cannot deliver would fail each attempt from the same version. Failures are retried with a back-off, indefinitely. An
+ * object without name, UID or version is a failure too, so an informer's objects always have them.
  */
 export function createInformer<T>(
   options: InformerOptions<T & KubeObject>,
@@ -75,7 +73,7 @@ export function createInformer<T>(
 
 const backoff = { initialMs: 100, maxMs: 15_000, jitter: 0.5 };
 
-/** The server ends a watch after this long; a random part keeps many watches from ending together. */
+/** The server ends a watch after this many seconds. The random part keeps watches from ending together. */
 const watchSeconds = { least: 300, spread: 300 };
 
 class ListWatch<T extends KubeObject> implements Informer<T> {
@@ -88,7 +86,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   #error: Error | undefined;
   #version: string | undefined;
   #failures = 0;
-  /** Of the watch. */
+  /** The body of the watch. */
   #body: Readable | undefined;
 
   constructor(options: InformerOptions<T>) {
@@ -96,7 +94,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#logger = options.logger.with({ component: "informer", path: options.path });
     this.synced = this.#firstList.promise;
     options.signal.addEventListener("abort", () => this.#body?.destroy(), { once: true });
-    this.synced.catch(() => {}); // a caller that does not wait for it must not crash the process
+    this.synced.catch(() => {}); // must not crash the process if the caller does not wait for it
   }
 
   get isSynced(): boolean {
@@ -137,7 +135,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
     this.#firstList.reject(new Error("The informer was stopped before its first list"));
   }
 
-  /** Lists in pages and returns the version to watch from. */
+  /** Lists in pages. @returns the version to watch from */
   async #list(): Promise<string> {
     const { client, path, signal } = this.#options;
     const objects: T[] = [];
@@ -159,7 +157,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
     for (const event of this.#store.replaceAll(objects)) this.#emit(event);
-    this.#error = undefined; // only the watch ends the back-off: a list may work where no watch does
+    this.#error = undefined; // only the watch ends the back-off, because a list may work where no watch does
     this.#isSynced = true;
     this.#firstList.resolve();
     return version;
@@ -192,7 +190,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
       this.#resetFailures();
       this.#apply(event);
     });
-    // A server that ends watches as soon as they start must not be asked in a tight loop.
+    // If the server ends watches as soon as they start, do not repeat them in a tight loop.
     if (events === 0 && clock.monotonic() - startedAt < 1000)
       throw new Error("The server ended the watch at once");
     this.#resetFailures();
@@ -221,7 +219,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   }
 
   #emit(event: InformerEvent<T>): void {
-    // What was sent before it aborted may be read later.
+    // Data that arrived before the abort may be read later.
     if (this.#options.signal.aborted) return;
     try {
       this.#options.onEvent?.(event);
@@ -252,7 +250,7 @@ class ListWatch<T extends KubeObject> implements Informer<T> {
   }
 }
 
-/** Whether the server answered, with a status code or an ERROR event, other than "too many requests". */
+/** Whether the server refused the request, with a status code or an ERROR event other than "too many requests". */
 function isRefusal(error: unknown): boolean {
   return (
     K8sError.is(error) && error.httpStatus !== undefined && error.code !== "K8S_TOO_MANY_REQUESTS"

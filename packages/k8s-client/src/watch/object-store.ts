@@ -3,8 +3,8 @@ import type { InformerEvent } from "./informer.ts";
 import { shareUnchanged } from "./share-unchanged.ts";
 
 /**
- * Objects by namespace/name and by UID. Every change returns its events. Parts of an
- * object that did not change are shared with the state before, so that older states cost little memory.
+ * Objects by namespace/name and by UID. Every change returns its events. Unchanged parts of an object are shared with its
+ * earlier state, so that earlier states use little memory.
  */
 export class ObjectStore<T extends KubeObject> {
   readonly #byName = new Map<string, T>();
@@ -29,7 +29,7 @@ export class ObjectStore<T extends KubeObject> {
       : all.filter((object) => object.metadata.namespace === namespace);
   }
 
-  /** Takes an object in; one of another UID under the same name was deleted. */
+  /** Adds an object. An object with the same name and another UID counts as deleted. */
   put(object: T): InformerEvent<T>[] {
     const previous = this.#byName.get(keyOf(object));
     if (previous && uidOf(previous) !== uidOf(object)) {
@@ -42,7 +42,7 @@ export class ObjectStore<T extends KubeObject> {
     return [previous ? { type: "updated", object, previous } : { type: "added", object }];
   }
 
-  /** Takes an object out, if the store has this very one. The event carries the state given here. */
+  /** Removes an object if its UID matches. The event carries the given state. */
   remove(object: T): InformerEvent<T>[] {
     const held = this.#byUid.get(uidOf(object));
     if (!held) return [];
@@ -51,7 +51,7 @@ export class ObjectStore<T extends KubeObject> {
     return [{ type: "deleted", object }];
   }
 
-  /** Makes the store equal to a complete list: removals first. */
+  /** Replaces the content with a complete list. Removals come first. */
   replaceAll(objects: readonly T[]): InformerEvent<T>[] {
     const listed = new Set(objects.map(uidOf));
     const gone = [...this.#byUid.values()].filter((object) => !listed.has(uidOf(object)));

@@ -2,10 +2,10 @@ import { K8sError } from "../errors.ts";
 import type { ObjectMeta } from "@kip/k8s-types";
 
 /**
- * Checks what every object of an API server has, and what types such as `Pod` promise: name, UID and version. An empty UID as
- * a key would mix up objects.
+ * Checks that an object has name, UID and version. Every object of an API server has them, and types such as `Pod` rely on it.
+ * Objects with an empty UID as key would be confused.
  *
- * @throws {K8sError} `K8S_UNAVAILABLE` if one of them is missing, as for any other answer that is not of Kubernetes' form
+ * @throws {K8sError} `K8S_UNAVAILABLE` if one is missing, as for any other response that is not in Kubernetes' format
  */
 export function requireIdentity(object: { readonly metadata?: ObjectMeta }, path: string): void {
   const { name, uid, resourceVersion } = object.metadata ?? {};

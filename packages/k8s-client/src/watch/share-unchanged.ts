@@ -1,6 +1,6 @@
 /**
- * Puts the parts of an object's state before into its state after, where they are equal: the values of
- * its fields, and those of its metadata. Both are JSON as it was parsed.
+ * Replaces the parts of a new state that equal the old state's with the old ones: field values, and values of the metadata.
+ * Both states are parsed JSON.
  */
 export function shareUnchanged(before: object, after: object): void {
   const old = before as Fields;
@@ -15,7 +15,7 @@ export function shareUnchanged(before: object, after: object): void {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Node's comparison makes lists of all keys; this is done for each event of a watch. */
+/** Node's own comparison lists all keys, which is too slow for each event of a watch. */
 function isEqual(a: unknown, b: unknown): boolean {
   if (!isObject(a) || !isObject(b)) return a === b;
   if (Array.isArray(a) !== Array.isArray(b)) return false;

@@ -1,16 +1,16 @@
 import type { Readable } from "node:stream";
 import { pause, type Clock } from "@kip/base";
 
-/** A connection without a byte for this long is dead: bookmarks come every minute. */
+/** A connection without data for this long is dead, because bookmarks come every minute. Milliseconds. */
 const silenceMs = 180_000;
 
 /**
- * Destroys the bodies of watches whose server sends nothing for three minutes. There is one timer for all that use a clock: with thousands of
- * watches, a timer for each and the signal that ends it are a third of their memory.
+ * Destroys watch bodies whose server has sent nothing for three minutes. All watches of a clock share one timer. With thousands
+ * of watches, separate timers and their signals would take a third of the memory.
  */
 export class SilenceLimit {
   readonly #clock: Clock;
-  /** When each was heard last, the longest silent one first. */
+  /** When each body last received data, the longest silent one first. */
   readonly #heardAt = new Map<Readable, number>();
   #stop: AbortController | undefined;
 
@@ -26,7 +26,7 @@ export class SilenceLimit {
     return limit;
   }
 
-  /** Counts from now, until the body is closed. */
+  /** Restarts the body's time limit, which lasts until the body closes. */
   heard(body: Readable): void {
     if (body.closed) return;
     if (!this.#heardAt.delete(body)) body.once("close", () => this.#forget(body));
@@ -51,7 +51,7 @@ export class SilenceLimit {
       }
   }
 
-  /** Milliseconds until the first has been silent for too long. */
+  /** Milliseconds until the first body exceeds the limit. */
   #rest(): number {
     const [longest = this.#clock.monotonic()] = this.#heardAt.values();
     return Math.max(0, longest + silenceMs - this.#clock.monotonic());

@@ -4,23 +4,23 @@ import { K8sError } from "../errors.ts";
 import type { KubeObject } from "../client/api-client.ts";
 import { statusError } from "../client/status-error.ts";
 
-/** One line of a watch. An `ERROR` line is thrown instead. */
+/** One line of a watch. An `ERROR` line throws instead. */
 export type WatchEvent<T> =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
-  /** Says only up to which version the watch has come. */
+  /** Only reports the version that the watch has reached. */
   | { readonly type: "BOOKMARK"; readonly object: { readonly metadata?: ObjectMeta } };
 
 const lineEnd = 10;
 
-/** Largest line that is read: an object is at most 1.5 MiB in etcd, and JSON is wider than its storage form. */
+/** Longest line, bytes. An object in etcd has at most 1.5 MiB, and JSON is larger than the stored form. */
 const maxLineBytes = 32 * 1024 * 1024;
 
 /**
- * Reads a watch response, one JSON document per line, and calls `onEvent` for each event. Resolves when the server ends it. By events of
- * the stream: an iterator costs each of thousands of watches several kilobytes.
+ * Reads a watch response, one JSON document per line, and calls `onEvent` for each event. Resolves when the server ends it.
+ * Uses stream events, because an iterator costs several kilobytes for each of thousands of watches.
  *
- * @throws {CodedError} the error of an `ERROR` line (`K8S_GONE` when the version is too old);
- *   `K8S_UNAVAILABLE` for a line that is not a valid event; what the stream or `onEvent` throws
+ * @throws {CodedError} the error of an `ERROR` line (`K8S_GONE` when the version is too old); `K8S_UNAVAILABLE` for a line that
+ * is not a valid event; errors of the stream or of `onEvent`
  */
 export async function readWatchEvents<T extends KubeObject>(
   body: Readable,
@@ -39,12 +39,12 @@ export async function readWatchEvents<T extends KubeObject>(
   });
   body.on("end", resolve);
   body.on("error", reject);
-  // After its end this does nothing.
+  // Has no effect after the body's end.
   body.on("close", () => reject(new Error("The connection was closed before the watch's end")));
   await promise;
 }
 
-/** Puts lines together from the pieces in which they come. */
+/** Assembles lines from pieces of the stream. */
 class Lines {
   readonly #path: string;
   #rest: Buffer[] = [];
@@ -74,19 +74,19 @@ function parseLine<T extends KubeObject>(line: string, path: string): WatchEvent
   try {
     event = JSON.parse(line) as typeof event; // checked below
   } catch {
-    throw broken(path, "a line is not valid JSON"); // the parser would quote it: it may be a Secret
+    throw broken(path, "a line is not valid JSON"); // the parser's message would quote the line, which may be a Secret
   }
   switch (event?.type) {
     case "ADDED":
     case "MODIFIED":
     case "DELETED":
       if (!hasMetadata(event.object)) throw broken(path, "an event has no object");
-      return { type: event.type, object: event.object as T }; // the API server keeps to its schema
+      return { type: event.type, object: event.object as T }; // the API server follows its schema
     case "BOOKMARK":
       if (!hasMetadata(event.object)) throw broken(path, "an event has no object");
       return { type: event.type, object: event.object }; // as above
     case "ERROR": {
-      const status = event.object as Status | undefined; // what an ERROR carries
+      const status = event.object as Status | undefined; // the content of an ERROR event
       throw statusError(
         { method: "WATCH", path },
         { status: status?.code ?? 500, retryAfter: undefined, body: JSON.stringify(status ?? {}) },
