@@ -16,7 +16,7 @@ import { exportPrivateKey, generateKeys, importPrivateKey, type KeyPair } from "
 export interface CreateAuthorityOptions {
   /** Name of the authority, 1 to 265 characters. */
   readonly commonName: string;
-  /** How long it is valid from now on, milliseconds, above 0. */
+  /** Validity from now on, milliseconds, above 0. */
   readonly validMs: number;
   readonly clock?: Clock;
 }
@@ -32,9 +32,9 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** A self-signed authority that issues end certificates (X.509 v3 as profiled by RFC 5280). */
+/** A self-signed authority that issues end certificates (X.509 v3 with the profile of RFC 5280). */
 export class CertificateAuthority {
-  /** Certificate and key, for storing; {@link CertificateAuthority.load} takes it back. */
+  /** Certificate and key, for storage and later {@link CertificateAuthority.load}. */
   readonly pair: KeyPair;
   readonly #own: X509Certificate;
   readonly #signingKey: webcrypto.CryptoKey;
@@ -47,12 +47,12 @@ export class CertificateAuthority {
     this.#clock = parts.clock;
   }
 
-  /** The authority's certificate, PEM: what the other side trusts. */
+  /** The authority's certificate in PEM form, which peers trust. */
   get certificate(): string {
     return this.pair.certificate;
   }
 
-  /** Makes a new authority with a new key. */
+  /** Creates a new authority with a new key. */
   static async create(options: CreateAuthorityOptions): Promise<CertificateAuthority> {
     const clock = options.clock ?? systemClock;
     const keys = await generateKeys();
@@ -67,10 +67,10 @@ export class CertificateAuthority {
   }
 
   /**
-   * Takes a stored authority.
+   * Loads a stored authority.
    *
-   * @throws {PkiError} `PKI_AUTHORITY_INVALID` when it cannot be read, is not an authority's, or
-   * the key is not the certificate's
+   * @throws {PkiError} `PKI_AUTHORITY_INVALID` if the certificate is unreadable, is not an authority's, or does not match the
+   * key
    */
   static async load(
     pair: KeyPair,
@@ -87,7 +87,7 @@ export class CertificateAuthority {
     return new CertificateAuthority({ pair, signingKey, clock: options.clock ?? systemClock });
   }
 
-  /** Makes a key and a certificate for it, signed by this authority. */
+  /** Creates a key and a certificate for it, signed by this authority. */
   async issue(options: IssueOptions): Promise<KeyPair> {
     const keys = await generateKeys();
     const certificate = await X509CertificateGenerator.create({
@@ -105,7 +105,7 @@ export class CertificateAuthority {
   }
 }
 
-/** PEM with a line end, so that certificates can be joined into a bundle. */
+/** PEM with a trailing line break, so that certificates can be concatenated. */
 function pem(certificate: X509Certificate): string {
   return `${certificate.toString("pem")}\n`;
 }

@@ -1,4 +1,4 @@
-// The library below resolves its parts through decorator metadata, and wants the polyfill first.
+// The X.509 library below needs this polyfill to be loaded first.
 import "reflect-metadata";
 import {
   AuthorityKeyIdentifierExtension,
@@ -17,8 +17,8 @@ import {
 import type { CertificateUsage, IssueOptions } from "./issue-options.ts";
 
 /**
- * RFC 5280 allows 64, but a kubelet's certificate is named `system:node:` and the node's name, which may have 253. OpenSSL, Go
- * and Node read longer names.
+ * RFC 5280 allows 64 characters. But a kubelet's certificate has the name `system:node:` plus the node's name, which may have
+ * 253. OpenSSL, Go and Node accept longer names.
  */
 const maxCommonNameLength = 265;
 
@@ -34,7 +34,7 @@ export interface Validity {
   readonly notAfter: Date;
 }
 
-/** A validity that starts a little before `now`, and ends no later than `limit`. */
+/** A validity that starts slightly before `now`, and ends no later than `limit`. */
 export function validity(
   now: number,
   options: Pick<IssueOptions, "validMs" | "notBeforeSkewMs"> & { readonly limit?: Date },
@@ -47,7 +47,7 @@ export function validity(
   };
 }
 
-/** The subject; each organization is an attribute of its own, as Go's crypto/x509 expects. */
+/** The subject. Each organization is a separate attribute, as Go's crypto/x509 expects. */
 export function subjectName(commonName: string, organizations: readonly string[] = []): JsonName {
   if (commonName.length < 1 || commonName.length > maxCommonNameLength)
     throw new RangeError(
@@ -56,7 +56,7 @@ export function subjectName(commonName: string, organizations: readonly string[]
   return [...organizations.map((name) => ({ O: [name] })), { CN: [commonName] }];
 }
 
-/** Extensions of an authority that signs end certificates only. */
+/** Extensions for an authority that only signs end certificates. */
 export async function authorityExtensions(key: PublicKeyType): Promise<Extension[]> {
   const usages: KeyUsageFlags =
     KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign | KeyUsageFlags.digitalSignature;
@@ -67,7 +67,7 @@ export async function authorityExtensions(key: PublicKeyType): Promise<Extension
   ];
 }
 
-/** Extensions of an end certificate. */
+/** Extensions for an end certificate. */
 export async function leafExtensions(
   options: IssueOptions,
   keys: { readonly subject: PublicKeyType; readonly issuer: PublicKeyType },

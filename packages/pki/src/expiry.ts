@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { systemClock, type Clock } from "@kip/base";
 
-/** How much longer a certificate (PEM) is valid, milliseconds; negative once it has expired. */
+/** Remaining validity of a certificate (PEM), milliseconds. Negative once it has expired. */
 export function remainingMs(certificate: string, clock: Clock = systemClock): number {
   return new X509Certificate(certificate).validToDate.getTime() - clock.now();
 }

@@ -5,7 +5,7 @@ import { leafExtensions, subjectName, validity } from "./certificate-content.ts"
 import type { IssueOptions } from "./issue-options.ts";
 import { exportPrivateKey, generateKeys, type KeyPair } from "./key-pair.ts";
 
-/** Makes a key and a certificate signed by that key itself: no authority vouches for it. */
+/** Creates a key and a certificate signed by the same key, without an authority. */
 export async function createSelfSigned(
   options: IssueOptions,
   clock: Clock = systemClock,

@@ -8,15 +8,15 @@ import { subjectName } from "./certificate-content.ts";
 import type { IssueOptions } from "./issue-options.ts";
 import { exportPrivateKey, generateKeys } from "./key-pair.ts";
 
-/** A request for a certificate, to be signed by another authority. */
+/** A certificate request, for another authority to sign. */
 export interface SigningRequest {
   /** PKCS#10, PEM. */
   readonly request: string;
-  /** Private key that the request was made with, PEM (PKCS#8, ECDSA P-256). */
+  /** Private key of the request, PEM (PKCS#8, ECDSA P-256). */
   readonly key: string;
 }
 
-/** Makes a key and a request to certify it. What it may be used for is up to the signer. */
+/** Creates a key and a certificate request for it. The signer decides what the certificate may be used for. */
 export async function createSigningRequest(
   options: Pick<IssueOptions, "commonName" | "organizations" | "dnsNames" | "ipAddresses">,
 ): Promise<SigningRequest> {

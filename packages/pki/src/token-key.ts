@@ -1,13 +1,13 @@
 import { generateKeyPair } from "node:crypto";
 import { promisify } from "node:util";
 
-/** A signing key without a certificate: both halves PEM (public SPKI, private PKCS#8). */
+/** A signing key without a certificate. Both halves are PEM (public SPKI, private PKCS#8). */
 export interface TokenKey {
   readonly publicKey: string;
   readonly privateKey: string;
 }
 
-/** Makes an RSA key of 2048 bits: what Kubernetes signs service-account tokens with by default. */
+/** Generates an RSA key of 2048 bits, Kubernetes' default for signing service account tokens. */
 export async function createTokenKey(): Promise<TokenKey> {
   return await promisify(generateKeyPair)("rsa", {
     modulusLength: 2048,
