@@ -234,7 +234,10 @@ export interface CloudDriver extends AsyncDisposable {
   readonly zones?: readonly string[] | undefined;
   /** Value of the label `topology.kubernetes.io/region`. @default the zone */
   readonly region?: string | undefined;
-  /** Labels by which programs that this cloud's clusters have tell a virtual node from its machines; the configuration may replace them. @default none */
+  /**
+   * Labels that distinguish a virtual node from the cloud's own machines for programs in this cloud's clusters. The
+   * configuration may replace them. @default none
+   */
   readonly nodeLabels?: Readonly<Record<string, string>> | undefined;
   /**
    * How long {@link CloudDriver.describe} and {@link CloudDriver.list} may miss an instance that another process has launched,

@@ -36,8 +36,8 @@ export interface SimulatedCloud {
 }
 
 /**
- * Makes a cloud in memory, for tests and for scale: it does what the port says and starts nothing. What
- * happens, and when, depends on the options, the seed and the clock alone.
+ * Creates a cloud in memory, for tests and benchmarks. It implements the port and starts no machines. Its behaviour and timing
+ * depend only on the options, the seed and the clock.
  *
  * @example
  * ```ts

@@ -5,8 +5,8 @@ import type { CloudConformanceOptions } from "./bench/conformance-options.ts";
 import { conformanceTopics } from "./conformance-topics.ts";
 
 /**
- * The tests that every driver of a cloud passes, one per clause of the contract. They start real
- * instances of the smallest types, and end them.
+ * Defines the tests that every cloud driver must pass, one per clause of the contract. They start real instances of the
+ * smallest types, and end them.
  *
  * @example
  * ```ts
