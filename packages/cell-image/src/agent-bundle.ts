@@ -6,17 +6,17 @@ import { recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
 import { CellImageError } from "./errors.ts";
 
-/** Name of the bundle, on the cell too: the code cache is found by it. */
+/** Name of the bundle, also on the cell. Node finds the code cache by it. */
 export const bundleName = "itzo.js";
 
-/** Name of the folder beside the bundle that Node looks for compiled code in. */
+/** Name of the folder beside the bundle in which Node looks for compiled code. */
 export const codeCacheName = "code-cache";
 
 /**
- * The agent and all it imports as one CommonJS file for Node 24.
+ * Bundles the agent and all its imports into one CommonJS file for Node 24.
  *
- * CommonJS because it starts sooner; the agent therefore has no top-level `await` and no `import.meta`. Smaller for the
- * same reason, with its names kept for stack traces.
+ * CommonJS starts faster than ESM. So the agent cannot have top-level `await` or `import.meta`. The bundle is minified for the
+ * same reason, but keeps names for stack traces.
  *
  * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED`
  */
@@ -47,10 +47,10 @@ export async function bundleAgent(entry: string): Promise<Uint8Array> {
 }
 
 /**
- * Compiles the bundle, which takes a tenth off the agent's start: with the image's Node, in a network of its own, to
- * the end of its loading.
+ * Compiles the bundle, which makes the agent start a tenth faster. Runs the bundle with the image's Node, in a network
+ * namespace of its own, until it has loaded.
  *
- * @param directory folder to work in
+ * @param directory working folder
  * @returns files of Node's compile cache, by their path relative to the bundle's folder
  * @see https://nodejs.org/docs/latest-v24.x/api/module.html#module-compile-cache
  */

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { isSystemError } from "@kip/base";
 
-/** One place that packages come from, in the fields of sources.list(5). */
+/** A package source, in the fields of sources.list(5). */
 interface AptSource {
   readonly types: readonly string[];
   readonly uris: readonly string[];
@@ -12,13 +12,13 @@ interface AptSource {
 }
 
 /**
- * The lines for mmdebstrap: where this host takes the suite from, so that a mirror set here is used.
+ * The lines for mmdebstrap, taken from this host's sources of the suite, so that a mirror configured here is used.
  *
- * Only Debian's own archive counts, not the additions of third parties, which other keys sign.
+ * Only Debian's own archive is used, not third-party sources, which are signed with other keys.
  *
- * @param directory what `/etc/apt` is
+ * @param directory the host's `/etc/apt`
  * @param suite for example `bookworm`
- * @returns one-line entries; none when this host does not name the suite
+ * @returns one-line entries. Empty if this host has no source for the suite
  * @see sources.list(5)
  */
 export async function hostAptSources(directory: string, suite: string): Promise<readonly string[]> {
@@ -32,7 +32,7 @@ export async function hostAptSources(directory: string, suite: string): Promise<
         lines.push(`deb ${uri} ${name} main`);
     }
   }
-  // Updates and security alone do not make a system.
+  // Updates and security alone are not enough for a system.
   return lines.some((line) => line.includes(` ${suite} `)) ? [...new Set(lines)] : [];
 }
 

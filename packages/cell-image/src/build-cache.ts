@@ -8,27 +8,27 @@ export const imagesKind = "images";
 const keptProducts = 2;
 const keptMs = 24 * 3600 * 1000;
 
-/** One product of a build, kept in `<cacheDir>/<kind>/<key>/`. */
+/** A build product, kept in `<cacheDir>/<kind>/<key>/`. */
 export interface CachedBuild {
   readonly cacheDir: string;
-  /** Names the sort of product; builds of one kind wait for each other, across processes too. */
+  /** Kind of the product. Builds of one kind run one at a time, across processes too. */
   readonly kind: string;
-  /** Hash of all that goes into the product. */
+  /** Hash of all inputs of the product. */
   readonly key: string;
   /** Called once, before waiting for another builder. */
   readonly onWait?: (() => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Fills an empty folder, which gets its final name when this resolves and vanishes when it rejects. */
+  /** Fills an empty folder. The folder gets its final name when this resolves, and is removed when it rejects. */
   readonly build: (directory: string) => Promise<void>;
-  /** Waits until a file or folder is on the disk. @default fsync(2) */
+  /** Waits until a file or folder has been written to the disk. @default fsync(2) */
   readonly sync?: ((place: string) => Promise<void>) | undefined;
 }
 
 /**
- * Gives the folder of a product; builds it if it is not there.
+ * Returns the folder of a product, after building it if necessary.
  *
- * Safe against a crash at any point: a product has its final name only when it is whole, and what a killed builder
- * left is removed by the next one. That holds for the computer as well: a product is on the disk before it has its name.
+ * Safe against a crash of the builder or the computer at any point. A product gets its final name only once it is complete and
+ * on the disk. The next builder removes what a killed one has left behind.
  */
 export async function cachedBuild(options: CachedBuild): Promise<string> {
   const { signal, key } = options;
@@ -68,16 +68,16 @@ async function sync(place: string): Promise<void> {
 }
 
 /**
- * Notes that an image is in use, so that builds of other images keep it: those that nothing has used for a day are removed.
- * An image that is gone is ignored.
+ * Marks an image as used, so that builds of other images keep it. They remove images that were not used for a day. Ignored if
+ * the image does not exist.
  *
- * @param cacheDir as of {@link buildCellImage}
+ * @param cacheDir the folder given to {@link buildCellImage}
  */
 export async function markImageUsed(cacheDir: string, id: string): Promise<void> {
   await isUsable(path.join(cacheDir, imagesKind, id));
 }
 
-/** Whether it is there; if so it counts as just used. */
+/** Whether the product exists. If so, marks it as just used. */
 async function isUsable(target: string): Promise<boolean> {
   try {
     await utimes(target, new Date(), new Date());
@@ -90,13 +90,13 @@ async function isUsable(target: string): Promise<boolean> {
 
 async function removePartial(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    // Programs of a killed builder die with it, but not in the same instant: they may still add files.
+    // Programs of a killed builder end with it, but not at the same instant. They may still be adding files.
     if (name.startsWith(".part-"))
       await rm(path.join(folder, name), { recursive: true, maxRetries: 5 });
   }
 }
 
-/** Removes products that were not used for a day, but the last few: going back a version is cheap then. */
+/** Removes products that were not used for a day, except for the last few, so that going back a version is fast. */
 async function collect(folder: string, current: string): Promise<void> {
   const others: { readonly name: string; readonly usedAt: number }[] = [];
   for (const name of await readdir(folder)) {

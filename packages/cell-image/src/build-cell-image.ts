@@ -21,31 +21,32 @@ import { bootFiles, cmdline, recipe, recipeDirectory } from "./recipe.ts";
 
 /** Options of {@link buildCellImage}. */
 export interface BuildCellImageOptions {
-  /** Where images and their parts are kept; made when it is missing. */
+  /** Folder for images and their parts. Created if it is missing. */
   readonly cacheDir: string;
-  /** The program that starts the agent: `apps/itzo/src/main.ts`. */
+  /** The agent's entry point: `apps/itzo/src/main.ts`. */
   readonly agentEntry: string;
-  /** Processor of the machines. @default that of this computer */
+  /** Processor of the machines. @default this computer's */
   readonly architecture?: Architecture | undefined;
-  /** The Node binary put into the image. @default the one that runs this code; for another processor that of an npm package */
+  /** Node binary for the image. @default the one running this code; for another architecture, that of an npm package */
   readonly nodeBinary?: string | undefined;
-  /** Builds the operating system again, with the packages that Debian offers now. @default false */
+  /** Whether to rebuild the operating system with the packages that Debian offers now. @default false */
   readonly refresh?: boolean | undefined;
   /** @default the system's */
   readonly clock?: Clock | undefined;
-  /** Gets one sentence at the start of each step that takes more than a second. */
+  /** Called with one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
-  /** Stops the build; what is half built is removed. */
+  /** Stops the build. Incomplete parts are removed. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Gives the image that cells boot; builds what is missing of it. As root only.
+ * Returns the image that cells boot, after building what is missing. Only for root.
  *
- * Two stages with a cache each: the operating system (most of a minute, rarely), and the agent, which travels in the
- * initramfs (about a second). An interrupted step begins again next time; finished ones are kept.
+ * There are two stages, each with a cache: the operating system, which takes most of a minute and changes rarely, and the
+ * agent, which is in the initramfs and takes about a second. An interrupted stage starts again next time. Finished ones are
+ * kept.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING` when a program of the host is missing;
  * `CELL_IMAGE_BUILD_FAILED` when a step fails; the signal's reason
@@ -79,7 +80,7 @@ export async function buildCellImage(options: BuildCellImageOptions): Promise<Ce
       key: id,
       signal,
       build: async (work) => {
-        // Only the processor that will run it can compile it: elsewhere the first agent of each cell does.
+        // Only the same architecture can compile the code. On another one, the first agent of each cell compiles it.
         const code =
           architecture === hostArchitecture
             ? await compileBundle(work, { bundle, nodeBinary, signal })
@@ -102,10 +103,10 @@ async function nodeFor(
   return path.join(await fetchNodePackage(nodePackages[architecture], options), "bin/node");
 }
 
-/** Where the agent is on the cell. */
+/** The agent's folder on the cell. */
 const agentDirectory = "usr/lib/kip";
 
-/** The scripts of the second part of the initramfs, which `init` copies over the root: all below `overlay/`. */
+/** The scripts in the second part of the initramfs. `init` copies everything below `overlay/` over the root. */
 async function bootEntries(): Promise<readonly CpioEntry[]> {
   const entries: CpioEntry[] = [];
   for (const [name, target] of Object.entries(bootFiles)) {
@@ -115,7 +116,7 @@ async function bootEntries(): Promise<readonly CpioEntry[]> {
   return entries;
 }
 
-/** The agent and its compiled code, for the same part. */
+/** The agent and its compiled code, for the second part of the initramfs. */
 function agentEntries(
   bundle: Uint8Array,
   code: ReadonlyMap<string, Uint8Array>,
@@ -135,7 +136,7 @@ async function assemble(parts: {
 }): Promise<void> {
   const { work, system, architecture } = parts;
   for (const name of await readdir(work)) await rm(path.join(work, name), { recursive: true });
-  // The same file under two names: an image must survive the collection of its operating system.
+  // Hard links: an image must survive the removal of its operating system from the cache.
   for (const name of [osFiles.kernel, osFiles.rootDisk, osFiles.packages])
     await link(path.join(system, name), path.join(work, name));
   const fixed = await readFile(path.join(system, osFiles.initramfs));
@@ -148,7 +149,7 @@ async function assemble(parts: {
     rootDisk: osFiles.rootDisk,
     rootDiskBytes: recipe.rootDiskBytes,
     cmdline: cmdline(architecture),
-    // Of an emulated machine of another processor none has been made.
+    // Templates are not supported for emulated machines of another architecture.
     template: architecture === hostArchitecture,
   });
 }

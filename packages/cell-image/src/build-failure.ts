@@ -2,9 +2,9 @@ import { errorText, isCodedError } from "@kip/base";
 import { CellImageError } from "./errors.ts";
 
 /**
- * Runs a build; what fails in it comes out as `CELL_IMAGE_BUILD_FAILED`, unless it says more already.
+ * Runs a build and turns its failures into `CELL_IMAGE_BUILD_FAILED`, unless they already have a more specific code.
  *
- * @param what for the message: "Cannot <what>: reason"
+ * @param what completes the message "Cannot <what>: reason"
  * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED`; the signal's reason when it has aborted
  */
 export async function asBuildFailure<T>(

@@ -4,22 +4,22 @@ import { type Architecture, decode, hostArchitecture } from "@kip/base";
 
 /** An image that machines can boot. Its files never change. */
 export interface CellImage {
-  /** 16 hexadecimal digits, made from everything that went into the image. */
+  /** 16 hexadecimal digits, a hash of all inputs of the image. */
   readonly id: string;
   readonly architecture: Architecture;
-  /** Absolute path of the folder that holds the files below. */
+  /** Absolute path of the folder with the files below. */
   readonly dir: string;
   /** Absolute path of the kernel, for QEMU's `-kernel`. */
   readonly kernel: string;
   /** Absolute path of the initial file system, for QEMU's `-initrd`. */
   readonly initrd: string;
-  /** Absolute path of the root disk: raw, sparse, to be used as a backing file. */
+  /** Absolute path of the root disk: raw, sparse, and used as a backing file. */
   readonly rootDisk: string;
-  /** Logical size of the root disk, bytes. A machine's disk must not be smaller. */
+  /** Logical size of the root disk, bytes. A machine's disk must be at least as large. */
   readonly rootDiskBytes: number;
-  /** Kernel command line; the launcher appends its `kip.*` arguments. */
+  /** Kernel command line, to which the launcher appends its `kip.*` arguments. */
   readonly cmdline: string;
-  /** Whether a machine of it can be a template: it knows the word `kip.template`. */
+  /** Whether a machine with this image can be a template, because it supports the argument `kip.template`. */
   readonly template: boolean;
 }
 
@@ -43,7 +43,7 @@ export async function readCellImage(dir: string): Promise<CellImage> {
   );
   return {
     id: manifest.id,
-    // Those without were made for the computer that made them.
+    // Images without this field were built for the computer that built them.
     architecture: manifest.architecture ?? hostArchitecture,
     dir,
     kernel: path.join(dir, manifest.kernel),
@@ -55,7 +55,7 @@ export async function readCellImage(dir: string): Promise<CellImage> {
   };
 }
 
-/** Describes the folder that an image is being put together in. */
+/** Writes the manifest into the folder of an image under construction. */
 export async function writeManifest(dir: string, image: Omit<CellImage, "dir">): Promise<void> {
   const manifest = { schema: 1, ...image, created: new Date().toISOString() };
   await writeFile(path.join(dir, "image.json"), `${JSON.stringify(manifest, null, 2)}\n`);

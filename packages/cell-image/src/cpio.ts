@@ -1,8 +1,8 @@
-/** One file of an archive that the kernel unpacks as its initial root. */
+/** A file in an archive that the kernel unpacks as its initial root. */
 export interface CpioEntry {
-  /** Relative path. The folders above it need no entry of their own. */
+  /** Relative path. Parent folders need no entry. */
   readonly path: string;
-  /** Content of a file; absent: a folder. */
+  /** Content of a file. Absent for a folder. */
   readonly content?: Uint8Array | undefined;
   /** @default false */
   readonly isExecutable?: boolean | undefined;
@@ -12,8 +12,8 @@ const regularFile = 0o100000;
 const directory = 0o040000;
 
 /**
- * An archive in the "newc" form, the one form that Linux reads. Everything belongs to root and dates from 1970, so the
- * same entries give the same bytes. The kernel takes several archives in a row as one.
+ * An archive in "newc" form, the only form that Linux reads. Everything belongs to root and has the time 0, so the same entries
+ * give the same bytes. The kernel reads several consecutive archives as one.
  *
  * @see https://docs.kernel.org/driver-api/early-userspace/buffer-format.html
  */
@@ -27,7 +27,7 @@ export function cpioArchive(entries: readonly CpioEntry[]): Buffer {
   }
   addRecord(parts, { path: "TRAILER!!!", content: Buffer.alloc(0) }, { inode: 0, mode: 0 });
   const archive = Buffer.concat(parts);
-  // Another archive may follow; it must begin on a 512 byte border.
+  // Another archive may follow. It must start at a multiple of 512 bytes.
   return Buffer.concat([archive, Buffer.alloc(-archive.length & 511)]);
 }
 
@@ -51,7 +51,7 @@ function addRecord(
 ): void {
   const name = Buffer.from(`${entry.path}\0`);
   const content = entry.content ?? Buffer.alloc(0);
-  // In the order of the format; the zeros are owner, group / time / devices / checksum.
+  // In the order of the format. The zeros are: owner and group; time; devices and checksum.
   const { inode, mode } = numbers;
   const links = 1;
   const fields = [inode, mode, 0, 0, links, 0, content.length, 0, 0, 0, 0, name.length, 0];

@@ -11,11 +11,11 @@ import { recipe, recipeDirectory } from "./recipe.ts";
 
 /** Options of {@link buildDemoImage}. */
 export interface BuildDemoImageOptions {
-  /** Where the image is kept; made when it is missing. */
+  /** Folder for the image. Created if it is missing. */
   readonly cacheDir: string;
-  /** Processors that it is for. @default that of this computer */
+  /** Architectures of the image. @default this computer's */
   readonly architectures?: readonly Architecture[] | undefined;
-  /** Gets one sentence at the start of each step that takes more than a second. */
+  /** Called with one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
@@ -26,9 +26,9 @@ export interface BuildDemoImageOptions {
 export interface DemoImage {
   /** Absolute path of the layout directory (`oci-layout`, `index.json`, `blobs/sha256`). */
   readonly layoutDir: string;
-  /** Digest of the manifest, or of the index for several architectures, `sha256:...`; the same inputs give the same digest. */
+  /** Digest of the manifest, or of the index for several architectures, `sha256:...`. The same inputs give the same digest. */
   readonly digest: string;
-  /** Its tag in `index.json` (`org.opencontainers.image.ref.name`). */
+  /** The tag in `index.json` (`org.opencontainers.image.ref.name`). */
   readonly tag: string;
 }
 
@@ -37,7 +37,7 @@ const decodeIndex = decode.object({
   manifests: decode.list(decode.object({ digest: decode.string })),
 });
 
-/** What the image is; a change of it gives a new one. */
+/** The image's definition. A change gives a new image. */
 const image = {
   config: {
     Cmd: ["/bin/demo"],
@@ -52,9 +52,9 @@ const image = {
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "site/index.html": "Hello\n",
   },
-  /** Files of the recipe folder, by the name of the program. */
+  /** Files in the recipe folder, by program name. */
   scripts: { demo: "demo.sh", wget: "wget.sh" },
-  /** Debian's static busybox as a shell would run its own wget, whatever is in the path. */
+  /** Debian's static busybox has a shell that would run its own wget, whatever PATH says. This shell does not. */
   shell: {
     package: "mksh",
     files: {
@@ -65,8 +65,8 @@ const image = {
 } as const;
 
 /**
- * Gives a small container image made of Debian's busybox and mksh: it prints a greeting, then serves HTTP on port 8080. It has
- * a shell and some 250 commands besides.
+ * Builds a small container image from Debian's busybox and mksh, or returns the existing one. It prints a greeting and serves
+ * HTTP on port 8080. It also contains a shell and some 250 commands.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */
@@ -110,7 +110,7 @@ async function build(
       ],
       signal,
     });
-  // All architectures have the same commands; that of this computer can be asked.
+  // All architectures have the same commands, and only this computer's busybox can be run to list them.
   const { stdout } = await runCommand(busyboxIn(folder(hostArchitecture)), ["--list"]);
   const commands = stdout.trim().split("\n");
   const layers: ImageLayer[] = [];
@@ -132,10 +132,10 @@ function busyboxIn(packages: string): string {
   return path.join(packages, "bin", "busybox");
 }
 
-/** What the root of an architecture is made of. */
+/** The content of an architecture's root. */
 interface RootParts {
   readonly architecture: Architecture;
-  /** Folder with the architecture's packages. */
+  /** Folder with the packages of this architecture. */
   readonly packages: string;
   readonly commands: readonly string[];
 }

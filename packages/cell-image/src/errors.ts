@@ -1,14 +1,14 @@
 import { CodedError } from "@kip/base";
 
 export type CellImageErrorCode =
-  /** A step of an image's build failed; its last lines are in the message. */
+  /** A step of an image build failed. The message contains its last lines. */
   | "CELL_IMAGE_BUILD_FAILED"
-  /** Images are built by root only. */
+  /** Only root can build images. */
   | "CELL_IMAGE_NOT_ROOT"
-  /** A program that builds images is not installed. */
+  /** A program for building images is not installed. */
   | "CELL_IMAGE_TOOLS_MISSING";
 
-/** An image that cannot be built. */
+/** An image cannot be built. */
 export class CellImageError extends CodedError<CellImageErrorCode> {
   override readonly name = "CellImageError";
 }

@@ -2,7 +2,7 @@ import { access, constants } from "node:fs/promises";
 import path from "node:path";
 import { CellImageError } from "./errors.ts";
 
-/** Program → the Debian package that has it. */
+/** Program → the Debian package that contains it. */
 const packages = {
   mmdebstrap: "mmdebstrap",
   mke2fs: "e2fsprogs",
@@ -20,7 +20,7 @@ export type HostTool = keyof typeof packages;
 const searchPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /**
- * Makes sure that this process may build and that programs are installed, before anything is begun.
+ * Checks, before a build starts, that this process may build and that the programs are installed.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`; `CELL_IMAGE_TOOLS_MISSING`, with a remedy that names the packages
  */

@@ -1,7 +1,7 @@
 /**
- * Lines of `modules.dep` for the wanted modules and for all they depend on.
+ * Lines of `modules.dep` for the given modules and all their dependencies.
  *
- * @param wanted module names, `-` and `_` alike; one that is built into the kernel gives nothing
+ * @param wanted module names. `-` and `_` are equivalent. A module built into the kernel has no lines
  * @param modulesDep content of `modules.dep`: each line is a file, a colon, and its dependencies
  * @returns file → its line, each once
  * @see modules.dep(5)
@@ -19,7 +19,7 @@ export function moduleClosure(
   const closure = new Map<string, string>();
   for (const [file, line] of lines) {
     if (!names.includes(moduleName(file))) continue;
-    // A module's line holds all its dependencies, the indirect ones too.
+    // A module's line lists all its dependencies, including indirect ones.
     for (const needed of line.replace(":", "").split(" ")) {
       const neededLine = lines.get(needed);
       if (neededLine !== undefined) closure.set(needed, neededLine);
@@ -28,7 +28,7 @@ export function moduleClosure(
   return closure;
 }
 
-/** The name as the kernel knows it: `kernel/drivers/char/hw_random/virtio-rng.ko` → `virtio_rng`. */
+/** The kernel's name of a module: `kernel/drivers/char/hw_random/virtio-rng.ko` → `virtio_rng`. */
 function moduleName(file: string): string {
   const base = file.slice(file.lastIndexOf("/") + 1);
   return base.replace(/\.ko(\.\w+)?$/, "").replaceAll("-", "_");

@@ -6,16 +6,16 @@ import { CellImageError } from "./errors.ts";
 
 /** Options of {@link runMmdebstrap}. */
 interface MmdebstrapOptions {
-  /** Folder that the packages go into; it must not exist yet. */
+  /** Folder for the packages. It must not exist yet. */
   readonly root: string;
   readonly arguments: readonly string[];
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Fills a folder with Debian packages, from where this host gets its own.
+ * Fills a folder with Debian packages, from the host's package sources.
  *
- * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED` with the first error that was printed
+ * @throws {CellImageError} `CELL_IMAGE_BUILD_FAILED` with the first error in the output
  */
 export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   const { signal } = options;
@@ -37,13 +37,13 @@ export async function runMmdebstrap(options: MmdebstrapOptions): Promise<void> {
   }
 }
 
-/** The reason among its many lines: the first that apt, dpkg or mmdebstrap marks as an error. */
+/** The first line that apt, dpkg or mmdebstrap marks as an error. */
 function firstComplaint({ stderr }: CommandError): string {
   const line = stderr.split("\n").find((text) => /^(E|dpkg|dpkg-deb): /.test(text));
   return line === undefined ? "mmdebstrap failed" : line.replace(/^E: /, "");
 }
 
-/** This host's proxies and certificates for apt; mmdebstrap takes no setting of the host by itself. */
+/** The host's proxies and certificates for apt. mmdebstrap does not use the host's settings on its own. */
 async function aptOptions(signal: AbortSignal | undefined): Promise<readonly string[]> {
   const { stdout } = await runCommand("apt-config", ["dump"], { signal });
   return stdout

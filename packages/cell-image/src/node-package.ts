@@ -4,11 +4,11 @@ import { type Architecture, decode, isSystemError, runCommand } from "@kip/base"
 import { cachedBuild } from "./build-cache.ts";
 import { CellImageError } from "./errors.ts";
 
-/** An npm package with Node for one architecture. */
+/** An npm package that contains Node for one architecture. */
 export interface NodePackage {
   readonly name: string;
   readonly version: string;
-  /** As npm has it: `sha512-` and the hash in base64. */
+  /** In npm's format: `sha512-` and the hash in base64. */
   readonly integrity: string;
 }
 
@@ -35,11 +35,11 @@ const decodePacked = decode.list(
 );
 
 /**
- * Gives a folder with `bin/node` and its `LICENSE`, by npm, whose settings count.
+ * Returns a folder with `bin/node` and its `LICENSE`. npm downloads them with its own settings.
  *
- * @param cacheDir where it is kept
+ * @param cacheDir folder for the package
  * @throws {CellImageError} `CELL_IMAGE_TOOLS_MISSING` without npm
- * @throws {CommandError} if it cannot be fetched; an error if it is not the package of this hash
+ * @throws {CommandError} if it cannot be downloaded; an error if the hash does not match
  */
 export async function fetchNodePackage(
   { name, version: wanted, integrity }: NodePackage,
@@ -72,7 +72,7 @@ function isAbsent(cause: unknown): boolean {
   return cause instanceof Error && isSystemError(cause.cause, "ENOENT");
 }
 
-/** Only images of another processor need it, so it is not asked for before. */
+/** npm is only needed for another architecture, so it is not checked earlier. */
 function withoutNpm(cause: unknown): CellImageError {
   return new CellImageError(
     "CELL_IMAGE_TOOLS_MISSING",

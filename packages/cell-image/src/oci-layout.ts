@@ -11,9 +11,9 @@ export interface ImageLayer {
   readonly architecture: Architecture;
 }
 
-/** Content of an image of one layer. */
+/** Content of an image with one layer. */
 export interface SingleLayerImage {
-  /** One for each architecture; with several the tag is that of an index. */
+  /** One layer per architecture. With several, the tag names an index. */
   readonly layers: readonly ImageLayer[];
   /** The `config` object of the image configuration: `Cmd`, `Env`, ... */
   readonly config: Readonly<Record<string, unknown>>;

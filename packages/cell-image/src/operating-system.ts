@@ -21,18 +21,18 @@ import { kernelPackage, recipe, recipeDirectory } from "./recipe.ts";
 import { runContained } from "./run-contained.ts";
 import { updatableBuild } from "./updatable-build.ts";
 
-/** Names of the files in the folder that {@link buildOperatingSystem} gives. */
+/** Names of the files in the folder that {@link buildOperatingSystem} returns. */
 export const osFiles = {
   kernel: "vmlinuz",
   /** First part of the initramfs: busybox, kernel modules, `init`. */
   initramfs: "initramfs.cpio",
   rootDisk: "root.img",
-  /** Name and version of each package, a line each. */
+  /** Name and version of each package, one per line. */
   packages: "packages.txt",
 } as const;
 
 const dayMs = 24 * 3600 * 1000;
-/** From this age on, each use of the operating system says how old it is. */
+/** From this age on, each use of the operating system reports its age. */
 const oldDays = 14;
 
 /** Options of {@link buildOperatingSystem}. */
@@ -42,8 +42,8 @@ interface BuildOperatingSystemOptions extends BuildCellImageOptions {
 }
 
 /**
- * Gives kernel, root disk and the fixed part of the initramfs: everything but the agent. Takes most of a minute once;
- * depends on the recipe and on the Node binary, and on the packages that Debian offered when it was built.
+ * Returns kernel, root disk and the fixed part of the initramfs, which is everything except the agent. Takes most of a minute
+ * the first time. The result depends on the recipe, the Node binary, and the packages that Debian offered when it was built.
  */
 export async function buildOperatingSystem(
   options: BuildOperatingSystemOptions,
@@ -90,7 +90,7 @@ async function build(work: string, options: BuildOperatingSystemOptions): Promis
   await rm(root, { recursive: true });
 }
 
-/** Hooks of an image for another architecture than this computer's. */
+/** Hooks for an image of another architecture than this computer's. */
 function foreignHooks(architecture: Architecture): readonly string[] {
   return architecture === hostArchitecture ? [] : ["architecture-hook.sh"];
 }
@@ -153,7 +153,7 @@ async function initramfs(root: string, init: Buffer): Promise<readonly CpioEntry
   ];
 }
 
-/** What the packages do not bring. */
+/** Adds what the packages do not provide. */
 async function finishRoot(root: string, nodeBinary: string): Promise<void> {
   const folder = path.join(root, "usr/lib/kip");
   await mkdir(folder);

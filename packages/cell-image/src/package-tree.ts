@@ -10,17 +10,17 @@ import { recipe } from "./recipe.ts";
 
 /** Options of {@link buildPackageTree}. */
 export interface BuildPackageTreeOptions {
-  /** Where the tree is kept; made when it is missing. */
+  /** Folder for the tree. Created if it is missing. */
   readonly cacheDir: string;
-  /** Debian packages, by name; those of another architecture with it: `name:arm64`. */
+  /** Names of Debian packages, with the architecture if it differs from this computer's: `name:arm64`. */
   readonly packages: readonly string[];
-  /** Gets one sentence at the start of each step that takes more than a second. */
+  /** Called with one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Gives a folder with the files of Debian packages and of all that they depend on. None of their scripts has run.
+ * Returns a folder with the files of Debian packages and all their dependencies. None of their scripts has run.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`
  */

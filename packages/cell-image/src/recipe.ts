@@ -1,32 +1,32 @@
 import path from "node:path";
 import type { Architecture } from "@kip/base";
 
-/** Where the scripts of the images are. */
+/** Folder with the scripts of the images. */
 export const recipeDirectory = path.join(import.meta.dirname, "..", "recipe");
 
-/** What a cell's operating system is made of. A change here gives a new image. */
+/** The content of a cell's operating system. A change here gives a new image. */
 export const recipe = {
-  /** Raise it to rebuild with newer packages of the same suite. */
+  /** Increase this to rebuild with newer packages of the same suite. */
   revision: 1,
   suite: "bookworm",
-  /** On top of the packages that Debian calls essential. */
+  /** In addition to the packages that Debian calls essential. */
   packages: [
     "busybox-static",
     "ca-certificates",
     "conmon",
     "crun",
     "e2fsprogs",
-    // sfdisk, which grows the partition of a root disk that has one.
+    // Contains sfdisk, which grows the partition of a root disk that has one.
     "fdisk",
     "iproute2",
     "kmod",
     "nftables",
     "socat",
-    // Without it, usrmerge comes instead and brings the whole of Perl.
+    // Without it, usrmerge is installed instead, which needs all of Perl.
     "usr-is-merged",
     "util-linux",
   ],
-  /** Left out of every package: they are not read on a cell. */
+  /** Left out of all packages, because a cell does not read them. */
   excludedPaths: [
     "/usr/share/bash-completion/*",
     "/usr/share/doc/*",
@@ -36,44 +36,47 @@ export const recipe = {
     "/usr/share/man/*",
   ],
   /**
-   * Loaded before the root is mounted, with what they depend on; isofs is for the seed, and sooner loaded here. The
-   * others load when the kernel asks for them.
+   * Loaded with their dependencies before the root is mounted. isofs is for the seed, and loads faster here. The kernel
+   * requests other modules as it needs them.
    */
   earlyModules: ["virtio_pci", "virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng", "isofs"],
-  /** Loaded besides where the machine boots a whole disk of a cloud: networks and, of older machines, disks of EC2. */
+  /** Loaded in addition on machines that boot from a cloud's disk: network drivers, and disk drivers for older EC2 machines. */
   cloudModules: ["ena", "xen_blkfront", "xen_netfront"],
-  /** Logical size of the root disk, bytes. It is sparse; a larger disk is taken into use at boot. */
+  /** Logical size of the root disk, bytes. The file is sparse. A machine starts using a larger disk at boot. */
   rootDiskBytes: 1024 ** 3,
 } as const;
 
-/** Debian package that depends on the newest kernel for machines of clouds. */
+/** Debian package that depends on the newest kernel for machines in clouds. */
 export function kernelPackage(architecture: Architecture): string {
   return `linux-image-cloud-${architecture}`;
 }
 
-/** Serial ports that the kernel writes to, of which a machine has one. With arm64, QEMU's is the second, that of EC2 the first. */
+/** Serial ports for the kernel's output. A machine has one of them: on arm64, the second with QEMU and the first on EC2. */
 const consoles: Readonly<Record<Architecture, readonly string[]>> = {
   amd64: ["ttyS0"],
   arm64: ["ttyS0", "ttyAMA0"],
 };
 
 /**
- * Kernel command line. `cryptomgr.notests` saves a third of a second under emulation: the kernel's self-tests of its
- * ciphers matter to FIPS certificates only.
+ * Kernel command line. `cryptomgr.notests` saves a third of a second under emulation. Those self-tests of ciphers only matter
+ * for FIPS certification.
  */
 export function cmdline(architecture: Architecture): string {
   const ports = consoles[architecture].map((port) => `console=${port}`).join(" ");
   return `${ports} quiet panic=-1 net.ifnames=0 cryptomgr.notests=1 root=/dev/vda`;
 }
 
-/** Where Debian comes from when the host names no source for the suite. */
+/** Debian's sources if the host has none for the suite. */
 export const defaultSources = [
   `deb http://deb.debian.org/debian ${recipe.suite} main`,
   `deb http://deb.debian.org/debian ${recipe.suite}-updates main`,
   `deb http://deb.debian.org/debian-security ${recipe.suite}-security main`,
 ] as const;
 
-/** Files of the recipe folder that go onto the cell with the agent, and where. A change of them does not rebuild the root. */
+/**
+ * Files of the recipe folder that are copied to the cell together with the agent, and their places. Changing them does not
+ * rebuild the root.
+ */
 export const bootFiles: Readonly<Record<string, string>> = {
   "become.pl": "usr/lib/kip/become",
   "boot.sh": "usr/lib/kip/boot",

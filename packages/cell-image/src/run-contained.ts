@@ -1,8 +1,8 @@
 import { runCommand } from "@kip/base";
 
 /**
- * Runs a program in process and mount namespaces of its own: when it is stopped, or this process is killed, nothing
- * of it is left, neither processes nor mounts.
+ * Runs a program in process and mount namespaces of its own. When it is stopped or this process is killed, all its processes
+ * and mounts are gone.
  *
  * @returns its standard output
  * @throws {CommandError} `COMMAND_FAILED`
@@ -11,7 +11,7 @@ export async function runContained(
   file: string,
   args: readonly string[],
   options: {
-    /** Whether it sees this host's network. @default true */
+    /** Whether it can use this host's network. @default true */
     readonly hasNetwork?: boolean | undefined;
     readonly signal?: AbortSignal | undefined;
   } = {},

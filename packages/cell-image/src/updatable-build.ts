@@ -3,11 +3,11 @@ import path from "node:path";
 import { decode, type Clock, readJsonRecord } from "@kip/base";
 import { cachedBuild, type CachedBuild } from "./build-cache.ts";
 
-/** A product that depends on more than its key: on what others offer at the time. */
+/** A product that depends not only on its key, but also on what package sources offer at the time. */
 export interface UpdatableBuild extends CachedBuild {
-  /** Builds again, even if there is a product. A failure leaves the product that there is. */
+  /** Whether to rebuild an existing product. If that fails, the old product stays. */
   readonly refresh: boolean;
-  /** File of the product that lists what it was made of. */
+  /** File of the product that lists its content. */
   readonly contentFile: string;
   readonly clock: Clock;
 }
@@ -16,7 +16,7 @@ export interface UpdatableBuild extends CachedBuild {
 export interface UpdatableProduct {
   readonly directory: string;
   readonly key: string;
-  /** When the product was the newest possible, as far as is known; milliseconds since 1970. */
+  /** When the product was last known to be up to date, milliseconds since the epoch. */
   readonly currentAt: number;
 }
 
@@ -24,8 +24,8 @@ const decodeRecord = decode.object({ key: decode.string, currentAt: decode.numbe
 type Product = decode.Decoded<typeof decodeRecord>;
 
 /**
- * Gives the folder of a product as {@link cachedBuild} does, or builds it again with what is offered now. A product that turns
- * out the same is kept, and so is what was made of it.
+ * Returns the folder of a product as {@link cachedBuild} does, or rebuilds it with what is offered now. If the result is the
+ * same, the old product is kept, together with everything that was built from it.
  */
 export async function updatableBuild(options: UpdatableBuild): Promise<UpdatableProduct> {
   const { cacheDir, kind, key, refresh, clock } = options;
@@ -56,7 +56,7 @@ export async function updatableBuild(options: UpdatableBuild): Promise<Updatable
 }
 
 async function readRecord(file: string): Promise<Product | undefined> {
-  // One that cannot be read is as good as none: the product is found by its plain key, or built.
+  // An unreadable record counts as missing: the product is found by its plain key, or built.
   return await readJsonRecord(file, decodeRecord);
 }
 

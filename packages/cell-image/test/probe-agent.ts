@@ -1,4 +1,4 @@
-// Stands in for the agent in the image's test: tells on the console what it finds, dies once, and tells again.
+// Replaces the agent in the image's test. Reports its findings on the console, crashes once, and reports them again.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statfsSync, watch, writeFileSync } from "node:fs";
 import { hostname, networkInterfaces } from "node:os";
@@ -34,7 +34,7 @@ function tell(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-// The second run waits for the end of all that the boot script does, the first for what the agent waits for.
+// The second run waits until the boot script has finished. The first run waits for the same file as the agent does.
 const awaited = existsSync("/run/probe") ? "/run/kip/boot-done" : "/run/kip/boot-timings";
 let isTold = false;
 const watcher = watch("/run/kip", look);

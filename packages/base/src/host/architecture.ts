@@ -1,5 +1,5 @@
-/** Processors of Kip's machines and images, as Debian and Kubernetes name them. */
+/** Processor architectures of Kip's machines and images, as Debian and Kubernetes name them. */
 export type Architecture = "amd64" | "arm64";
 
-/** That of this computer. */
+/** The architecture of this computer. */
 export const hostArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64";

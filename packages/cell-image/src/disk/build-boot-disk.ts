@@ -14,30 +14,30 @@ import { diskLoaders, placeBiosLoader, sectorBytes, type DiskLoaders } from "./l
 
 /** Options of {@link buildBootDisk}. */
 export interface BuildBootDiskOptions {
-  /** Where disks and what makes them are kept; the folder that has the image. */
+  /** Folder for disks and the tools that make them. It also contains the image. */
   readonly cacheDir: string;
   readonly image: CellImage;
-  /** Gets one sentence at the start of each step that takes more than a second. */
+  /** Called with one sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A disk that boots by itself. Its file never changes. */
+/** A bootable disk. Its file never changes. */
 export interface BootDisk {
-  /** Absolute path: raw and sparse. */
+  /** Absolute path of a raw, sparse file. */
   readonly file: string;
   readonly architecture: Architecture;
 }
 
 const diskName = "disk.img";
-/** Raise it when the way that disks are made changes: what they are made of is in their key already. */
+/** Increase this when the way of making disks changes. The inputs are already part of the key. */
 const revision = 1;
-/** Arguments of the kernel besides the image's: an answer of a disk of EBS may take any time. */
+/** Additional kernel arguments: an EBS disk may take any time to answer. */
 const cloudArguments = "nvme_core.io_timeout=4294967295";
 
 /**
- * Gives a whole disk of an image, with partitions and a boot loader, as clouds start machines from; builds it if it is not there. Machines
- * with UEFI start it, and on amd64 those with a BIOS. As root only.
+ * Returns a complete disk of an image, with partitions and a boot loader, for starting machines in clouds. Builds it if
+ * necessary. Machines with UEFI can boot it, and on amd64 also machines with a BIOS. Only for root.
  *
  * @throws {CellImageError} `CELL_IMAGE_NOT_ROOT`, `CELL_IMAGE_TOOLS_MISSING`, `CELL_IMAGE_BUILD_FAILED`; the signal's reason
  */
@@ -102,7 +102,9 @@ async function build(work: string, parts: DiskParts): Promise<void> {
   for (const name of [...used, loaders.efiFile, "core.img"]) await rm(file(name), { force: true });
 }
 
-/** The tree of the programs has no shell: this host's runs each of them in it, with the disk's folder as `/tmp`. */
+/**
+ * The folder with the programs has no shell. So the host's shell runs each program inside it, with the disk's folder as `/tmp`.
+ */
 function makeScript(layout: DiskLayout, { efiFormat, efiFile, hasBios }: DiskLoaders): string {
   const run = (command: string): string => `chroot "$2" ${command}`;
   const grub = (format: string, prefix: string, output: string, modules: string): string =>

@@ -7,8 +7,8 @@ import { recipe } from "../recipe.ts";
 import { runContained } from "../run-contained.ts";
 
 /**
- * The part of the initial file system that machines of clouds need besides: modules of the image's kernel, and the list of all that
- * are loaded first, in place of the shorter one.
+ * The additional part of the initial file system for machines in clouds: modules of the image's kernel, and a longer list of
+ * modules to load first, which replaces the image's.
  *
  * @param rootDisk an ext4 file system without a partition table
  */

@@ -7,18 +7,18 @@ export interface Partition {
   readonly sectors: number;
 }
 
-/** Where things are on a disk. */
+/** The partitions of a disk. */
 export interface DiskLayout {
   readonly diskBytes: number;
-  /** For a BIOS: the loader's second part, without a file system. */
+  /** For a BIOS: the second part of the loader, without a file system. */
   readonly loader: Partition;
-  /** FAT: the loader for UEFI, kernel and initial file system. */
+  /** FAT, with the loader for UEFI, kernel and initial file system. */
   readonly boot: Partition;
-  /** The last one, as it grows with the disk. */
+  /** The last partition, because it grows with the disk. */
   readonly root: Partition;
 }
 
-/** Name of the root's partition, by which the kernel's command line has it. */
+/** Name of the root partition, used on the kernel's command line. */
 export const rootLabel = "kip-root";
 
 const GiB = 2 ** 30;
@@ -26,19 +26,19 @@ const sectorsPerMiB = 2 ** 20 / sectorBytes;
 const loaderMiB = 1;
 const bootMiB = 64;
 
-/** The layout for a root file system of a size, on the smallest disk of whole GiB that has room for it. */
+/** The layout for a root file system of the given size, on the smallest disk of whole GiB that can hold it. */
 export function diskLayout(rootBytes: number): DiskLayout {
   const loader = { start: sectorsPerMiB, sectors: loaderMiB * sectorsPerMiB };
   const boot = { start: loader.start + loader.sectors, sectors: bootMiB * sectorsPerMiB };
   const start = boot.start + boot.sectors;
-  const needed = start * sectorBytes + rootBytes + 2 ** 20; // the table's copy at the end
+  const needed = start * sectorBytes + rootBytes + 2 ** 20; // a copy of the table is at the disk's end
   const diskBytes = Math.ceil(needed / GiB) * GiB;
-  // To the last whole MiB before the copy.
+  // Up to the last whole MiB before the copy.
   const sectors = diskBytes / sectorBytes - sectorsPerMiB - start;
   return { diskBytes, loader, boot, root: { start, sectors } };
 }
 
-/** The table as sfdisk reads it. The same image gives the same IDs. */
+/** The table in sfdisk's format. The same image gives the same IDs. */
 export function partitionTable({ loader, boot, root }: DiskLayout, imageId: string): string {
   const guid = (name: string): string => {
     const hash = createHash("sha256").update(`${imageId} ${name}`).digest("hex").toUpperCase();

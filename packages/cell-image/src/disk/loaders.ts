@@ -1,14 +1,14 @@
 import type { Architecture } from "@kip/base";
 
-/** How machines of an architecture start a disk: GRUB, as Debian has it. */
+/** How machines of an architecture boot from a disk: with Debian's GRUB. */
 export interface DiskLoaders {
-  /** Debian packages with GRUB's parts. */
+  /** Debian packages that contain GRUB's parts. */
   readonly packages: readonly string[];
   /** Name of GRUB's platform for UEFI. */
   readonly efiFormat: string;
-  /** What the firmware looks for on a disk: the specification fixes it. */
+  /** The file that the firmware looks for, fixed by the UEFI specification. */
   readonly efiFile: string;
-  /** Whether there are machines without UEFI, with a BIOS. */
+  /** Whether there are machines with a BIOS instead of UEFI. */
   readonly hasBios: boolean;
 }
 
@@ -27,23 +27,26 @@ export const diskLoaders: Readonly<Record<Architecture, DiskLoaders>> = {
   },
 };
 
-/** Bytes of a sector, as partition tables and BIOSes count. */
+/** Bytes per sector in partition tables and for BIOSes. */
 export const sectorBytes = 512;
 
-/** Where GRUB's first sector says what it loads, and what it must not overwrite: the disk's own signature and table. */
+/**
+ * Offsets in GRUB's first sector: the location of the second part, the drive check, and the end of the code. The disk's own
+ * signature and table follow the code and must not be overwritten.
+ */
 const bootSector = { kernelSector: 0x5c, driveCheck: 0x66, codeEnd: 0x1b8 };
-/** The list at the end of the second part's first sector: start, count of sectors, segment. */
+/** Offsets in the list at the end of the second part's first sector, which has start, sector count and segment. */
 const blockList = { start: 0x1f4, count: 0x1fc };
 
 /**
- * Makes GRUB's two parts for a BIOS fit for a place: the first is the code of the disk's first sector, the second begins at a sector of
- * a partition of its own.
+ * Adapts GRUB's two parts for a BIOS to their place on a disk. The first part is the code in the disk's first sector. The
+ * second part starts at a sector of its own partition.
  *
  * @param first content of GRUB's `boot.img`
  * @param second content of `core.img`, which is changed
- * @param at sector in which the second will begin
- * @returns the code of the first sector, to be written before the disk's table
- * @throws {RangeError} if `second` is not what `grub-mkimage -O i386-pc` makes
+ * @param at sector at which the second part will start
+ * @returns the code of the first sector, which is written before the disk's table
+ * @throws {RangeError} if `second` is not the output of `grub-mkimage -O i386-pc`
  * @see https://www.gnu.org/software/grub/manual/grub/html_node/Images.html
  */
 export function placeBiosLoader(first: Uint8Array, second: Buffer, at: number): Buffer {
@@ -53,7 +56,8 @@ export function placeBiosLoader(first: Uint8Array, second: Buffer, at: number): 
   second.writeBigUInt64LE(BigInt(at + 1), blockList.start);
   const code = Buffer.from(first.subarray(0, bootSector.codeEnd));
   code.writeBigUInt64LE(BigInt(at), bootSector.kernelSector);
-  // No jump there: the BIOS says which disk it has booted, and those that say it wrongly mean the first.
+  // Replace the jump around the drive check with no-ops, which enables the check: if the BIOS reports an invalid drive, it uses
+  // the first disk.
   code.writeUInt16LE(0x9090, bootSector.driveCheck);
   return code;
 }

@@ -21,10 +21,10 @@ const decodeFacts = decode.object({
   time: decode.integer,
 });
 
-/** What the probe finds on a machine. */
+/** The probe's findings on a machine. */
 export type ProbeFacts = ReturnType<typeof decodeFacts>;
 
-/** Starts a machine whose console is its standard output, and ends it when the probe has spoken twice. */
+/** Starts a machine with its console on standard output, and ends it when the probe has reported twice. */
 export async function probesOf(
   args: readonly string[],
   program = "qemu-system-x86_64",
