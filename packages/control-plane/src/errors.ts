@@ -2,19 +2,19 @@ import { CodedError } from "@kip/base";
 
 /** The codes of this package. */
 export type ControlPlaneErrorCode =
-  /** Another process runs the control plane of this data directory. */
+  /** Another process is running the control plane of this data directory. */
   | "CONTROL_PLANE_IN_USE"
   /** A program of the control plane ended, or the API was not ready in time. */
   | "CONTROL_PLANE_START_FAILED"
   /** The build of CoreDNS failed. */
   | "COREDNS_BUILD_FAILED"
-  /** CoreDNS can neither be downloaded nor built here. */
+  /** CoreDNS can be neither downloaded nor built here. */
   | "COREDNS_UNOBTAINABLE"
-  /** A downloaded file has another digest, or a program another version, than it must have. */
+  /** A downloaded file has the wrong digest, or a program has the wrong version. */
   | "DIGEST_MISMATCH"
-  /** Less space is free than the build of the programs needs. */
+  /** There is not enough free space for building the programs. */
   | "DISK_TOO_SMALL"
-  /** A release's site has no such file or checksum, or breaks off again and again. */
+  /** A release's site lacks a file or checksum, or keeps breaking off. */
   | "DOWNLOAD_FAILED"
   /** The go command failed. */
   | "GO_FAILED"
@@ -26,16 +26,16 @@ export type ControlPlaneErrorCode =
   | "KUBECONFIG_LOCKED"
   /** The build of the programs failed. */
   | "KUBERNETES_BUILD_FAILED"
-  /** The directory named for the programs lacks one, or has one that does not run. */
+  /** The given directory lacks one of the programs, or has one that does not run. */
   | "KUBERNETES_PROGRAMS_MISSING"
-  /** The programs can neither be downloaded nor built here. */
+  /** The programs can be neither downloaded nor built here. */
   | "KUBERNETES_UNOBTAINABLE"
-  /** Another program listens at the port. */
+  /** Another program is listening on the port. */
   | "PORT_TAKEN"
-  /** The control plane that tests share has ended. */
+  /** The tests' shared control plane has ended. */
   | "TEST_CONTROL_PLANE_LOST";
 
-/** A control plane that cannot be obtained, started or reached. */
+/** A control plane cannot be obtained, started or reached. */
 export class ControlPlaneError extends CodedError<ControlPlaneErrorCode> {
   override readonly name = "ControlPlaneError";
 }

@@ -6,14 +6,14 @@ import { pipeline } from "node:stream/promises";
 import { decode } from "@kip/base";
 import { readIfPresent, writeWhole } from "../host/files.ts";
 
-/** Where programs are kept that are obtained together. */
+/** A cache folder for programs that are obtained together. */
 export interface CacheEntry<Name extends string> {
-  /** What they are, with the version: "Kubernetes v1.34.10". */
+  /** Their name and version: "Kubernetes v1.34.10". */
   readonly title: string;
   readonly directory: string;
-  /** What they were made from: an entry with other versions is as good as none. */
+  /** The versions they were made from. An entry with other versions counts as missing. */
   readonly versions: Readonly<Partial<Record<ProjectName, string>>>;
-  /** File name of each. */
+  /** File names of the programs. */
   readonly programs: readonly Name[];
 }
 
@@ -35,8 +35,8 @@ const manifestDecoder = decode.object({
 type Manifest = decode.Decoded<typeof manifestDecoder>;
 
 /**
- * Whether all programs of a cache entry are there and whole: by size and time as its manifest has
- * them, which is written last; by digest where only the time differs (a cache that was copied).
+ * Whether all programs of a cache entry exist and are complete. Compares their sizes and times with the manifest, which is
+ * written last. If only a time differs, as in a copied cache, compares the digest.
  */
 export async function isCached(entry: CacheEntry<string>): Promise<boolean> {
   const manifest = parse(await readIfPresent(manifestPath(entry)));
@@ -53,8 +53,8 @@ export async function isCached(entry: CacheEntry<string>): Promise<boolean> {
 }
 
 /**
- * Moves complete programs into a cache entry, each under its final name in one step, and the
- * manifest last: readers see either the whole entry or none.
+ * Moves complete programs into a cache entry, each under its final name in one step, and writes the manifest last. So readers
+ * see either the whole entry or nothing.
  *
  * @param sources path of each program, on the same file system
  */
@@ -86,7 +86,7 @@ async function writeManifest(entry: CacheEntry<string>): Promise<void> {
   });
 }
 
-/** Digest of a file, in hexadecimal. */
+/** Digest of a file, hexadecimal. */
 export async function fileDigest(
   path: string,
   algorithm: "sha256" | "sha512" = "sha256",
@@ -115,6 +115,6 @@ function parse(text: string | undefined): Manifest | undefined {
   try {
     return manifestDecoder(JSON.parse(text), "");
   } catch {
-    return undefined; // another release's form: as good as none
+    return undefined; // the format of another release, which counts as missing
   }
 }

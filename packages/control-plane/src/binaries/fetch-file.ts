@@ -8,7 +8,7 @@ import { fileDigest } from "./binary-cache.ts";
 import { rateLimited } from "./rate-limited.ts";
 import { reasonOf, UnexpectedStatus, type ReleaseSites } from "./release-sites.ts";
 
-/** How files are downloaded, whichever they are. */
+/** Settings for all downloads. */
 export interface FetchSettings {
   readonly sites: ReleaseSites;
   readonly clock: Clock;
@@ -16,30 +16,30 @@ export interface FetchSettings {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One file. */
+/** A file to download. */
 export interface FileRequest extends FetchSettings {
   readonly url: string;
-  /** Where it goes once it is whole and right. Until then it is beside it, as `<path>.part`. */
+  /** Final path of the complete and verified file. Until then it is in `<path>.part`. */
   readonly path: string;
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
-  /** SHA-256 or SHA-512, in hexadecimal. */
+  /** SHA-256 or SHA-512, hexadecimal. */
   readonly digest: string;
-  /** Whose digest that is: "the pinned one". */
+  /** Origin of the digest, for messages: "the pinned one". */
   readonly digestOrigin: string;
 }
 
-/** Attempts in a row that bring nothing, and attempts in all, before a download is given up. */
+/** Limits before a download is given up: attempts in a row that receive nothing, and all attempts. */
 const maxIdleAttempts = 3;
 const maxAttempts = 30;
 const firstPauseMs = 500;
-/** Several times the largest program. */
+/** Several times the size of the largest program. */
 const maxFileBytes = 1e9;
 
 /**
- * Downloads a file. Where the connection breaks, or an earlier start was interrupted, it goes on from what is there.
+ * Downloads a file. Resumes after a broken connection, or after an earlier process was interrupted.
  *
- * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if the site gives no whole file
+ * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if the site does not deliver a complete file
  * @throws {ControlPlaneError} `DIGEST_MISMATCH` if the file is not the expected one; never retryable
  */
 export async function fetchFile(request: FileRequest): Promise<void> {
@@ -49,7 +49,7 @@ export async function fetchFile(request: FileRequest): Promise<void> {
   const isPatched = await download(request, part);
   let found = await digestLike(digest, part);
   if (found !== digest && isPatched) {
-    // The pieces may be of different files; a file that comes at once decides.
+    // The pieces may come from different files. Download the file again in one piece to find out.
     await rm(part, { force: true });
     await download(request, part);
     found = await digestLike(digest, part);
@@ -67,9 +67,10 @@ export async function fetchFile(request: FileRequest): Promise<void> {
 }
 
 /**
- * Tries something again, after 0.5 s where the attempt before brought something, else after 1 and 2 s: until three attempts in a row bring nothing, or at once if the site refuses.
+ * Retries an operation, 0.5 s after an attempt that received something, and otherwise after 1 and 2 s. Gives up after three
+ * attempts in a row that receive nothing, or at once if the site refuses.
  *
- * @param hasProgress whether the attempt that just failed brought something
+ * @param hasProgress whether the failed attempt received something
  * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable
  */
 export async function withRetries<T>(
@@ -92,7 +93,7 @@ export async function withRetries<T>(
   }
 }
 
-/** `DOWNLOAD_FAILED`. */
+/** Makes the error `DOWNLOAD_FAILED`. */
 export function cannotDownload(url: string, reason: string, cause?: unknown): ControlPlaneError {
   const message = `Cannot download "${url}": ${reason}`;
   return new ControlPlaneError("DOWNLOAD_FAILED", message, { cause, retryable: true });
@@ -109,7 +110,7 @@ function isRefusal(error: unknown): boolean {
   );
 }
 
-/** What is known of the file at the site, from the first answer on. */
+/** Facts about the site's file, known from the first response on. */
 interface RemoteFile {
   /** Strong entity tag. */
   etag?: string | undefined;
@@ -117,7 +118,7 @@ interface RemoteFile {
   size?: number | undefined;
 }
 
-/** Downloads what is missing of a file; returns whether it consists of more than one piece. */
+/** Downloads the rest of a file. @returns whether the file consists of more than one piece */
 async function download(request: FileRequest, part: string): Promise<boolean> {
   const remote: RemoteFile = {};
   const report = rateLimited(request);
@@ -156,7 +157,7 @@ async function download(request: FileRequest, part: string): Promise<boolean> {
   return isPatched;
 }
 
-/** Asks for a file from there on; `undefined` if there is nothing more. */
+/** Requests a file from an offset on. `undefined` if nothing is left. */
 async function requestFrom(
   offset: number,
   { request, remote, part }: { request: FileRequest; remote: RemoteFile; part: string },
@@ -165,7 +166,7 @@ async function requestFrom(
     range: `bytes=${offset}-`,
     ...(remote.etag !== undefined && { "if-range": remote.etag }),
   };
-  // A digest is of the file itself, not of a compressed form.
+  // The digest is that of the file itself, not of a compressed form.
   const headers = { "accept-encoding": "identity", ...(offset > 0 && range) };
   try {
     const response = await request.sites.get(request.url, headers, request.signal);
@@ -195,7 +196,7 @@ async function requestFrom(
   }
 }
 
-/** Digest of a file by the algorithm of another one; `undefined` if there is no file. */
+/** Digest of a file, with the same algorithm as the given digest. `undefined` if the file does not exist. */
 async function digestLike(digest: string, path: string): Promise<string | undefined> {
   if ((await sizeOf(path)) === 0) return undefined;
   return await fileDigest(path, digest.length === 128 ? "sha512" : "sha256");

@@ -3,25 +3,25 @@ import { createInterface } from "node:readline";
 import { hasPipes, isSystemError } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
 
-/** How to call Go. */
+/** Options of {@link runGo}. */
 export interface GoCommandOptions {
-  /** The go command, by path or name. */
+  /** The go command, a path or name. */
   readonly go: string;
   readonly directory: string;
-  /** Environment variables on top of this process's own. */
+  /** Environment variables in addition to this process's own. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Sees each line of standard error as it comes. */
+  /** Called with each line of standard error as it arrives. */
   readonly onLine?: ((line: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How long Go may take to stop its compilers and remove what they were writing. */
+/** How long Go may take to stop its compilers and remove their incomplete files, milliseconds. */
 const stopGraceMs = 10_000;
 const shownLines = 5;
 
 /**
- * Runs the go command; resolves with its standard output. When abandoned it is interrupted, as by
- * Ctrl-C, and given the time to clean up; it does not outlive this process either.
+ * Runs the go command and resolves with its standard output. An abort interrupts it, like Ctrl-C, and leaves it time to clean
+ * up. It does not outlive this process either.
  *
  * @throws {ControlPlaneError} `GO_MISSING` if there is no Go toolchain
  * @throws {ControlPlaneError} `GO_FAILED` with its last lines
@@ -29,7 +29,8 @@ const shownLines = 5;
 export async function runGo(args: readonly string[], options: GoCommandOptions): Promise<string> {
   options.signal?.throwIfAborted();
   const variables = Object.entries(options.variables).map(([name, value]) => `${name}=${value}`);
-  // env(1) adds to the environment, and PR_SET_PDEATHSIG ends Go with us; both become Go itself.
+  // env(1) adds to the environment, and PR_SET_PDEATHSIG ends Go together with this process. Both are replaced by Go through
+  // exec.
   const child = spawn(
     "setpriv",
     ["--pdeathsig", "INT", "--", "env", ...variables, options.go, ...args],
@@ -59,7 +60,7 @@ export async function runGo(args: readonly string[], options: GoCommandOptions):
     const code = await promise;
     options.signal?.throwIfAborted();
     if (code === 0) return output.join("");
-    // env(1) says so when there is no such command.
+    // The exit codes of env(1) if the command does not exist or cannot be run.
     if (code === 127 || code === 126) throw missing();
     const last = errors.slice(-shownLines).join("; ");
     throw new ControlPlaneError("GO_FAILED", `Cannot run "go ${args[0]}": ${last}`, {

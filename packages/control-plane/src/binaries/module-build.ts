@@ -7,34 +7,34 @@ import { rateLimited } from "./rate-limited.ts";
 
 /** Programs that are built together. */
 export interface ProgramSources<Name extends string> {
-  /** What they are, with the version, for messages: "Kubernetes v1.34.10". */
+  /** Their name and version, for messages: "Kubernetes v1.34.10". */
   readonly title: string;
-  /** Where each program's `main` is, or the package that it tests, and the file name that Go gives it. */
+  /** The package of each program, by the file name that Go gives it. */
   readonly mains: Readonly<Record<Name, ProgramSource>>;
-  /** Values that the linker sets, by variable: the version that programs tell of themselves. */
+  /** Variables that the linker sets, such as the version that programs report. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Disk that the build needs, bytes: object files and programs. */
+  /** Disk space that the build needs for object files and programs, bytes. */
   readonly neededBytes: number;
-  /** How long the build takes, for messages: "4 minutes on 2 cores". */
+  /** Duration of the build, for messages: "4 minutes on 2 cores". */
   readonly duration: string;
 }
 
-/** Where a program comes from. */
+/** The package of a program. */
 export interface ProgramSource {
   /** Import path. */
   readonly path: string;
   readonly file: string;
-  /** Whether the program is what `go test` runs: the package with its tests. @default false */
+  /** Whether the program is a test binary: the package with its tests. @default false */
   readonly isTest?: boolean | undefined;
 }
 
-/** What to build, with what, and where. */
+/** Options of {@link buildFromModules}. */
 export interface BuildOptions<Name extends string> {
   readonly sources: ProgramSources<Name>;
-  /** Directory of the go.mod that pins everything. */
+  /** Directory of the go.mod that pins all versions. */
   readonly modulesDir: string;
   readonly go: string;
-  /** Directory of this build, ours alone; an interrupted build goes on from what is in it. */
+  /** Directory of this build, not shared. A build resumes from the files of an interrupted one. */
   readonly directory: string;
   readonly clock: Clock;
   readonly onProgress: (line: string) => void;
@@ -42,8 +42,8 @@ export interface BuildOptions<Name extends string> {
 }
 
 /**
- * Builds all programs from their pinned modules, in one call of Go (and a second one for those that are tests): they share
- * most packages, and Go links one while it compiles the next.
+ * Builds all programs from their pinned modules in one call of Go, and test binaries in a second one. The programs share most
+ * packages, and Go links one program while it compiles the next.
  *
  * @returns path of each program in the directory
  * @throws {ControlPlaneError} `DISK_TOO_SMALL`, `GO_MISSING`, `GO_FAILED`
@@ -61,7 +61,7 @@ export async function buildFromModules<Name extends string>(
   return Object.fromEntries(built) as Record<Name, string>; // one entry per program
 }
 
-/** How Go is called, and where its progress goes. */
+/** Options of Go, and the receiver of its progress. */
 interface GoSettings extends Omit<GoCommandOptions, "onLine"> {
   readonly report: (line: string) => void;
 }
@@ -72,11 +72,11 @@ function goSettings(options: BuildOptions<string>, temporary: string): Omit<GoSe
     directory: options.modulesDir,
     variables: {
       CGO_ENABLED: "0",
-      // None of the user's own settings may change what is built.
+      // The user's own settings must not change the result.
       GOFLAGS: "",
       GOWORK: "off",
       GOTMPDIR: temporary,
-      // Object files that nothing else needs; they go once the programs are built.
+      // Object files that are only needed for this build, and removed afterwards.
       GOCACHE: join(options.directory, "objects"),
     },
     signal: options.signal,
@@ -94,7 +94,7 @@ function pathsOf(options: BuildOptions<string>, kind: "all" | "program" | "test"
     .map(([, main]) => main.path);
 }
 
-/** Fetches the modules; returns how many packages the programs consist of, together. */
+/** Downloads the modules. @returns how many packages the programs consist of, together */
 async function fetchModules(options: BuildOptions<string>, go: GoSettings): Promise<number> {
   options.onProgress(`Fetching the modules of ${options.sources.title}`);
   let modules = 0;
@@ -110,9 +110,9 @@ async function fetchModules(options: BuildOptions<string>, go: GoSettings): Prom
 
 interface Compilation {
   readonly go: GoSettings;
-  /** Folder of the programs. */
+  /** Folder for the programs. */
   readonly out: string;
-  /** How many packages there are at most: some are of earlier builds. */
+  /** An upper bound for the number of packages. Some may already be compiled. */
   readonly packages: number;
 }
 
@@ -142,7 +142,7 @@ async function compile(
   }
 }
 
-/** No debug data. */
+/** Leaves out debug data. */
 function linkerFlags(variables: Readonly<Record<string, string>>): string {
   const settings = Object.entries(variables).map(([name, value]) => `-X ${name}=${value}`);
   return ["-s", "-w", ...settings].join(" ");

@@ -17,20 +17,20 @@ import { readUserDirectory } from "./user-directory.ts";
 
 /** Options of {@link obtainBinaries}. */
 export interface ObtainOptions extends ObtainSettings {
-  /** Kept between runs; the programs go to `kubernetes/<version>/` in it. */
+  /** Cache directory. The programs are in `kubernetes/<version>/` below it. */
   readonly cacheDir: string;
-  /** Which release. @default {@link pinned} */
+  /** The release. @default {@link pinned} */
   readonly release?: PinnedRelease;
-  /** A directory of the user's with all programs; nothing else is tried then. @default none */
+  /** A directory of the user's that contains all programs. If given, nothing else is tried. @default none */
   readonly userDir?: string | undefined;
-  /** Where the official release is downloaded from. @default none: it is not downloaded */
+  /** The sites for downloading the official release. @default none: it is not downloaded */
   readonly sites?: ReleaseSites | undefined;
   /** Directory of the go.mod that pins the modules. @default the release's */
   readonly modulesDir?: string;
 }
 
 type Sources = Readonly<Record<ProgramName, string>>;
-/** Where each program's `main` is, and the file name that Go gives it. */
+/** The package of each program, by the file name that Go gives it. */
 const mains: ProgramSources<ProgramName>["mains"] = {
   etcd: { path: "go.etcd.io/etcd/server/v3", file: "server" },
   "kube-apiserver": { path: "k8s.io/kubernetes/cmd/kube-apiserver", file: "kube-apiserver" },
@@ -45,15 +45,14 @@ const mains: ProgramSources<ProgramName>["mains"] = {
 const neededBytes = 4.5e9;
 
 /**
- * The programs of a Kubernetes version: from a directory the user names, else the cache,
- * else the official release (checked against pinned digests, or else the published checksums over TLS), else built from
- * pinned Go modules.
+ * Obtains the programs of a Kubernetes version. Sources, in order: a directory that the user names; the cache; the official
+ * release, verified with pinned digests or with the checksums that are published over TLS; a build from pinned Go modules.
  *
- * May be called by several processes at once: one works, the others wait for it. May be interrupted
- * at any point: the next call goes on from there, and no program is ever half written.
+ * Several processes may call it at once: one works, and the others wait. It may be interrupted at any point. The next call
+ * resumes, and no program is ever incomplete.
  *
  * @throws {ControlPlaneError} `KUBERNETES_PROGRAMS_MISSING` if the user's directory lacks one
- * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE` if neither a download nor a Go toolchain is available
  * @throws {ControlPlaneError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
  */
 export async function obtainBinaries(options: ObtainOptions): Promise<Binaries> {
@@ -106,7 +105,7 @@ function sourcesOf(version: string): ProgramSources<ProgramName> {
   };
 }
 
-/** The version that programs tell of themselves, as upstream's build sets it. */
+/** The linker variables for the version that programs report, as in upstream's build. */
 export function versionVariables(version: string): Readonly<Record<string, string>> {
   const [major = "", minor = ""] = version.replace(/^v/, "").split(".");
   const values = { gitVersion: version, gitMajor: major, gitMinor: minor, gitTreeState: "clean" };

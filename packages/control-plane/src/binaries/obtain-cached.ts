@@ -12,9 +12,9 @@ import { ControlPlaneError, type ControlPlaneErrorCode } from "../errors.ts";
 import { isCached, writeCache, type CacheEntry } from "./binary-cache.ts";
 import { buildFromModules, type ProgramSources } from "./module-build.ts";
 
-/** How programs are obtained, whichever they are. */
+/** Settings for obtaining any programs. */
 export interface ObtainSettings {
-  /** Gets a line for each step that takes time, without line end. */
+  /** Called with a line, without line end, at the start of each step that takes time. */
   readonly onProgress?: ((line: string) => void) | undefined;
   readonly logger?: Logger | undefined;
   readonly clock?: Clock | undefined;
@@ -29,16 +29,16 @@ export interface Project<Name extends string> {
   readonly name: string;
   readonly entry: CacheEntry<Name>;
   /**
-   * Makes the programs in a folder of its own, which is kept while this fails, and removed afterwards.
+   * Makes the programs in a separate folder. The folder is kept after a failure, and removed after success.
    *
-   * @returns path of each
+   * @returns path of each program
    */
   readonly make: (work: string) => Promise<Readonly<Record<Name, string>>>;
 }
 
 /**
- * Fills a cache entry unless it is there. Several processes may call it at once: one works, the others wait. It may be
- * interrupted at any point: the next call goes on from there.
+ * Fills a cache entry if it is missing. Several processes may call it at once: one works, and the others wait. It may be
+ * interrupted at any point, and the next call resumes.
  */
 export async function obtainCached<Name extends string>(
   project: Project<Name>,
@@ -51,7 +51,7 @@ export async function obtainCached<Name extends string>(
     onWait: () => settings.onProgress?.(`Waiting for another process that obtains ${name}`),
     signal: settings.signal,
   });
-  // The holder of the lock before us may have done it all.
+  // The previous holder of the lock may have filled the entry.
   if (!(await isCached(entry))) await makeAndCache(project, settings);
 }
 
@@ -73,14 +73,14 @@ async function makeAndCache<Name extends string>(
   });
 }
 
-/** What {@link buildProject} builds, and the errors that it reports. */
+/** The programs that {@link buildProject} builds, and its errors. */
 export interface BuildProject<Name extends string> {
   readonly sources: ProgramSources<Name>;
   readonly modulesDir: string;
   readonly work: string;
   readonly unobtainable: { readonly code: ControlPlaneErrorCode; readonly reason: string };
   readonly failed: ControlPlaneErrorCode;
-  /** What else than a build there is, after "Install Go 1.26 or newer, or". */
+  /** The alternative to a build, after "Install Go 1.26 or newer, or". */
   readonly otherwise: string;
 }
 

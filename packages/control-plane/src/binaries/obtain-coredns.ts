@@ -6,16 +6,16 @@ import { releaseDigests } from "./release-digests.ts";
 import { downloadCoredns, tryDownload } from "./release-download.ts";
 import type { ReleaseSites } from "./release-sites.ts";
 
-/** Version of CoreDNS; `tools/coredns/go.mod` pins the same. */
+/** Version of CoreDNS. `tools/coredns/go.mod` pins the same version. */
 export const corednsVersion = "v1.14.7";
 
 /** Options of {@link obtainCoredns}. */
 export interface ObtainCorednsOptions extends ObtainSettings {
-  /** Kept between runs; the program goes to `coredns/<version>/` in it. */
+  /** Cache directory. The program is in `coredns/<version>/` below it. */
   readonly cacheDir: string;
-  /** A directory of the user's; its `coredns` is used if there is one. @default none */
+  /** A directory of the user's. Its `coredns` is used if it exists. @default none */
   readonly userDir?: string | undefined;
-  /** Where the official release is downloaded from. @default none: it is not downloaded */
+  /** The sites for downloading the official release. @default none: it is not downloaded */
   readonly sites?: ReleaseSites | undefined;
   /** Directory of the go.mod that pins the modules. @default the repository's */
   readonly modulesDir?: string | undefined;
@@ -25,10 +25,11 @@ export interface ObtainCorednsOptions extends ObtainSettings {
 const neededBytes = 1e9;
 
 /**
- * Path of CoreDNS, the cluster's name server: from a directory that the user names, else the cache, else the official
- * release, else built from pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
+ * Path of CoreDNS, the cluster's DNS server. Sources, in order: a directory that the user names; the cache; the official
+ * release; a build from pinned Go modules. Like `obtainBinaries`, it may be called by several processes at once, and
+ * interrupted.
  *
- * @throws {ControlPlaneError} `COREDNS_UNOBTAINABLE` if there is neither download nor Go toolchain
+ * @throws {ControlPlaneError} `COREDNS_UNOBTAINABLE` if neither a download nor a Go toolchain is available
  * @throws {ControlPlaneError} `COREDNS_BUILD_FAILED`, `DISK_TOO_SMALL`, `DIGEST_MISMATCH`
  */
 export async function obtainCoredns(options: ObtainCorednsOptions): Promise<string> {

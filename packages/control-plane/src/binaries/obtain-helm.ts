@@ -4,12 +4,12 @@ import type { CacheEntry } from "./binary-cache.ts";
 import { buildFromModules } from "./module-build.ts";
 import { obtainCached, type ObtainSettings } from "./obtain-cached.ts";
 
-/** Version of Helm; `tools/helm/go.mod` pins the same. */
+/** Version of Helm. `tools/helm/go.mod` pins the same version. */
 const helmVersion = "v4.3.1";
 
 /** Options of {@link obtainHelm}. */
 export interface ObtainHelmOptions extends ObtainSettings {
-  /** Kept between runs; the program goes to `helm/<version>/` in it. */
+  /** Cache directory. The program is in `helm/<version>/` below it. */
   readonly cacheDir: string;
 }
 
@@ -17,8 +17,8 @@ const modulesDir = join(import.meta.dirname, "../../../../tools/helm");
 const buildInfo = "helm.sh/helm/v4/internal/version";
 
 /**
- * Path of Helm, for tests of the chart: from the cache, else built from pinned Go modules. May be called by several
- * processes at once, and interrupted, as `obtainBinaries`.
+ * Path of Helm, for tests of the chart, from the cache or built from pinned Go modules. Like `obtainBinaries`, it may be called
+ * by several processes at once, and interrupted.
  *
  * @throws {ControlPlaneError} `GO_MISSING`, `GO_FAILED`, `DISK_TOO_SMALL`
  */

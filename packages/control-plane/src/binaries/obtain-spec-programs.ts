@@ -7,13 +7,13 @@ import { pinned, type PinnedRelease } from "./pinned-version.ts";
 
 /** Options of {@link obtainSpecPrograms}. */
 export interface ObtainSpecProgramsOptions extends ObtainSettings {
-  /** Kept between runs; the programs go to `conformance/<version>/` in it. */
+  /** Cache directory. The programs are in `conformance/<version>/` below it. */
   readonly cacheDir: string;
-  /** Which release. @default {@link pinned} */
+  /** The release. @default {@link pinned} */
   readonly release?: PinnedRelease | undefined;
 }
 
-/** Kubernetes' own specs, and programs that the images of these specs hold. */
+/** Kubernetes' own specs, and programs in the images that the specs use. */
 export type SpecProgramName = "e2e.test" | "agnhost" | "nonewprivs" | "sample-apiserver";
 
 const mains: ProgramSources<SpecProgramName>["mains"] = {
@@ -27,10 +27,10 @@ const mains: ProgramSources<SpecProgramName>["mains"] = {
 const neededBytes = 4e9;
 
 /**
- * Kubernetes' own end-to-end specs of a release and the programs that their images hold: from the cache, else
- * built from pinned Go modules. May be called by several processes at once, and interrupted, as `obtainBinaries`.
+ * The end-to-end specs of a Kubernetes release, and the programs in their images, from the cache or built from pinned Go
+ * modules. Like `obtainBinaries`, it may be called by several processes at once, and interrupted.
  *
- * @returns the folder that has all of them
+ * @returns the folder that contains all of them
  * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE` if there is no Go toolchain
  * @throws {ControlPlaneError} `KUBERNETES_BUILD_FAILED`, `DISK_TOO_SMALL`
  */

@@ -1,15 +1,15 @@
 import { ControlPlaneError } from "../errors.ts";
 
-/** Versions of the programs, and the folders of the go.mod that pin the same ones, below the repository's `tools`. */
+/** Versions of the programs, and the folders below the repository's `tools` whose go.mod files pin the same versions. */
 export interface PinnedRelease {
   readonly kubernetes: string;
   readonly etcd: string;
   readonly modules: string;
-  /** Of Kubernetes' own specs. */
+  /** Folder for Kubernetes' own specs. */
   readonly specModules: string;
 }
 
-/** What Kip runs, and tests with. */
+/** The release that Kip runs and is tested with. */
 export const pinned = {
   kubernetes: "v1.34.10",
   etcd: "v3.6.16",
@@ -17,7 +17,7 @@ export const pinned = {
   specModules: "conformance/modules",
 } as const satisfies PinnedRelease;
 
-/** The newest stable release, which the opt-in matrix of the tests runs against. */
+/** The newest stable release, for the optional matrix of tests. */
 export const newest = {
   kubernetes: "v1.36.3",
   etcd: "v3.6.16",
@@ -26,7 +26,7 @@ export const newest = {
 } as const satisfies PinnedRelease;
 
 /**
- * The release of that Kubernetes version, or `newest`.
+ * The release with that Kubernetes version, or `newest`.
  *
  * @throws {ControlPlaneError} `KUBERNETES_UNOBTAINABLE`
  */
@@ -51,17 +51,17 @@ export const programNames = [
 /** One program of a control plane. */
 export type ProgramName = (typeof programNames)[number];
 
-/** The programs of one Kubernetes version, ready to run. */
+/** The programs of a Kubernetes version, ready to run. */
 export interface Binaries {
   /** Kubernetes version, for example `v1.34.10`. */
   readonly version: string;
   /** Directory that holds all of them. */
   readonly directory: string;
-  /** Absolute path of each. */
+  /** Absolute path of each program. */
   readonly paths: Readonly<Record<ProgramName, string>>;
 }
 
-/** The programs in a directory; whether they are there is the caller's to know. */
+/** The programs in a directory. Does not check that they exist. */
 export function binariesIn(directory: string, version: string = pinned.kubernetes): Binaries {
   const entries = programNames.map((name) => [name, `${directory}/${name}`]);
   return {

@@ -2,14 +2,14 @@ import { posix } from "node:path";
 import { cannotDownload, withRetries, type FetchSettings } from "./fetch-file.ts";
 import { UnexpectedStatus } from "./release-sites.ts";
 
-/** Several times the longest file: etcd's has 60 lines. */
+/** Several times the longest file. etcd's has 60 lines. */
 const maxChecksumBytes = 64 * 1024;
 
 /**
- * The digest of a file, SHA-256 or SHA-512 in hexadecimal, as its project publishes it.
+ * A file's digest, SHA-256 or SHA-512 in hexadecimal, as published by its project.
  *
- * @param file the file's address
- * @param lists addresses of checksum files over TLS; the first one that exists counts
+ * @param file the file's URL
+ * @param lists URLs of checksum files, with TLS. The first one that exists is used
  * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable
  */
 export async function fetchChecksum(
@@ -33,7 +33,7 @@ export async function fetchChecksum(
 }
 
 /**
- * The digest of a file in a text as `sha256sum` and `sha512sum` write it, or in one that is nothing but a digest;
+ * Finds a file's digest in the output format of `sha256sum` and `sha512sum`, or in a text that consists of a single digest.
  * `undefined` if there is none.
  */
 export function findChecksum(text: string, fileName: string): string | undefined {
@@ -48,7 +48,7 @@ export function findChecksum(text: string, fileName: string): string | undefined
   return undefined;
 }
 
-/** `undefined` if there is no such file. */
+/** `undefined` if the file does not exist. */
 async function fetchText(
   url: string,
   { sites, signal }: FetchSettings,

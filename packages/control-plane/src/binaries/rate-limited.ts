@@ -2,7 +2,7 @@ import type { Clock } from "@kip/base";
 
 const intervalMs = 5000;
 
-/** Passes on one line in 5 seconds, the first one after 5 seconds, and drops the others. */
+/** Passes on one line every 5 seconds, the first one after 5 seconds, and drops the others. */
 export function rateLimited(options: {
   readonly clock: Clock;
   readonly onProgress: (line: string) => void;

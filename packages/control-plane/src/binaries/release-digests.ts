@@ -1,17 +1,17 @@
-/** SHA-256 of the files of a release, in hexadecimal. */
+/** SHA-256 of a release's files, hexadecimal. */
 export interface ReleaseDigests {
-  /** Of each program, as the Kubernetes project publishes it. */
+  /** Digest of each program, as published by the Kubernetes project. */
   readonly kubernetes: Readonly<
     Record<"kube-apiserver" | "kube-controller-manager" | "kube-scheduler" | "kubectl", string>
   >;
-  /** Of the archive that the etcd project publishes. */
+  /** Digest of the archive that the etcd project publishes. */
   readonly etcdArchive: string;
-  /** Of the archive that the CoreDNS project publishes. */
+  /** Digest of the archive that the CoreDNS project publishes. */
   readonly corednsArchive: string;
 }
 
 /**
- * Digests of the pinned releases by architecture, in Go's spelling (`amd64`, `arm64`). Where they stand here they alone
- * count; elsewhere the checksum files that the projects publish do. docs/control-plane.md says how to fill this in.
+ * Digests of the pinned releases by architecture, in Go's spelling (`amd64`, `arm64`). For an architecture without digests
+ * here, the projects' published checksum files are used. docs/control-plane.md explains how to add digests.
  */
 export const releaseDigests: Readonly<Partial<Record<string, ReleaseDigests>>> = {};

@@ -9,13 +9,13 @@ import { fetchChecksum } from "./published-checksum.ts";
 import type { ReleaseDigests } from "./release-digests.ts";
 import type { ReleaseSites } from "./release-sites.ts";
 
-/** Where a download goes, and for which kind of machine. */
+/** Target folder and architecture of a download. */
 export interface DownloadOptions extends FetchSettings {
   /** Architecture in Go's spelling. */
   readonly architecture: string;
-  /** @default none: the published checksums count */
+  /** @default none: the published checksums are used */
   readonly digests: ReleaseDigests | undefined;
-  /** Directory of this download, ours alone; an interrupted download goes on from what is in it. */
+  /** Directory of this download, not shared. A download resumes from the files of an interrupted one. */
   readonly directory: string;
 }
 
@@ -32,12 +32,12 @@ const versionArguments: Readonly<Record<ProgramName | "coredns", readonly string
 };
 
 /**
- * Runs a download where there are sites that can be reached; `undefined`, with a line that says why, if what it downloads
- * must be built instead.
+ * Runs a download if the sites are reachable. Returns `undefined` if the programs must be built instead, and reports the reason
+ * in a line.
  *
- * @param work folder of this entry of the cache
- * @param pinnedDigests of the release, where the sites have no others
- * @throws {ControlPlaneError} `DIGEST_MISMATCH`: wrong files are never a reason to build
+ * @param work folder of this cache entry
+ * @param pinnedDigests digests of the release, unless the sites have others
+ * @throws {ControlPlaneError} `DIGEST_MISMATCH`: wrong files never lead to a build
  */
 export async function tryDownload<T>(
   download: (options: DownloadOptions) => Promise<T>,
@@ -75,10 +75,10 @@ interface TryDownloadOptions {
 }
 
 /**
- * Downloads the programs of a Kubernetes release, checks each, and asks each for its version.
+ * Downloads the programs of a Kubernetes release, verifies each, and runs each to check its version.
  *
  * @returns path of each program in the directory
- * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if a file cannot be had, or does not run here
+ * @throws {ControlPlaneError} `DOWNLOAD_FAILED`, retryable, if a file cannot be downloaded or does not run here
  * @throws {ControlPlaneError} `DIGEST_MISMATCH` if a file is not the expected one; never retryable
  */
 export async function downloadKubernetes(
@@ -115,7 +115,7 @@ export async function downloadKubernetes(
 }
 
 /**
- * Downloads a release of CoreDNS, as {@link downloadKubernetes} does.
+ * Downloads a release of CoreDNS in the same way as {@link downloadKubernetes}.
  *
  * @returns path of the program
  */
@@ -138,7 +138,7 @@ export async function downloadCoredns(version: string, options: DownloadOptions)
 interface CheckedFile extends DownloadOptions {
   readonly name: string;
   readonly pinned: string | undefined;
-  /** Addresses of its checksum file, in the order of preference. */
+  /** URLs of its checksum files, in order of preference. */
   readonly lists: readonly string[];
 }
 
@@ -155,7 +155,7 @@ async function unpack(archive: string, into: string, members: readonly string[])
   await runCommand("tar", ["-xzf", archive, "-C", into, "--no-same-owner", ...members]);
 }
 
-/** The name of a file says little: a site may have put another version there. */
+/** Checks a program's version by running it. A site could offer another version under the same file name. */
 async function requireVersion(
   path: string,
   name: ProgramName | "coredns",

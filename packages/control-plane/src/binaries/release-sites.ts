@@ -6,21 +6,21 @@ import type { ReleaseDigests } from "./release-digests.ts";
 
 /** Options of {@link ReleaseSites}. */
 export interface ReleaseSitesOptions {
-  /** Where HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read, in capitals or small letters. @default no proxy */
+  /** Environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case. @default no proxy */
   readonly env?: NodeJS.ProcessEnv | undefined;
-  /** Base addresses. @default the projects' own sites */
+  /** Base URLs. @default the projects' own sites */
   readonly urls?: Readonly<Record<ReleaseProject, string>> | undefined;
-  /** Pinned digests of the releases that are downloaded, by architecture. @default those of `release-digests.ts` */
+  /** Pinned digests of the downloaded releases, by architecture. @default those of `release-digests.ts` */
   readonly digests?: Readonly<Partial<Record<string, ReleaseDigests>>> | undefined;
-  /** Certificate authorities in PEM that count instead of Node's. @default Node's, with those of NODE_EXTRA_CA_CERTS */
+  /** Certificate authorities in PEM form that replace Node's. @default Node's and those of NODE_EXTRA_CA_CERTS */
   readonly ca?: string | undefined;
-  /** How long a site may be silent in the middle of a file, milliseconds. @default 20 s */
+  /** Longest pause of a site while it sends a file, milliseconds. @default 20 s */
   readonly stallMs?: number | undefined;
-  /** How long the sites have to answer at all, milliseconds. @default 3 s */
+  /** How long the sites have to respond, milliseconds. @default 3 s */
   readonly probeMs?: number | undefined;
 }
 
-/** Whose releases are downloaded. */
+/** A project with releases to download. */
 export type ReleaseProject = "kubernetes" | "etcd" | "coredns";
 
 const officialUrls: Readonly<Record<ReleaseProject, string>> = {
@@ -30,7 +30,7 @@ const officialUrls: Readonly<Record<ReleaseProject, string>> = {
 };
 const maxRedirects = 5;
 
-/** The answer of a site was neither a file nor a redirect. */
+/** The response was neither a file nor a redirect. */
 export class UnexpectedStatus extends Error {
   override readonly name = "UnexpectedStatus";
   readonly status: number;
@@ -43,10 +43,10 @@ export class UnexpectedStatus extends Error {
   }
 }
 
-/** The sites of the projects. One object serves a run: it asks once whether the sites can be reached. */
+/** The projects' download sites. One object is used for a whole run. It checks once whether the sites are reachable. */
 export class ReleaseSites {
   readonly urls: Readonly<Record<ReleaseProject, string>>;
-  /** `undefined`: those of the pinned release. */
+  /** `undefined`: the digests of the pinned release. */
   readonly digests: ReleaseSitesOptions["digests"];
   readonly #stallMs: number;
   readonly #probeMs: number;
@@ -66,8 +66,8 @@ export class ReleaseSites {
   }
 
   /**
-   * Whether all sites answer, which is asked once, at the first call. If not, the first caller's `onProgress` gets the
-   * reason, in one line.
+   * Whether all sites answer. Checked once, at the first call. If not, the first caller's `onProgress` gets the reason in one
+   * line.
    */
   async canReach(onProgress: (line: string) => void, signal?: AbortSignal): Promise<boolean> {
     this.#problem ??= this.#probe();
@@ -79,9 +79,9 @@ export class ReleaseSites {
   }
 
   /**
-   * Requests a file, follows redirects, but none from TLS to plain HTTP, and returns an answer with status 200 or 206.
+   * Requests a file and returns a response with status 200 or 206. Follows redirects, except from TLS to plain HTTP.
    *
-   * @throws {UnexpectedStatus} if there is another answer
+   * @throws {UnexpectedStatus} for any other response
    * @throws Node's network errors; {@link Error} after too many redirects, or if the site is silent
    */
   async get(
@@ -111,7 +111,7 @@ export class ReleaseSites {
     return problems.find((problem) => problem !== undefined);
   }
 
-  /** Any answer will do: what it says of a file is for the download. */
+  /** Any response is enough. The download checks whether the file is there. */
   async #probeOne(origin: string): Promise<string | undefined> {
     const limit = AbortSignal.timeout(this.#probeMs);
     try {
@@ -146,7 +146,7 @@ export class ReleaseSites {
   }
 }
 
-/** Why a site cannot be reached, or a file not be downloaded. */
+/** Why a site is unreachable or a file cannot be downloaded. */
 export function reasonOf(error: unknown): string {
   if (isSystemError(error, "ENOTFOUND", "EAI_AGAIN")) return "its name cannot be resolved";
   if (isSystemError(error, "ECONNREFUSED")) return "the connection is refused";

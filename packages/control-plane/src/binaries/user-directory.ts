@@ -7,7 +7,7 @@ import { binariesIn, programNames, type Binaries } from "./pinned-version.ts";
 /**
  * The programs in a directory that the user names, whatever their version.
  *
- * @throws {ControlPlaneError} `KUBERNETES_PROGRAMS_MISSING` if one is not there or cannot be run
+ * @throws {ControlPlaneError} `KUBERNETES_PROGRAMS_MISSING` if one does not exist or cannot be run
  */
 export async function readUserDirectory(directory: string): Promise<Binaries> {
   const found = binariesIn(resolve(directory));

@@ -14,13 +14,13 @@ import { readIfPresent, writeWhole } from "../host/files.ts";
 const day = 24 * 3_600_000;
 const authorityValidMs = 3650 * day;
 const leafValidMs = 365 * day;
-/** A start replaces a certificate that is valid no longer than this. */
+/** A certificate whose remaining validity is shorter is replaced at the next start. */
 const renewBelowMs = 60 * day;
 
-/** Options of an end certificate; all are valid equally long. */
+/** Options of an end certificate. All have the same validity. */
 export type LeafOptions = Omit<IssueOptions, "validMs">;
 
-/** A directory of certificates and keys, `<name>.crt` and `<name>.key`, made where missing. */
+/** A directory of certificates and keys, `<name>.crt` and `<name>.key`. Missing ones are created. */
 export class CertificateFiles {
   readonly #directory: string;
   readonly #clock: Clock;
@@ -30,13 +30,13 @@ export class CertificateFiles {
     this.#clock = options.clock;
   }
 
-  /** Paths of a pair. */
+  /** Paths of a certificate and its key. */
   paths(name: string): { readonly certificate: string; readonly key: string } {
     const path = join(this.#directory, name);
     return { certificate: `${path}.crt`, key: `${path}.key` };
   }
 
-  /** The authority of that name, read or made. */
+  /** Reads or creates the authority with that name. */
   async authority(name: string, commonName: string): Promise<CertificateAuthority> {
     const stored = await this.#read(name);
     const clock = this.#clock;
@@ -51,7 +51,7 @@ export class CertificateFiles {
     return made;
   }
 
-  /** The end certificate of that name: the stored one while it is good for `options`. */
+  /** Returns the end certificate with that name. The stored one is used while it is valid for `options`. */
   async leaf(
     name: string,
     authority: CertificateAuthority,
@@ -64,7 +64,7 @@ export class CertificateFiles {
     return made;
   }
 
-  /** The key that service-account tokens are signed with: private in `.key`, public in `.pub`. */
+  /** The key that signs service account tokens: private in `.key`, public in `.pub`. */
   async tokenKey(name: string): Promise<{ readonly publicPath: string; readonly keyPath: string }> {
     const keyPath = this.paths(name).key;
     const publicPath = join(this.#directory, `${name}.pub`);
@@ -74,7 +74,7 @@ export class CertificateFiles {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       await writeWhole(keyPath, made.privateKey);
     }
-    // Written again each time, in case the last start ended between the two files.
+    // Written each time, in case the last start ended between the two files.
     const publicKey = createPublicKey(made?.privateKey ?? stored ?? "");
     await writeWhole(publicPath, publicKey.export({ type: "spki", format: "pem" }).toString());
     return { publicPath, keyPath };
@@ -100,7 +100,7 @@ export class CertificateFiles {
     return certificate === undefined || key === undefined ? undefined : { certificate, key };
   }
 
-  /** The old certificate goes first and the new one last: where there is one, its key is there. */
+  /** Removes the old certificate first and writes the new one last. So if there is a certificate, there is a matching key. */
   async #write(name: string, pair: KeyPair): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const paths = this.paths(name);

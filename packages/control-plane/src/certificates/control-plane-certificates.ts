@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { CertificateAuthority, KeyPair } from "@kip/pki";
 import { type CertificateFiles, type LeafOptions } from "./certificate-files.ts";
 
-/** Everything the programs of a control plane identify themselves with. */
+/** The certificates and keys of a control plane's programs. */
 export interface ControlPlaneCertificates {
   readonly cluster: CertificateAuthority;
   readonly admin: KeyPair;
@@ -19,17 +19,17 @@ export interface ControlPlaneCertificates {
   };
 }
 
-/** User name that the API server shows to kubelets; bound to `system:kubelet-api-admin`. */
+/** The API server's user name towards kubelets, bound to `system:kubelet-api-admin`. */
 export const kubeletClientUser = "kube-apiserver-kubelet-client";
 
-/** User name of kip itself. */
+/** Kip's own user name. */
 export const kipUser = "kip";
 
 /**
- * Reads or makes the certificates of a control plane, laid out as kubeadm does: one authority for
- * servers and clients, one for the aggregation layer's proxy.
+ * Reads or creates the certificates of a control plane, in kubeadm's layout: one authority for servers and clients, and one for
+ * the aggregation layer's proxy.
  *
- * @param serverNames host names and addresses that the API server is called by
+ * @param serverNames host names and addresses of the API server
  */
 export async function controlPlaneCertificates(
   files: CertificateFiles,

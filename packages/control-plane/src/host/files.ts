@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { isSystemError } from "@kip/base";
 
-/** Who may read a file, and whose it is. */
+/** Permissions and owner of a file. */
 export interface WriteFileOptions {
   /** Permission bits. @default 0o600 */
   readonly mode?: number;
@@ -10,7 +10,7 @@ export interface WriteFileOptions {
   readonly owner?: { readonly uid: number; readonly gid: number };
 }
 
-/** Writes a file so that its name always stands for a complete one, whenever the machine stops. */
+/** Writes a file atomically: its name always refers to a complete file, even after a crash of the machine. */
 export async function writeWhole(
   path: string,
   content: string,
@@ -33,7 +33,7 @@ export async function writeWhole(
   }
 }
 
-/** The file's text, or undefined if there is none. */
+/** The file's text, or undefined if it does not exist. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");

@@ -10,7 +10,7 @@ import { readIfPresent } from "./files.ts";
 
 const decodeIdentity = decode.object({ pid: decode.integer, startTicks: decode.string });
 
-/** The process that a file of ours names in JSON; undefined if it names none, or was cut off by a crash. */
+/** The process identity in a JSON text. Undefined if there is none, or if a crash cut the text off. */
 export function parseIdentity(text: string): ProcessIdentity | undefined {
   try {
     return decodeIdentity(JSON.parse(text), "");
@@ -19,12 +19,12 @@ export function parseIdentity(text: string): ProcessIdentity | undefined {
   }
 }
 
-/** Ends a process that an earlier start left behind and recorded in `path`, and forgets it. */
+/** Ends a process that an earlier start left behind and recorded in `path`, and removes the record. */
 export async function endLeftover(path: string, clock: Clock): Promise<void> {
   const left = parseIdentity((await readIfPresent(path)) ?? "");
   if (left && isProcessRunning(left)) {
     signalProcess(left.pid, "SIGKILL");
-    // Another process's child: the kernel reports its end to its parent only, so look again.
+    // Not a child of this process, and the kernel only reports its end to its parent. So check repeatedly.
     while (isProcessRunning(left)) await clock.sleep(20);
   }
   await rm(path, { force: true });

@@ -5,30 +5,29 @@ import { ControlPlaneError } from "../errors.ts";
 import { readIfPresent, writeWhole } from "../host/files.ts";
 import { parseIdentity } from "../host/recorded-process.ts";
 
-/** A kubeconfig that is being changed: a copy of it, until the change is complete. */
+/** A kubeconfig that is being changed. The changes go to a copy until they are complete. */
 export interface KubeconfigEdit {
-  /** Whether there was no file before. */
+  /** Whether the file did not exist before. */
   readonly isNew: boolean;
-  /** A private directory for files that kubectl is to read; gone afterwards. */
+  /** A private directory for files that kubectl must read. It is removed afterwards. */
   readonly scratch: string;
-  /** Runs `kubectl config <args>` on the copy; resolves with its output. */
+  /** Runs `kubectl config <args>` on the copy and resolves with its output. */
   config(...args: readonly string[]): Promise<string>;
 }
 
-/** What becomes of the file once it has been edited. */
+/** What to do with the file after the edit. */
 export type EditOutcome = "keep" | "remove";
 
-/** Which file, and with what it is edited. */
+/** The file to edit, and the tools for it. */
 export interface EditTarget {
   readonly path: string;
   readonly kubectl: string;
-  /** Where keys are put down for kubectl, in a folder that is removed again. */
+  /** Parent of a temporary folder for keys that kubectl must read. */
   readonly scratchDir: string;
 }
 
 /**
- * Changes a kubeconfig in one step: either all of the change is there afterwards, or none of it.
- * Holds the lock that kubectl itself honours, `<path>.lock`.
+ * Changes a kubeconfig atomically: either all changes are there afterwards, or none. Holds kubectl's own lock, `<path>.lock`.
  *
  * @throws {ControlPlaneError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID`
  */
@@ -38,7 +37,7 @@ export async function editKubeconfig(
 ): Promise<void> {
   await using undo = new AsyncDisposableStack();
   undo.use(await lock(target.path));
-  // Beside the original: relative paths in it keep their meaning.
+  // Beside the original, so that its relative paths stay valid.
   const copy = `${target.path}.kip-edit`;
   undo.defer(async () => await rm(copy, { force: true }));
   const scratch = await mkdtemp(join(target.scratchDir, "kubeconfig-"));
@@ -47,7 +46,7 @@ export async function editKubeconfig(
   const isNew = !(await copyIfPresent(target.path, copy));
   const config = async (...args: readonly string[]): Promise<string> =>
     await runConfig(target, ["config", `--kubeconfig=${copy}`, ...args]);
-  // The directory's owner: root edits the file of the user who called sudo.
+  // Use the directory's owner, because with sudo, root edits a user's file.
   const owner = await stat(isNew ? dirname(target.path) : target.path);
   const outcome = await change({ isNew, scratch, config });
   if (outcome === "remove") await rm(target.path, { force: true });
@@ -81,7 +80,7 @@ async function replace(
   await rename(from, to);
 }
 
-/** The copy is private from its first moment on: kubectl writes our key into it. */
+/** Creates the copy with private permissions from the start, because kubectl writes a key into it. */
 async function copyIfPresent(from: string, to: string): Promise<boolean> {
   await rm(to, { force: true });
   try {
@@ -95,7 +94,7 @@ async function copyIfPresent(from: string, to: string): Promise<boolean> {
   }
 }
 
-/** The lock that kubectl honours. One that a process of ours held when it was killed is taken over. */
+/** Takes the lock that kubectl respects. A lock that was left by a killed process of kip is taken over. */
 async function lock(path: string): Promise<AsyncDisposable> {
   const lockPath = `${path}.lock`;
   if (!(await tryLock(lockPath))) {
@@ -114,7 +113,7 @@ async function lock(path: string): Promise<AsyncDisposable> {
   return { [Symbol.asyncDispose]: async () => await rm(lockPath, { force: true }) };
 }
 
-/** Makes the lock file, which names this process from its first moment on. */
+/** Creates the lock file. It names this process from the start. */
 async function tryLock(lockPath: string): Promise<boolean> {
   const named = `${lockPath}.kip`;
   await writeWhole(named, JSON.stringify(thisProcess()));

@@ -1,15 +1,15 @@
 import type { KeyPair } from "@kip/pki";
 
-/** What a kubeconfig of ours says. */
+/** The content of a kubeconfig. */
 export interface KubeconfigContent {
   readonly server: string;
-  /** The server's authority, PEM. */
+  /** The server's certificate authority, PEM. */
   readonly ca: string;
   readonly user: string;
   readonly identity: KeyPair;
 }
 
-/** A kubeconfig with one cluster and one user; JSON, which is YAML too. */
+/** A kubeconfig with one cluster and one user, as JSON, which is also YAML. */
 export function kubeconfigText(content: KubeconfigContent): string {
   const base64 = (pem: string): string => Buffer.from(pem).toString("base64");
   const name = "kip-local";

@@ -4,15 +4,15 @@ import { decode, isSystemError } from "@kip/base";
 import { readIfPresent, writeWhole } from "../host/files.ts";
 import { editKubeconfig, type EditTarget, type KubeconfigEdit } from "./edit-kubeconfig.ts";
 
-/** Which context, in which file; see {@link removeKubeconfigContext}. */
+/** The context and its file, see {@link removeKubeconfigContext}. */
 export interface RemoveContextOptions {
   /** The user's kubeconfig, usually `~/.kube/config`. */
   readonly path: string;
-  /** Name of context, cluster and user in it. @default "kip-local" */
+  /** Name of the context, its cluster and its user. @default "kip-local" */
   readonly context?: string;
-  /** Path of our own kubectl. */
+  /** Path of kip's kubectl. */
   readonly kubectl: string;
-  /** File of ours that remembers what was there before. */
+  /** File in which kip stores the original state. */
   readonly statePath: string;
 }
 
@@ -20,22 +20,22 @@ export interface RemoveContextOptions {
 export interface KubeconfigContextOptions extends RemoveContextOptions {
   /** URL of the API server. */
   readonly server: string;
-  /** The API server's authority, PEM. */
+  /** The API server's certificate authority, PEM. */
   readonly ca: string;
   /** The user's client certificate and key, PEM. */
   readonly certificate: string;
   readonly key: string;
-  /** Whether it becomes the current context. @default true */
+  /** Whether to make it the current context. @default true */
   readonly setCurrent?: boolean;
 }
 
 const defaultContext = "kip-local";
 const memory = decode.object({
-  /** Current context before ours; empty for none. */
+  /** The current context before kip's. Empty if there was none. */
   current: decode.string,
   madeFile: decode.boolean,
   madeDirectory: decode.boolean,
-  /** The directory of the file, and those above it, that we made. @default that of the file, if `madeDirectory` */
+  /** The directories that kip created: the file's and its parents. @default the file's, if `madeDirectory` */
   madeDirectories: decode.optional(decode.list(decode.string)),
 });
 const named = decode.optional(decode.list(decode.object({ name: decode.string })));
@@ -48,12 +48,11 @@ const view = decode.object({
 type View = decode.Decoded<typeof view>;
 
 /**
- * Adds a context to a user's kubeconfig, or updates it; everything else in the file stays. The file
- * keeps its owner and becomes mode 0600; a new one belongs to the owner of its directory. Doing it
- * twice is fine.
+ * Adds or updates a context in a user's kubeconfig. Everything else in the file stays. The file keeps its owner and gets mode
+ * 0600. A new file gets the owner of its directory. Repeating it is safe.
  *
  * @throws {ControlPlaneError} `KUBECONFIG_LOCKED` if another program is changing the file
- * @throws {ControlPlaneError} `KUBECONFIG_INVALID` if kubectl cannot read it; it is left as it was
+ * @throws {ControlPlaneError} `KUBECONFIG_INVALID` if kubectl cannot read it; the file is then unchanged
  */
 export async function mergeKubeconfigContext(options: KubeconfigContextOptions): Promise<void> {
   const name = options.context ?? defaultContext;
@@ -63,7 +62,7 @@ export async function mergeKubeconfigContext(options: KubeconfigContextOptions):
     const stored = await remembered(options.statePath);
     const current = before["current-context"] ?? "";
     const memory = {
-      // What we made current ourselves is not worth going back to.
+      // If kip's own context is current, keep the one that was stored earlier.
       current: current === name ? (stored?.current ?? "") : current,
       madeFile: stored?.madeFile ?? edit.isNew,
       madeDirectory: stored?.madeDirectory ?? madeDirectories.length > 0,
@@ -77,8 +76,8 @@ export async function mergeKubeconfigContext(options: KubeconfigContextOptions):
 }
 
 /**
- * Takes the context out again, and makes the one current that was so before, if ours still is. A
- * file that we made and that holds nothing else is removed. Doing it twice is fine.
+ * Removes the context. If it is still the current one, the previous one becomes current again. Removes the file if kip created
+ * it and it contains nothing else. Repeating it is safe.
  *
  * @throws {ControlPlaneError} `KUBECONFIG_LOCKED`, `KUBECONFIG_INVALID` as {@link mergeKubeconfigContext}
  */
@@ -150,9 +149,10 @@ function isEmpty(config: View): boolean {
   return [config.contexts, config.clusters, config.users].every((list) => !list?.length);
 }
 
-/** The file itself, where the path is a link: into a repository of dotfiles, for example. */
+/** Resolves links in the path, for example into a repository of dotfiles. */
 async function targetOf({ path, kubectl, statePath }: RemoveContextOptions): Promise<EditTarget> {
-  // Beside the state, which goes with the cluster: a program that is killed leaves no key in a folder for temporary files.
+  // The state's folder is removed together with the cluster. So a program that is killed leaves no key in a folder for
+  // temporary files.
   const scratchDir = dirname(statePath);
   try {
     return { path: await realpath(path), kubectl, scratchDir };
@@ -167,7 +167,7 @@ async function remembered(path: string) {
   return text === undefined ? undefined : memory(JSON.parse(text), "");
 }
 
-/** The directories that had to be made, from the innermost; they belong to the owner of the directory around them. */
+/** Creates missing directories with the owner of their parent. @returns the created ones, from the innermost */
 async function ensureDirectory(directory: string): Promise<readonly string[]> {
   const first = await mkdir(directory, { recursive: true, mode: 0o750 });
   if (first === undefined) return [];

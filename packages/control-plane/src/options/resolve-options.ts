@@ -4,21 +4,21 @@ import type { ControlPlaneOptions } from "./control-plane.ts";
 
 type Resolved<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
 
-/** {@link ControlPlaneOptions} with every default filled in, and the paths that follow from them. */
+/** {@link ControlPlaneOptions} with all defaults, and the paths derived from them. */
 export interface ResolvedOptions extends Resolved<
   Omit<ControlPlaneOptions, "signal" | "auditLog" | "actsAsNode">
 > {
   readonly signal: AbortSignal | undefined;
   readonly auditLog: string | undefined;
   readonly actsAsNode: string | undefined;
-  /** Where etcd keeps its data and sockets: working directory of etcd and the API server. */
+  /** Directory for etcd's data and sockets. It is the working directory of etcd and the API server. */
   readonly etcdDir: string;
   readonly pkiDir: string;
-  /** Names of the running processes, for a later start. */
+  /** Directory with the identities of running processes, for a later start. */
   readonly runDir: string;
 }
 
-/** Fills in the defaults. */
+/** Adds the defaults. */
 export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
   const dataDir = resolve(options.dataDir);
   return {
@@ -46,7 +46,7 @@ export function resolveOptions(options: ControlPlaneOptions): ResolvedOptions {
   };
 }
 
-/** First address of a range, or of the first one of a pair, which Kubernetes gives to the `kubernetes` Service: `10.96.0.1`. */
+/** First address of a range, or of the first range of a pair. Kubernetes gives it to the `kubernetes` Service: `10.96.0.1`. */
 export function firstServiceAddress(cidr: string): string {
   const match = /^(\d+\.\d+\.\d+)\.(\d+)\/\d+$/.exec(cidr.split(",", 1)[0] ?? "");
   if (!match)

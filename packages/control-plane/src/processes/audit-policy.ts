@@ -1,9 +1,9 @@
 import { kipUser } from "../certificates/control-plane-certificates.ts";
 
-/** Kip's user on a control plane of ours, and its account where the manifests in `deploy/` have installed it. */
+/** Kip's user on this project's control planes, and its service account from the manifests in `deploy/`. */
 export const kipUsers: readonly string[] = [kipUser, "system:serviceaccount:kip-system:kip"];
 
-/** Has the API server record who asked what, of kip alone; a watch when it begins, other requests when they end. */
+/** An audit policy that records kip's requests only: a watch when it starts, and any other request when it ends. */
 export function auditPolicy(): string {
   return JSON.stringify({
     apiVersion: "audit.k8s.io/v1",

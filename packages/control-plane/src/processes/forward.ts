@@ -2,27 +2,27 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 
-/** Where connections are accepted, where they are forwarded to, and how many. */
+/** Addresses and limits of a forwarder. */
 export interface ForwardOptions {
   readonly from: { readonly address: string; readonly port: number };
   /** Address and port, or the path of a Unix socket. */
   readonly to: { readonly address: string; readonly port: number } | { readonly path: string };
-  /** Open connections in all; more are reset. @default 2048 */
+  /** Most open connections. Further ones are reset. @default 2048 */
   readonly maxConnections?: number;
-  /** Open connections of one source address; more are reset. @default 64 */
+  /** Most open connections per source address. Further ones are reset. @default 64 */
   readonly maxPerAddress?: number;
-  /** How long a connection of which one direction has ended may stay silent, milliseconds. @default 60,000 */
+  /** How long a half-closed connection may stay silent, milliseconds. @default 60,000 */
   readonly halfClosedIdleMs?: number;
 }
 
-/** First probe of a silent connection, milliseconds. Ten unanswered probes, a second apart, end it. */
+/** Time until the first probe of a silent connection, milliseconds. Ten unanswered probes, one second apart, end it. */
 const keepAliveMs = 60_000;
 
 /**
  * Forwards TCP connections, byte for byte, until it is disposed.
  *
- * A silent connection is not ended: watches are silent for hours. Whether the other side still exists is found out with
- * TCP keepalive, and what it may do is limited by number.
+ * Silent connections stay open, because watches may be silent for hours. TCP keepalive detects whether the peer still exists,
+ * and the number of connections is limited.
  *
  * @throws the system's error if the address cannot be listened on, for example `EADDRINUSE`
  */
@@ -43,18 +43,18 @@ export async function forwardConnections(options: ForwardOptions): Promise<Async
       open.add(socket);
       socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
       socket.once("close", () => open.delete(socket));
-      // The kernel keeps a half-closed connection for as long as the other side likes.
+      // The kernel would keep a half-closed connection for as long as the peer likes.
       socket.once("end", () => socket.setTimeout(halfClosedIdleMs, () => socket.destroy()));
     }
     incoming.once("close", () => forget(perAddress, address));
-    // A pipeline that fails destroys both its ends, which is all that a broken connection needs.
+    // A failing pipeline destroys both its ends. Nothing else is needed.
     pipeline(incoming, outgoing, () => {});
     pipeline(outgoing, incoming, () => {});
   });
   server.maxConnections = maxConnections;
   server.listen(options.from.port, options.from.address);
   await once(server, "listening");
-  // Too many open files, for example: that connection is lost, not the ones to come.
+  // For example too many open files. That connection is lost, but later ones work.
   server.on("error", () => {});
   return { [Symbol.asyncDispose]: async () => await close(server, open) };
 }

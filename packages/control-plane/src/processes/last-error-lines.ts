@@ -1,9 +1,9 @@
-/** How much of them goes into a message, characters. */
+/** Longest part of a log in a message, characters. */
 const limit = 500;
 
 /**
- * What a log says went wrong: its last lines that report an error, or else its last line, without
- * time stamps and places in the code. Knows klog's lines (Kubernetes) and zap's JSON (etcd).
+ * A log's last lines that report an error, or else its last line, without timestamps and source locations. Supports klog's
+ * format (Kubernetes) and zap's JSON (etcd).
  */
 export function lastErrorLines(log: string): string {
   const lines = log.trimEnd().split("\n").slice(-40);

@@ -1,10 +1,10 @@
 import { closeSync, fstatSync, openSync, renameSync, writeSync } from "node:fs";
 
 /**
- * A log file of limited size: when it is full it becomes `<file>.1`, in place of an older one, and a new one begins. For
- * programs that strangers can make write.
+ * A log file of limited size. When it is full, it is renamed to `<file>.1`, replacing an older one, and a new file starts. For
+ * programs whose clients can cause output.
  *
- * A disk without space, or a folder that is gone, loses text; nothing fails because of a log.
+ * If the disk is full or the folder is gone, text is lost. A problem with a log never causes a failure.
  */
 export class LimitedLog implements Disposable {
   readonly #file: string;
@@ -12,7 +12,7 @@ export class LimitedLog implements Disposable {
   #descriptor: number | undefined;
   #sizeBytes = 0;
 
-  /** @param limitBytes size of one file; two may be there */
+  /** @param limitBytes size of one file. There may be two of them */
   constructor(file: string, limitBytes: number) {
     this.#file = file;
     this.#limitBytes = limitBytes;
@@ -29,7 +29,7 @@ export class LimitedLog implements Disposable {
       }
       this.#sizeBytes += writeSync(this.#descriptor, text);
     } catch {
-      // See above.
+      // Losing text is accepted, see above.
     }
   }
 

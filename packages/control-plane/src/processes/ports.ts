@@ -4,16 +4,16 @@ import { createServer } from "node:net";
 import { isSystemError } from "@kip/base";
 import { ControlPlaneError } from "../errors.ts";
 
-/** A port that no program listens at now. */
+/** A port that no program is listening on at the moment. */
 export async function freePort(address: string): Promise<number> {
   return await listenOnce(0, address);
 }
 
 /**
- * Checks that a port can be listened at.
+ * Checks that a port is free.
  *
- * @param flag what chooses another port, for the remedy
- * @throws {ControlPlaneError} `PORT_TAKEN` with facts `port, owner`, naming the program that has it
+ * @param flag the flag for choosing another port, for the remedy
+ * @throws {ControlPlaneError} `PORT_TAKEN` with facts `port, owner`, naming the program that uses it
  */
 export async function requireFreePort(
   port: number,
@@ -54,7 +54,10 @@ async function listenOnce(port: number, address: string): Promise<number> {
   return typeof bound === "object" && bound !== null ? bound.port : port;
 }
 
-/** Who listens at a port, as far as this user may see: socket inode, then who has it open. */
+/**
+ * The process that listens on a port, as far as this user can see it. Looks up the socket's inode, and then the process that
+ * has it open.
+ */
 function ownerOf(port: number): PortOwner | undefined {
   try {
     const inodes = new Set(["/proc/net/tcp", "/proc/net/tcp6"].flatMap((f) => listeners(f, port)));
@@ -63,12 +66,12 @@ function ownerOf(port: number): PortOwner | undefined {
         return { pid: Number(entry), name: readFileSync(`/proc/${entry}/comm`, "utf8").trim() };
     }
   } catch {
-    // Without /proc the message names no owner.
+    // Without /proc, the message does not name the owner.
   }
   return undefined;
 }
 
-/** Socket inodes listening at the port, from a table as proc_net_tcp(5) describes it. */
+/** Inodes of sockets that listen on the port, from a table in the format of proc_net_tcp(5). */
 function listeners(table: string, port: number): string[] {
   const hexPort = port.toString(16).toUpperCase().padStart(4, "0");
   return readFileSync(table, "utf8")
@@ -83,6 +86,6 @@ function hasSocket(pid: string, inodes: ReadonlySet<string>): boolean {
     const directory = `/proc/${pid}/fd`;
     return readdirSync(directory).some((fd) => inodes.has(readlinkSync(`${directory}/${fd}`)));
   } catch {
-    return false; // ended meanwhile, or another user's
+    return false; // the process has ended, or is another user's
   }
 }

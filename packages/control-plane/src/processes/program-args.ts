@@ -1,6 +1,6 @@
 import type { ControlPlaneCertificates } from "../certificates/control-plane-certificates.ts";
 
-/** What the programs' flags depend on. */
+/** Inputs for the programs' flags. */
 export interface ProgramArgsInput {
   readonly certificates: ControlPlaneCertificates["files"];
   readonly bindAddress: string;
@@ -9,26 +9,26 @@ export interface ProgramArgsInput {
   readonly serviceCidr: string;
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly runtimeConfig: Readonly<Record<string, boolean>>;
-  /** Files of the audit of kip's requests. @default none */
+  /** Files for auditing kip's requests. @default none */
   readonly audit?: { readonly policy: string; readonly log: string } | undefined;
   /** Kubeconfig files of the two clients. */
   readonly controllerManagerKubeconfig: string;
   readonly schedulerKubeconfig: string;
 }
 
-/** Socket of etcd, relative to the working directory that etcd and the API server share. */
+/** Socket of etcd, relative to the working directory of etcd and the API server. */
 const etcdSocket = "unix://etcd.sock";
 
-/** Requests per second, sustained and at once; the defaults (20 to 50) hold up bursts of pods. */
+/** Requests per second: the sustained rate and the burst. The default limits of 20 to 50 would delay bursts of pods. */
 const clientRate = ["--kube-api-qps=300", "--kube-api-burst=600"] as const;
 
 /**
- * etcd: on a Unix socket in a directory that only we may enter, so no port and no certificates.
- * Without fsync, because this is one machine's try-out cluster: nothing is lost when the programs
- * end or are killed, only when the machine itself loses power.
+ * etcd listens on a Unix socket in a directory that only this user can enter, so it needs no port and no certificates. It does
+ * not use fsync, because this is a cluster on one machine, for trying kip. Nothing is lost when the programs end or are killed,
+ * only when the machine loses power.
  */
 export function etcdArgs(): readonly string[] {
-  // etcd wants to advertise itself in host:port form; it is alone, so no other member calls these.
+  // etcd wants to advertise itself in host:port form. It is the only member, so no other one connects to this.
   const self = "http://localhost:2380";
   return [
     "--name=kip-local",
@@ -43,7 +43,7 @@ export function etcdArgs(): readonly string[] {
   ];
 }
 
-/** kube-apiserver: certificates only (no anonymous requests), Node and RBAC authorisation. */
+/** kube-apiserver: client certificates only, no anonymous requests, Node and RBAC authorisation. */
 export function apiServerArgs(input: ProgramArgsInput): readonly string[] {
   const { certificates: files } = input;
   return [
@@ -81,7 +81,7 @@ export function apiServerArgs(input: ProgramArgsInput): readonly string[] {
   ];
 }
 
-/** kube-controller-manager: all controllers, no port of its own, no election (it is alone). */
+/** kube-controller-manager: all controllers, no port of its own, no leader election, because it is the only one. */
 export function controllerManagerArgs(input: ProgramArgsInput): readonly string[] {
   const { certificates: files } = input;
   return [
@@ -98,7 +98,7 @@ export function controllerManagerArgs(input: ProgramArgsInput): readonly string[
   ];
 }
 
-/** kube-scheduler: no port of its own, no election. */
+/** kube-scheduler: no port of its own, no leader election. */
 export function schedulerArgs(input: ProgramArgsInput): readonly string[] {
   return [
     ...alone(input.schedulerKubeconfig),
@@ -107,13 +107,13 @@ export function schedulerArgs(input: ProgramArgsInput): readonly string[] {
   ];
 }
 
-/** One file, which is never replaced by another: all of it is wanted. */
+/** Logs to one file that is never rotated, because all of it is needed. */
 function auditArgs(audit: ProgramArgsInput["audit"]): readonly string[] {
   if (!audit) return [];
   return [`--audit-policy-file=${audit.policy}`, `--audit-log-path=${audit.log}`];
 }
 
-/** A flag that takes `name=true,name=false`; none for no names. */
+/** A flag with a value of the form `name=true,name=false`. No flag if there are no names. */
 function switches(flag: string, values: Readonly<Record<string, boolean>>): readonly string[] {
   const all = Object.entries(values).map(([name, isOn]) => `${name}=${isOn}`);
   return all.length === 0 ? [] : [`--${flag}=${all.join(",")}`];

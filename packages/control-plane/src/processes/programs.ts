@@ -15,32 +15,32 @@ import {
 import { endLeftover } from "../host/recorded-process.ts";
 import { SupervisedProgram, type ProgramEnd } from "./supervised-program.ts";
 
-/** The four programs, started together; disposing of them ends them. */
+/** The four programs. Disposing of them ends them. */
 export interface Programs extends AsyncDisposable {
   /** Port of the API server. */
   readonly port: number;
-  /** The first of them that ends. */
+  /** The end of the first program that ends. */
   readonly firstEnd: Promise<ProgramEnd>;
   readonly pids: Readonly<Partial<Record<ProgramName, number>>>;
   /**
-   * Starts the scheduler and the controller manager, once the API is ready. Before that they are refused what they may
-   * not yet read: the scheduler then waits longer and longer, and the controller manager ends after 10 s.
+   * Starts the scheduler and the controller manager, once the API is ready. If they started earlier, the API server would
+   * refuse their requests. The scheduler would then retry with growing delays, and the controller manager would end after 10 s.
    */
   startClients(): void;
-  /** Starts each again from now on whenever it ends. */
+  /** From now on, restarts each program when it ends. */
   supervise(onEnd: (program: ProgramName, end: ProgramEnd, restartInMs: number) => void): void;
 }
 
-/** How long each may take to end: requests under way may finish, watches are closed at once. */
+/** How long each program may take to end, milliseconds. Requests under way may finish. Watches are closed at once. */
 const stopGraceMs = 5000;
 const logLimitBytes = 16 * 1024 * 1024;
-/** Nothing of the caller's: no proxy, no credentials, no Go settings. */
+/** The environment is not the caller's, so proxies, credentials and Go settings have no effect. */
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
- * Starts etcd and the API server at once: the second waits for the first.
+ * Starts etcd and the API server together. The API server waits for etcd.
  *
- * @param choosePort called when nothing of an earlier start holds the port any longer
+ * @param choosePort called when no process of an earlier start holds the port any longer
  */
 export async function startPrograms(
   resolved: ResolvedOptions,
@@ -82,10 +82,10 @@ export async function startPrograms(
     },
     supervise: (onEnd) => {
       for (const name of Object.keys(programs) as (keyof typeof programs)[])
-        // our own object's
+        // this object is created in this file
         programs[name].supervise((end, restartInMs) => onEnd(name, end, restartInMs));
     },
-    // Clients of the API server end before it does, and it ends before etcd.
+    // The API server's clients end before it, and it ends before etcd.
     [Symbol.asyncDispose]: async () => {
       const clients = [programs["kube-controller-manager"], programs["kube-scheduler"]];
       await Promise.all(clients.map(async (client) => await client.stop()));
@@ -117,7 +117,7 @@ function supervised(
   );
 }
 
-/** Names the running process, for a later start. */
+/** The file that identifies the running process for a later start. */
 function identityFile(name: ProgramName, { runDir }: ResolvedOptions): string {
   return join(runDir, `${name}.json`);
 }

@@ -2,7 +2,7 @@ import { request } from "node:https";
 import type { Clock } from "@kip/base";
 import type { KeyPair } from "@kip/pki";
 
-/** The server to ask, and the identity of the client. */
+/** The server, and the client's identity. */
 export interface ReadinessOptions {
   readonly server: string;
   readonly ca: string;
@@ -17,8 +17,8 @@ const answerMs = 5000;
 /**
  * Resolves once the API server reports that all its start-up steps are done (`/readyz`).
  *
- * Asked again and again: the API server has no way to announce it (its systemd notification comes
- * before the start-up steps), and 20 requests a second for 3 seconds cost it nothing.
+ * Polls, because the API server does not announce it: its systemd notification comes before the start-up steps. 20 requests per
+ * second for 3 seconds are cheap.
  *
  * @throws the signal's reason
  */
@@ -45,7 +45,7 @@ async function isReady(options: ReadinessOptions): Promise<boolean> {
     resolve(response.statusCode === 200);
   });
   sent.on("timeout", () => sent.destroy());
-  // Not listening yet, cut off, or abandoned: all the same to the caller, who asks again.
+  // Not listening yet, cut off or aborted: in all cases the caller asks again.
   sent.on("error", () => resolve(false));
   sent.on("close", () => resolve(false));
   sent.end();

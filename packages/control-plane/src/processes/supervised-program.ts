@@ -5,11 +5,11 @@ import { backoffDelay, hasPipes, identifyProcess, pause, type Clock } from "@kip
 import { lastErrorLines } from "./last-error-lines.ts";
 import { LimitedLog } from "./limited-log.ts";
 
-/** What to run, and where. */
+/** A program and how to run it. */
 export interface ProgramSpec {
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
-  /** Path, or a name that is looked for in the PATH of `env`. */
+  /** Path, or a name that is looked up in the PATH of `env`. */
   readonly file: string;
   readonly args: readonly string[];
   /** The program's whole environment. */
@@ -18,11 +18,11 @@ export interface ProgramSpec {
   readonly directory?: string | undefined;
   /** File that its output is appended to. */
   readonly logFile: string;
-  /** Size of the log at which a new one is begun, bytes; one older is kept, as `<logFile>.1`. */
+  /** Size at which a new log file starts, bytes. One older file is kept as `<logFile>.1`. */
   readonly logLimitBytes: number;
-  /** File that names the process for a later start, which ends it if it is still there. @default none */
+  /** File that identifies the process for a later start, which ends it if it still runs. @default none */
   readonly identityFile?: string | undefined;
-  /** How long it may take to end after SIGTERM, milliseconds; then comes SIGKILL. @default 10,000 */
+  /** Time between SIGTERM and SIGKILL, milliseconds. @default 10,000 */
   readonly stopGraceMs?: number | undefined;
 }
 
@@ -30,28 +30,28 @@ export interface ProgramSpec {
 export interface ProgramEnd {
   /** {@link ProgramSpec.name} */
   readonly name: string;
-  /** How it ended, for example `exit code 1` or `SIGKILL`. */
+  /** How it ended, such as `exit code 1` or `SIGKILL`. */
   readonly how: string;
-  /** The same and the last lines that report an error, in a sentence. */
+  /** How it ended, and the last lines that report an error, in one sentence. */
   readonly reason: string;
-  /** The end of what it printed, at most 16 KiB. */
+  /** The end of its output, at most 16 KiB. */
   readonly output: string;
 }
 
 const restart = { initialMs: 250, maxMs: 30_000 } as const;
-/** A program that ran this long starts over with the shortest delay. */
+/** After running this long, a program is restarted with the shortest delay again. */
 const steadyMs = 60_000;
-/** So many ends in a row, none of which came after {@link steadyMs}, are a failure. */
+/** This many ends in a row, each earlier than {@link steadyMs}, are a failure. */
 const failuresInRow = 3;
-/** How much of its output is kept, characters. */
+/** How much of the output is kept, characters. */
 const outputLength = 16 * 1024;
 
 /**
- * One child process, started again when it ends unasked.
+ * One child process, which is restarted when it ends unexpectedly.
  *
  * - At most one process runs at a time.
- * - After `stop` was called none is started.
- * - The child dies with this process, even after SIGKILL (PR_SET_PDEATHSIG).
+ * - After `stop` was called, no process is started.
+ * - The child ends with this process, even after SIGKILL (PR_SET_PDEATHSIG).
  */
 export class SupervisedProgram implements AsyncDisposable {
   readonly #spec: ProgramSpec;
@@ -67,7 +67,7 @@ export class SupervisedProgram implements AsyncDisposable {
     this.#clock = clock;
   }
 
-  /** Process ID while it runs. */
+  /** Process ID while the program is running. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
@@ -77,22 +77,22 @@ export class SupervisedProgram implements AsyncDisposable {
     return this.#failing.promise;
   }
 
-  /** Starts it; resolves with its end, which is not followed by a restart yet. */
+  /** Starts the program. Resolves with its end, after which it is not restarted yet. */
   async start(): Promise<ProgramEnd> {
     return await this.#run();
   }
 
-  /** From now on starts it again whenever it ends; `onEnd` gets each end and the delay. */
+  /** From now on, restarts the program when it ends. `onEnd` gets each end and the delay. */
   supervise(onEnd: (end: ProgramEnd, restartInMs: number) => void): void {
     this.#supervision ??= this.#keepRunning(onEnd);
   }
 
-  /** Ends it for good; resolves when it is gone. */
+  /** Ends the program permanently. Resolves when it is gone. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#terminate();
     await this.#supervision;
-    // A restart that was under way when the stop came has seen it by now and left nothing running.
+    // A restart that was under way has noticed the stop by now and left nothing running.
     await this.#terminate();
     const { identityFile } = this.#spec;
     if (identityFile !== undefined) await rm(identityFile, { force: true });
@@ -123,17 +123,17 @@ export class SupervisedProgram implements AsyncDisposable {
     const log = new LimitedLog(logFile, logLimitBytes);
     const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
     this.#ended = promise;
-    // setpriv becomes the program itself: same process id, and SIGKILL comes with our own end.
+    // setpriv is replaced by the program: the process ID is the same, and SIGKILL comes when this process ends.
     const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", file, ...args], {
       cwd: directory,
       env,
-      // Through this process, which limits the log: clients of the program can make it write.
+      // Output goes through this process, which limits the log. The program's clients can cause output.
       stdio: ["ignore", "pipe", "pipe"],
-      // Ctrl-C in a terminal is for us to answer, in the right order.
+      // This process handles Ctrl-C in a terminal, in the right order.
       detached: true,
     });
     let output = "";
-    // Where no descriptor is left it has no pipes, and reports the error below.
+    // Without free file descriptors it has no pipes, and reports the error below.
     for (const stream of hasPipes(child) ? [child.stdout, child.stderr] : []) {
       stream.on("data", (bytes: Buffer) => {
         log.write(bytes);
@@ -159,14 +159,14 @@ export class SupervisedProgram implements AsyncDisposable {
     return promise;
   }
 
-  /** Names the process for a later start. */
+  /** Records the process for a later start. */
   #record(pid: number): void {
     const { identityFile } = this.#spec;
     if (identityFile === undefined) return;
     try {
       writeFileSync(identityFile, JSON.stringify(identifyProcess(pid) ?? {}), { mode: 0o600 });
     } catch {
-      // No space, for example. It dies with this process all the same.
+      // For example, no space. The program ends together with this process anyway.
     }
   }
 

@@ -2,9 +2,9 @@ import { kipUser, kubeletClientUser } from "../certificates/control-plane-certif
 
 const watch = ["list", "watch"] as const;
 
-/** Namespace of what kip itself keeps in the cluster. */
+/** Namespace for kip's own objects. */
 const kipNamespace = "kip-system";
-/** Namespace of the Leases of nodes, and of those by which replicas take turns. */
+/** Namespace for the Leases of nodes, and for those of leader election between replicas. */
 export const leaseNamespace = "kube-node-lease";
 
 /** One rule of a role, as in the API group `rbac.authorization.k8s.io`. */
@@ -15,7 +15,7 @@ export interface PolicyRule {
   readonly resourceNames?: readonly string[];
 }
 
-/** What kip does cluster-wide under any name; nothing else. `kip cleanup` deletes Nodes and Leases as an administrator. */
+/** Kip's cluster-wide rights, for any node name. `kip cleanup` deletes Nodes and Leases as an administrator. */
 const commonRules: readonly PolicyRule[] = [
   rule("", ["nodes"], ["get", ...watch]),
   rule("", ["pods"], ["get", ...watch]),
@@ -37,7 +37,7 @@ const commonRules: readonly PolicyRule[] = [
   rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
   rule("certificates.k8s.io", ["clustertrustbundles"], watch),
   rule("apiextensions.k8s.io", ["customresourcedefinitions"], watch),
-  // Kip applies it, which names it even where it is created.
+  // Server-side apply names the object even when it creates it.
   rule(
     "apiextensions.k8s.io",
     ["customresourcedefinitions"],
@@ -48,7 +48,7 @@ const commonRules: readonly PolicyRule[] = [
   rule("kip.elotl.co", ["cells/status"], ["patch"]),
 ];
 
-/** What kip needs where it does not act as its node. */
+/** Additional rights that kip needs if it does not act as its node. */
 const ownRules: readonly PolicyRule[] = [
   rule("", ["nodes"], ["create"]),
   rule("certificates.k8s.io", ["certificatesigningrequests"], [...watch, "create"]),
@@ -60,22 +60,21 @@ const ownRules: readonly PolicyRule[] = [
   rule("", ["pods/eviction"], ["create"]),
 ];
 
-/** What kip may do, by where: nothing else. */
+/** All of kip's rights, by scope. */
 export interface KipRoles {
   readonly cluster: readonly PolicyRule[];
-  /** In kip's own namespace, where it keeps the authority of its cells. */
+  /** In kip's own namespace, which holds the certificate authority of its cells. */
   readonly own: readonly PolicyRule[];
   /** In {@link leaseNamespace}. */
   readonly leases: readonly PolicyRule[];
 }
 
 /**
- * What kip may do. The manifests in `deploy/` are made from it, too.
+ * Kip's rights. The manifests in `deploy/` are also made from them.
  *
- * @param actsAsNode the virtual node as which kip serves its pods (`--act-as-node`): the API server then lets it have the Secrets,
- *   ConfigMaps, tokens and certificates of the node's own pods, and change these pods, alone; kip makes no other node, and changes no
- *   other node or Lease.
- *   Undefined: kip does so with its own rights, for a node of any name
+ * @param actsAsNode the virtual node that kip acts as (`--act-as-node`). The API server then gives it access only to the
+ * Secrets, ConfigMaps, tokens and certificates of that node's pods, and lets it change only these pods. Kip creates no other
+ * node, and changes no other node or Lease. Undefined: kip uses its own rights, for a node with any name
  */
 export function kipRoles(actsAsNode: string | undefined): KipRoles {
   const only = actsAsNode === undefined ? undefined : [actsAsNode];
@@ -88,10 +87,11 @@ export function kipRoles(actsAsNode: string | undefined): KipRoles {
           rule("", ["groups"], ["impersonate"], ["system:nodes"]),
         ];
   return {
-    // Those that name the node are first: docs/install.md patches them by their number.
+    // The rules that name the node come first, because docs/install.md patches them by index.
     cluster: [rule("", ["nodes", "nodes/status"], ["patch"], only), ...asNode, ...commonRules],
     own: [
-      // Which ones it may create is in deploy/kustomize/base/admission-policy.yaml: a Secret may be a record of Helm, or a token.
+      // deploy/kustomize/base/admission-policy.yaml limits which ones it may create, because a Secret may be a Helm release or
+      // a token.
       rule("", ["secrets"], ["get"], ["kip-cell-ca"]),
       rule("", ["secrets"], ["create"]),
     ],
@@ -103,9 +103,9 @@ export function kipRoles(actsAsNode: string | undefined): KipRoles {
 }
 
 /**
- * The objects that a new control plane needs before kip can log in, as one `List`.
+ * The objects that a new control plane needs before kip can connect, as one `List`.
  *
- * @param actsAsNode the virtual node as which kip serves its pods; undefined: with its own rights
+ * @param actsAsNode the virtual node that kip acts as; undefined: kip uses its own rights
  */
 export function startingObjects(actsAsNode: string | undefined): string {
   const { cluster, own, leases } = kipRoles(actsAsNode);
@@ -119,7 +119,7 @@ export function startingObjects(actsAsNode: string | undefined): string {
     binding("ClusterRoleBinding", { name: kipUser }, { role: kipUser, user: kipUser }),
     ...inNamespace(kipNamespace, own),
     ...inNamespace(leaseNamespace, leases),
-    // The API server may use every part of a kubelet's API, and nothing else.
+    // The API server may use all parts of a kubelet's API, and nothing else.
     binding(
       "ClusterRoleBinding",
       { name: "kip-local-kubelet-client" },

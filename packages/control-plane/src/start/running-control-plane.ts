@@ -19,7 +19,7 @@ interface Parts {
 
 const validMs = 365 * 24 * 3_600_000;
 
-/** What {@link startControlPlane} resolves with. */
+/** The result of {@link startControlPlane}. */
 export class RunningControlPlane implements ControlPlane {
   readonly version: string;
   readonly server: string;

@@ -22,14 +22,14 @@ import {
 import { RunningControlPlane } from "./running-control-plane.ts";
 
 /**
- * Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and resolves once the
- * API is ready. A later start with the same `dataDir` finds the same objects, certificates and
- * port. From then on a program that ends is started again; all end with this process.
+ * Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and resolves once the API is ready. A later start
+ * with the same `dataDir` has the same objects, certificates and port. Programs that end are then restarted. All of them end
+ * with this process.
  *
- * @throws {ControlPlaneError} `PORT_TAKEN` if another program listens at the port
+ * @throws {ControlPlaneError} `PORT_TAKEN` if another program is listening on the port
  * @throws {ControlPlaneError} `CONTROL_PLANE_IN_USE` if another process runs one in `dataDir`
- * @throws {ControlPlaneError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes;
- * nothing is left running
+ * @throws {ControlPlaneError} `CONTROL_PLANE_START_FAILED` if a program ends, or the time limit passes; no program is left
+ * running
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const resolved = resolveOptions(options);
@@ -83,7 +83,7 @@ async function certificatesFor(resolved: ResolvedOptions): Promise<ControlPlaneC
   ]);
 }
 
-/** The port asked for; for 0 the one of the last start while it is free, else any. */
+/** The requested port. For 0: the last start's port if it is free, otherwise any free one. */
 async function choosePort(resolved: ResolvedOptions): Promise<number> {
   const { bindAddress, port } = resolved;
   if (port !== 0) {
@@ -152,7 +152,7 @@ async function writeKubeconfigs({ resolved, certificates, server }: StartingUp):
   }
 }
 
-/** Who may do what; and the default service account, without which no pod is admitted. */
+/** Creates roles and bindings, and the default service account, without which no pod is admitted. */
 async function applyStartingObjects(resolved: ResolvedOptions, signal: AbortSignal): Promise<void> {
   const kubectl = async (args: readonly string[], input?: string): Promise<unknown> =>
     await runCommand(

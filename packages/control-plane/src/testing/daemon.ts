@@ -1,6 +1,6 @@
-// Runs one control plane for tests. Ends after its last user has gone, and at once with the test run that it belongs to.
-// Arguments: its directory, the cache of Kubernetes' programs, "shared" or "single", Kubernetes' version or nothing, and a folder for
-// the log of kip's requests or nothing.
+// Runs a control plane for tests. Ends after its last user has gone, and at once when its test run ends. Arguments: its
+// directory; the cache of Kubernetes' programs; "shared" or "single"; Kubernetes' version, or empty; a folder for the log of
+// kip's requests, or empty.
 import { rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { basename, join } from "node:path";
@@ -10,7 +10,7 @@ import { findRelease, pinned } from "../binaries/pinned-version.ts";
 import { startControlPlane } from "../start/start-control-plane.ts";
 import { followTestRun } from "./test-run.ts";
 
-/** How long a control plane that test files share waits for the next one, milliseconds. */
+/** How long a control plane shared by test files waits for the next file, milliseconds. */
 const idleMs = 120_000;
 
 const [directory = "", cacheDir = "", mode = "single", kubernetes = "", auditFolder = ""] =
@@ -24,7 +24,7 @@ for (const signal of ["SIGTERM", "SIGINT"])
 followTestRun(directory, () => ending.abort(new Error("The test run has ended")));
 const { signal } = ending;
 
-// One before this that is still being stopped is waited for.
+// Wait for an earlier daemon that is still stopping.
 const lock = await acquireFileLock(join(directory, "daemon.lock"), { signal });
 const release = kubernetes === "" ? pinned : findRelease(kubernetes);
 const binaries = await obtainBinaries({ cacheDir, release, onProgress: say, logger, signal });
@@ -70,7 +70,7 @@ await rm(socketPath, { force: true });
 server.listen(socketPath, () => {
   process.stdout.write("ready\n");
 });
-// Its reader may be gone by the time this process ends.
+// The reader may be gone by the time this process ends.
 process.stdout.on("error", () => {});
 signal.addEventListener("abort", () => void stop(), { once: true });
 if (signal.aborted) void stop();
@@ -81,7 +81,7 @@ async function stop(): Promise<void> {
 }
 
 async function stopOnce(): Promise<void> {
-  server.close(); // removes the socket: the next user starts another daemon
+  server.close(); // removes the socket, so the next user starts another daemon
   await controlPlane.stop();
   if (mode === "single") await rm(directory, { recursive: true, force: true });
   for (const user of users) user.destroy();

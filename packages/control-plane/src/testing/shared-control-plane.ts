@@ -17,23 +17,23 @@ import {
 import { CertificateAuthority, type KeyPair } from "@kip/pki";
 import { ControlPlaneError } from "../errors.ts";
 
-/** A real control plane for tests; several test files may use one at the same time. */
+/** A real control plane for tests. Several test files may use it at the same time. */
 export interface SharedControlPlane extends AsyncDisposable {
   /** Kubernetes version, for example `v1.34.10`. */
   readonly version: string;
   /** URL of the API server. */
   readonly server: string;
-  /** Authority (PEM) of the API server, of its clients and of kubelets. */
+  /** Certificate authority (PEM) of the API server, its clients and kubelets. */
   readonly ca: string;
   /** The administrator's kubeconfig. */
   readonly kubeconfigPath: string;
-  /** The kubeconfig of user `kip`, who may do what a virtual kubelet needs. */
+  /** The kubeconfig of user `kip`, with the rights that a virtual kubelet needs. */
   readonly kipKubeconfigPath: string;
   /** Path of kubectl. */
   readonly kubectlPath: string;
-  /** Runs kubectl as the administrator; resolves with its standard output. */
+  /** Runs kubectl as the administrator and resolves with its standard output. */
   kubectl(args: readonly string[], options?: RunCommandOptions): Promise<string>;
-  /** Makes a namespace of its own for a test, ready for pods; resolves with its name. */
+  /** Creates a namespace for one test, ready for pods. Resolves with its name. */
   createNamespace(prefix?: string): Promise<string>;
   /** A certificate for a kubelet's HTTPS port that the API server accepts. */
   issueKubeletCertificate(node: string, addresses: readonly string[]): Promise<KeyPair>;
@@ -42,18 +42,14 @@ export interface SharedControlPlane extends AsyncDisposable {
 /** Options of {@link sharedControlPlane}. */
 export interface SharedControlPlaneOptions {
   /**
-   * Directory of one test run; the first user starts the control plane in it, others join.
-   * @default the environment's KIP_TEST_CONTROL_PLANE, else one of the caller's own
+   * Directory of one test run. Its first user starts the control plane, and others join. @default KIP_TEST_CONTROL_PLANE in the
+   * environment, otherwise a new directory
    */
   readonly directory?: string;
-  /**
-   * Where Kubernetes' programs are kept.
-   * @default the environment's KIP_CACHE_DIR, else /var/cache/kip
-   */
+  /** Cache directory of Kubernetes' programs. @default KIP_CACHE_DIR in the environment, otherwise /var/cache/kip */
   readonly cacheDir?: string;
   /**
-   * Kubernetes version, as `findRelease` takes it; nothing for the pinned one.
-   * @default the environment's KIP_KUBERNETES_VERSION
+   * Kubernetes version, as for `findRelease`. Empty means the pinned one. @default KIP_KUBERNETES_VERSION in the environment
    */
   readonly kubernetes?: string;
 }
@@ -69,8 +65,8 @@ const facts = decode.object({
 });
 
 /**
- * Starts a control plane for this test run, or joins the one that is there already. It ends by
- * itself some seconds after its last user has gone, in whatever way that happened.
+ * Starts a control plane for this test run, or joins the existing one. It ends some seconds after its last user has gone, even
+ * if that user was killed.
  */
 export async function sharedControlPlane(
   options: SharedControlPlaneOptions = {},
@@ -93,7 +89,7 @@ export async function sharedControlPlane(
   return describe(facts(JSON.parse(String(line)), ""), { directory, socket });
 }
 
-/** Ends the control plane of a test run at once, if there is one; resolves when it is gone. */
+/** Ends a test run's control plane at once, if there is one. Resolves when it is gone. */
 export async function endSharedControlPlane(directory: string): Promise<void> {
   const socket = await tryConnect(directory);
   if (!socket) return;
@@ -155,7 +151,7 @@ async function startDaemon({
     ],
     { detached: true, stdio: ["ignore", "pipe", log.fd] },
   ) as ChildProcessByStdio<null, Readable, null>; // what a file number for stderr means
-  // It says one word when it is ready, and closes its output when it ends.
+  // It writes one word when it is ready, and closes its output when it ends.
   const seen: string[] = [];
   for await (const text of daemon.stdout.setEncoding("utf8")) {
     seen.push(String(text));
@@ -188,7 +184,7 @@ function describe(
     async createNamespace(prefix = "test") {
       const name = `${prefix}-${randomBytes(4).toString("hex")}`;
       await kubectl(["create", "namespace", name]);
-      // Pods are refused until the controllers have made the default service account.
+      // Pods are refused until the controllers have created the default service account.
       await kubectl([
         "wait",
         "-n",

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { isSystemError } from "@kip/base";
 
 /**
- * Ties the shared control plane of a directory to this process: it ends when the returned object is disposed of, and when
- * this process ends, even by SIGKILL.
+ * Ties a directory's shared control plane to this process. It ends when the returned object is disposed of, or when this
+ * process ends, even by SIGKILL.
  *
- * @param directory exists
+ * @param directory must exist
  */
 export async function openTestRun(directory: string): Promise<AsyncDisposable> {
   const server = createServer((daemon) => {
@@ -31,7 +31,7 @@ export async function openTestRun(directory: string): Promise<AsyncDisposable> {
   };
 }
 
-/** Calls `onEnd` when the test run of a directory has ended. A directory that no run was opened for has none to follow. */
+/** Calls `onEnd` when a directory's test run has ended. Does nothing if no run was opened for the directory. */
 export function followTestRun(directory: string, onEnd: () => void): void {
   const run = connect(runFile(directory));
   let hasRun = true;

@@ -1,6 +1,6 @@
 import type { SharedControlPlane } from "./shared-control-plane.ts";
 
-/** The text of a kubeconfig for who has a token, as a service account. */
+/** A kubeconfig for a client with a token, such as a service account. */
 export function tokenKubeconfig(
   { server, ca }: Pick<SharedControlPlane, "server" | "ca">,
   token: string,

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import type { ObtainOptions } from "@kip/control-plane";
 import { temporaryFolder } from "@kip/testing";
 
-/** A cache of its own, and a program that builds as Go does; it counts how often. */
+/** A temporary cache, and a program that replaces Go and counts its builds. */
 export async function temporaryPlace() {
   const folder = temporaryFolder();
   const directory = folder.path;
   const count = join(directory, "builds");
   await writeFile(count, "");
   const progress: string[] = [];
-  /** A program that behaves as Go does, as far as it is used here. */
+  /** A replacement for Go, with the behaviour that is needed here. */
   const fakeGo = async (name: string, build: string): Promise<string> => {
     const path = join(directory, name);
     await writeFile(

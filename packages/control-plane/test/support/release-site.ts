@@ -34,31 +34,31 @@ const pair = await authority.issue({
   validMs: hour,
 });
 
-/** What a site does with a request for a file instead of sending it. */
+/** How a site misbehaves for a request, instead of sending the file. */
 export type Fault =
-  /** Sends some bytes, and then nothing more. */
+  /** Sends some bytes, then nothing more. */
   | { readonly kind: "stall"; readonly afterBytes: number }
-  /** Sends some bytes, and ends the connection once they are there. */
+  /** Sends some bytes, and closes the connection once they have arrived. */
   | { readonly kind: "cut"; readonly afterBytes: number; readonly until: () => Promise<void> }
-  /** Says that the file ends there. */
+  /** Claims that the file ends there. */
   | { readonly kind: "short"; readonly bytes: number }
   | { readonly kind: "status"; readonly status: number };
 
 interface Options {
-  /** Faults of a file, one for each request for it; then it is sent. */
+  /** Faults of a file, one for each request. After them, the file is sent. */
   readonly faults?: Readonly<Record<string, readonly Fault[]>>;
-  /** Files that are sent changed, though as long as they were. */
+  /** Files that are sent with other content of the same length. */
   readonly changed?: readonly string[];
   readonly missing?: readonly string[];
-  /** Redirects go to an address without TLS. */
+  /** Whether redirects go to a URL without TLS. */
   readonly isInsecure?: boolean;
   /** @default the pinned one */
   readonly kubectlVersion?: string;
 }
 
 /**
- * An HTTPS site on loopback that has the files of all three projects where the real ones have them, behind redirects,
- * with entity tags, and sends pieces of them.
+ * An HTTPS site on loopback with the files of all three projects at the same paths as on the real sites. It uses redirects and
+ * entity tags, and supports ranges.
  */
 export async function openReleaseSite(options: Options = {}) {
   const { files, digests } = await makeRelease(options);
@@ -95,15 +95,15 @@ export async function openReleaseSite(options: Options = {}) {
     port,
     sitesAt,
     sites: (more?: ReleaseSitesOptions) => sitesAt(`https://127.0.0.1:${port}`, more),
-    /** Of all files, for pinning. */
+    /** Digests of all files, for pinning. */
     digests: { [architecture]: digests },
-    /** Replaces a file from now on, without its checksum. */
+    /** Replaces a file, but not its checksum. */
     replace: (name: string, bytes: Buffer): void => {
       for (const path of files.keys()) if (path.endsWith(`/${name}`)) files.set(path, bytes);
     },
     fileOf: (name: string): Buffer =>
       [...files].find(([path]) => path.endsWith(`/${name}`))?.[1] ?? Buffer.alloc(0),
-    /** The ranges that were asked for, one entry for each request for that file. */
+    /** The requested ranges, one entry for each request for that file. */
     rangesOf: (name: string) => requests.filter((all) => all.name === name).map((all) => all.range),
     requests,
     async [Symbol.asyncDispose]() {
@@ -115,7 +115,7 @@ export async function openReleaseSite(options: Options = {}) {
   };
 }
 
-/** A proxy that takes every name to that port of this machine; counts its connections. */
+/** A proxy that connects every name to that port of this machine, and counts its connections. */
 export async function openProxy(port: number) {
   const targets: string[] = [];
   const sockets: Duplex[] = [];
@@ -171,7 +171,7 @@ function sendFile({ file, fault, request, response }: Sending): void {
   if (fault.kind === "cut") void fault.until().then(() => response.destroy());
 }
 
-/** Some 200 kB each: scripts that report their version. */
+/** Scripts of some 200 kB that report their version. */
 export function program(says: string): Buffer {
   return Buffer.from(`#!/bin/sh\necho "${says}"\nexit\n${randomBytes(100_000).toString("hex")}\n`);
 }
@@ -193,7 +193,7 @@ async function makeRelease(options: Options) {
     const bytes = program(`${name === "kubectl" ? "Client Version:" : "Kubernetes"} ${version}`);
     digests[name] = sha(bytes, "sha256");
     put(path, bytes);
-    // As the real ones: a digest, and nothing else.
+    // Like the real ones: just a digest.
     put(`${path}.sha256`, Buffer.from(sha(bytes, "sha256")));
     put(`${path}.sha512`, Buffer.from(sha(bytes, "sha512")));
   }
