@@ -1,14 +1,14 @@
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 
-/** conmon's control pipe, where it takes lines of three numbers; undefined when conmon is gone. */
+/** Opens conmon's control pipe, which accepts lines of three numbers. Undefined if conmon is gone. */
 export async function openControl(file: string): Promise<FileHandle | undefined> {
-  // Without O_NONBLOCK this would wait for a reader without end.
+  // Without O_NONBLOCK this could wait for a reader indefinitely.
   const flags = constants.O_WRONLY | constants.O_NONBLOCK;
   return await open(file, flags).catch(() => undefined);
 }
 
-/** Has conmon go on to the next file of its log, as soon as it has time. */
+/** Makes conmon switch to the next log file as soon as it can. */
 export async function requestNextLog(file: string): Promise<void> {
   const control = await openControl(file);
   try {

@@ -1,24 +1,24 @@
 import { CodedError, type CodedErrorOptions } from "@kip/base";
 
-/** What can go wrong with containers and with what those of a pod share. */
+/** The codes of this package. */
 export type RuntimeErrorCode =
   /** A container adds or drops a capability that Linux does not have. */
   | "CAPABILITY_UNKNOWN"
-  /** crun could not make a container; the message holds what it said. */
+  /** crun could not create a container. The message contains crun's. */
   | "CONTAINER_CREATE_FAILED"
-  /** There is no container of this ID. */
+  /** There is no container with this ID. */
   | "CONTAINER_NOT_FOUND"
-  /** The kernel did not take limits of a container, or of a pod. */
+  /** The kernel refused the limits of a container or pod. */
   | "CONTAINER_RESIZE_FAILED"
-  /** crun could not start a container that it had made. */
+  /** crun could not start a container that it had created. */
   | "CONTAINER_START_FAILED"
   /** A command could not be run in a container; see {@link RuntimeError.execFailure}. */
   | "EXEC_FAILED"
   /** A container's log does not exist. */
   | "LOG_NOT_FOUND"
-  /** A pod's address or the machine's interface cannot be used. */
+  /** A pod's address or the machine's interface is unusable. */
   | "POD_NETWORK_INVALID"
-  /** The namespaces or the network of a pod could not be made. */
+  /** The namespaces or network of a pod could not be created. */
   | "POD_SANDBOX_FAILED";
 
 /** Why a command could not be run in a container. */

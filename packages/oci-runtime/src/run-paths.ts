@@ -1,25 +1,25 @@
 import path from "node:path";
 import { RuntimeError } from "./errors.ts";
 
-/** Where everything of the runtime lies below its run directory. */
+/** Paths of all files below the runtime's run directory. */
 export interface RunPaths {
   /** crun's own state. */
   readonly crunRoot: string;
-  /** conmon puts a file here, named for the container, when a container ends. */
+  /** When a container ends, conmon creates a file here, named after the container. */
   readonly exits: string;
-  /** One folder a container: its bundle and our record. */
+  /** One folder per container, with its bundle and Kip's record of it. */
   readonly containers: string;
-  /** Files of running `exec`s. */
+  /** Files of running execs. */
   readonly execs: string;
-  /** Named pipes waiting to be used. */
+  /** Named pipes that are ready for use. */
   readonly pipes: string;
-  /** crun as we start it. */
+  /** The protected copy of crun, see crun-program.ts. */
   readonly programs: string;
 }
 
-/** Files of one container. */
+/** Paths of one container's files. */
 export interface ContainerPaths {
-  /** The OCI bundle; conmon's attach socket and control pipe come here, too. */
+  /** The OCI bundle. It also contains conmon's attach socket and control pipe. */
   readonly bundle: string;
   readonly config: string;
   readonly record: string;
@@ -29,7 +29,7 @@ export interface ContainerPaths {
   readonly attachSocket: string;
   readonly control: string;
   readonly oom: string;
-  /** There when the container's end was not seen. */
+  /** Exists if the container's end was not observed. */
   readonly lost: string;
   readonly exit: string;
 }
@@ -45,7 +45,7 @@ export function runPaths(runDir: string): RunPaths {
   };
 }
 
-/** @throws {RangeError} for an ID that crun does not take as a file name */
+/** @throws {RangeError} for an ID that crun does not accept as a file name */
 export function containerPaths(paths: RunPaths, id: string): ContainerPaths {
   if (!isContainerId(id)) throw new RangeError(`Not a container ID: "${id}"`);
   const bundle = path.join(paths.containers, id);

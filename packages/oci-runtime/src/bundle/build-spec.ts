@@ -16,7 +16,7 @@ import type { MachineFacts } from "./machine-facts.ts";
 import { runtimeDefaultSeccomp } from "./seccomp-profile.ts";
 import type { OciDevice, OciLinux, OciMount, OciProcess, OciSeccomp, OciSpec } from "./oci-spec.ts";
 
-/** Parts of /proc and /sys that tell or change too much; container runtimes agree on them. */
+/** Parts of /proc and /sys that reveal or change too much. Container runtimes hide the same ones. */
 const maskedPaths = [
   "/proc/acpi",
   "/proc/asound",
@@ -33,13 +33,13 @@ const maskedPaths = [
 ];
 const readonlyPaths = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/** RLIM_INFINITY is 2^64 - 1, which a number of JavaScript cannot be; crun reads this as the same 64 bits. */
+/** RLIM_INFINITY is 2^64 - 1, which is not a safe integer in JavaScript. crun reads -1 as the same 64 bits. */
 const noLimit = -1;
 
 /**
- * The OCI configuration of a container. Pure.
+ * Makes a container's OCI configuration. Pure.
  *
- * @param devices the machine's device nodes now, for privileged containers
+ * @param devices the machine's present device nodes, for privileged containers
  * @throws {RuntimeError} `CAPABILITY_UNKNOWN`
  */
 export function buildSpec(
@@ -55,7 +55,7 @@ export function buildSpec(
     ociVersion: "1.0.2",
     process,
     root: { path: spec.rootfs, readonly: spec.readOnlyRootfs ?? false },
-    // crun refuses a host name without a UTS namespace: such a pod has the machine's.
+    // crun refuses a host name without a UTS namespace. Such a pod has the machine's host name.
     hostname: sandbox.utsNamespace === undefined ? undefined : sandbox.hostname,
     mounts: mounts(spec, privileged),
     hooks: hooks(spec),
@@ -76,7 +76,7 @@ export function buildSpec(
   };
 }
 
-/** Its own nodes replace those of the machine at their paths. */
+/** The container's own nodes replace the machine's nodes with the same paths. */
 function deviceNodes(
   { devices = [] }: ContainerSpec,
   machines: readonly OciDevice[],
@@ -107,7 +107,7 @@ function seccomp(spec: ContainerSpec, process: OciProcess): OciLinux["seccomp"] 
   if (spec.seccomp === "RuntimeDefault")
     return runtimeDefaultSeccomp(process.capabilities.bounding);
   if (spec.seccomp === undefined || spec.seccomp === "Unconfined") return undefined;
-  // The caller has checked it; what is wrong with it crun reports.
+  // The caller has checked that it is JSON. crun reports other errors in it.
   return JSON.parse(spec.seccomp.profile) as OciSeccomp;
 }
 
@@ -126,7 +126,7 @@ function mainProcess(spec: ContainerSpec, machine: MachineFacts): OciProcess {
     args: spec.args,
     env: environment(spec),
     cwd: spec.cwd,
-    // Neither inheritable nor ambient: a program of another user must not receive them (CVE-2022-24769).
+    // Neither inheritable nor ambient, so that a program run by another user does not get them (CVE-2022-24769).
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
     noNewPrivileges: !privileged && spec.allowPrivilegeEscalation === false,
     oomScoreAdj: spec.oomScoreAdj ?? 0,
@@ -134,20 +134,20 @@ function mainProcess(spec: ContainerSpec, machine: MachineFacts): OciProcess {
   };
 }
 
-/** Those of a container of containerd's, with the settings that it brings for systemd. */
+/** The resource limits of a container in containerd, with the settings of its systemd unit. */
 function resourceLimits({ capabilities, openFilesLimit }: MachineFacts): OciProcess["rlimits"] {
-  // A soft limit of 1024 keeps programs fast that close every possible descriptor.
+  // Some programs close every possible descriptor. A soft limit of 1024 keeps them fast.
   const soft = Math.min(1024, openFilesLimit);
   const files = { type: "RLIMIT_NOFILE", soft, hard: Math.min(524_288, openFilesLimit) };
   if (!capabilities.includes("CAP_SYS_RESOURCE")) return [files];
-  // The processes of a pod are limited by its cgroup: the kernel's limit would be for all processes of a user together.
+  // The pod's cgroup limits its processes. The kernel's limit would count all processes of a user together.
   const unlimited = { soft: noLimit, hard: noLimit };
   return [files, { type: "RLIMIT_NPROC", ...unlimited }, { type: "RLIMIT_CORE", ...unlimited }];
 }
 
 /**
- * The whole tree of a container's mounts is private unless a mount wants otherwise: what is not connected to the machine's
- * mounts when the container is made cannot be afterwards. The same that containerd does.
+ * Makes the container's whole mount tree private, unless a mount needs propagation. Mounts that are not connected to the
+ * machine's mounts when the container is created cannot be connected later. containerd does the same.
  */
 function rootfsPropagation(mounts: readonly ContainerMount[]): Pick<OciLinux, "rootfsPropagation"> {
   const isAny = (kind: string): boolean =>
@@ -156,7 +156,7 @@ function rootfsPropagation(mounts: readonly ContainerMount[]): Pick<OciLinux, "r
   return isAny("rslave") ? { rootfsPropagation: "rslave" } : {};
 }
 
-/** The container's cgroup, seen from the root of the cgroup tree. */
+/** The container's cgroup, relative to the root of the cgroup tree. */
 export function containerCgroup(spec: Pick<ContainerSpec, "id" | "sandbox">): string {
   return `${spec.sandbox.cgroupParent}/${spec.id}`;
 }
@@ -179,7 +179,7 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
     ...(sandbox.userNamespace ? [{ type: "user", path: sandbox.userNamespace.file }] : []),
     defined({ type: "pid", path: sandbox.pidNamespace }),
     { type: "ipc", path: sandbox.ipcNamespace },
-    // Left out means: the machine's own.
+    // An absent entry means the machine's own namespace.
     ...(sandbox.utsNamespace === undefined ? [] : [{ type: "uts", path: sandbox.utsNamespace }]),
     ...(sandbox.networkNamespace === undefined
       ? []
@@ -201,12 +201,12 @@ function mounts(spec: ContainerSpec, privileged: boolean): readonly OciMount[] {
     ...standardMounts(spec, privileged ? "rw" : "ro").filter(
       ({ destination }) => !own.has(destination),
     ),
-    // A parent must be mounted before what lies below it.
+    // A parent must be mounted before its children.
     ...spec.mounts.map(ociMount).sort((a, b) => depth(a.destination) - depth(b.destination)),
   ];
 }
 
-/** What every container has unless it mounts something else there. */
+/** Mounts of every container, unless it has another mount there. */
 function standardMounts({ sandbox }: ContainerSpec, access: "ro" | "rw"): readonly OciMount[] {
   return [
     { destination: "/proc", type: "proc", source: "proc", options: ["nosuid", "noexec", "nodev"] },
@@ -244,7 +244,7 @@ function standardMounts({ sandbox }: ContainerSpec, access: "ro" | "rw"): readon
   ];
 }
 
-/** The pod's shared memory; where the pod has none, the container's own. */
+/** The pod's shared memory, or the container's own if the pod has none. */
 function sharedMemory(source: string | undefined): OciMount {
   const destination = "/dev/shm";
   const options = ["nosuid", "noexec", "nodev"];
@@ -282,7 +282,7 @@ function depth(path: string): number {
   return path.split("/").filter((part) => part !== "").length;
 }
 
-/** The same that a change of the limits of a running container writes. */
+/** The same limits that a later resize of a running container writes. */
 function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources"], "devices"> {
   const { cpuMilliLimit = 0, cpuMilliRequest, memoryBytesLimit = 0 } = resources;
   return defined({
@@ -292,8 +292,8 @@ function limits(resources: ContainerResources): Omit<OciSpec["linux"]["resources
         : undefined,
     memory: memoryBytesLimit > 0 ? { limit: memoryBytesLimit } : undefined,
     unified: defined({
-      // Half a container is worse than none: the kernel kills all its processes as one, as kubelets ask for; also when
-      // it is the machine that has no memory left.
+      // Without some of its processes a container may be broken, so the kernel kills all of them together, also if the whole
+      // machine is out of memory. Kubelets set the same.
       "memory.oom.group": "1",
       "cpu.weight": cpuMilliRequest === undefined ? undefined : String(cpuWeight(cpuMilliRequest)),
       ...hugePageFiles(resources),

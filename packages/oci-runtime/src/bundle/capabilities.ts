@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { nearest } from "@kip/base";
 import { RuntimeError } from "../errors.ts";
 
-/** What a container may do when nothing is said: the set containerd and CRI-O give. */
+/** The default capabilities of a container, the same as in containerd and CRI-O. */
 export const defaultCapabilities: readonly string[] = [
   "CAP_AUDIT_WRITE",
   "CAP_CHOWN",
@@ -20,7 +20,7 @@ export const defaultCapabilities: readonly string[] = [
   "CAP_SYS_CHROOT",
 ];
 
-/** Every capability of Linux by its number (linux/capability.h). */
+/** All capabilities of Linux by their number (linux/capability.h). */
 const allCapabilities: readonly string[] = [
   "CAP_CHOWN",
   "CAP_DAC_OVERRIDE",
@@ -65,18 +65,19 @@ const allCapabilities: readonly string[] = [
   "CAP_CHECKPOINT_RESTORE",
 ];
 
-/** Decides which capabilities a container has. */
+/** Inputs of {@link chooseCapabilities}. */
 export interface CapabilityChoice {
   readonly privileged: boolean;
   readonly add: readonly string[];
   readonly drop: readonly string[];
-  /** The capabilities this machine can give; the rest is left out of `ALL`. */
+  /** The capabilities that this machine can grant. `ALL` means these. */
   readonly available: readonly string[];
 }
 
 /**
- * The capabilities of a container, sorted, as containerd chooses them: `ALL` is added, then `ALL` is dropped, then names are
- * added, then names are dropped. So what is dropped wins, but for a name that is added where `ALL` is dropped.
+ * A container's capabilities, sorted, with containerd's rules. In this order: add `ALL`, drop `ALL`, add names, drop names. So
+ * dropping wins, except that a name can be added to a dropped `ALL`.
+ *
  * @throws {RuntimeError} `CAPABILITY_UNKNOWN`
  */
 export function chooseCapabilities(choice: CapabilityChoice): readonly string[] {
@@ -90,7 +91,7 @@ export function chooseCapabilities(choice: CapabilityChoice): readonly string[] 
   return [...chosen].sort();
 }
 
-/** The capabilities in this process's bounding set: what it can hand on. */
+/** The capabilities in this process's bounding set, which it can grant. */
 export async function availableCapabilities(): Promise<readonly string[]> {
   const status = await readFile("/proc/self/status", "utf8");
   const mask = BigInt(`0x${/^CapBnd:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? "0"}`);

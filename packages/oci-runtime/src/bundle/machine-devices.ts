@@ -2,14 +2,14 @@ import { lstat, opendir } from "node:fs/promises";
 import path from "node:path";
 import type { OciDevice } from "./oci-spec.ts";
 
-/** Folders of /dev that hold no device of the machine, or a container's own: terminals, memory, queues. */
+/** Folders of /dev without devices of the machine, or of which a container has its own: terminals, memory, queues. */
 const skippedFolders = new Set(["fd", "mqueue", "pts", "shm"]);
-/** What every container has of its own. */
+/** Device nodes that every container has of its own. */
 const ownDevices = new Set(["console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"]);
 
 /**
- * The machine's device nodes as they are now, for a privileged container: disks that have been plugged in, and those in
- * folders such as /dev/mapper and /dev/bus/usb, as containerd shows them. No link is followed.
+ * The machine's present device nodes for a privileged container, as in containerd. Includes disks that were plugged in, and
+ * nodes in folders such as /dev/mapper and /dev/bus/usb. Does not follow links.
  *
  * @param root @default "/dev"
  */
@@ -20,7 +20,7 @@ export async function machineDevices(root = "/dev"): Promise<readonly OciDevice[
 }
 
 async function collect(root: string, folder: string, found: OciDevice[]): Promise<void> {
-  // One that is unplugged at this moment is not there.
+  // A folder that disappears at this moment is skipped.
   const entries = await opendir(path.join(root, folder)).catch(() => undefined);
   if (!entries) return;
   for await (const entry of entries) {
@@ -34,14 +34,14 @@ async function collect(root: string, folder: string, found: OciDevice[]): Promis
   }
 }
 
-/** A device node of the machine; undefined if there is none at this place. No link is followed. */
+/** A device node of the machine. Undefined if there is none at this path. Does not follow links. */
 export async function describeDevice(file: string): Promise<Omit<OciDevice, "path"> | undefined> {
   const stat = await lstat(file).catch(() => undefined);
   const type = stat?.isCharacterDevice() ? "c" : stat?.isBlockDevice() ? "b" : undefined;
   if (!stat || !type) return undefined;
   return {
     type,
-    // Linux packs them into 64 bits: gnu_dev_major(3), gnu_dev_minor(3).
+    // Linux packs both numbers into 64 bits: gnu_dev_major(3), gnu_dev_minor(3).
     major: Number((BigInt(stat.rdev) >> 8n) & 0xfffn),
     minor: Number((BigInt(stat.rdev) & 0xffn) | ((BigInt(stat.rdev) >> 12n) & 0xfff00n)),
     fileMode: stat.mode & 0o777,

@@ -4,29 +4,29 @@ import { isSystemError } from "@kip/base";
 import type { ContainerMount } from "../contract/container-spec.ts";
 import { RuntimeError } from "../errors.ts";
 
-/** As many links as runc follows on one way; the kernel itself gives up after 40. */
+/** Most links on one path, the same as in runc. The kernel's own limit is 40. */
 const maxLinks = 255;
-/** Steps of one way from its first link on: 255 links of 4096 bytes would be half a million. */
+/** Most path components after the first link of a path. 255 links of 4096 bytes could have half a million. */
 const maxLinkSteps = 1024;
-/** What crun mounts itself, over whatever the image has there. */
+/** Folders that crun always mounts over. */
 const ownPlaces = ["/dev", "/proc", "/sys"];
 
-/** A step on the way to a destination, without links. */
+/** A component of the path to a destination, with links resolved. */
 interface Place {
   readonly path: string;
-  /** Whether a mount is here or above. */
+  /** Whether a mount is here or on a parent. */
   readonly isMounted: boolean;
 }
 
 /**
- * The mounts of a container with the links of the image in their destinations followed, from the root of the image and
- * never above it. crun follows links as well but refuses a path through one that leads to nothing, such as
- * `/var/run/secrets` where `/var/run` points to a `/run` that the image lacks; runc makes the folder that it points to.
+ * Resolves the image's links in the destinations of a container's mounts, relative to the image's root and never outside it.
+ * crun also follows links, but refuses one with a missing target, such as `/var/run/secrets` when `/var/run` points to a `/run`
+ * that the image lacks. runc creates the target folder, and so does this.
  *
- * Nothing may run in the root file system yet. What is below another mount's destination is left to crun, as the volume
- * there may change at any time.
+ * Nothing may be running in the root file system yet. Paths below another mount's destination are left to crun, because the
+ * volume there may change at any time.
  *
- * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for links in a circle
+ * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for circular links
  */
 export function resolveMounts(
   rootfs: string,
@@ -43,10 +43,10 @@ export function resolveMounts(
 }
 
 /**
- * Where something is mounted for a container whose image has such links, if nothing else is mounted there. Undefined if a link
- * on the way has a target that is not text, as Linux allows: it may lead anywhere in the image.
+ * Where a mount would go in an image with such links, if nothing else is mounted there. Undefined if a link on the path has a
+ * target that is not valid text, which Linux allows. It could lead anywhere in the image.
  *
- * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for links in a circle
+ * @throws {RuntimeError} `CONTAINER_CREATE_FAILED` for circular links
  */
 export function mountPlace(rootfs: string, destination: string): string | undefined {
   let isKnown = true;
@@ -57,11 +57,11 @@ export function mountPlace(rootfs: string, destination: string): string | undefi
   return isKnown ? place : undefined;
 }
 
-/** How links are followed. */
+/** Options for following links. */
 interface Following {
-  /** Links in these places are hidden. */
+  /** Links at these paths are hidden by mounts. */
   readonly mounted: ReadonlySet<string>;
-  /** Called for a link whose target JavaScript's text cannot hold; it then counts as what it is not, a folder. */
+  /** Called for a link whose target is not valid text. It is then treated as a folder. */
   readonly onUnreadable?: () => void;
 }
 
@@ -91,7 +91,7 @@ function resolveInRoot(rootfs: string, file: string, { mounted, onUnreadable }: 
   return way.at(-1)?.path ?? "/";
 }
 
-/** Undefined for what is not a link, or is not there; and for a target that JavaScript's text cannot hold. */
+/** The link's target. Undefined if the path is not a link, does not exist, or has a target that is not valid text. */
 function linkTarget(place: string, onUnreadable?: () => void): string | undefined {
   try {
     const target = readlinkSync(place, { encoding: "buffer" });

@@ -1,5 +1,6 @@
 /**
- * The parts of an OCI runtime configuration that we write.
+ * The parts of an OCI runtime configuration that Kip writes.
+ *
  * @see https://github.com/opencontainers/runtime-spec/blob/v1.0.2/config.md
  */
 export interface OciSpec {
@@ -12,7 +13,7 @@ export interface OciSpec {
   readonly linux: OciLinux;
 }
 
-/** A program that the runtime runs at a point of the container's life. */
+/** A program that the runtime runs at one point of the container's lifecycle. */
 export interface OciHook {
   readonly path: string;
   readonly args?: readonly string[] | undefined;
@@ -20,10 +21,10 @@ export interface OciHook {
   readonly timeout?: number | undefined;
 }
 
-/** A process in a container, the main one or one of `exec`. */
+/** A process in a container: the main one, or one started by `exec`. */
 export interface OciProcess {
   readonly terminal: boolean;
-  /** Size of the terminal when the process starts, characters. */
+  /** Initial size of the terminal, in characters. */
   readonly consoleSize?: { readonly height: number; readonly width: number };
   readonly user: {
     readonly uid: number;
@@ -74,7 +75,7 @@ export interface OciLinux {
   readonly devices: readonly OciDevice[];
   readonly maskedPaths: readonly string[];
   readonly readonlyPaths: readonly string[];
-  /** Absent: no system call is filtered. */
+  /** Absent: system calls are not filtered. */
   readonly seccomp?: OciSeccomp | undefined;
 }
 
@@ -94,7 +95,7 @@ export interface OciSeccomp {
 
 type SeccompAction = "SCMP_ACT_ALLOW" | "SCMP_ACT_ERRNO";
 
-/** What becomes of these calls, where all arguments are as they are here. */
+/** The action for these calls if all arguments match. */
 export interface OciSystemCall {
   readonly names: readonly string[];
   readonly action: SeccompAction;

@@ -6,11 +6,13 @@ import {
   forbiddenCalls,
 } from "./system-calls.ts";
 
-/** Errors of the kernel by number (errno.h). */
+/** The kernel's error numbers (errno.h). */
 const notPermitted = 1;
 const notImplemented = 38;
 
-/** What programs of a processor, as Node names it, may be built for: by libseccomp's names. */
+/**
+ * The architectures of programs that a processor can run, by Node's name of the processor. The values are libseccomp's names.
+ */
 const architectures: Readonly<Record<string, readonly string[]>> = {
   x64: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
   arm64: ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
@@ -19,21 +21,21 @@ const architectures: Readonly<Record<string, readonly string[]>> = {
 /** Address family of sockets between a virtual machine and its host (linux/socket.h). */
 const vsock = 40;
 
-/** Flags of clone(2) that make namespaces: mounts, cgroups, host name, IPC, users, processes, network. */
+/** Flags of clone(2) that create namespaces: mounts, cgroups, host name, IPC, users, processes, network. */
 const namespaceFlags: readonly number[] = [
   0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
 ];
 const allNamespaces = namespaceFlags.reduce((sum, flag) => sum + flag, 0);
 
-/** Arguments of personality(2) that change nothing a neighbour sees: Linux, 32 bits, old versions of uname(2), a query. */
+/** Harmless arguments of personality(2): Linux, 32 bits, old versions of uname(2), a query. */
 const personalities: readonly number[] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /**
- * The system calls that a container with these capabilities may make, with the effect of containerd's default profile:
- * what is named there is allowed, what is known and not named fails with EPERM. Calls that are newer than this list fail
- * with ENOSYS, as with runc, so that C libraries fall back to older ones: EPERM would break them.
+ * The system calls that a container with these capabilities may make. The effect is that of containerd's default profile:
+ * listed calls are allowed, and known calls that are not listed fail with EPERM. As in runc, calls that are newer than the list
+ * fail with ENOSYS, so that C libraries fall back to older calls. EPERM would break them.
  *
- * @param processor of the machine, as Node names it. @default this machine's
+ * @param processor Node's name of the machine's processor. @default this machine's
  * @see https://docs.docker.com/engine/security/seccomp/#significant-syscalls-blocked-by-the-default-profile
  */
 export function runtimeDefaultSeccomp(
@@ -44,7 +46,8 @@ export function runtimeDefaultSeccomp(
   const allowed = new Set([...allowedCalls, ...(callsOfProcessors[processor] ?? []), ...granted]);
   const conditional = [...callsOfCapabilities.values()].flat();
   const denied = [...new Set([...forbiddenCalls, ...conditional])].filter(
-    // Without CAP_SYS_ADMIN: clone by its flags, and clone3, whose flags no filter can read, as if there was none.
+    // Without CAP_SYS_ADMIN, clone is allowed depending on its flags. A filter cannot read the flags of clone3, so that call is
+    // treated as missing.
     (name) => !allowed.has(name) && name !== "clone" && name !== "clone3",
   );
   return {

@@ -1,6 +1,8 @@
-/** System calls of x86-64, of arm64 and of their 32-bit programs, as the profile RuntimeDefault sorts them. Names are the kernel's. */
+/**
+ * System calls of x86-64, arm64 and their 32-bit programs, as sorted by the profile RuntimeDefault, with the kernel's names.
+ */
 
-/** What every container may call, by subject. */
+/** Calls that are allowed in every container, by subject. */
 export const allowedCalls: readonly string[] = words(`
   ${/* open files, and what is done with them */ ""}
   read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek _llseek readahead copy_file_range
@@ -55,7 +57,7 @@ export const allowedCalls: readonly string[] = words(`
   mq_open mq_unlink mq_getsetattr mq_notify mq_timedreceive mq_timedreceive_time64 mq_timedsend mq_timedsend_time64
 `);
 
-/** What every container may call besides on a machine with this processor, as Node names it. */
+/** Calls that are also allowed in every container on machines with this processor, by Node's name of it. */
 export const callsOfProcessors: Readonly<Record<string, readonly string[]>> = {
   x64: ["arch_prctl", "modify_ldt"],
   arm64: words(
@@ -63,7 +65,7 @@ export const callsOfProcessors: Readonly<Record<string, readonly string[]>> = {
   ),
 };
 
-/** What a container may call that has the capability. */
+/** Calls that are allowed with a capability. */
 export const callsOfCapabilities: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries({
     CAP_BPF: "bpf",
@@ -84,7 +86,7 @@ export const callsOfCapabilities: ReadonlyMap<string, readonly string[]> = new M
   }).map(([capability, calls]) => [capability, words(calls)]),
 );
 
-/** What no container may call by this profile, whatever its capabilities. */
+/** Calls that this profile never allows, whatever the container's capabilities. */
 export const forbiddenCalls: readonly string[] = words(`
   add_key keyctl request_key kexec_load kexec_file_load pivot_root swapon swapoff userfaultfd migrate_pages move_pages
   io_uring_setup io_uring_enter io_uring_register nfsservctl uselib ustat sysfs vm86 vm86old

@@ -1,15 +1,16 @@
-/** How long processes have waited for a resource, as the kernel's pressure stall information has it. */
+/** How long processes have waited for a resource, from the kernel's pressure stall information. */
 export interface PressureShare {
-  /** Since the cgroup was made. */
+  /** Time since the cgroup was created. */
   readonly totalMicroseconds: number;
-  /** Percent of the last 10, 60 and 300 seconds. */
+  /** Percentage of the last 10, 60 and 300 seconds. */
   readonly avg10: number;
   readonly avg60: number;
   readonly avg300: number;
 }
 
 /**
- * Pressure on a resource: `some` while at least one process waited, `full` while all did.
+ * Pressure on a resource: `some` means that at least one process waited, `full` that all did.
+ *
  * @see https://docs.kernel.org/accounting/psi.html
  */
 export interface Pressure {
@@ -17,7 +18,7 @@ export interface Pressure {
   readonly full: PressureShare;
 }
 
-/** What was read from and written to a block device. */
+/** Reads from and writes to a block device. */
 export interface BlockDeviceUsage {
   /** The kernel's name, for example `vda`. */
   readonly device: string;
@@ -28,26 +29,27 @@ export interface BlockDeviceUsage {
 }
 
 /**
- * What the processes of a cgroup and all below it use. Counters begin with the cgroup. What the kernel does not
- * have (controllers that are off, files of newer versions) is absent, and so are limits that are not set.
+ * Resource usage of a cgroup and its descendants. Counters start with the cgroup. Values that the kernel does not have
+ * (disabled controllers, files of newer versions) are absent, and so are limits that are not set.
+ *
  * @see https://docs.kernel.org/admin-guide/cgroup-v2.html
  */
 export interface CgroupUsage {
   readonly cpuUsageNanoseconds: number;
   readonly cpuUserNanoseconds?: number | undefined;
   readonly cpuSystemNanoseconds?: number | undefined;
-  /** Periods in which the limit was looked at, those in which it was reached, and how long processes waited then. */
+  /** Number of periods, number of periods in which the limit was reached, and how long processes waited in those. */
   readonly cpuPeriods?: number | undefined;
   readonly cpuThrottledPeriods?: number | undefined;
   readonly cpuThrottledNanoseconds?: number | undefined;
-  /** The limit: so much processor time in a period. */
+  /** The limit: processor time per period. */
   readonly cpuQuotaMicroseconds?: number | undefined;
   readonly cpuPeriodMicroseconds?: number | undefined;
   readonly memoryUsageBytes: number;
   /** Usage without the file cache that can be dropped at once. */
   readonly memoryWorkingSetBytes: number;
   readonly memoryLimitBytes?: number | undefined;
-  /** The most it has used. */
+  /** Highest usage so far. */
   readonly memoryPeakBytes?: number | undefined;
   /** Anonymous memory. */
   readonly rssBytes?: number | undefined;
@@ -60,9 +62,9 @@ export interface CgroupUsage {
   readonly majorPageFaults?: number | undefined;
   readonly swapBytes?: number | undefined;
   readonly swapLimitBytes?: number | undefined;
-  /** Processes killed for lack of memory. */
+  /** Number of processes killed for lack of memory. */
   readonly oomKills?: number | undefined;
-  /** Of the cgroup itself, without those below. */
+  /** Number of processes in the cgroup itself, without its descendants. */
   readonly processes?: number | undefined;
   readonly threads?: number | undefined;
   readonly threadLimit?: number | undefined;

@@ -1,32 +1,32 @@
-/** Which users and groups of the machine those of a pod are. */
+/** Maps a pod's users and groups to those of the machine. */
 export interface IdRange {
-  /** The user and the group that 0 is. */
+  /** The machine's user and group for ID 0. */
   readonly firstId: number;
-  /** How many there are, from 0 on. */
+  /** Number of IDs, from 0. */
   readonly idCount: number;
 }
 
-/** Users and groups of a pod's own. */
+/** A pod's own user namespace. */
 export interface UserNamespace extends IdRange {
-  /** Names the namespace. */
+  /** File that names the namespace. */
   readonly file: string;
 }
 
-/** What the containers of a pod share, as files that name Linux namespaces. */
+/** The resources that a pod's containers share, as files that name Linux namespaces. */
 export interface PodSandbox {
   readonly name: string;
   readonly hostname: string;
   /** Absent: the machine's own network. */
   readonly networkNamespace?: string | undefined;
   readonly ipcNamespace: string;
-  /** Absent: users and groups are the machine's own. */
+  /** Absent: the machine's own users and groups. */
   readonly userNamespace?: UserNamespace | undefined;
-  /** Absent: the machine's own, with its host name. */
+  /** Absent: the machine's own, including its host name. */
   readonly utsNamespace?: string | undefined;
-  /** Absent: each container has its own. */
+  /** Absent: a separate one for each container. */
   readonly pidNamespace?: string | undefined;
-  /** Directory shown as `/dev/shm` in every container. */
+  /** Directory that is mounted as `/dev/shm` in every container. */
   readonly sharedMemoryDir?: string | undefined;
-  /** cgroup v2 path below which each container has its own. */
+  /** cgroup v2 path. Each container has a cgroup below it. */
   readonly cgroupParent: string;
 }

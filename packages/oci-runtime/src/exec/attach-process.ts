@@ -13,9 +13,9 @@ import type { ContainerRecord } from "../state/container-record.ts";
 /**
  * Connects a client to a container's main process until the container ends.
  *
- * Output is read from the log, where conmon puts every piece as it comes: it has the streams
- * apart and cannot stall the container when a client is slow. Input goes to conmon's attach socket,
- * through socat because Node speaks no SOCK_SEQPACKET.
+ * Output comes from the log, to which conmon writes every piece at once. The log keeps the two streams separate, and a slow
+ * client cannot stall the container. Input goes to conmon's attach socket, through socat because Node does not support
+ * SOCK_SEQPACKET.
  */
 export async function attachProcess(
   record: ContainerRecord,
@@ -24,16 +24,16 @@ export async function attachProcess(
   ended: Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
-  // It rejects on abort, which may come before the log's reader waits for it; the reader notices an abort itself.
+  // It rejects on abort, possibly before the log's reader waits for it. The reader notices an abort on its own.
   ended.catch(() => {});
-  // Before any input goes in: what it makes the container print must not be missed.
+  // Before any input is sent, so that no output that it causes is missed.
   const from = { kind: "place", place: await endOfLog(record.logDirectory) } as const;
   const input = streams.stdin && record.stdin !== "closed" ? sendInput(files, streams) : undefined;
   const control = record.tty && streams.resizes ? await openControl(files.control) : undefined;
   if (control && streams.resizes) passResizes(control, streams.resizes);
   try {
     const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
-    for (const target of Object.values(targets)) target?.on("error", () => {}); // a client gone
+    for (const target of Object.values(targets)) target?.on("error", () => {}); // the client is gone
     for await (const entry of readLogEntries(record.logDirectory, { from, ended, signal })) {
       const target = targets[entry.stream];
       const end = Buffer.from(entry.isPartial ? "" : "\n");
@@ -51,12 +51,12 @@ export async function attachProcess(
 function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): void } {
   const child = spawn(
     "/usr/bin/socat",
-    // type=5 is SOCK_SEQPACKET; conmon takes packets of up to 32 KiB.
+    // type=5 is SOCK_SEQPACKET. conmon accepts packets of up to 32 KiB.
     ["-b", "8192", "-", `UNIX-CONNECT:${files.attachSocket},type=5`],
     { stdio: ["pipe", "ignore", "ignore"], env: { PATH: "/usr/bin:/bin" } },
   );
-  child.on("error", () => {}); // shows as input that goes nowhere; the output still comes
-  // Where no descriptor is left there is no pipe, whatever its type says.
+  child.on("error", () => {}); // input is then lost, but output still works
+  // Without free file descriptors there is no pipe, whatever its type says.
   const pipe = child.stdin as Writable | undefined;
   if (streams.stdin && pipe) void copyInput(streams.stdin, pipe);
   return { kill: () => void child.kill("SIGKILL") };
@@ -68,5 +68,5 @@ function passResizes(control: FileHandle, sizes: AsyncIterable<TerminalSize>): v
     for await (const size of sizes) {
       if (isSize(size)) await control.write(`1 ${size.rows} ${size.columns}\n`);
     }
-  })().catch(() => {}); // the container ended, and with it the need for sizes
+  })().catch(() => {}); // the container has ended, so sizes are no longer needed
 }

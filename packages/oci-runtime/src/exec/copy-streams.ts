@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 
 /**
- * Copies a client's input to a process and then closes the pipe, which is the process's end of input.
- * Ends early, without an error, when the process stops reading or the client is gone.
+ * Copies a client's input to a process. Then closes the pipe, which is the process's end of input. Ends early, without an
+ * error, when the process stops reading or the client is gone.
  */
 export async function copyInput(source: Readable, target: Writable): Promise<void> {
   const gone = new AbortController();
@@ -18,10 +18,10 @@ export async function copyInput(source: Readable, target: Writable): Promise<voi
     }
     if (target.writableLength > 0) await flushed(target, gone.signal);
   } catch {
-    // Either side went away in the middle: the process sees the end of its input.
+    // One side is gone: the process gets the end of its input.
   } finally {
     gone.signal.removeEventListener("abort", onGone);
-    // A named pipe cannot be shut down in one direction: closing our end is the half-close.
+    // A named pipe has no half-close, so closing this end of it signals the end of input.
     target.destroy();
   }
 }
@@ -36,10 +36,7 @@ async function flushed(target: Writable, signal: AbortSignal): Promise<void> {
   }
 }
 
-/**
- * Writes to a client at its pace: resolves when it may take more. What a client that is gone
- * would have got is dropped.
- */
+/** Writes to a client at the client's pace. Resolves when it can take more. Data for a client that is gone are dropped. */
 export async function writeAtPace(target: Writable, chunk: Buffer): Promise<void> {
   if (target.destroyed || target.writableEnded || target.write(chunk)) return;
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -49,13 +46,12 @@ export async function writeAtPace(target: Writable, chunk: Buffer): Promise<void
   for (const event of events) target.off(event, resolve);
 }
 
-/** How long a pipe must be silent, after the process's end, to count as empty (milliseconds). */
+/** How long a pipe must be silent after the process's end to count as empty, milliseconds. */
 const silenceMs = 200;
 
 /**
- * Copies what a process prints, keeping to the client's pace. Resolves when the pipe ended, or when
- * `exited` resolved and nothing came for a while: a background process that inherited the pipe must
- * not hold up the end of a command that is long done.
+ * Copies a process's output at the client's pace. Resolves when the pipe has ended, or when `exited` has resolved and the pipe
+ * was silent for a while. A background process that inherited the pipe must not delay the end of a command that has finished.
  */
 export async function copyOutput(
   source: Socket,
@@ -87,9 +83,9 @@ export async function copyOutput(
   const onExit = (): void => {
     const check = (): void => {
       const before = source.bytesRead;
-      // Timers come before the pipe: a busy process may not have read it since the end. By then it has.
+      // Timers run before pipes, so a busy process may not have read the pipe since the end. After this turn it has.
       setImmediate(() => {
-        // The pipe is silent because the client is slow: wait on.
+        // The pipe is only silent because the client is slow, so keep waiting.
         if (source.isPaused() || source.bytesRead !== before) quiet?.refresh();
         else resolve();
       });
@@ -102,7 +98,7 @@ export async function copyOutput(
   source.destroy();
 }
 
-/** Ends a client's output stream and waits until it has taken everything, or is gone. */
+/** Ends a client's output stream. Waits until the client has taken everything or is gone. */
 export async function finishOutput(target: Writable | undefined): Promise<void> {
   if (!target || target.destroyed || target.writableEnded) return;
   const { promise, resolve } = Promise.withResolvers<void>();

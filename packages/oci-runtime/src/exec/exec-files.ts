@@ -4,12 +4,12 @@ import { untilAborted, watchOrPoll } from "@kip/base";
 import type { OciProcess } from "../bundle/oci-spec.ts";
 import { RuntimeError, type ExecFailure } from "../errors.ts";
 
-/** The files of one `exec`: what crun reads and what it writes. Disposing removes them. */
+/** The files of one `exec` for exchanging data with crun. Disposing removes them. */
 export class ExecFiles implements AsyncDisposable {
   readonly process: string;
   readonly pid: string;
   readonly log: string;
-  /** For a socket that crun sends a terminal to. */
+  /** Path of a socket to which crun sends a terminal. */
   readonly console: string;
   readonly #directory: string;
 
@@ -27,13 +27,13 @@ export class ExecFiles implements AsyncDisposable {
     return files;
   }
 
-  /** The process's ID; undefined if crun has not started it. */
+  /** The process's ID. Undefined if crun has not started it. */
   async readPid(): Promise<number | undefined> {
     const pid = Number(await readFile(this.pid, "utf8").catch(() => ""));
     return pid > 0 ? pid : undefined;
   }
 
-  /** The process's ID as soon as crun has written it. @throws the signal's reason */
+  /** Waits until crun has written the process's ID. @throws the signal's reason */
   async waitPid(signal: AbortSignal): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
     const look = (): void =>
@@ -50,15 +50,16 @@ export class ExecFiles implements AsyncDisposable {
   }
 
   /**
-   * The exit code of the process, or why it never was one: crun exits like the process it ran, so
-   * only what it logged tells its own failures from the process's.
+   * The process's exit code, or the error if it was not started. crun exits with the code of the process, so only its log
+   * distinguishes its own failures.
+   *
    * @throws {RuntimeError} `EXEC_FAILED`
    */
   async readResult(id: string, exitCode: number): Promise<number> {
     if (exitCode === 0) return 0;
     const said = (await readFile(this.log, "utf8").catch(() => "")).trim();
     if (said !== "") throw execFailed(id, said);
-    // A process that has begun has left its ID: this is the exit code of a shell that could not start crun.
+    // A process that started has left its ID. Otherwise this is the exit code of a shell that could not start crun.
     if ((await this.readPid()) === undefined) throw execFailed(id, "crun did not start");
     return exitCode;
   }
@@ -76,7 +77,7 @@ function execFailed(id: string, said: string): RuntimeError {
   });
 }
 
-/** Sorts what crun 1.x says into the few cases a caller tells apart. */
+/** Classifies an error message of crun 1.x. */
 function execFailure(said: string): ExecFailure {
   if (/status`: No such file|not running|is stopped/i.test(said)) return "not-running";
   if (/not found in \$PATH|open executable: No such file/i.test(said)) return "not-found";

@@ -21,18 +21,21 @@ import type { ChildPipe, NamedPipes } from "./named-pipes.ts";
 import { firstSize, terminalCommand, watchResizes } from "./terminal.ts";
 import { waitForProcess } from "./wait-for-process.ts";
 
-/** What {@link execProcess} works with. */
+/** Dependencies of {@link execProcess}. */
 export interface ExecContext {
   readonly crun: CrunProgram;
   readonly paths: RunPaths;
   readonly pipes: NamedPipes;
-  /** Name for the files of this call, unique while it runs. */
+  /** Name for the files of this call, unique while it is running. */
   readonly name: string;
-  /** Whether the container has no first process of its own that takes orphans: it is in the machine's PID namespace. */
+  /**
+   * Whether orphans are left behind, because the container is in the machine's PID namespace and has no first process that
+   * adopts them.
+   */
   readonly leavesOrphans: boolean;
-  /** Those of commands that do not begin at once. @default it begins at once */
+  /** Limits how many commands start at the same time. @default the command starts at once */
   readonly turns?: ExecTurns | undefined;
-  /** Called when the process has begun. */
+  /** Called when the process has started. */
   readonly onBegun?: (() => void) | undefined;
 }
 
@@ -59,7 +62,7 @@ export async function execProcess(
       context.onBegun?.();
     }, ignore);
   const onAbort = (): void => {
-    // Once it has ended, its process ID may be another process's.
+    // Once it has ended, its process ID may belong to another process.
     if (child.exitCode === null && child.signalCode === null) void killAll(child, files);
   };
   signal.addEventListener("abort", onAbort, { once: true });
@@ -71,7 +74,7 @@ export async function execProcess(
       pipes.stderr && copyOutput(pipes.stderr.socket, streams.stderr, exited),
     ]);
     const code = await exited;
-    // A process in the background may print without end, and a client may stop reading.
+    // A background process may print without end, and a client may stop reading.
     await untilAborted(outputs, signal);
     const result = await files.readResult(id, code);
     const finishing = Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
@@ -84,10 +87,10 @@ export async function execProcess(
   }
 }
 
-/** The command has ended before it began. */
+/** The command ended before it started. */
 function ignore(): void {}
 
-/** Starts `crun exec`, and hands the child's ends of the pipes over to it. */
+/** Starts `crun exec` and gives the child's ends of the pipes to it. */
 function startCrun(
   id: string,
   exec: {
@@ -124,16 +127,16 @@ function startCrun(
 }
 
 /**
- * A command line that takes an `oom_score_adj` before it begins. crun gives one to a container's main process only: what it
- * executes later inherits the caller's, and the agent's would have the kernel take everything else first.
+ * A command line that sets `oom_score_adj` before it starts the command. crun sets it only for a container's main process.
+ * Processes that it executes later inherit the caller's. With the agent's value, the kernel would kill everything else first.
  */
 function withOomScore(oomScoreAdj: number, command: readonly string[]): readonly string[] {
-  // Without rights the value may be raised only, which is all that protects others.
+  // Without privileges the value can only be raised, which is enough to protect others.
   const script = 'echo "$0" 2>/dev/null >/proc/self/oom_score_adj; exec "$@"';
   return ["/bin/sh", "-c", script, String(oomScoreAdj), ...command];
 }
 
-/** The OCI process of an exec: the container's own with what differs. */
+/** The OCI process of an exec: the container's own, with the options applied. */
 export function execSpec(main: OciProcess, options: ExecOptions, tty: boolean): OciProcess {
   const added = options.env ?? [];
   const names = new Set(added.map((entry) => entry.split("=", 1)[0]));
@@ -156,8 +159,8 @@ function withConsoleSize(process: OciProcess, size: TerminalSize | undefined): O
 type Pipes = Partial<Record<"stdin" | "stdout" | "stderr", ChildPipe>>;
 
 /**
- * Streams that were not asked for are /dev/null; a terminal has one stream out, and always an input,
- * because the end of input would reach the process as if its user had pressed Ctrl-D.
+ * Streams that were not requested are /dev/null. A terminal has a single output stream and always has an input, because end of
+ * input would act like Ctrl-D.
  */
 async function openPipes(streams: ProcessStreams, pipes: NamedPipes): Promise<Pipes> {
   const opened: Pipes = {};
@@ -199,13 +202,13 @@ async function exitCode(child: ChildProcess, id: string): Promise<number> {
   });
 }
 
-/** crun passes no signal on: the process inside must be killed itself, then crun has nothing to wait for. */
+/** crun does not forward signals. So the process inside is killed directly, and crun then has nothing to wait for. */
 async function killAll(child: ChildProcess, files: ExecFiles): Promise<void> {
   try {
     const pid = await files.readPid();
     if (pid !== undefined) await killSession(pid);
   } catch {
-    // No descriptor is left to look through /proc with: the end of crun is all that there is.
+    // Without a free file descriptor for searching /proc, only crun can be killed.
   } finally {
     child.kill("SIGKILL");
   }

@@ -1,14 +1,14 @@
 import { pause, SerialQueue, type Clock } from "@kip/base";
 
-/** Most commands that begin at the same time. */
+/** Most commands that may be starting at the same time. */
 const mostAtOnce = 4;
 
-/** Longest time that a command which does not begin keeps others waiting, milliseconds. */
+/** Longest time that a command which does not start delays others, milliseconds. */
 const longestMs = 10_000;
 
 /**
- * Lets few commands begin at the same time. To begin one takes most of a processor, and a hundred at once would leave nothing of it to the
- * agent, whose silence kip takes for the end of the cell. How many run is not limited.
+ * Limits how many commands may be starting at the same time. Starting one needs most of a processor. If a hundred started at
+ * once, the agent could not run, and kip would consider the cell lost. The number of running commands is not limited.
  */
 export class ExecTurns {
   readonly #clock: Clock;
@@ -20,10 +20,10 @@ export class ExecTurns {
   }
 
   /**
-   * Waits for a turn, in the order of the calls as far as they share one of the places.
+   * Waits for a turn. Calls are distributed over several slots, and those of one slot get their turns in order.
    *
-   * @returns disposing of it ends the turn, which ends by itself after 10 s
-   * @throws the signal's reason if it aborts meanwhile
+   * @returns a disposable that ends the turn, which also ends by itself after 10 s
+   * @throws the signal's reason if it aborts while waiting
    */
   async enter(signal: AbortSignal): Promise<Disposable> {
     const entered = Promise.withResolvers<void>();

@@ -3,11 +3,11 @@ import { Socket } from "node:net";
 import path from "node:path";
 import { runCommand } from "@kip/base";
 
-/** One end of a pipe for us, the other for a child process. */
+/** A pipe with one end for this process and the other for a child process. */
 export interface ChildPipe {
-  /** Our end. */
+  /** This process's end. */
   readonly socket: Socket;
-  /** Descriptor to hand to the child; close it with {@link ChildPipe.release} once the child has it. */
+  /** Descriptor for the child. Close it with {@link ChildPipe.release} once the child has it. */
   readonly childFd: number;
   release(): void;
 }
@@ -15,10 +15,9 @@ export interface ChildPipe {
 const batch = 12;
 
 /**
- * Real pipes between us and child processes. Node connects children with sockets, which
- * programs cannot open again: `echo x > /dev/stderr` in a container would fail with ENXIO. Node
- * has no `pipe(2)`, so one `mkfifo` makes a batch of named pipes ahead of their use, and each is
- * unlinked as soon as both ends are open.
+ * Real pipes to child processes. Node connects children with sockets, which programs cannot reopen: in a container,
+ * `echo x > /dev/stderr` would fail with ENXIO. Node has no `pipe(2)`, so one `mkfifo` creates several named pipes in advance.
+ * Each is unlinked once both ends are open.
  */
 export class NamedPipes {
   readonly #directory: string;
@@ -32,17 +31,17 @@ export class NamedPipes {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
   }
 
-  /** Makes a batch if few are left; returns at once. */
+  /** Creates more pipes if few are left. Returns at once. */
   prepare(): void {
     if (this.#ready.length < 3) this.#fill().catch(() => {}); // the next caller gets the error
   }
 
-  /** A pipe the child reads from. */
+  /** A pipe for the child to read from. */
   async toChild(): Promise<ChildPipe> {
     return this.#open(await this.#take(), "child-reads");
   }
 
-  /** A pipe the child writes to. */
+  /** A pipe for the child to write to. */
   async fromChild(): Promise<ChildPipe> {
     return this.#open(await this.#take(), "child-writes");
   }
@@ -71,14 +70,14 @@ export class NamedPipes {
   }
 
   #open(file: string, use: "child-reads" | "child-writes"): ChildPipe {
-    // With both ends held open, neither of the next two calls waits for the other side.
+    // While both ends are held open, the next two calls do not block.
     const both = openSync(file, constants.O_RDWR | constants.O_NONBLOCK);
     const [ours, theirs] =
       use === "child-reads"
         ? [constants.O_WRONLY, constants.O_RDONLY]
         : [constants.O_RDONLY, constants.O_WRONLY];
     const ourFd = openSync(file, ours | constants.O_NONBLOCK);
-    // Blocking, as programs expect it; opened again, so the flag is the child's alone.
+    // Blocking, as programs expect. It is opened separately, so the flag only applies to the child's end.
     const childFd = openSync(file, theirs);
     closeSync(both);
     rmSync(file);

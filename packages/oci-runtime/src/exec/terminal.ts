@@ -1,23 +1,23 @@
 import { pause, runCommand, systemClock, type TerminalSize } from "@kip/base";
 
 /**
- * A command line that runs crun on a terminal of its own, with the caller's pipes at its other end.
- * Node has no pseudo-terminals; `script` of util-linux makes one, keeps no record of the session and
- * exits like its child. The terminal inside of the container is another one, made by crun.
+ * A command line that runs crun in a new terminal, with the caller's pipes at the terminal's other end. Node has no
+ * pseudo-terminals. `script` of util-linux creates one, writes no transcript, and exits with its child's code. The terminal
+ * inside the container is a different one, created by crun.
  */
 export function terminalCommand(crun: readonly string[]): readonly string[] {
-  // `exec`, so that no shell stays in between. None of the words is a user's: paths of ours and an ID.
+  // `exec`, so that no shell remains in between. The words are paths and an ID, none of them from a user.
   const line = ["exec", ...crun].map(shellWord).join(" ");
   return ["/usr/bin/script", "-q", "-e", "-f", "-E", "never", "-O", "/dev/null", "-c", line];
 }
 
 /**
- * How long a start waits for the first size of its terminal, milliseconds. Clients send it as soon as
- * their streams are open; a program that asks for the size first thing should find it.
+ * How long a start waits for the terminal's first size, milliseconds. Clients send it when their streams open. A program that
+ * asks for the size immediately should get it.
  */
 const firstSizeMs = 500;
 
-/** The first size, if it comes in time, and an iterator of those after it. */
+/** The first size, if it arrives in time, and an iterator of the later ones. */
 export async function firstSize(sizes: AsyncIterable<TerminalSize>): Promise<{
   readonly first: TerminalSize | undefined;
   readonly later: AsyncIterable<TerminalSize>;
@@ -39,18 +39,17 @@ export async function firstSize(sizes: AsyncIterable<TerminalSize>): Promise<{
 }
 
 /**
- * Gives the container's terminal each new size. Opened through the process's own descriptor, the
- * terminal is found whatever the container's file system looks like; the kernel then signals
- * (SIGWINCH) the processes in its foreground.
+ * Applies each new size to the container's terminal. Opens the terminal through the process's own descriptor, so the
+ * container's file system does not matter. The kernel then signals (SIGWINCH) the foreground processes.
  */
 export function watchResizes(sizes: AsyncIterable<TerminalSize>, pid: Promise<number>): void {
   void (async () => {
     const terminal = `/proc/${await pid}/fd/0`;
     for await (const size of sizes) if (isSize(size)) await setSize(terminal, size);
-  })().catch(() => {}); // the process ended, or its client went away: there is nothing left to size
+  })().catch(() => {}); // the process has ended or its client is gone, so there is nothing to resize
 }
 
-/** Whether a size, which comes from a client, is one that a terminal can have. */
+/** Whether a size from a client is valid for a terminal. */
 export function isSize({ rows, columns }: TerminalSize): boolean {
   return [rows, columns].every((count) => Number.isInteger(count) && count > 0 && count < 65_536);
 }

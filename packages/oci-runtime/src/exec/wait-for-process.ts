@@ -2,13 +2,13 @@ import { stat } from "node:fs/promises";
 import { waitForProcessScript } from "../gen/scripts.gen.ts";
 
 /**
- * A command line that runs a command which starts a process and ends, and that then ends like the process.
+ * A command line that runs a command, waits for the process that the command starts, and exits with that process's code.
  *
- * crun itself, while it waits for the process of an exec, adopts what that leaves running, and waits for that as well. Only a
- * container in a PID namespace of its own has a first process that orphans go to instead.
+ * While crun waits for the process of an exec, it adopts the processes that it leaves behind, and waits for them too. Only a
+ * container with its own PID namespace has another process that adopts orphans.
  *
- * @param pidFile where the command leaves the process's ID
- * @param consoleSocket made for the command, which sends the process's terminal there; absent: it has none
+ * @param pidFile file to which the command writes the process's ID
+ * @param consoleSocket socket to which the command sends the process's terminal. Absent: it has no terminal
  */
 export function waitForProcess(
   pidFile: string,
@@ -19,7 +19,7 @@ export function waitForProcess(
   return [...perl, process.arch, pidFile, consoleSocket, ...command];
 }
 
-/** Whether a process is in the PID namespace of this program; false if it has ended, or there is none. */
+/** Whether a process is in the PID namespace of this program. False if it has ended or the ID is undefined. */
 export async function isInOurPidNamespace(pid: number | undefined): Promise<boolean> {
   if (pid === undefined) return false;
   const [ours, its] = await Promise.all(

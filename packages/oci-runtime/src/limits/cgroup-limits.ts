@@ -2,28 +2,30 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs
 import path from "node:path";
 import type { ContainerResources } from "../contract/container-spec.ts";
 
-/** Where the tree of cgroups is mounted. */
+/** Mount point of the cgroup tree. */
 const mountPoint = "/sys/fs/cgroup";
 
-/** Length of a CPU quota period in microseconds: the kernel's and the kubelet's default. */
+/** Length of a CPU quota period in microseconds, the default of the kernel and the kubelet. */
 export const cpuPeriodMicroseconds = 100_000;
 
-/** The kubelet's conversion: never below one millisecond, the kernel's least. */
+/** The quota of a CPU limit, as computed by the kubelet. At least one millisecond, the kernel's minimum. */
 export function cpuQuota(milli: number): number {
   return Math.max(1000, Math.trunc((milli * cpuPeriodMicroseconds) / 1000));
 }
 
 /**
- * The weight of a cgroup v2 for a request: 1024 shares for a processor as the kubelet counts them, 2 to 262144, which become 1 to 10000.
+ * The cgroup v2 weight of a CPU request. As in the kubelet, a processor is 1024 shares, and 2 to 262144 shares become weights
+ * of 1 to 10000.
  *
- * @see https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/2254-cgroup-v2#phase-1-convert-from-cgroups-v1-settings-to-v2
+ * @see
+ * https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/2254-cgroup-v2#phase-1-convert-from-cgroups-v1-settings-to-v2
  */
 export function cpuWeight(milli: number): number {
   const shares = Math.min(262_144, Math.max(2, Math.trunc((milli * 1024) / 1000)));
   return 1 + Math.trunc(((shares - 2) * 9999) / 262_142);
 }
 
-/** The files of a cgroup with what they are to hold. No request is the least weight, no limit is `max`. */
+/** A cgroup's files and their content. Without a request: the minimum weight. Without a limit: `max`. */
 export function cgroupFiles(resources: ContainerResources): Readonly<Record<string, string>> {
   const { cpuMilliLimit = 0, cpuMilliRequest = 0, memoryBytesLimit = 0 } = resources;
   const quota = cpuMilliLimit > 0 ? String(cpuQuota(cpuMilliLimit)) : "max";
@@ -35,7 +37,7 @@ export function cgroupFiles(resources: ContainerResources): Readonly<Record<stri
   };
 }
 
-/** Both what is used and what is reserved by a mapping is limited, as runc does it. */
+/** As in runc, limits both the used pages and those that a mapping reserves. */
 export function hugePageFiles({
   hugePages = [],
 }: ContainerResources): Readonly<Record<string, string>> {
@@ -46,7 +48,7 @@ export function hugePageFiles({
   return Object.fromEntries(files);
 }
 
-/** As the kernel names the files of a page size: in the largest unit in which it is 1 or more. */
+/** The kernel's name of a page size, in the largest unit that makes it 1 or more. */
 function pageSizeName(pageBytes: number): string {
   const units = ["B", "KB", "MB", "GB"];
   const power = Math.min(units.length - 1, Math.floor(Math.log2(pageBytes) / 10));
@@ -54,10 +56,10 @@ function pageSizeName(pageBytes: number): string {
 }
 
 /**
- * Limits a cgroup that is there.
+ * Sets the limits of an existing cgroup.
  *
- * @param cgroup seen from the root of the tree
- * @throws Error of the system, for example `ENOENT` where the cgroup has gone
+ * @param cgroup path relative to the root of the tree
+ * @throws system errors, for example `ENOENT` if the cgroup is gone
  */
 export function limitCgroup(
   cgroup: string,
@@ -69,13 +71,13 @@ export function limitCgroup(
 }
 
 /**
- * Makes a cgroup whose limits can be set. Does nothing to one that is there.
+ * Creates a cgroup whose limits can be set. Does nothing if it exists.
  *
- * @throws Error of the system
+ * @throws system errors
  */
 export function makeCgroup(cgroup: string, root: string = mountPoint): void {
   mkdirSync(`${root}${cgroup}`, { recursive: true });
-  // From the root down: a controller is there only where the cgroup above hands it on.
+  // From the root down, because a controller is only available where the parent cgroup enables it.
   const above = [];
   for (let one = path.dirname(cgroup); one !== "/"; one = path.dirname(one)) above.unshift(one);
   for (const one of above)
@@ -83,12 +85,12 @@ export function makeCgroup(cgroup: string, root: string = mountPoint): void {
       try {
         write(`${root}${one}/cgroup.subtree_control`, `+${controller}`);
       } catch {
-        // A controller that is missing is missed where its limit is set.
+        // If a controller is missing, setting its limit reports that.
       }
     }
 }
 
-/** Memory that a cgroup uses now, with all below it, bytes; undefined if that cannot be read. */
+/** Present memory usage of a cgroup and its descendants, bytes. Undefined if it cannot be read. */
 export function memoryUsage(cgroup: string, root: string = mountPoint): number | undefined {
   try {
     return Number(readFileSync(`${root}${cgroup}/memory.current`, "utf8"));
@@ -97,7 +99,7 @@ export function memoryUsage(cgroup: string, root: string = mountPoint): number |
   }
 }
 
-/** One write, and none that makes a file: the kernel takes each as a whole. */
+/** A single write that never creates a file, because the kernel processes each write as a unit. */
 function write(file: string, text: string): void {
   const descriptor = openSync(file, "r+");
   try {

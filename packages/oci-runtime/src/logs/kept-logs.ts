@@ -11,7 +11,7 @@ export interface KeptLog {
   readonly control: string;
 }
 
-/** The logs of the containers that run. */
+/** Rotates the logs of running containers. */
 export class KeptLogs implements AsyncDisposable {
   readonly #options: { readonly logger: Logger; readonly clock: Clock };
   readonly #rotations = new Map<string, LogRotation>();
@@ -28,7 +28,7 @@ export class KeptLogs implements AsyncDisposable {
     this.#rotations.set(id, new LogRotation(directory, options));
   }
 
-  /** The container has ended. */
+  /** Stops for a container that has ended. */
   async release(id: string): Promise<void> {
     const rotation = this.#rotations.get(id);
     this.#rotations.delete(id);

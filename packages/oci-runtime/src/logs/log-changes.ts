@@ -1,6 +1,6 @@
 import { isSystemError, watchOrPoll } from "@kip/base";
 
-/** Wakes a reader when the file that it watches changed or its writer is done. Changes that are not read yet count as one. */
+/** Wakes a reader when the watched file has changed or its writer has finished. Several unread changes count as one. */
 export class LogChanges implements Disposable {
   hasEnded = false;
   #change = Promise.withResolvers<void>();
@@ -18,20 +18,20 @@ export class LogChanges implements Disposable {
     signal.addEventListener("abort", this.#wake, { once: true });
   }
 
-  /** Watches this file in place of the one before. What the file has now counts as a change. */
+  /** Watches this file instead of the previous one. Its present content counts as a change. */
   watch(file: string): void {
     this.#watcher?.[Symbol.dispose]();
     this.#watcher = undefined;
     try {
       this.#watcher = watchOrPoll(file, this.#wake);
     } catch (error) {
-      // It is open, and compressed or removed by now: it is full.
+      // The reader has it open, but it was compressed or removed by now. So it is full.
       if (!isSystemError(error, "ENOENT")) throw error;
     }
     this.#wake();
   }
 
-  /** Resolves when something has happened since the last time. For one reader. */
+  /** Resolves when something has happened since the last call. For one reader. */
   async next(): Promise<void> {
     await this.#change.promise;
     this.#change = Promise.withResolvers();

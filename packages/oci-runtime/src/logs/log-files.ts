@@ -4,28 +4,28 @@ import path from "node:path";
 import { isSystemError } from "@kip/base";
 
 /**
- * The files of one container's log, in a directory of its own.
+ * The files of one container's log, in a separate directory.
  *
- * conmon writes `current.log`. At the size limit it opens `current.log.tmp`, made or emptied, and renames it to
- * `current.log`, which takes the name of the full file away. So each file has a second name from before it is written:
- * `next.log` while it waits as `current.log.tmp`, then its number (see settle-log.ts). Readers know the numbers alone.
+ * conmon writes to `current.log`. When that reaches the size limit, conmon opens `current.log.tmp`, creating or truncating it,
+ * and renames it to `current.log`. The full file loses its name. So each file gets a second name before it is used: `next.log`
+ * while it waits as `current.log.tmp`, then its number (see settle-log.ts). Readers only use the numbers.
  */
 export interface LogPaths {
   readonly current: string;
-  /** The file that conmon goes on with. */
+  /** The file that conmon will use next. */
   readonly waiting: string;
   /** The second name of that file. */
   readonly next: string;
 }
 
-/** One numbered file; the highest number is the newest. */
+/** A numbered file. The highest number is the newest. */
 export interface LogFile {
   readonly number: number;
   readonly path: string;
   readonly isCompressed: boolean;
 }
 
-/** The calls of the kernel that the names of a log are looked at with. */
+/** The system calls for inspecting a log's file names. */
 export type LogCalls = Pick<typeof fs, "lstat"> & {
   readdir(directory: string): Promise<string[]>;
 };
@@ -41,7 +41,10 @@ export function numberedLog(directory: string, number: number): string {
   return path.join(directory, `${number}.log`);
 }
 
-/** The numbered files of a log, the oldest first; of one that is being compressed, its plain file. Empty without a log. */
+/**
+ * The numbered files of a log, the oldest first. While a file is being compressed, only its plain file is listed. Empty without
+ * a log.
+ */
 export async function listLogFiles(
   directory: string,
   calls: LogCalls = fs,
@@ -58,7 +61,7 @@ export async function listLogFiles(
   return [...files.values()].toSorted((one, other) => one.number - other.number);
 }
 
-/** What a container's log takes of the disk, bytes; each file counts once. 0 without a log. */
+/** Disk usage of a container's log, bytes. Each file counts once. 0 without a log. */
 export async function logUsageBytes(directory: string): Promise<number> {
   const sizes = new Map<number, number>();
   for (const name of await namesIn(directory)) {
@@ -68,7 +71,7 @@ export async function logUsageBytes(directory: string): Promise<number> {
   return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
 
-/** Facts about a file, or a link in its place; undefined if there is none. */
+/** Facts about a file, without following links. Undefined if it does not exist. */
 export async function statOrNone(file: string, calls: LogCalls = fs): Promise<Stats | undefined> {
   return await calls.lstat(file).catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) return undefined;

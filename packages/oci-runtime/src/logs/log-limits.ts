@@ -1,18 +1,19 @@
 /** How much of a container's log is kept on the disk. */
 export interface LogLimits {
-  /** Size at which a file is full and the next one begins with the agent's next look, bytes. An entry is never split. */
+  /** Size at which a file counts as full, bytes. The next file starts when the agent notices it. An entry is never split. */
   readonly maxFileBytes: number;
-  /** How many files are kept, with the one that is being written; 2 or more. */
+  /** Number of files to keep, including the one being written, 2 or more. */
   readonly maxFiles: number;
 }
 
 /**
- * Size at which conmon goes on to the next file by itself, bytes: as much as is kept at all. It waits for no agent, and what it writes
- * to the second file after that takes the first one's place. So an agent has the time that so much takes to be written.
+ * Size at which conmon switches to the next file by itself, bytes: the total size of all kept files. conmon does not wait for
+ * the agent, and its second switch would overwrite the first file. So the agent has as much time as it takes to write this many
+ * bytes.
  */
 export function largestFileBytes({ maxFileBytes, maxFiles }: LogLimits): number {
   return maxFileBytes * maxFiles;
 }
 
-/** The kubelet's defaults of `containerLogMaxSize` and `containerLogMaxFiles`. */
+/** The kubelet's defaults for `containerLogMaxSize` and `containerLogMaxFiles`. */
 export const defaultLogLimits: LogLimits = { maxFileBytes: 10 * 1024 * 1024, maxFiles: 5 };

@@ -1,20 +1,21 @@
-/** One entry of a log file: what a container wrote up to a line end, or a part of a long line. */
+/** One entry of a log file: a container's output up to a line end, or a part of a long line. */
 export interface LogEntry {
-  /** RFC 3339 with nanoseconds, as it stands in the file. */
+  /** RFC 3339 with nanoseconds, unchanged from the file. */
   readonly time: string;
   readonly stream: "stdout" | "stderr";
-  /** The line goes on in the stream's next entry. */
+  /** Whether the line continues in the stream's next entry. */
   readonly isPartial: boolean;
-  /** The bytes as the container wrote them, without the line end. */
+  /** The container's output, without the line end. */
   readonly content: Buffer;
 }
 
 const space = 0x20;
 
 /**
- * Reads one line of the CRI log format: `<time> <stdout|stderr> <tags> <content>`. The tags are `F`
- * or `P`, with others after a colon.
- * @returns undefined for what is no such line (cut off by a crash, for example)
+ * Parses a line in the CRI log format: `<time> <stdout|stderr> <tags> <content>`. The tags are `F` or `P`, and possibly others
+ * after a colon.
+ *
+ * @returns undefined for a line in another format (cut off by a crash, for example)
  * @see https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md
  */
 export function parseLogLine(line: Buffer): LogEntry | undefined {
@@ -22,7 +23,7 @@ export function parseLogLine(line: Buffer): LogEntry | undefined {
   const second = first < 0 ? -1 : line.indexOf(space, first + 1);
   if (second < 0) return undefined;
   const found = line.indexOf(space, second + 1);
-  // An empty line's entry may end after the tag.
+  // The entry of an empty line may end after the tag.
   const third = found < 0 ? line.length : found;
   const stream = line.toString("latin1", first + 1, second);
   const tag = line.toString("latin1", second + 1, third).split(":", 1)[0];
@@ -36,7 +37,7 @@ export function parseLogLine(line: Buffer): LogEntry | undefined {
   };
 }
 
-/** The time of an entry as `kubectl logs --timestamps` shows it: in UTC with a `Z`. */
+/** The time of an entry in the form of `kubectl logs --timestamps`: UTC with a `Z`. */
 export function shownTime(time: string): string {
   if (time.endsWith("+00:00")) return `${time.slice(0, -6)}Z`;
   const fraction = /\.\d+/.exec(time)?.[0] ?? "";

@@ -14,23 +14,23 @@ import { compressOldLogs, removeOldLogs } from "./trim-log.ts";
 /** Options of {@link LogRotation}. */
 export interface LogRotationOptions {
   readonly limits: LogLimits;
-  /** Has conmon go on to the next file. */
+  /** Asks conmon to switch to the next file. */
   readonly requestNext: () => Promise<void>;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
-/** Milliseconds until the next try, after an error of the disk. */
+/** Milliseconds between attempts after a disk error. */
 const retryMs = 10_000;
-/** Between looks at the size of the file that is written, milliseconds: the kubelet's. */
+/** Interval between checks of the current file's size, milliseconds. The kubelet uses the same. */
 const intervalMs = 10_000;
 
 /**
- * Keeps the files of a container's log while it runs. As a kubelet it looks now and then whether the file is full, and has
- * conmon go on to the next one. conmon goes on by itself when a file is several times as large, and makes one if none waits:
- * without an agent, too, a log takes no more of the disk than four times its limits.
+ * Rotates the files of a running container's log. As in a kubelet, checks regularly whether the file is full, and then asks
+ * conmon to switch to the next one. conmon switches by itself when a file is several times as large, and creates a file if none
+ * is waiting. So even without an agent, a log never exceeds four times its limits.
  *
- * What is watched is the file that waits, which does not change until conmon takes it: no line of the log wakes us.
+ * Watches the waiting file, which does not change until conmon takes it. So log output does not wake the agent.
  */
 export class LogRotation implements AsyncDisposable {
   readonly #directory: string;
@@ -39,14 +39,14 @@ export class LogRotation implements AsyncDisposable {
   readonly #kept: Promise<void>;
   #compressing: Promise<void> | undefined;
 
-  /** @param directory of a log that conmon has opened */
+  /** @param directory a log's directory, whose log conmon has opened */
   constructor(directory: string, options: LogRotationOptions) {
     this.#directory = directory;
     this.#options = options;
     this.#kept = this.#keep();
   }
 
-  /** Stops. Readers of the log give its last files their numbers. */
+  /** Stops. Readers of the log assign numbers to its last files. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#kept;
@@ -61,16 +61,16 @@ export class LogRotation implements AsyncDisposable {
         await this.#waitForFullFile(signal);
       } catch (error) {
         if (signal.aborted) return;
-        // The whole log has been removed.
+        // The whole log was removed.
         if (isSystemError(error, "ENOENT")) return;
         logger.warn("Could not keep the files of a log", { log: this.#directory, err: error });
-        // There is no event for an inode that becomes free.
+        // There is no event when inodes become available again.
         await pause(retryMs, clock, signal);
       }
     }
   }
 
-  /** Resolves when conmon goes on to the next file. */
+  /** Resolves when conmon switches to the next file. */
   async #waitForFullFile(signal: AbortSignal): Promise<void> {
     await settleLog(this.#directory);
     const changed = Promise.withResolvers<void>();
@@ -89,7 +89,7 @@ export class LogRotation implements AsyncDisposable {
     }
   }
 
-  /** Once: conmon may take its time. */
+  /** Asks only once, because conmon may take some time. */
   async #requestWhenFull(signal: AbortSignal): Promise<void> {
     const { limits, requestNext, clock } = this.#options;
     while (await pause(intervalMs, clock, signal)) {
@@ -98,7 +98,7 @@ export class LogRotation implements AsyncDisposable {
     }
   }
 
-  /** Beside the rest: it takes long. */
+  /** Runs in the background, because it takes long. */
   async #compress(signal: AbortSignal): Promise<void> {
     try {
       await compressOldLogs(this.#directory, signal);

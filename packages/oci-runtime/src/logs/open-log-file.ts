@@ -5,20 +5,20 @@ import { isSystemError } from "@kip/base";
 import { RuntimeError } from "../errors.ts";
 import type { LogFile } from "./log-files.ts";
 
-/** A file of a log that is read from its beginning to its end. */
+/** A log file that is open for reading from its beginning to its end. */
 export interface OpenLogFile extends AsyncDisposable {
   readonly number: number;
   readonly path: string;
   readonly inode: number;
-  /** Nothing is written to it. */
+  /** Whether it is compressed, and therefore complete. */
   readonly isCompressed: boolean;
-  /** The next bytes; none at the end. */
+  /** Returns the next bytes. Empty at the end. */
   read(): Promise<Buffer>;
-  /** Leaves out so many bytes. */
+  /** Skips this many bytes. */
   skip(bytes: number): Promise<void>;
-  /** Has the next read begin with this, the end of what the last one gave. */
+  /** Makes the next read start with these bytes, which are the end of the last result. */
   unread(data: Buffer): void;
-  /** The file, if it is not compressed. */
+  /** The file, for use if it is not compressed. */
   readonly handle: FileHandle;
 }
 
@@ -28,7 +28,8 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const blockBytes = 65_536;
 
 /**
- * Opens a file of a log.
+ * Opens a log file.
+ *
  * @throws {RuntimeError} `LOG_NOT_FOUND`
  */
 export async function openLogFile(file: LogFile): Promise<OpenLogFile> {
@@ -45,7 +46,7 @@ export async function openLogFile(file: LogFile): Promise<OpenLogFile> {
     : { ...common, ...plainReader(handle) };
 }
 
-/** Bytes of a file's content: of a compressed one as the end of the file says (RFC 1952). */
+/** Size of a file's content, bytes. For a compressed file, it is stored at the end (RFC 1952). */
 export async function contentBytes({ handle, isCompressed }: OpenLogFile): Promise<number> {
   const { size } = await handle.stat();
   if (!isCompressed) return size;
@@ -56,7 +57,7 @@ export async function contentBytes({ handle, isCompressed }: OpenLogFile): Promi
 
 async function openFile(file: string): Promise<FileHandle> {
   try {
-    // A container that can write beside it may have put a link, a pipe or a device in its place.
+    // A container with access to this directory may have replaced the file with a link, a pipe or a device.
     const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if ((await handle.stat()).isFile()) return handle;
     await handle.close();
@@ -107,7 +108,7 @@ function compressedReader(handle: FileHandle): Reader {
       left -= block.length;
     }
   };
-  // An empty one would pass for the end.
+  // An empty buffer would look like the end.
   const unread = (data: Buffer): void => void (rest = data.length > 0 ? data : undefined);
   return { read, skip, unread };
 }

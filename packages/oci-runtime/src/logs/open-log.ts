@@ -5,23 +5,26 @@ import { contentBytes, logNotFound, openLogFile, type OpenLogFile } from "./open
 import { numberLogFiles } from "./settle-log.ts";
 import { findTail } from "./tail.ts";
 
-/** A place in a log: the number of the file and an offset in it, bytes. */
+/** A position in a log: a file's number and an offset in that file, bytes. */
 export interface LogPlace {
   readonly number: number;
   readonly offset: number;
 }
 
-/** Where reading starts: in the newest file that has something, so many lines before its end; so many bytes before the end; at a place. */
+/**
+ * Where reading starts: a number of lines before the end of the newest file with content; a number of bytes before the log's
+ * end; or a position.
+ */
 export type LogPosition =
   | { readonly kind: "newest"; readonly tailLines?: number | undefined }
   | { readonly kind: "tail"; readonly bytes: number }
   | { readonly kind: "place"; readonly place: LogPlace };
 
-/** Names of files change while they are opened: a full file is compressed, an old one removed. */
+/** Most attempts to open a file. Names change during that, because full files are compressed and old ones removed. */
 const openTries = 10;
 const lineEnd = 0x0a;
 
-/** The file that reading starts with, at the place where it does. */
+/** Opens the first file to read, at the start position. */
 export async function openStart(
   directory: string,
   from: LogPosition,
@@ -45,14 +48,14 @@ export async function openStart(
   }
 }
 
-/** Opens the file in which the last bytes of a log begin, at the first line that begins there. */
+/** Opens the file that contains the start of the log's last bytes, at the first line that starts there. */
 async function openTail(directory: string, bytes: number): Promise<OpenLogFile> {
   let left = bytes;
   let file: OpenLogFile | undefined;
   for (const { number } of (await listLogFiles(directory)).toReversed()) {
     const before = await openAfter(directory, number - 1);
     if (before?.number !== number) {
-      // It has become too old.
+      // The file was removed in the meantime, because of its age.
       await before?.[Symbol.asyncDispose]();
       break;
     }
@@ -69,9 +72,9 @@ async function openTail(directory: string, bytes: number): Promise<OpenLogFile> 
   return file;
 }
 
-/** Goes to the first line that begins at an offset, 1 or more, or behind it. */
+/** Skips to the first line that starts at an offset of 1 or more, or after it. */
 async function skipTo(file: OpenLogFile, offset: number): Promise<void> {
-  // From the end of the line before.
+  // Starts at the end of the previous line.
   await file.skip(offset - 1);
   for (let data = await file.read(); data.length > 0; data = await file.read()) {
     const end = data.indexOf(lineEnd);
@@ -81,7 +84,7 @@ async function skipTo(file: OpenLogFile, offset: number): Promise<void> {
   }
 }
 
-/** Opens the first file with a higher number; undefined if there is none. */
+/** Opens the first file with a higher number. Undefined if there is none. */
 export async function openAfter(
   directory: string,
   number: number,
@@ -98,7 +101,7 @@ export async function openAfter(
   }
 }
 
-/** Number of the newest file that has something: what conmon has gone on to is empty until the container writes. */
+/** Number of the newest file with content. A file that conmon has just switched to is empty until the container writes. */
 async function newestWithText(directory: string): Promise<number> {
   const files = await listLogFiles(directory);
   const [newest, before] = [files.at(-1), files.at(-2)];
@@ -106,7 +109,7 @@ async function newestWithText(directory: string): Promise<number> {
   return before && (await statOrNone(newest.path))?.size === 0 ? before.number : newest.number;
 }
 
-/** Where a log ends now. @throws {RuntimeError} `LOG_NOT_FOUND` */
+/** The present end of a log. @throws {RuntimeError} `LOG_NOT_FOUND` */
 export async function endOfLog(directory: string): Promise<LogPlace> {
   await numberLogFiles(directory);
   const file = (await listLogFiles(directory)).at(-1);
@@ -114,7 +117,7 @@ export async function endOfLog(directory: string): Promise<LogPlace> {
   return { number: file.number, offset: (await lstat(file.path)).size };
 }
 
-/** Number of the file that is written, or was the last. @throws {RuntimeError} `LOG_NOT_FOUND` */
+/** Number of the file that is being written, or of the last one. @throws {RuntimeError} `LOG_NOT_FOUND` */
 export async function newestNumber(directory: string): Promise<number> {
   const file = (await listLogFiles(directory)).at(-1);
   if (!file) throw logNotFound(directory);

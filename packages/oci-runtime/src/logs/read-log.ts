@@ -6,39 +6,39 @@ import { newestNumber, openAfter, openStart, type LogPosition } from "./open-log
 import type { OpenLogFile } from "./open-log-file.ts";
 import { numberLogFiles } from "./settle-log.ts";
 
-/** What part of a log to read. Without `tailBytes` it begins in the newest file, as at a kubelet. */
+/** Which part of a log to read. Without `tailBytes`, reading starts in the newest file, as in the kubelet. */
 export interface LogReadOptions {
-  /** Go on with what comes until the container has ended, in later files too. @default false */
+  /** Whether to continue with new output until the container has ended, including later files. @default false */
   readonly follow?: boolean | undefined;
-  /** Put the time before each line. @default false */
+  /** Whether to write the time before each line. @default false */
   readonly timestamps?: boolean | undefined;
-  /** Only the last lines of the newest file, 0 or more. @default all */
+  /** Only the last lines of the newest file, 0 or more. @default all lines */
   readonly tailLines?: number | undefined;
-  /** Only lines that begin in the last bytes of all files; not together with `tailLines`. */
+  /** Only lines that start within the last bytes of all files. Not together with `tailLines`. */
   readonly tailBytes?: number | undefined;
   /** Only lines at or after this time, milliseconds since the epoch. */
   readonly sinceTimeMs?: number | undefined;
-  /** Ends after so many bytes of output, 1 or more. */
+  /** Stop after this many bytes of output, 1 or more. */
   readonly limitBytes?: number | undefined;
 }
 
-/** Where reading starts and when it ends. */
+/** Start and end of reading. */
 export interface LogEntriesOptions {
   readonly from: LogPosition;
-  /** Resolves when the container no longer writes; absent: the end of the newest file is the end. */
+  /** Resolves when the container no longer writes. Absent: reading ends at the end of the newest file. */
   readonly ended?: Promise<unknown> | undefined;
   readonly signal: AbortSignal;
 }
 
-/** A line longer than this is handed on in parts, so that a hostile log cannot fill the memory. */
+/** A longer line is returned in parts, so that a hostile log cannot exhaust the memory. */
 const longestLineBytes = 1_048_576;
 const lineEnd = 0x0a;
 
 /**
- * The entries of a log, in order; other lines are left out. A reader that is so slow that files are removed before it
- * comes to them goes on with the oldest one.
+ * The entries of a log, in order. Invalid lines are skipped. If a slow reader finds that its next files were removed, it
+ * continues with the oldest one.
  *
- * @param directory of the log, see log-files.ts
+ * @param directory the log's directory, see log-files.ts
  * @throws {RuntimeError} `LOG_NOT_FOUND`
  */
 export async function* readLogEntries(
@@ -48,7 +48,7 @@ export async function* readLogEntries(
   for await (const entries of entryBlocks(directory, options)) yield* entries;
 }
 
-/** {@link readLogEntries}, those of one read at a time. */
+/** Like {@link readLogEntries}, but yields the entries of one read at a time. */
 async function* entryBlocks(
   directory: string,
   options: LogEntriesOptions,
@@ -74,7 +74,7 @@ async function* entryBlocks(
   }
 }
 
-/** A log as `kubectl logs` shows it. Ends at the limit, at the end of the newest file, or with the container. */
+/** A log in the form of `kubectl logs`. Ends at the limit, at the end of the newest file, or with the container. */
 export function readLog(
   directory: string,
   options: LogReadOptions,
@@ -91,7 +91,7 @@ async function* shownLog(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
-  // The time goes before a line, not before each part of it, and each stream has its own lines.
+  // Each line has one time, even if it has several parts. Each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
   const blocks = entryBlocks(directory, {
     from: startOf(options),
@@ -111,7 +111,7 @@ async function* shownLog(
 
 const newline = Buffer.from("\n");
 
-/** What is shown of an entry; notes for each stream whether its line goes on. */
+/** The output for an entry. Updates whether each stream is in the middle of a line. */
 function shownParts(
   entry: LogEntry,
   { sinceTimeMs, timestamps }: LogReadOptions,
@@ -132,7 +132,7 @@ function startOf({ tailLines, tailBytes }: LogReadOptions): LogPosition {
   return { kind: "tail", bytes: tailBytes };
 }
 
-/** The entries of one file, to its end; while it is written also to what is to come, if there are changes to wait for. */
+/** The entries of one file up to its end. If there are changes to wait for, includes entries that are written later. */
 async function* entriesOf(
   file: OpenLogFile,
   {
@@ -149,7 +149,7 @@ async function* entriesOf(
   let isFull = file.isCompressed;
   for (;;) {
     signal.throwIfAborted();
-    // Asked before reading: what is written after the end was noticed does not exist.
+    // Checked before reading, because nothing is written after the end was noticed.
     const isLast = changes?.hasEnded ?? true;
     const data = await file.read();
     if (data.length > 0) {
@@ -160,7 +160,7 @@ async function* entriesOf(
     }
     if (isFull) return;
     isFull = (await statOrNone(logPaths(directory).current))?.ino !== file.inode;
-    // Its last lines may have been written between the two looks.
+    // The last lines may have been written between the two checks.
     if (isFull) continue;
     if (isLast || !changes) return;
     await changes.next();

@@ -10,25 +10,28 @@ import {
   statOrNone,
 } from "./log-files.ts";
 
-/** The calls of the kernel that a log is settled with. */
+/** The system calls for settling a log. */
 export type SettleCalls = LogCalls & Pick<typeof fs, "link" | "open" | "rename" | "unlink">;
 
 /**
- * Of the last write to a file and the making of the next one by conmon, which writes without a pause, milliseconds; the kernel notes times
- * to 4. Where it took longer, conmon may have written another file in between, which is lost.
+ * Longest time between the last write to a file and the creation of the next one by a conmon that writes without pause,
+ * milliseconds. The kernel's timestamps have a resolution of 4 ms. If it took longer, conmon may have written another file in
+ * between, which is lost.
  */
 const nextFileMs = 5;
 
-/** A writer that begins new files all the time is followed later; its changes wake us again. */
+/**
+ * Most steps at once. If a writer keeps starting new files, the rest is done later, because its changes wake the agent again.
+ */
 const maxSteps = 100;
 
 /** The log's reader and its rotation may both notice a new file. */
 const queue = new SerialQueue();
 
 /**
- * Gives every file of a log that conmon has begun its number, and has the next one wait with a second name, so that it
- * is not lost when conmon goes on to the one after it. Each step is one call of the kernel, is right in any state that
- * conmon or an agent that was killed has left, and shows in the names alone; so this can be repeated at any time.
+ * Numbers every file that conmon has started, and makes the next one wait under a second name, so that it is not lost when
+ * conmon switches to another one. Each step is one system call, is correct in any state that conmon or a killed agent has left,
+ * and depends only on file names. So this may be repeated at any time.
  *
  * Does nothing for a directory that conmon has not written to.
  */
@@ -39,14 +42,14 @@ export async function settleLog(directory: string, calls: SettleCalls = fs): Pro
   }, directory);
 }
 
-/** The first part of {@link settleLog}, which takes no room on the disk and is all that a reader needs. */
+/** The first part of {@link settleLog}. It needs no disk space, and is sufficient for readers. */
 export async function numberLogFiles(directory: string): Promise<void> {
   await queue.run(async () => {
     for (let step = 0; step < maxSteps && (await numberOne(directory, fs)); step++);
   }, directory);
 }
 
-/** Whether a file waits for conmon, so that a change of it will show that one is full. */
+/** Whether a file is waiting for conmon, so that a change of it will indicate a full file. */
 export async function isLogSettled(directory: string): Promise<boolean> {
   const { current, next } = logPaths(directory);
   const [written, waiting] = [await statOrNone(current), await statOrNone(next)];
@@ -58,7 +61,7 @@ export async function isLogSettled(directory: string): Promise<boolean> {
 async function numberOne(directory: string, calls: SettleCalls): Promise<boolean> {
   const names = logPaths(directory);
   const written = await statOrNone(names.current, calls);
-  // A container that can write here may have put something else in its place.
+  // A container with access to this directory may have replaced the file.
   if (!written?.isFile()) return false;
   const current = written.ino;
   const files = await listLogFiles(directory, calls);
@@ -68,21 +71,21 @@ async function numberOne(directory: string, calls: SettleCalls): Promise<boolean
   const last = files.at(-1);
   const next = await statOrNone(names.next, calls);
   if (next) {
-    // It has its number already.
+    // The file already has its number.
     if (inodes.includes(next.ino)) return await tried(calls.unlink(names.next));
-    // It is written now, or has been: its other name is gone.
+    // The file is or was in use by conmon, because its other name is gone.
     if (next.ino === current || next.nlink === 1)
       return await tried(calls.link(names.next, numberedLog(directory, (last?.number ?? 0) + 1)));
-    // It waits, unless conmon has taken it since the first look.
+    // The file is waiting, unless conmon has taken it since the first check.
     if ((await statOrNone(names.current, calls))?.ino !== current) return true;
   }
-  // conmon has made a file itself, as it was faster.
+  // conmon was faster and created a file by itself.
   if (!inodes.includes(current))
     return await tried(numberCurrent(directory, { written, last }, calls));
   return false;
 }
 
-/** Numbers the file that is written, which conmon has made. Where another may be lost before it, a number is left out. */
+/** Numbers the current file, which conmon created itself. Skips a number if another file before it may be lost. */
 async function numberCurrent(
   directory: string,
   { written, last }: { readonly written: Stats; readonly last: LogFile | undefined },
@@ -93,7 +96,7 @@ async function numberCurrent(
   const isNext = !before || written.birthtimeMs - before.mtimeMs < nextFileMs;
   const numbered = numberedLog(directory, isNext ? number : number + 1);
   await calls.link(logPaths(directory).current, numbered);
-  // conmon may have gone on in the meantime.
+  // conmon may have switched in the meantime.
   if (!isNext || (await statOrNone(numbered, calls))?.ino === written.ino) return;
   await calls.rename(numbered, numberedLog(directory, number + 1));
 }
@@ -103,12 +106,12 @@ async function haveOneWait(directory: string, calls: SettleCalls): Promise<boole
   const { current, waiting, next } = logPaths(directory);
   if (await statOrNone(next, calls)) return false;
   if (!(await statOrNone(current, calls))?.isFile()) return false;
-  // There is one if conmon has made it and is about to write to it, or an agent was killed here.
+  // A file exists if conmon has just created it, or if an agent was killed at this point.
   if (await statOrNone(waiting, calls)) return await tried(calls.link(waiting, next));
   return await tried(calls.open(waiting, "ax", 0o600).then(async (handle) => await handle.close()));
 }
 
-/** Names come and go while steps are taken: another look shows what is to be done. */
+/** File names change during these steps. The next check finds out what is left to do. */
 async function tried(step: Promise<void>): Promise<true> {
   try {
     await step;

@@ -2,13 +2,12 @@ import type { FileHandle } from "node:fs/promises";
 import { parseLogLine, type LogEntry } from "./log-line.ts";
 
 const blockBytes = 65_536;
-/** More than an entry has before its content: time, stream, tags. */
+/** More than an entry's prefix of time, stream and tags. */
 const headBytes = 256;
 
 /**
- * Offset in a CRI log at which its last `lines` lines begin. Reads backwards, so that the tail of
- * a large log costs no more than that of a small one, and keeps no line: their lengths do not matter.
- * A line in several parts counts once.
+ * Finds the offset in a CRI log at which the last `lines` lines start. Reads backwards, so that the cost does not depend on the
+ * log's size, and keeps no lines, so that their lengths do not matter. A line in several parts counts once.
  *
  * @throws the signal's reason
  */
@@ -22,7 +21,7 @@ export async function findTail(
   let found = 0;
   let isFirstSeen = true;
   for await (const { end, entry } of entriesBackwards(handle, size, signal)) {
-    // An `F` ends a line, so the entry after it begins one. A log may end in the middle of a line.
+    // An `F` entry ends a line, so the entry after it starts a line. A log may end in the middle of a line.
     const endsLine = !entry.isPartial || isFirstSeen;
     isFirstSeen = false;
     if (endsLine && ++found > lines) return end;
@@ -30,16 +29,16 @@ export async function findTail(
   return 0;
 }
 
-/** The entries of a log from its last to its first, without their content, with the offsets behind their line ends. */
+/** The entries of a log from last to first, without their content, each with the offset after its line end. */
 async function* entriesBackwards(
   handle: FileHandle,
   size: number,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<{ readonly end: number; readonly entry: LogEntry }> {
-  // The beginning of what was read last: of a line whose own beginning is still to come.
+  // The beginning of the last block, which belongs to a line that starts in an earlier block.
   let head: Buffer = Buffer.alloc(0);
   let position = size;
-  // Offset behind the line end of the line that is being looked for.
+  // Offset after the line end of the current line.
   let end: number | undefined;
   while (position > 0) {
     signal?.throwIfAborted();
@@ -51,7 +50,7 @@ async function* entriesBackwards(
     for (let at = lastLineEnd(block, bytesRead); at >= 0; at = lastLineEnd(block, at)) {
       const entry = entryAt(data, at + 1, end, position);
       if (entry && end !== undefined) yield { end, entry };
-      // What follows the last line end of the file is not a whole line yet.
+      // Text after the file's last line end is not a complete line yet.
       end = position + at + 1;
     }
     head = data.subarray(0, headBytes);
@@ -60,7 +59,7 @@ async function* entriesBackwards(
   if (entry && end !== undefined) yield { end, entry };
 }
 
-/** Offset of the last line end in the first bytes of a block; -1 if there is none. */
+/** Offset of the last line end in the first `length` bytes of a block. -1 if there is none. */
 function lastLineEnd(block: Buffer, length: number): number {
   return length === 0 ? -1 : block.lastIndexOf(0x0a, length - 1);
 }

@@ -7,12 +7,12 @@ import { listLogFiles, statOrNone, type LogFile } from "./log-files.ts";
 import type { LogLimits } from "./log-limits.ts";
 
 /**
- * A file that was full in less time than this is not compressed (milliseconds): it will be removed soon, and a container
- * that writes that much would keep the processor busy. The kubelet looks for full files as often.
+ * A file that filled up faster than this is not compressed, milliseconds. It will soon be removed, and compressing such files
+ * would keep the processor busy. The kubelet checks for full files at the same interval.
  */
 const quickFileMs = 10_000;
 
-/** Removes the files of a log that are beyond the limits, or older than one that was lost. */
+/** Removes log files that exceed the limits, or that are older than a lost file. */
 export async function removeOldLogs(directory: string, limits: LogLimits): Promise<void> {
   const files = await listLogFiles(directory);
   const kept = await countKept(files, limits);
@@ -21,7 +21,7 @@ export async function removeOldLogs(directory: string, limits: LogLimits): Promi
       await rm(`${directory}/${number}.log${end}`, { force: true });
 }
 
-/** How many of the newest files are kept: so many, and none where others have as much as they all may have. */
+/** Number of the newest files to keep: at most the limit, and none that would exceed the total size. */
 async function countKept(
   files: readonly LogFile[],
   { maxFiles, maxFileBytes }: LogLimits,
@@ -39,8 +39,8 @@ async function countKept(
 }
 
 /**
- * Compresses the files of a log but for the one that is written and the last full one, which readers may be at. What was
- * broken off is done again.
+ * Compresses the files of a log, except for the current file and the last full one, which readers may still use. Repeats
+ * compressions that were interrupted.
  */
 export async function compressOldLogs(directory: string, signal: AbortSignal): Promise<void> {
   const files = await listLogFiles(directory);
@@ -61,7 +61,7 @@ async function compress(file: string, signal: AbortSignal): Promise<void> {
     await unlink(file);
   } catch (error) {
     await rm(part, { force: true });
-    // It may have become too old in the meantime.
+    // The file may have been removed in the meantime, because of its age.
     if (!signal.aborted && !isSystemError(error, "ENOENT")) throw error;
   }
 }

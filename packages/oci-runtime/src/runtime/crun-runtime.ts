@@ -50,8 +50,8 @@ import { readCgroupUsage } from "../stats/cgroup.ts";
 /** Options of {@link createRuntime}. */
 export interface RuntimeOptions {
   /**
-   * Directory for all state, made if missing. On tmpfs: it must not outlive the machine's boot, and
-   * bundles hold secrets.
+   * Directory for all state, created if missing. It must be on tmpfs, because it must not survive a reboot, and because bundles
+   * contain secrets.
    */
   readonly runDir: string;
   /** @default "/usr/bin/crun" */
@@ -62,10 +62,10 @@ export interface RuntimeOptions {
   readonly clock: Clock;
 }
 
-/** How long a killed container may take to be gone (milliseconds); longer only with the kernel stuck in I/O. */
+/** How long a killed container may take to end, milliseconds. It only takes longer if the kernel is stuck in I/O. */
 const killLimitMs = 30_000;
 
-/** Starts the runtime: takes over the containers of earlier lives that are still there. */
+/** Starts the runtime. Takes over existing containers of earlier runs. */
 export async function createRuntime(options: RuntimeOptions): Promise<ContainerRuntime> {
   const paths = runPaths(options.runDir);
   for (const folder of Object.values(paths)) await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -82,7 +82,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<ContainerR
   return runtime;
 }
 
-/** What {@link createRuntime} has found and made. */
+/** The resources that {@link createRuntime} has found and created. */
 interface RuntimeResources {
   readonly paths: RunPaths;
   readonly crun: CrunProgram;
@@ -135,15 +135,15 @@ class CrunRuntime implements ContainerRuntime {
 
   async create(spec: ContainerSpec): Promise<void> {
     const files = containerPaths(this.#paths, spec.id);
-    // Read for each: disks come and go.
+    // Read for each container, because disks are added and removed.
     const devices = spec.privileged === true ? await machineDevices() : [];
     const mounts = resolveMounts(spec.rootfs, spec.mounts);
     const { logLimits: limits = defaultLogLimits, logDirectory: directory } = spec;
     const config = buildSpec({ ...spec, mounts }, this.#machine, devices);
-    // Small files, and on a tmpfs, are written at once: a turn through the thread pool takes longer.
+    // These are small files on tmpfs, so synchronous writes are faster than the thread pool.
     const waiting = this.#takeWaiting(spec);
     mkdirSync(spec.logDirectory, { recursive: true });
-    // Fails on a second container of the same ID, before anything of the first is touched.
+    // Fails for a second container with the same ID, before any file of the first one is changed.
     if (!waiting) mkdirSync(files.bundle, { mode: 0o700 });
     try {
       writeFileSync(files.config, JSON.stringify(config), { mode: 0o600 });
@@ -151,7 +151,7 @@ class CrunRuntime implements ContainerRuntime {
         waiting?.take(spec.logDirectory) ??
         (await Monitor.start({ ...spec, files, limits }, this.#monitorOptions()));
       await monitor.createContainer();
-      // Before any process of the pod's begins.
+      // Before any of the pod's processes starts.
       if (!limitProcesses(spec.sandbox.cgroupParent, processLimit()))
         this.#logger.debug("Could not limit the pod's processes", { container: spec.id });
       writeRecord(files, {
@@ -175,7 +175,7 @@ class CrunRuntime implements ContainerRuntime {
   async start(id: string): Promise<void> {
     const files = containerPaths(this.#paths, id);
     if (!existsSync(files.record)) throw notFound(id);
-    // Written first: the process may have ended before crun does. Its time is when the start began.
+    // Written first, because the process may end before crun does. Its time is the time at which the start began.
     writeFileSync(files.started, "");
     try {
       if (!releaseContainer(this.#paths.crunRoot, id)) await this.#runCrun("start", id);
@@ -195,7 +195,7 @@ class CrunRuntime implements ContainerRuntime {
     try {
       await this.#runCrun("kill", ...(all ? ["--all"] : []), id, signal);
     } catch (error) {
-      // It may have ended in the meantime, and conmon not have written that down yet.
+      // It may have ended in the meantime, before conmon has recorded that.
       const after = await this.#state(id);
       if (after.exit ?? after.pid === undefined) return;
       throw error;
@@ -205,7 +205,7 @@ class CrunRuntime implements ContainerRuntime {
   async remove(id: string): Promise<void> {
     const files = containerPaths(this.#paths, id);
     await this.#logs.release(id);
-    // Known or not, with or without a record: whatever is there of it goes.
+    // Removes whatever exists, with or without a record, whether crun knows the container or not.
     const state = await readState(this.#paths, id);
     if (state && !state.exit) await this.#killAndWait(id);
     await this.#deleteFromCrun(id);
@@ -256,7 +256,7 @@ class CrunRuntime implements ContainerRuntime {
 
   logs(id: string, logDirectory: string, options: LogReadOptions, signal: AbortSignal): Readable {
     const ended = options.follow ? this.#exits.ended(id, signal) : Promise.resolve();
-    ended.catch(() => {}); // an abort: the reader notices it itself
+    ended.catch(() => {}); // an abort, which the reader notices on its own
     return readLog(logDirectory, options, ended, signal);
   }
 
@@ -300,7 +300,7 @@ class CrunRuntime implements ContainerRuntime {
     await rm(this.#paths.pipes, { recursive: true, force: true });
   }
 
-  /** Settles what an agent that was killed in the middle of something has left. */
+  /** Repairs the state after an agent was killed in the middle of an operation. */
   async takeOver(): Promise<void> {
     for (const id of (await readdir(this.#paths.containers)).filter(isContainerId)) {
       const state = await readState(this.#paths, id);
@@ -319,14 +319,14 @@ class CrunRuntime implements ContainerRuntime {
     }
   }
 
-  /** `start` notes the start before it happens; what crun never heard of has not happened. */
+  /** `start` records the start before it happens. If crun does not know the container, the start has not happened. */
   async #checkStarted(id: string): Promise<void> {
     const { stdout } = await this.#runCrun("state", id).catch(() => ({ stdout: "" }));
     if (!/"status":\s*"created"/.test(stdout)) return;
     await rm(containerPaths(this.#paths, id).started, { force: true });
   }
 
-  /** The monitor that waits for this very container; one that does not fit it makes room. */
+  /** The prepared monitor for this container. A monitor that does not fit is ended. */
   #takeWaiting(spec: ContainerSpec): WaitingMonitor | undefined {
     if (this.#waiting?.id !== spec.id) return undefined;
     const waiting = this.#waiting;
@@ -353,15 +353,15 @@ class CrunRuntime implements ContainerRuntime {
     return state;
   }
 
-  /** The state of a container; one whose monitor is gone is ended and counts as lost. */
+  /** The state of a container. A container without a monitor is ended and counts as lost. */
   async #checkedState(id: string): Promise<ContainerState | undefined> {
     const state = await readState(this.#paths, id);
     if (!state || state.exit || (await hasMonitor(containerPaths(this.#paths, id)))) return state;
-    // The monitor may have written the end and gone between the two looks.
+    // The monitor may have recorded the end and exited between the two checks.
     const again = await readState(this.#paths, id);
     if (!again || again.exit) return again;
     this.#logger.warn("Ended a container whose monitor was gone", { container: id });
-    await this.#runCrun("kill", "--all", id, "KILL").catch(() => {}); // most likely it is gone, too
+    await this.#runCrun("kill", "--all", id, "KILL").catch(() => {}); // most likely it is gone too
     await writeLostExit(this.#paths, id);
     return await readState(this.#paths, id);
   }
@@ -389,7 +389,7 @@ class CrunRuntime implements ContainerRuntime {
     try {
       await this.#runCrun("delete", "--force", id);
     } catch (error) {
-      // Unknown to crun, because its creation failed or it was deleted before: as wanted.
+      // crun does not know it, because its creation failed or it was already deleted. Nothing is left to do.
       if (!/does not exist|No such file/i.test(errorText(error))) throw error;
     }
   }

@@ -6,7 +6,7 @@ import { unmount } from "@kip/base";
 /** File system type of a file that names a namespace (`NSFS_MAGIC`, linux/magic.h). */
 const namespaceFileSystem = 0x6e_73_66_73;
 
-/** Files that namespaces are, or shall be, bound to. */
+/** Files to which namespaces are or will be bound. */
 export interface NamespaceFiles {
   readonly ipc: string;
   readonly uts?: string | undefined;
@@ -14,8 +14,8 @@ export interface NamespaceFiles {
 }
 
 /**
- * The command line of a program that runs in new namespaces, each bound to its file, which keeps it
- * without any process in it. Makes the files.
+ * A command line that runs a program in new namespaces, each bound to its file. The file keeps the namespace alive without any
+ * process in it. Creates the files.
  */
 export function inNewNamespaces(files: NamespaceFiles): readonly string[] {
   const entries = Object.entries(files).filter((entry): entry is [string, string] => !!entry[1]);
@@ -26,13 +26,13 @@ export function inNewNamespaces(files: NamespaceFiles): readonly string[] {
   return ["/usr/bin/unshare", ...entries.map(([kind, file]) => `--${kind}=${file}`), "--"];
 }
 
-/** Whether a file names a namespace that exists. */
+/** Whether a file names an existing namespace. */
 export async function isNamespace(file: string): Promise<boolean> {
   const info = await statfs(file).catch(() => undefined);
   return info?.type === namespaceFileSystem;
 }
 
-/** Unbinds namespaces, with which they end once no process is in them, and removes the files. */
+/** Unbinds namespaces and removes the files. A namespace then ends once no process is in it. */
 export async function removeNamespaces(files: readonly string[]): Promise<void> {
   const bound: string[] = [];
   for (const file of files) if (await isNamespace(file)) bound.push(file);

@@ -1,6 +1,6 @@
 import { RuntimeError } from "../errors.ts";
 
-/** `for (;;) pause()` in machine code, and ELF's number of the machine, by Node's name of it. */
+/** `for (;;) pause()` in machine code, and ELF's number of the machine, by Node's name of the machine. */
 const machines: Readonly<
   Record<string, { readonly elf: number; readonly code: readonly string[] }>
 > = {
@@ -18,11 +18,11 @@ const programHeaderBytes = 56;
 const address = 0x40_0000;
 
 /**
- * A program that does nothing until it is killed: a static ELF executable of less than 200 bytes. It
- * needs no library and no other file, so it runs where there is nothing else.
+ * A program that does nothing until it is killed: a static ELF executable of less than 200 bytes. It needs no library or other
+ * file, so it runs in an empty root.
  *
- * @param machine as `process.arch` names it
- * @throws {RuntimeError} `POD_SANDBOX_FAILED` for another machine than x64 and arm64
+ * @param machine as named by `process.arch`
+ * @throws {RuntimeError} `POD_SANDBOX_FAILED` for a machine other than x64 and arm64
  * @see https://man7.org/linux/man-pages/man5/elf.5.html
  */
 export function pauseProgram(machine: string): Buffer {
@@ -43,13 +43,13 @@ export function pauseProgram(machine: string): Buffer {
   file.writeBigUInt64LE(BigInt(fileHeaderBytes), 32); // offset of the program header
   file.writeUInt16LE(fileHeaderBytes, 52);
   file.writeUInt16LE(programHeaderBytes, 54);
-  file.writeUInt16LE(1, 56); // one program header: the whole file, to be read and executed
+  file.writeUInt16LE(1, 56); // one program header: the whole file, readable and executable
   file.writeUInt32LE(1, 64); // loaded
   file.writeUInt32LE(5, 68); // read and execute
   file.writeBigUInt64LE(BigInt(address), 80);
   file.writeBigUInt64LE(BigInt(address), 88);
   file.writeBigUInt64LE(size, 96);
   file.writeBigUInt64LE(size, 104);
-  file.writeBigUInt64LE(0x1_0000n, 112); // largest page of arm64
+  file.writeBigUInt64LE(0x1_0000n, 112); // the largest page size of arm64
   return Buffer.concat([file, code]);
 }

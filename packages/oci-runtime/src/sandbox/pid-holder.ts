@@ -8,22 +8,25 @@ import { pidHolderScript } from "../gen/scripts.gen.ts";
 import { monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
 import { pauseProgram } from "./pause-program.ts";
 
-/** User and group of the holder: above 2^31 - 1, so that Kubernetes lets no container run as it. */
+/** User and group of the holder. They are above 2^31 - 1, so Kubernetes does not allow a container to use them. */
 const holderId = 0xff_ff_ff_f0;
-/** The same in a user namespace, which has IDs up to here. Its program cannot be read, so that no other process of the ID gets at it. */
+/**
+ * The same for a user namespace, where this is the highest ID. The program is not readable, so that other processes with this
+ * ID cannot access the holder.
+ */
 const ownHolderId = 0xff_ff;
 
 /**
- * Starts the first process of a PID namespace that a pod's containers share: a namespace without one
- * takes no others. It does nothing but live, and reaps the orphans it inherits. Outlives the agent.
+ * Starts the first process of a PID namespace that a pod's containers share. Without such a process, a namespace accepts no
+ * others. It does nothing except reap orphans. It outlives the agent.
  *
- * Containers see this process, and one with `CAP_SYS_PTRACE` can enter it or have it run what it
- * likes. So it has nothing that they lack: an empty read-only root, a user of its own without
- * capabilities, the pod's namespaces, and no descriptor of the cell's.
+ * Containers see this process. One with `CAP_SYS_PTRACE` can enter it or make it run any code. So it must not have anything
+ * that containers lack: it has an empty read-only root, a user of its own without capabilities, the pod's namespaces, and none
+ * of the cell's file descriptors.
  *
- * @param namespaceFile made; names the namespace from then on
- * @param options.user file of the pod's user namespace, if it has one of its own
- * @param options.joined files of the pod's other namespaces that it is in as well
+ * @param namespaceFile file to create, which will name the namespace
+ * @param options.user file of the pod's user namespace, if it has one
+ * @param options.joined files of the pod's other namespaces that the process joins
  * @throws {RuntimeError} `POD_SANDBOX_FAILED`
  */
 export async function startPidHolder(
@@ -39,7 +42,8 @@ export async function startPidHolder(
       pidHolderScript,
       process.arch,
       namespaceFile,
-      // Root of a user namespace cannot enter our folder; it mounts over any other that all may enter, and only it sees that.
+      // Root of a user namespace cannot enter the sandbox's folder. It mounts over a folder that everyone can enter. Only this
+      // process sees that mount.
       user === undefined ? path.dirname(namespaceFile) : "/proc",
       program,
       String(user === undefined ? holderId : ownHolderId),
@@ -64,20 +68,20 @@ export async function startPidHolder(
   );
 }
 
-/** The process ID of the namespace's first process; undefined if it has ended or there is no namespace. */
+/** ID of the namespace's first process. Undefined if it has ended or if the namespace does not exist. */
 export async function findPidHolder(namespaceFile: string): Promise<number | undefined> {
   const wanted = await inode(namespaceFile);
   if (wanted === undefined) return undefined;
   for (const name of await readdir("/proc")) {
     if (!/^\d+$/.test(name) || (await inode(`/proc/${name}/ns/pid`)) !== wanted) continue;
     const status = await readFile(`/proc/${name}/status`, "utf8").catch(() => "");
-    // Its number in each namespace, the innermost last. One that has ended may still be in the table.
+    // Its ID in each namespace, the innermost last. An ended process may still be in the table.
     if (/^NSpid:.*\t1$/m.test(status) && !/^State:\t[ZX]/m.test(status)) return Number(name);
   }
   return undefined;
 }
 
-/** The kernel's identity of a namespace. */
+/** The kernel's identifier of a namespace. */
 async function inode(file: string): Promise<string | undefined> {
   return await stat(file).then(
     ({ dev, ino }) => `${dev}:${ino}`,

@@ -3,23 +3,25 @@ import { isIPv6 } from "node:net";
 import { runCommand } from "@kip/base";
 import { keepFirstRouter } from "./router-guard.ts";
 
-/** IPv6 of a cell whose network leaves it to the cell to set it up. */
+/** The IPv6 configuration of a cell, in a network that leaves this to the cell. */
 export interface CellIpv6 {
-  /** Address that the cell gives itself. */
+  /** The cell's address, which it sets itself. */
   readonly machineIp: string;
-  /** Next hop of all packets, with its hardware address: it is not asked for it. @default the router that the network advertises */
+  /**
+   * Next hop of all packets and its hardware address, which is not looked up. @default the router that the network advertises
+   */
   readonly gateway?: { readonly address: string; readonly mac: string } | undefined;
 }
 
-/** The same, with the pod's address. */
+/** {@link CellIpv6} with the pod's address. */
 export interface PodIpv6 extends CellIpv6 {
   readonly podIp: string;
 }
 
-/** Next hop of pods: only stands for the other end of the cable. */
+/** Next hop of pods. It only represents the other end of the cable. */
 const podGateway = "fe80::1";
 
-/** Whether all parts are what they should be; `ip` is given them as words. */
+/** Whether all parts are valid, because they become words of `ip` commands. */
 export function isIpv6Network({ podIp, machineIp, gateway }: PodIpv6): boolean {
   const addresses = [podIp, machineIp, ...(gateway ? [gateway.address] : [])];
   const areAddresses = addresses.every((text) => isIPv6(text) && !text.includes("%"));
@@ -27,9 +29,10 @@ export function isIpv6Network({ podIp, machineIp, gateway }: PodIpv6): boolean {
 }
 
 /**
- * `ip` lines for inside of a pod's namespace. No address is looked for twice, which takes a second, and neighbours are fixed.
+ * `ip` commands for the inside of a pod's namespace. Skips duplicate address detection, which takes a second, and has fixed
+ * neighbours.
  *
- * @param mac of the cell's end of the cable
+ * @param mac address of the cell's end of the cable
  */
 export function innerIpv6Commands({ podIp }: PodIpv6, mac: string): readonly string[] {
   return [
@@ -39,7 +42,7 @@ export function innerIpv6Commands({ podIp }: PodIpv6, mac: string): readonly str
   ];
 }
 
-/** `ip` lines for the cell's own namespace: its address, and the pod's. May be repeated. */
+/** `ip` commands for the cell's own namespace: its address and the pod's. May be repeated. */
 export function outerIpv6Commands(
   ipv6: PodIpv6,
   { hostInterface, cable, podMac }: Readonly<Record<"hostInterface" | "cable" | "podMac", string>>,
@@ -63,17 +66,17 @@ function cellIpv6Commands({ machineIp, gateway }: CellIpv6, device: string): rea
 }
 
 /**
- * Has the cell's end of a new cable take no IPv6, as before the pod's addresses are known, and never a router that the pod
- * advertises: a process with `NET_RAW`, which containers have by default, would have all packets of the cell's own.
+ * Makes the cell's end of a new cable refuse IPv6 until the pod's addresses are known, and always ignore routers that the pod
+ * advertises. Otherwise a process with `NET_RAW`, which containers have by default, could divert all of the cell's own packets.
  */
 export function closeToIpv6(cable: string): void {
   const settings = settingsOf(cable);
-  if (!existsSync(settings)) return; // a kernel without IPv6
+  if (!existsSync(settings)) return; // the kernel has no IPv6
   writeFileSync(`${settings}/accept_ra`, "0");
   writeFileSync(`${settings}/disable_ipv6`, "1");
 }
 
-/** Has the cell's end of a cable take the pod's packets of IPv6. */
+/** Makes the cell's end of a cable accept the pod's IPv6 packets. */
 export function openToIpv6(cable: string): void {
   writeFileSync(`${settingsOf(cable)}/disable_ipv6`, "0");
 }
@@ -82,14 +85,17 @@ function settingsOf(device: string): string {
   return `/proc/sys/net/ipv6/conf/${device}`;
 }
 
-/** Lets the cell pass on what comes for a pod. */
+/** Makes the cell forward packets to a pod. */
 export function allowIpv6Forwarding({ gateway }: CellIpv6, device: string): void {
-  // A machine that begins to forward removes the router that was advertised to it, and takes no other, unless this says otherwise.
+  // When a machine starts forwarding, it removes the advertised router and ignores further ones, unless this setting allows
+  // them.
   if (!gateway) writeFileSync(`${settingsOf(device)}/accept_ra`, "2");
   writeFileSync("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
 
-/** Gives the cell its address, for a pod that uses the cell's own network. May be repeated. @throws {CommandError} `COMMAND_FAILED` */
+/**
+ * Sets the cell's address, for a pod that uses the cell's own network. May be repeated. @throws {CommandError} `COMMAND_FAILED`
+ */
 export async function setUpCellIpv6(ipv6: CellIpv6, device: string): Promise<void> {
   if (!ipv6.gateway) await keepFirstRouter(device);
   const input = cellIpv6Commands(ipv6, device).map((line) => `${line}\n`);

@@ -11,91 +11,88 @@ import {
   type PodIpv6,
 } from "./pod-ipv6.ts";
 
-/** The pod's side of its network, and the cell's. */
+/** The network configuration of a pod and its cell. */
 export interface PodNetwork {
   readonly podIp: string;
-  /** The cell's interface that the pod's traffic goes through. */
+  /** The cell's interface for the pod's traffic. */
   readonly hostInterface: string;
-  /** The cell's end of the pod's cable. */
+  /** Name of the cell's end of the pod's cable. */
   readonly cable: string;
-  /** Largest packet, from the cell's interface. */
+  /** MTU, the same as that of the cell's interface. */
   readonly mtu: number;
   readonly ipv6?: PodIpv6 | undefined;
 }
 
-/** Next hop of pods: no machine has it, it only stands for the other end of the cable. */
+/** Next hop of pods. No machine has this address. It only represents the other end of the cable. */
 const gateway = "169.254.1.1";
-/** Locally administered addresses; a cable has two ends, so they need not be unique beyond it. */
+/** A locally administered address. A cable only has two ends, so the address need not be unique elsewhere. */
 const cableMac = "02:6b:69:70:00:01";
 const podMac = "02:6b:69:70:00:02";
 
-/** Name of the cell's end of a sandbox's cable: at most 15 characters, as the kernel wants it. */
+/** Name of the cell's end of a sandbox's cable, at most 15 characters, the kernel's limit. */
 export function cableName(sandbox: string): string {
   return `kip-${sandbox}`.slice(0, 15);
 }
 
-/** Largest packet of a new cable. */
+/** MTU of a new cable. */
 const defaultMtu = 1500;
 
-/**
- * `ip` lines for inside of a new network namespace: all that does not depend on the pod. `homePid` is a
- * process outside.
- */
+/** `ip` commands for the inside of a new network namespace that do not depend on the pod. `homePid` is a process outside. */
 export function innerPreparation(cable: string, homePid: number): readonly string[] {
   return [
     "link set lo up",
     `link add name eth0 mtu ${defaultMtu} address ${podMac} type veth peer name ${cable} mtu ${defaultMtu} address ${cableMac} netns ${homePid}`,
     "link set eth0 up",
-    // A fixed neighbour: the first packet waits for no ARP, and no pod can be given another one.
+    // A fixed neighbour: the first packet does not wait for ARP, and a pod cannot be redirected to another neighbour.
     `neighbour add ${gateway} lladdr ${cableMac} dev eth0 nud permanent`,
     `route add ${gateway} dev eth0 scope link`,
     `route add default via ${gateway} dev eth0`,
   ];
 }
 
-/** `ip` lines for inside that make the namespace the pod's. */
+/** `ip` commands for the inside that configure the namespace for the pod. */
 export function innerCommands({ podIp, mtu, ipv6 }: PodNetwork): readonly string[] {
   const size = mtu === defaultMtu ? [] : [`link set eth0 mtu ${mtu}`];
   const second = ipv6 ? innerIpv6Commands(ipv6, cableMac) : [];
   return [...size, `address add ${podIp}/32 dev eth0`, ...second];
 }
 
-/** `ip` lines for the cell's own namespace: all that does not depend on the pod. */
+/** `ip` commands for the cell's own namespace that do not depend on the pod. */
 export function outerPreparation(cable: string): readonly string[] {
   return [`link set ${cable} up`];
 }
 
-/** `ip` lines for the cell's own namespace that bring the pod's traffic to it. */
+/** `ip` commands for the cell's own namespace that route the pod's traffic. */
 export function outerCommands(network: PodNetwork): readonly string[] {
   const { podIp, hostInterface, cable, mtu, ipv6 } = network;
   return [
     ...(mtu === defaultMtu ? [] : [`link set ${cable} mtu ${mtu}`]),
     `neighbour replace ${podIp} lladdr ${podMac} dev ${cable} nud permanent`,
     `route replace ${podIp}/32 dev ${cable} scope link`,
-    // Answers for this address alone on the cell's link; the interface's own address stays as it is.
+    // Makes the cell answer for just this address on its link. The interface's own address does not change.
     `neighbour replace proxy ${podIp} dev ${hostInterface}`,
     ...(ipv6 ? outerIpv6Commands(ipv6, { hostInterface, cable, podMac }) : []),
   ];
 }
 
-/** Undoes {@link outerCommands}. The cable goes with it, and with the cable the pod's end. */
+/** Reverts {@link outerCommands}. Removes the cable, and with it the pod's end. */
 export function removeCommands(network: PodNetwork): string {
   return `neighbour del proxy ${network.podIp} dev ${network.hostInterface}\nlink del ${network.cable}\n`;
 }
 
-/** Lets the cell pass on what comes for a pod through one of its interfaces. The cable takes IPv6 if the pod has it. */
+/** Makes the cell forward packets to a pod through one of its interfaces. The cable accepts IPv6 if the pod has it. */
 export function allowForwarding({ hostInterface, cable, ipv6 }: PodNetwork): void {
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
-  // The kernel holds back answers for others by up to 0.8 s, so that a real owner may be first: there is none.
+  // The kernel delays proxy answers by up to 0.8 s, in case the real owner answers. Here there is none.
   writeFileSync(`/proc/sys/net/ipv4/neigh/${hostInterface}/proxy_delay`, "0");
   if (!ipv6) return;
   openToIpv6(cable);
   allowIpv6Forwarding(ipv6, hostInterface);
 }
 
-/** Takes a pod's cable away; parts that are gone already do not matter. */
+/** Removes a pod's cable. Parts that are already gone do not matter. */
 export async function disconnectCable(network: PodNetwork): Promise<void> {
-  // With -force, ip continues after a line that failed, and exits with 1.
+  // With -force, ip continues after a failed line, and exits with 1.
   await runCommand("/usr/sbin/ip", ["-force", "-batch", "-"], {
     input: removeCommands(network),
   }).catch((error: unknown) => {
@@ -121,13 +118,13 @@ export function describeNetwork(
   return { podIp, hostInterface: name, cable: cableName(sandbox), mtu, ipv6 };
 }
 
-/** Removes a cable by its name, if there is one. */
+/** Removes a cable by name, if it exists. */
 export async function removeCable(cable: string): Promise<void> {
   if (existsSync(`/sys/class/net/${cable}`))
     await runCommand("/usr/sbin/ip", ["link", "del", cable]);
 }
 
-/** The interface of the default route with the lowest metric, else the first one with an address. */
+/** The interface of the default route with the lowest metric, or the first one with an address. */
 export function mainInterface(): string {
   const table = readNow("/proc/net/route") ?? "";
   const found = defaultRouteInterface(table);
@@ -138,7 +135,7 @@ export function mainInterface(): string {
   throw invalid("this machine has no network interface with an address");
 }
 
-/** Reads the kernel's IPv4 route table (proc_net_route(5)): interface, destination, ..., metric, mask. */
+/** Parses the kernel's IPv4 route table (proc_net_route(5)): interface, destination, ..., metric, mask. */
 export function defaultRouteInterface(table: string): string | undefined {
   const routes = table
     .split("\n")
@@ -155,7 +152,7 @@ function isIpv4(text: string): boolean {
   );
 }
 
-/** At once: the kernel's files are in memory, and a turn through the thread pool takes longer than the reading. */
+/** Synchronous, because the kernel's files are in memory and the thread pool would take longer. */
 function readNow(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");

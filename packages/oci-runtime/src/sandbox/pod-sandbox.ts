@@ -29,34 +29,38 @@ import { makeUserNamespace } from "./user-namespace.ts";
 
 /** Options of {@link createPodSandbox}. */
 export interface PodSandboxOptions {
-  /** Directory (on tmpfs) for the namespaces' files; the same as the runtime's. */
+  /** Directory (on tmpfs) for files that name namespaces. The same as the runtime's. */
   readonly runDir: string;
-  /** Name of the sandbox and of its network namespace in `/run/netns`: up to 11 letters, digits, `-`. @default "pod" */
+  /** Name of the sandbox and of its network namespace in `/run/netns`: up to 11 letters, digits and `-`. @default "pod" */
   readonly name?: string | undefined;
   readonly hostname: string;
   /** IPv4 address of the pod. Absent: the pod uses the machine's own network. */
   readonly podIp?: string | undefined;
-  /** IPv6 besides; without an address of the pod's own, only the machine gets its address. */
+  /** IPv6 configuration. If the pod has no address of its own, only the machine gets one. */
   readonly ipv6?: (CellIpv6 & { readonly podIp?: string | undefined }) | undefined;
-  /** Interface the pod's traffic goes through. @default the one with the default route */
+  /** Interface for the pod's traffic. @default the one with the default route */
   readonly hostInterface?: string | undefined;
-  /** All containers see each other's processes. @default false */
+  /** Whether all containers see each other's processes. @default false */
   readonly shareProcessNamespace?: boolean | undefined;
-  /** Users and groups are the pod's own, in a user namespace that the other namespaces belong to. @default the machine's */
+  /** Users and groups of the pod's own user namespace, which owns its other namespaces. @default the machine's users */
   readonly ownUsers?: IdRange | undefined;
-  /** Those of the network only for a pod with an address of its own. @default containerd's alone: low ports and ping for all users */
+  /**
+   * Kernel settings. Network settings only for a pod with an address of its own. @default just containerd's: low ports and ping
+   * for all users
+   */
   readonly sysctls?: readonly Sysctl[] | undefined;
-  /** What {@link preparePodSandbox} has made; used up, or ended if it does not fit. */
+  /** A sandbox from {@link preparePodSandbox}. It is used, or ended if it does not fit. */
   readonly prepared?: PreparedSandbox | undefined;
   readonly logger: Logger;
 }
 
 /**
- * Makes the namespaces, the network and the cgroup that a pod's containers share. Idempotent: called
- * again, also by a later life of the agent, it takes over a complete sandbox and replaces an incomplete one.
+ * Creates the namespaces, the network and the cgroup that a pod's containers share. Idempotent: another call, even by a later
+ * run of the agent, takes over a complete sandbox and replaces an incomplete one.
  *
- * The pod's address is routed to the cell and answered for on its link; it is never an address of
- * the cell's interface. Host-network pods share the machine's network and host name.
+ * The pod's address is routed to the cell, which answers for it on its link. It is never an address of the cell's interface.
+ * Host-network pods share the machine's network and host name.
+ *
  * @throws {RuntimeError} `POD_SANDBOX_FAILED`, `POD_NETWORK_INVALID`
  */
 export async function createPodSandbox(options: PodSandboxOptions): Promise<PodSandbox> {
@@ -89,11 +93,11 @@ export async function createPodSandbox(options: PodSandboxOptions): Promise<PodS
 }
 
 /**
- * Makes what a sandbox needs before anything is known of its pod but that it will have a network of its
- * own, as most pods do. Takes most of the time that createPodSandbox() would.
+ * Prepares a sandbox before its pod is known. It assumes that the pod has a network of its own, as most pods do. This does most
+ * of the work of createPodSandbox() in advance.
  *
- * @returns undefined if there is a sandbox: its pod is here
- * @throws {CommandError} `COMMAND_FAILED`, with nothing left
+ * @returns undefined if there already is a sandbox, for a pod
+ * @throws {CommandError} `COMMAND_FAILED`, after removing everything
  */
 export async function preparePodSandbox(
   options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,
@@ -110,18 +114,18 @@ export async function preparePodSandbox(
   }
 }
 
-/** Frees all that {@link createPodSandbox} made. Call it when no container is left. Idempotent. */
+/** Removes everything that {@link createPodSandbox} created. Call it when no container is left. Idempotent. */
 export async function removePodSandbox(
   options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">,
 ): Promise<void> {
   const name = options.name ?? "pod";
   const files = sandboxFiles(options.runDir, name);
   const record = readSandbox(files);
-  // Its end is that of every process in the namespace.
+  // Killing it ends every process in the namespace.
   const holder = await findPidHolder(files.pid);
   if (holder !== undefined) end(holder);
   if (record?.network) await disconnectCable(record.network);
-  else await removeCable(cableName(name)); // of a build that was not finished
+  else await removeCable(cableName(name)); // an incomplete sandbox
   await removeNamespaces([files.ipc, files.uts, files.pid, files.net, files.user]);
   await removeSharedMemory(record?.sharedMemoryDir ?? sharedMemoryDir(name));
   await rm(files.directory, { recursive: true, force: true });
@@ -131,7 +135,7 @@ export async function removePodSandbox(
   });
 }
 
-/** Kills a process that may be ending by itself. */
+/** Kills a process, which may already be ending. */
 function end(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -176,7 +180,7 @@ async function build(
   return record;
 }
 
-/** For a pod that has the machine's own network. */
+/** For a pod that uses the machine's own network. */
 async function makeOwnIpc({ ipc, user }: SandboxFiles, users?: IdRange): Promise<void> {
   if (users) return await makeUserNamespace({ ...users, file: user }, { ipc });
   const [file = "", ...args] = inNewNamespaces({ ipc });
@@ -192,7 +196,7 @@ function networkOf(
   return describeNetwork(name, podIp, { hostInterface, ipv6: second });
 }
 
-/** For a pod that has the machine's own network. */
+/** For a pod that uses the machine's own network. */
 async function setUpIpv6({ ipv6, hostInterface }: PodSandboxOptions): Promise<void> {
   if (ipv6 === undefined) return;
   if (!isIpv6Network({ ...ipv6, podIp: ipv6.machineIp }))

@@ -19,8 +19,8 @@ import { withUsualSysctls } from "./sysctls.ts";
 import { WaitingIp } from "./waiting-ip.ts";
 
 /**
- * A pod's namespaces and its cable, still without an address. Nothing of it survives the agent but
- * what removePodSandbox() finds by the sandbox's name.
+ * A pod's namespaces and its cable, without an address. When the agent ends, only the parts survive that removePodSandbox()
+ * finds by the sandbox's name.
  */
 export class PreparedSandbox {
   readonly name: string;
@@ -33,22 +33,23 @@ export class PreparedSandbox {
     this.#outer = outer;
   }
 
-  /** Makes it, where there is nothing of a sandbox of this name. @throws {CommandError} `COMMAND_FAILED` */
+  /** Creates it. There must be no sandbox with this name. @throws {CommandError} `COMMAND_FAILED` */
   static async make(name: string, files: SandboxFiles, users?: IdRange): Promise<PreparedSandbox> {
     mkdirSync(files.directory, { recursive: true, mode: 0o700 });
     const cable = cableName(name);
     const { ipc, uts, net } = files;
     if (users) await makeUserNamespace({ ...users, file: files.user }, { ipc, uts, net });
-    // Root of the pod's own users could not put the other end of the cable here: its network is set up by this machine's.
+    // Root in the pod's user namespace could not move the other end of the cable here. So the machine's root configures the
+    // pod's network.
     const enter = users
       ? ["/usr/bin/nsenter", `--net=${net}`, "--"]
       : inNewNamespaces({ ipc, uts, net });
     const start = withUsualSysctls(enter, { hasOwnUsers: users !== undefined });
     const inner = await WaitingIp.begin(start, innerPreparation(cable, process.pid));
     try {
-      // Here, since it is then no part of the time that a pod waits for.
+      // Done in advance, so that the pod does not wait for it.
       await makeSharedMemory(name, users?.firstId ?? 0);
-      closeToIpv6(cable); // before it is up
+      closeToIpv6(cable); // before the cable is up
       return new PreparedSandbox(name, inner, await WaitingIp.begin([], outerPreparation(cable)));
     } catch (error) {
       await inner.finish([]).catch(() => {});
@@ -56,7 +57,7 @@ export class PreparedSandbox {
     }
   }
 
-  /** Makes the network the pod's. To be called once. @throws {CommandError} `COMMAND_FAILED` */
+  /** Configures the network for the pod. Call it once. @throws {CommandError} `COMMAND_FAILED` */
   async finish(network: PodNetwork): Promise<void> {
     allowForwarding(network);
     const { hostInterface, ipv6 } = network;
@@ -67,7 +68,7 @@ export class PreparedSandbox {
     ]);
   }
 
-  /** Ends what waits; the rest is for removePodSandbox(). */
+  /** Ends the waiting programs. removePodSandbox() removes everything else. */
   async abandon(): Promise<void> {
     await Promise.allSettled([this.#inner.finish([]), this.#outer.finish([])]);
   }

@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
-/** The part of the machine's processes and threads that a pod may have. */
+/** A pod's share of the machine's processes and threads. */
 const podPart = 0.8;
 
 /**
- * How many processes and threads a pod may have: four fifths of what the kernel takes of all, so that the agent can still start
- * programs, and end the pod, when a container forks without end.
+ * The process and thread limit of a pod: four fifths of the kernel's limit. If a container forks without end, the agent can
+ * still start programs and end the pod.
  *
  * @param kernelSettings @default "/proc/sys/kernel"
  */
@@ -18,12 +18,12 @@ export function processLimit(kernelSettings = "/proc/sys/kernel"): number {
 }
 
 /**
- * Sets the limit of a cgroup. There is none to set before a container of the pod has been created, with which the controllers
- * are switched on.
+ * Sets a cgroup's process limit. The limit does not exist before the pod's first container has been created, because that
+ * enables the controllers.
  *
- * @param cgroup seen from the root of the tree
+ * @param cgroup path relative to the root of the tree
  * @param root @default "/sys/fs/cgroup"
- * @returns false where the cgroup has no controller of processes
+ * @returns false if the cgroup has no process controller
  */
 export function limitProcesses(cgroup: string, limit: number, root = "/sys/fs/cgroup"): boolean {
   try {

@@ -1,12 +1,12 @@
 import { runCommand } from "@kip/base";
 
 const table = "kip-router";
-/** The longest that a router says it may be used without a further advertisement (RFC 4861, 6.2.1), seconds. */
+/** The longest router lifetime in an advertisement (RFC 4861, 6.2.1), seconds. */
 const longestLifetimeS = 9000;
 
 /**
- * Has the machine take advertisements of one router on an interface: the one that it knows, else the first that comes. Another
- * neighbour of the link could be preferred otherwise, as an advertisement says itself how it is. May be repeated.
+ * Makes the machine accept advertisements of just one router on an interface: the known one, or else the first one. Otherwise
+ * another neighbour could advertise itself with a higher preference. May be repeated.
  *
  * @throws {CommandError} `COMMAND_FAILED`
  */
@@ -18,8 +18,8 @@ export async function keepFirstRouter(device: string): Promise<void> {
 }
 
 /**
- * The kernel's own demands come first, a source on the link and 255 hops: others could fill the one place from afar. What does not
- * fit into the set goes on to the last rule.
+ * First come the kernel's own conditions: a link-local source and a hop limit of 255. Otherwise a remote host could take the
+ * only place. Routers that do not fit into the set reach the last rule.
  */
 function routerTable(device: string, known: string | undefined): string {
   const elements = known === undefined ? "" : `elements = { ${known} }`;

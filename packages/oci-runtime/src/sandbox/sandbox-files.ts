@@ -4,7 +4,7 @@ import { decode, type Decoded } from "@kip/base";
 
 const { boolean, number, object, optional, string } = decode;
 
-/** Written when a sandbox is complete. */
+/** Written once a sandbox is complete. */
 const decodeRecord = object({
   name: string,
   hostname: string,
@@ -28,7 +28,7 @@ const decodeRecord = object({
   sharedMemoryDir: optional(string),
 });
 
-/** What a later life of the agent must know of a sandbox. */
+/** The facts about a sandbox that a later run of the agent needs. */
 export type SandboxRecord = Decoded<typeof decodeRecord>;
 
 /** Files of a sandbox. */
@@ -54,18 +54,18 @@ export function sandboxFiles(runDir: string, name: string): SandboxFiles {
     uts: path.join(directory, "uts"),
     pid: path.join(directory, "pid"),
     user: path.join(directory, "user"),
-    // Where `ip netns` looks, so that an operator can enter it by name.
+    // The folder of `ip netns`, so that an operator can enter the namespace by name.
     net: path.join("/run/netns", name),
   };
 }
 
-/** The record of a complete sandbox; undefined if there is none. */
+/** The record of a complete sandbox. Undefined if there is none. */
 export function readSandbox(files: SandboxFiles): SandboxRecord | undefined {
   if (!existsSync(files.record)) return undefined;
   return decodeRecord(JSON.parse(readFileSync(files.record, "utf8")), files.record);
 }
 
-/** Says that a sandbox is complete. */
+/** Records that a sandbox is complete. */
 export function writeSandbox(files: SandboxFiles, record: SandboxRecord): void {
   writeFileSync(`${files.record}.new`, JSON.stringify(record));
   renameSync(`${files.record}.new`, files.record);

@@ -2,19 +2,19 @@ import { chownSync, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { mount, removeTree, unmount } from "@kip/base";
 
-/** As much as containerd gives a pod, whatever its machine has. */
+/** The same size as in containerd, whatever memory the machine has. */
 const size = "65536k";
 
-/** Where a pod's shared memory is. */
+/** Path of a pod's shared memory. */
 export function sharedMemoryDir(name: string): string {
   return `/dev/shm/kip-${name}`;
 }
 
 /**
- * Makes the `/dev/shm` that a pod's containers share: 64 MiB in memory, as with containerd. One that is there stays, with what
- * is in it.
+ * Creates the `/dev/shm` that a pod's containers share: 64 MiB in memory, as in containerd. An existing one and its content
+ * stay.
  *
- * @param owner user and group that it belongs to: root of the pod's own users, or 0
+ * @param owner user and group: root of the pod's user namespace, or 0
  * @throws {CommandError} `COMMAND_FAILED`
  */
 export async function makeSharedMemory(name: string, owner: number): Promise<string> {
@@ -26,7 +26,9 @@ export async function makeSharedMemory(name: string, owner: number): Promise<str
   return directory;
 }
 
-/** Removes what {@link makeSharedMemory} has made, or the plain directory of an earlier version. Does nothing if there is none. */
+/**
+ * Removes the result of {@link makeSharedMemory}, or the plain directory of an earlier version. Does nothing if neither exists.
+ */
 export async function removeSharedMemory(directory: string): Promise<void> {
   if (isMount(directory)) await unmount(["-l", directory]);
   await removeTree(directory);

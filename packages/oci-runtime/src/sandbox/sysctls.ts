@@ -3,7 +3,7 @@ import type { NamespaceFiles } from "./namespaces.ts";
 
 /** A kernel setting of a pod's namespaces. */
 export interface Sysctl {
-  /** With dots between its parts; or with slashes, where dots belong to a part, as in sysctl.d(5). */
+  /** Parts are separated by dots, or by slashes if a part contains dots, as in sysctl.d(5). */
   readonly name: string;
   readonly value: string;
 }
@@ -13,10 +13,11 @@ const shell = "/bin/sh";
 const write = `while [ $# -gt 0 ]; do printf %s "$2" >"$1" || exit; shift 2; done`;
 
 /**
- * Has a command line, in a new network namespace, first set what containerd 2 sets there by default (`enable_unprivileged_ports`,
- * `enable_unprivileged_icmp`): all users may listen on ports below 1024, and ping.
+ * Extends a command line that runs in a new network namespace. It first applies containerd 2's defaults
+ * (`enable_unprivileged_ports`, `enable_unprivileged_icmp`): all users may listen on ports below 1024, and ping.
  *
- * @param options.hasOwnUsers of the namespace: they do not have so many groups, and containerd lets none ping
+ * @param options.hasOwnUsers whether there is a user namespace. It has too few groups for this, and containerd then does not
+ * allow ping
  */
 export function withUsualSysctls(
   command: readonly string[],
@@ -30,16 +31,16 @@ export function withUsualSysctls(
 }
 
 /**
- * Sets what a pod asks for, once: what a container changes later stays. Does nothing without settings.
+ * Applies a pod's settings once. Later changes by a container stay. Does nothing without settings.
  *
- * @throws {CommandError} `COMMAND_FAILED`, such as for a value that the kernel does not take
+ * @throws {CommandError} `COMMAND_FAILED`, for example for a value that the kernel refuses
  */
 export async function setSysctls(
   sysctls: readonly Sysctl[],
   { user, ipc, net }: NamespaceFiles & { readonly user?: string | undefined },
 ): Promise<void> {
   if (sysctls.length === 0) return;
-  // As root of the pod's own users, which alone may set those of its IPC namespace.
+  // As root of the pod's user namespace, because no other user may change settings of its IPC namespace.
   const namespaces = Object.entries({ user, ipc, net }).flatMap(([kind, file]) =>
     file === undefined ? [] : `--${kind}=${file}`,
   );

@@ -6,7 +6,7 @@ import { userNamespaceScript } from "../gen/scripts.gen.ts";
 import type { NamespaceFiles } from "./namespaces.ts";
 
 /**
- * Makes a user namespace, and those of a pod that belong to it: who is root in it may do with them what root may.
+ * Creates a user namespace and the pod's namespaces that it owns. Root in the user namespace has root's rights in them.
  *
  * @throws {CommandError} `COMMAND_FAILED`
  */

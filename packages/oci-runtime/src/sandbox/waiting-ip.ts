@@ -2,8 +2,8 @@ import { PassThrough } from "node:stream";
 import { runCommand } from "@kip/base";
 
 /**
- * An `ip -batch` that has started, done its first lines, and waits for more. The start of a program is
- * what takes long of it: this one is over when the pod comes.
+ * An `ip -batch` process that has run its first lines and waits for more. Starting the program takes most of the time, and that
+ * is done before the pod arrives.
  */
 export class WaitingIp {
   readonly #input: PassThrough;
@@ -15,8 +15,9 @@ export class WaitingIp {
   }
 
   /**
-   * Resolves when the lines are done.
-   * @param start a command line that `ip -batch -` is put behind
+   * Resolves when the lines have been run.
+   *
+   * @param start a command line that is prepended to `ip -batch -`
    * @throws {CommandError} `COMMAND_FAILED`
    */
   static async begin(start: readonly string[], lines: readonly string[]): Promise<WaitingIp> {
@@ -24,15 +25,15 @@ export class WaitingIp {
     const [file, ...args] = [...start, "/usr/sbin/ip", "-batch", "-"];
     const answer = Promise.withResolvers<void>();
     const end = runCommand(file, args, { input, onOutput: () => answer.resolve() });
-    // Told to who waits for it, now or in finish().
+    // The error surfaces below or in finish().
     end.catch(() => {});
-    // The last line prints something: what says that those before it are done.
+    // The last line prints something, which shows that the lines before it were run.
     input.write(batch([...lines, "link show dev lo"]));
     await Promise.race([answer.promise, end]);
     return new WaitingIp(input, end);
   }
 
-  /** Does further lines, and ends; only ends, the second time. @throws {CommandError} `COMMAND_FAILED` */
+  /** Runs more lines and ends the process. A second call only ends it. @throws {CommandError} `COMMAND_FAILED` */
   async finish(lines: readonly string[]): Promise<void> {
     if (!this.#input.writableEnded) this.#input.end(batch(lines));
     await this.#end;

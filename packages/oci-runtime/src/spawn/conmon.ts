@@ -10,12 +10,12 @@ import { largestFileBytes, type LogLimits } from "../logs/log-limits.ts";
 import type { ContainerPaths, RunPaths } from "../run-paths.ts";
 import type { CrunProgram } from "./crun-program.ts";
 
-/** The programs and places that a monitor is started with. */
+/** Programs and folders for starting a monitor. */
 export interface ConmonOptions {
   readonly conmon: string;
   readonly crun: CrunProgram;
   readonly paths: RunPaths;
-  /** `cgroup.procs` of the cgroup monitors live in, outside of the agent's; absent where there is none. */
+  /** `cgroup.procs` of the monitors' cgroup, which is not the agent's. Absent if there is none. */
   readonly monitorCgroup: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -27,16 +27,16 @@ export interface MonitorLaunch extends Pick<
   "id" | "logDirectory" | "tty" | "stdin"
 > {
   readonly files: ContainerPaths;
-  /** Of its log. */
+  /** Limits of its log. */
   readonly limits: LogLimits;
 }
 
 /**
- * A container's monitor. It is a session of its own and in another cgroup than the agent, so that
- * neither the agent's end nor systemd's `KillMode=control-group` reaches it.
+ * A container's monitor. It has its own session and another cgroup than the agent. So neither the agent's end nor systemd's
+ * `KillMode=control-group` ends it.
  *
- * Pipes as conmon.8 has them: on `_OCI_STARTPIPE` it waits for a byte, on `_OCI_SYNCPIPE` it tells
- * the container's process ID or what went wrong.
+ * Pipes as in conmon(8): it waits for a byte on `_OCI_STARTPIPE`, and writes the container's process ID or an error to
+ * `_OCI_SYNCPIPE`.
  */
 export class Monitor {
   readonly #launch: MonitorLaunch;
@@ -50,13 +50,14 @@ export class Monitor {
   }
 
   /**
-   * Starts it; it opens its log, then waits. Its folder, the bundle, must be there.
+   * Starts a monitor, which opens its log and then waits. Its folder, the bundle, must exist.
+   *
    * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   static async start(launch: MonitorLaunch, options: ConmonOptions): Promise<Monitor> {
     const child = spawn(options.conmon, conmonArguments(launch, options), {
       cwd: launch.files.bundle,
-      // Nothing of the agent's environment concerns a container; crun gets this one through conmon.
+      // The agent's environment is not passed on. crun gets this one through conmon.
       env: { ...options.crun.env, _OCI_SYNCPIPE: "3", _OCI_STARTPIPE: "4" },
       stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"],
       detached: true,
@@ -73,12 +74,13 @@ export class Monitor {
   }
 
   /**
-   * Has crun create the container from its bundle. Resolves when the container waits to be started.
+   * Makes crun create the container from its bundle. Resolves when the container is ready to be started.
+   *
    * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   async createContainer(): Promise<void> {
-    const start = this.#child.stdio[4] as Duplex; // "pipe" above makes it one
-    start.on("error", () => {}); // a conmon that died says why on the other pipe
+    const start = this.#child.stdio[4] as Duplex; // because of "pipe" above
+    start.on("error", () => {}); // if conmon has died, the other pipe has the reason
     start.end("0");
     try {
       await this.#readPid(this.#child.stdio[3] as Duplex);
@@ -90,7 +92,7 @@ export class Monitor {
     }
   }
 
-  /** Ends a monitor that has no container yet. */
+  /** Ends a monitor without a container. */
   kill(): void {
     this.#child.kill("SIGKILL");
     this.#detach();
@@ -101,7 +103,7 @@ export class Monitor {
     for (const stream of [stderr, stdio[3], stdio[4]]) stream?.destroy();
   }
 
-  /** One JSON line: the process ID, or a negative number and a message. */
+  /** Reads one JSON line: the process ID, or a negative number and a message. */
   async #readPid(pipe: Duplex): Promise<void> {
     const { id, files } = this.#launch;
     pipe.setEncoding("utf8");
@@ -132,12 +134,12 @@ function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonl
     `--conmon-pidfile=${files.monitorPid}`,
     `--exit-dir=${options.paths.exits}`,
     `--persist-dir=${files.bundle}`,
-    // The attach socket goes into the bundle, however long its path is.
+    // Puts the attach socket into the bundle, however long its path is.
     "--full-attach",
     `--log-path=k8s-file:${logPaths(logDirectory).current}`,
     `--log-size-max=${largestFileBytes(limits)}`,
     "--log-level=error",
-    // Waiting for the disk at each container's end would delay the report of it.
+    // Syncing the log to the disk would delay the report of each container's end.
     "--no-sync-log",
     ...(tty ? ["--terminal"] : []),
     ...(stdin === "closed" ? [] : ["--stdin"]),
@@ -145,7 +147,7 @@ function conmonArguments(launch: MonitorLaunch, options: ConmonOptions): readonl
   ];
 }
 
-/** Arguments of every call of crun. */
+/** Arguments for all calls of crun. */
 export function runtimeArguments(paths: RunPaths): readonly string[] {
   return [`--root=${paths.crunRoot}`, "--cgroup-manager=cgroupfs"];
 }

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { runCommand, type Logger } from "@kip/base";
 
-/** How crun is started: every call of it, by us and by conmon. */
+/** How Kip and conmon start crun. */
 export interface CrunProgram {
   readonly path: string;
   readonly env: Readonly<Record<string, string>>;
@@ -11,12 +11,11 @@ export interface CrunProgram {
 const plainEnv = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
 
 /**
- * A container could write to the crun that enters it (CVE-2019-5736). crun therefore shows itself
- * again as a read-only mount at each start and executes that: twice the loading of its libraries, as
- * long as all the rest of a container's creation. Here the read-only mount is made once, and crun is
- * told so; it checks the mount itself. Where that does not work, crun does as ever.
+ * A container could overwrite the crun that enters it (CVE-2019-5736). So at each start, crun mounts itself read-only and
+ * executes that copy. Loading its libraries twice takes as long as the rest of a container's creation. This makes the read-only
+ * mount once and passes it to crun, which checks it. If that does not work, crun protects itself as usual.
  *
- * @param folder of our own, where the mount is made; one of an earlier life is taken over
+ * @param folder a private folder for the mount. A mount of an earlier run is taken over
  */
 export async function protectCrun(
   crun: string,
@@ -37,10 +36,10 @@ export async function protectCrun(
   return { path: crun, env: plainEnv };
 }
 
-/** Whether this very file is a mount point, and read-only. */
+/** Whether this file itself is a read-only mount point. */
 async function isReadOnlyMount(file: string): Promise<boolean> {
   const mounts = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
-  // Fields of proc_pid_mountinfo(5): the mount point is the fifth, its options the sixth. The last mount covers the others.
+  // Fields of proc_pid_mountinfo(5): the fifth is the mount point, and the sixth its options. The last mount covers the others.
   const options = mounts
     .map((line) => line.split(" "))
     .findLast((fields) => fields[4] === file)?.[5];

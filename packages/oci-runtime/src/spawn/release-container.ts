@@ -2,17 +2,17 @@ import { closeSync, constants, fstatSync, openSync, unlinkSync, writeSync } from
 import path from "node:path";
 
 /**
- * Lets a created container's process begin by what `crun start` does: open `exec.fifo` in crun's state
- * of the container, unlink it (which is how crun knows a started container) and write a byte. Saves
- * the start of a program, a fifth of the whole way of a container from creation to running.
+ * Starts a created container's process in the same way as `crun start`: opens `exec.fifo` in crun's state of the container,
+ * unlinks it (which marks the container as started) and writes a byte. Without the start of a program, a container takes a
+ * fifth less time from creation to running.
  *
- * @returns false, with nothing changed, where crun's state looks otherwise: then `crun start` has to do it
+ * @returns false, without any change, if crun's state looks different. The caller then has to use `crun start`
  */
 export function releaseContainer(crunRoot: string, id: string): boolean {
   const fifo = path.join(crunRoot, id, "exec.fifo");
   let fd: number;
   try {
-    // Without O_NONBLOCK this would wait without end for a process that has died.
+    // Without O_NONBLOCK this would wait indefinitely for a process that has died.
     fd = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
   } catch {
     return false;

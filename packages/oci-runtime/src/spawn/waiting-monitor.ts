@@ -19,16 +19,16 @@ import { settleLog } from "../logs/settle-log.ts";
 import { containerPaths, type ContainerPaths } from "../run-paths.ts";
 import { Monitor, type ConmonOptions } from "./conmon.ts";
 
-/** conmon gets as long to open its log (milliseconds); it needs some hundredths of that. */
+/** How long conmon may take to open its log, milliseconds. It usually needs some hundredths of that. */
 const startLimitMs = 10_000;
 
-/** A file in the directory of a log that has no container yet. */
+/** Marks the directory of a log that has no container yet. */
 const mark = "waiting";
 
 /**
- * A monitor for a container to come: it has started, which is a third of what a container's creation
- * takes, and waits. A monitor gets the name of its container when it starts, so the container must
- * take that ID. When the agent dies it ends by itself, as there is nothing that it could create.
+ * A monitor that is started before its container. Starting it takes a third of a container's creation. A monitor gets its
+ * container's name at its start, so the container must use this ID. If the agent ends, the monitor also ends, because it has
+ * nothing to create.
  */
 export class WaitingMonitor {
   readonly id: string;
@@ -44,8 +44,9 @@ export class WaitingMonitor {
   }
 
   /**
-   * Resolves when it waits.
-   * @param logs on the file system of the log that its container will have
+   * Resolves when the monitor is ready.
+   *
+   * @param logs folder on the same file system as the future container's log
    * @throws {RuntimeError} `CONTAINER_CREATE_FAILED`
    */
   static async begin(logs: string, options: ConmonOptions): Promise<WaitingMonitor> {
@@ -64,7 +65,7 @@ export class WaitingMonitor {
     let monitor: Monitor | undefined;
     try {
       monitor = await Monitor.start(launch, options);
-      // Its log is the last thing that it opens.
+      // Opening its log is the last step of its start.
       const limit = { limitMs: startLimitMs, clock: options.clock };
       await withTimeout(async (signal) => {
         while (!existsSync(current)) await once(watcher, "change", { signal });
@@ -81,7 +82,7 @@ export class WaitingMonitor {
     }
   }
 
-  /** Whether it can watch over this container. */
+  /** Whether it can monitor this container. */
   fits(spec: ContainerSpec): boolean {
     const limits = spec.logLimits ?? defaultLogLimits;
     return (
@@ -92,7 +93,7 @@ export class WaitingMonitor {
     );
   }
 
-  /** The monitor, its log where the container's is to be: conmon goes on to use the path that it has. To be called once. */
+  /** Returns the monitor and moves its log to the container's path, which conmon uses from then on. Call it once. */
   take(logDirectory: string): Monitor {
     rmSync(path.join(this.#logDirectory, mark), { force: true });
     rmSync(logDirectory, { recursive: true, force: true });
@@ -110,7 +111,7 @@ export class WaitingMonitor {
   }
 }
 
-/** Removes the logs of monitors that ended with their agent, before they had a container. */
+/** Removes the logs of monitors that ended with their agent before they got a container. */
 function removeAbandoned(logs: string): void {
   for (const name of existsSync(logs) ? readdirSync(logs) : [])
     if (existsSync(path.join(logs, name, mark)))

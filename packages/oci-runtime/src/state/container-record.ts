@@ -11,17 +11,17 @@ const decodeRecord = object({
   logDirectory: string,
   maxLogFiles: number,
   maxLogFileBytes: number,
-  /** cgroup path from the root of the tree. */
+  /** cgroup path relative to the root of the tree. */
   cgroup: string,
   tty: boolean,
   stdin: oneOf("closed", "once", "open"),
   createdAtMs: number,
 });
 
-/** What we keep of a container besides its bundle, so that a later life of the agent knows it. */
+/** The facts about a container that a later run of the agent needs, in addition to its bundle. */
 export type ContainerRecord = Decoded<typeof decodeRecord>;
 
-/** Part of `config.json` that `exec` takes over; the file is our own (bundle/build-spec.ts). */
+/** The part of `config.json` that `exec` uses. Kip writes the file (bundle/build-spec.ts). */
 const decodeConfig = object({
   ociVersion: string,
   process: object({
@@ -46,7 +46,7 @@ const decodeConfig = object({
 });
 
 export function writeRecord(files: ContainerPaths, record: ContainerRecord): void {
-  // Renamed into place, because a record is what makes the folder a container.
+  // Renamed into place, because a folder with a record is a container.
   writeFileSync(`${files.record}.new`, JSON.stringify(record));
   renameSync(`${files.record}.new`, files.record);
 }
@@ -59,7 +59,7 @@ export async function readRecord(files: ContainerPaths, id: string): Promise<Con
   return decodeRecord(JSON.parse(text), files.record);
 }
 
-/** The container's main process as it was configured. @throws {RuntimeError} `CONTAINER_NOT_FOUND` */
+/** The configuration of the container's main process. @throws {RuntimeError} `CONTAINER_NOT_FOUND` */
 export async function readProcess(
   files: ContainerPaths,
   id: string,
@@ -70,13 +70,13 @@ export async function readProcess(
   return decodeConfig(JSON.parse(text), files.config).process;
 }
 
-/** When the container was started; undefined if it was not. */
+/** When the container was started. Undefined if it was not. */
 export async function readStartTime(files: ContainerPaths): Promise<number | undefined> {
   const info = await stat(files.started).catch(() => undefined);
   return info?.mtimeMs;
 }
 
-/** A process ID from a file; undefined if there is none or the process is gone. */
+/** Reads a process ID from a file. Undefined if there is none or the process is gone. */
 export async function readLivePid(file: string): Promise<number | undefined> {
   const pid = Number(await readFile(file, "utf8").catch(() => "0"));
   return Number.isInteger(pid) && pid > 0 && (await isAlive(pid)) ? pid : undefined;
@@ -85,7 +85,7 @@ export async function readLivePid(file: string): Promise<number | undefined> {
 /** Whether a process exists and is not a zombie. */
 async function isAlive(pid: number): Promise<boolean> {
   const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The state comes after the name, which is in brackets and may hold any character.
+  // The state follows the name, which is in parentheses and may contain any character.
   const state = line.slice(line.lastIndexOf(")") + 2, line.lastIndexOf(")") + 3);
   return state !== "" && state !== "Z" && state !== "X";
 }

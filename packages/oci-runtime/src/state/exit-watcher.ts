@@ -6,8 +6,8 @@ import { wasOomKilled } from "../stats/cgroup.ts";
 import { readRecord } from "./container-record.ts";
 
 /**
- * Reports when containers end, from the files conmon puts (renames) into its exit directory. Works for
- * containers of earlier lives: their monitors write into the same directory.
+ * Reports the ends of containers, using the files that conmon renames into its exit directory. Also works for containers of
+ * earlier runs, because their monitors use the same directory.
  */
 export class ExitWatcher implements Disposable {
   readonly #paths: RunPaths;
@@ -24,25 +24,25 @@ export class ExitWatcher implements Disposable {
     });
   }
 
-  /** Starts watching. Ends that are already there are not reported again. */
+  /** Starts watching. Ends that are already recorded are not reported. */
   static async open(paths: RunPaths, logger: Logger): Promise<ExitWatcher> {
     const watcher = new ExitWatcher(paths, logger);
     for (const name of await readdir(paths.exits)) watcher.#reported.add(name);
     return watcher;
   }
 
-  /** Calls back for each end noticed from now on. @returns stops the calls */
+  /** Calls back for each end that is noticed from now on. @returns a function that unsubscribes */
   subscribe(listener: (exit: ContainerExit) => void): () => void {
     const own = (exit: ContainerExit): void => listener(exit);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 
-  /** Resolves when the container has ended, at once if it has or is not known. */
+  /** Resolves when the container has ended. Resolves at once if it already has or is unknown. */
   async ended(id: string, signal: AbortSignal): Promise<ContainerExit | undefined> {
     signal.throwIfAborted();
     const { promise, resolve } = Promise.withResolvers<ContainerExit | undefined>();
-    // First subscribe, then look: the end may come in between.
+    // First subscribe, then check, because the end may come in between.
     const unsubscribe = this.subscribe((exit) => {
       if (exit.id === id) resolve(exit);
     });
@@ -57,7 +57,7 @@ export class ExitWatcher implements Disposable {
     }
   }
 
-  /** The container is removed: its ID may be used again. */
+  /** Call this for a removed container, whose ID may be used again. */
   forget(id: string): void {
     this.#reported.delete(id);
   }
@@ -78,7 +78,7 @@ export class ExitWatcher implements Disposable {
   async #notice(name: string): Promise<void> {
     if (!isContainerId(name) || this.#reported.has(name)) return;
     try {
-      // conmon writes `<id>.<six characters>` first and renames it: no container has that name.
+      // conmon first writes `<id>.<six characters>` and renames it. No container has such a name.
       if (!(await exists(containerPaths(this.#paths, name).record))) return;
       const exit = await readExit(this.#paths, name);
       if (!exit || this.#reported.has(name)) return;
@@ -90,7 +90,7 @@ export class ExitWatcher implements Disposable {
   }
 }
 
-/** How a container ended; undefined while it has not, or if its end was not recorded. */
+/** How a container ended. Undefined if it has not ended, or if its end was not recorded. */
 export async function readExit(paths: RunPaths, id: string): Promise<ContainerExit | undefined> {
   const files = containerPaths(paths, id);
   try {
@@ -109,7 +109,7 @@ export async function readExit(paths: RunPaths, id: string): Promise<ContainerEx
   }
 }
 
-/** conmon's note may come late, the kernel's count goes with the cgroup: either one is enough. */
+/** conmon's record may come late, and the kernel's counter disappears with the cgroup. Either is sufficient. */
 async function sawOom(paths: RunPaths, id: string): Promise<boolean> {
   const files = containerPaths(paths, id);
   if (await exists(files.oom)) return true;
@@ -118,7 +118,8 @@ async function sawOom(paths: RunPaths, id: string): Promise<boolean> {
 }
 
 /**
- * Records the end of a container that was not seen, as conmon would have done it.
+ * Records an end that was not observed, in conmon's format.
+ *
  * @see ContainerExit.lost
  */
 export async function writeLostExit(paths: RunPaths, id: string): Promise<void> {

@@ -5,7 +5,7 @@ import { containerPaths, type ContainerPaths, type RunPaths } from "../run-paths
 import { readLivePid, readRecord, readStartTime } from "./container-record.ts";
 import { readExit } from "./exit-watcher.ts";
 
-/** A container as the disk shows it; undefined for one that does not exist or is half made. */
+/** The state of a container according to its files. Undefined if it does not exist or is incomplete. */
 export async function readState(paths: RunPaths, id: string): Promise<ContainerState | undefined> {
   const files = containerPaths(paths, id);
   const record = await readRecord(files, id).catch((error: unknown) => {
@@ -14,7 +14,7 @@ export async function readState(paths: RunPaths, id: string): Promise<ContainerS
   });
   if (!record) return undefined;
   const [startedAtMs, pid] = await Promise.all([readStartTime(files), readLivePid(files.pid)]);
-  // Read last: a container that ends in the meantime must not be seen running without a process.
+  // Read last, so that a container that ends in the meantime does not appear as running without a process.
   const exit = await readExit(paths, id);
   return {
     id,
@@ -28,11 +28,11 @@ export async function readState(paths: RunPaths, id: string): Promise<ContainerS
   };
 }
 
-/** Whether a container's monitor lives: without it, output is lost and the end not noticed. */
+/** Whether a container's monitor is alive. Without it, output is lost and the end is not noticed. */
 export async function hasMonitor(files: ContainerPaths): Promise<boolean> {
   const pid = await readLivePid(files.monitorPid);
   if (pid === undefined) return false;
-  // The number may be another process's by now.
+  // The ID may belong to another process by now.
   const name = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "");
   return name.trim() === "conmon";
 }

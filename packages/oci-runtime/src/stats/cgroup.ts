@@ -12,18 +12,18 @@ import type {
 const root = "/sys/fs/cgroup";
 
 /**
- * What a cgroup v2 uses, as cAdvisor reads it. The files are the kernel's memory: reading them one after the other costs
- * less than handing each to another thread.
+ * Reads the usage of a cgroup v2, with the same rules as cAdvisor. The files are in memory, so reading them synchronously is
+ * faster than using other threads.
  *
- * @param cgroup seen from the root of the tree
- * @throws Error of the system, for example `ENOENT` where the cgroup has gone
+ * @param cgroup path relative to the root of the tree
+ * @throws system errors, for example `ENOENT` if the cgroup is gone
  */
 export function readCgroupUsage(cgroup: string, folder: string = root): CgroupUsage {
   const optional = (name: string): string | undefined => {
     try {
       return readFileSync(`${folder}${cgroup}/${name}`, "utf8");
     } catch {
-      return undefined; // of a controller that is off, or a newer kernel
+      return undefined; // of a disabled controller, or of a newer kernel
     }
   };
   return defined({
@@ -49,7 +49,7 @@ function processorUsage(stat: string, limit: string | undefined) {
   };
   const [quota, period] = limit?.trim().split(" ") ?? [];
   const isLimited = numberOf(quota) !== undefined;
-  // The kernel has the lines of a limit without one, too, where cAdvisor has none.
+  // The kernel has these counters even without a limit. cAdvisor then omits them.
   return {
     cpuUsageNanoseconds: nanoseconds("usage_usec") ?? 0,
     cpuUserNanoseconds: nanoseconds("user_usec"),
@@ -84,13 +84,13 @@ function memoryUsage(current: string, optional: (name: string) => string | undef
   };
 }
 
-/** A file with one number; undefined for `max`, and without the file. */
+/** The number in a file. Undefined for `max`, or if the file does not exist. */
 function numberOf(text: string | undefined): number | undefined {
   const value = Number(text?.trim() || Number.NaN);
   return Number.isFinite(value) ? value : undefined;
 }
 
-/** `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and the same for `full`, which old kernels lack for processors. */
+/** Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0` and the same for `full`, which old kernels lack for processors. */
 function pressure(text: string | undefined): Pressure | undefined {
   if (text === undefined || !text.startsWith("some ")) return undefined;
   const of = (kind: string): PressureShare => {
@@ -106,7 +106,7 @@ function pressure(text: string | undefined): Pressure | undefined {
   return { some: of("some"), full: of("full") };
 }
 
-/** `254:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`, a line for each device. */
+/** Parses `254:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`, one line per device. */
 function devices(text: string | undefined): readonly BlockDeviceUsage[] | undefined {
   return text?.split("\n").flatMap((line) => {
     const [numbers = "", ...pairs] = line.split(" ");
@@ -123,14 +123,14 @@ function devices(text: string | undefined): readonly BlockDeviceUsage[] | undefi
   });
 }
 
-/** The number in `key=number`; 0 without it. */
+/** The number in `key=number`, or 0 if it is missing. */
 function valueOf(pairs: readonly string[], key: string): number {
   return Number(pairs.find((pair) => pair.startsWith(`${key}=`))?.slice(key.length + 1) ?? 0);
 }
 
 const deviceNames = new Map<string, string>();
 
-/** The name of a device by its numbers, `254:0`; the numbers where it has none. */
+/** The name of a device with the numbers `254:0`, or the numbers if it has no name. */
 function deviceName(numbers: string): string {
   const known = deviceNames.get(numbers);
   if (known !== undefined) return known;
@@ -138,19 +138,19 @@ function deviceName(numbers: string): string {
   try {
     name = path.basename(readlinkSync(`/sys/dev/block/${numbers}`));
   } catch {
-    // It was taken out.
+    // The device was removed.
   }
   deviceNames.set(numbers, name);
   return name;
 }
 
-/** Whether the kernel has killed a process of the cgroup for lack of memory. */
+/** Whether the kernel killed a process of the cgroup for lack of memory. */
 export async function wasOomKilled(cgroup: string): Promise<boolean> {
   const events = await readFile(`${root}${cgroup}/memory.events`, "utf8").catch(() => "");
   return (flatKeys(events).get("oom_kill") ?? 0) > 0;
 }
 
-/** The kernel's `key value` lines. */
+/** Parses the kernel's `key value` lines. */
 export function flatKeys(text: string): ReadonlyMap<string, number> {
   return new Map(
     text.split("\n").flatMap((line): (readonly [string, number])[] => {

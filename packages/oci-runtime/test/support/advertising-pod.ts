@@ -1,6 +1,6 @@
-// Run in network and mount namespaces of its own: makes a pod's network as a cell does, with IPv6 if the argument says so. A process
-// in the pod that has NET_RAW alone advertises itself as a router, and then a neighbour of the cell does. Says, a line each, what
-// routers the cell has then, and what address of IPv6 its end of the cable has, and who connects to it by IPv6.
+// Runs in its own network and mount namespaces. Sets up a pod's network as a cell does, with IPv6 if the argument requests it.
+// A process in the pod that only has NET_RAW advertises itself as a router, and then a neighbour of the cell does. Prints, one
+// line each, the cell's routers, the IPv6 address of its end of the cable, and the source of an IPv6 connection to it.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
@@ -37,7 +37,10 @@ const lines = async (...commands: readonly string[]): Promise<void> =>
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const routers = async (): Promise<string> => await ip("-6", "route", "show", "default");
 
-/** By a process in this network namespace that has no other right, from an address of its own; it says how many hops packets have. */
+/**
+ * Runs the advertiser in this network namespace, with no other right than NET_RAW, from its own address. The advertiser chooses
+ * the packets' hop limit.
+ */
 async function advertiseIn(net: string, device: string, own: string, hops = 64): Promise<void> {
   const enter = async (...words: readonly string[]): Promise<string> =>
     (await runCommand("/usr/bin/nsenter", [`--net=${net}`, "--", ...words])).stdout;
@@ -47,11 +50,11 @@ async function advertiseIn(net: string, device: string, own: string, hops = 64):
   await enter(...rights, "perl", "-e", advertise, index, own, `${hops}`);
 }
 
-/** From where the cell sees a connection to its address of IPv6 come. */
+/** The source address of an IPv6 connection, as seen by the cell. */
 async function connectionFrom(net: string): Promise<string> {
   const server = createServer((socket) => socket.end(`${socket.remoteAddress}`));
   await once(server.listen(0, "fd00::a:1"), "listening");
-  const { port } = server.address() as AddressInfo; // it listens by TCP
+  const { port } = server.address() as AddressInfo; // it listens on TCP
   const connect = `exec 3<>/dev/tcp/fd00::a:1/${port}; cat <&3`;
   const words = [`--net=${net}`, "--", "bash", "-c", connect];
   const { stdout } = await runCommand("/usr/bin/nsenter", words);
@@ -61,7 +64,7 @@ async function connectionFrom(net: string): Promise<string> {
 
 const router = spawn("/usr/bin/unshare", ["--net", "--kill-child", "sh", "-c", "echo; read line"]);
 try {
-  await once(router.stdout, "data"); // it is in its namespace
+  await once(router.stdout, "data"); // it has entered its namespace
   for (const folder of ["/run", "/dev/shm"])
     await runCommand("/usr/bin/mount", ["-t", "tmpfs", "tmpfs", folder]);
   const neighbour = `/proc/${router.pid}/ns/net`;
@@ -81,7 +84,7 @@ try {
   await advertiseIn(files.net, "eth0", "fe80::bad");
   await beRouter(62);
   if (hasIpv6) await advertiseIn(neighbour, "router", "fe80::5bad");
-  await beRouter(63); // after the other one's, on the same link
+  await beRouter(63); // after the other router's, on the same link
   say(`routers ${await routers()}`);
   say(`cable ${await ip("-6", "-brief", "address", "show", "dev", "kip-pod")}`);
   if (hasIpv6) say(`connection ${await connectionFrom(files.net)}`);

@@ -1,5 +1,6 @@
-// Run in a network namespace of its own: makes a router beside it that advertises itself, forwards as a cell does, and says, a line
-// each, what is known of the router before, when the cell forwards, and after the next advertisement once it was removed.
+// Runs in its own network namespace. Creates a router that advertises itself, and forwards as a cell does. Prints, one line
+// each, what is known about the router: before forwarding, while the cell forwards, and after the first advertisement that
+// follows the router's removal.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { runCommand } from "@kip/base";
@@ -45,7 +46,7 @@ const router = spawn("/usr/bin/unshare", [
   advertise,
 ]);
 try {
-  await once(router.stdout, "data"); // it is in its namespace
+  await once(router.stdout, "data"); // it has entered its namespace
   await lines(
     `link add eth0 type veth peer name router netns ${router.pid}`,
     "link add kip-pod type veth peer name inside",
