@@ -1,17 +1,17 @@
 /**
- * Joins chunks as they come, in one buffer that grows. A list of them costs hundreds of bytes for each, and a peer may
- * send one byte at a time.
+ * Joins chunks into one growing buffer as they arrive. A list would cost hundreds of bytes per chunk, and a peer may send one
+ * byte at a time.
  */
 export class ByteCollector {
   #buffer = Buffer.alloc(0);
   #length = 0;
 
-  /** Bytes so far. */
+  /** Number of bytes so far. */
   get length(): number {
     return this.#length;
   }
 
-  /** Takes a copy of the next bytes. */
+  /** Copies the next bytes. */
   add(chunk: Uint8Array): void {
     const length = this.#length + chunk.length;
     if (length > this.#buffer.length) {
@@ -23,7 +23,7 @@ export class ByteCollector {
     this.#length = length;
   }
 
-  /** All bytes; to be called when there are no more. */
+  /** Returns all bytes. Call it after the last one was added. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }

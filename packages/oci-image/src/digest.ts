@@ -5,25 +5,25 @@ import { localHashing, type Hashing } from "./hashing.ts";
 const pattern = /^sha256:[0-9a-f]{64}$/;
 
 /**
- * Whether a text is a digest that we accept. Digests come from strangers and become file names and
- * parts of URLs, so nothing else ever passes for one (CVE-2024-3727). sha256 only.
+ * Whether a text is an acceptable digest. Digests come from strangers and become file names and parts of URLs, so nothing else
+ * may be accepted (CVE-2024-3727). Only sha256 is supported.
  */
 export function isDigest(text: string): boolean {
   return pattern.test(text);
 }
 
-/** The 64 hex digits of a digest that {@link isDigest} accepted. */
+/** The 64 hex digits of a digest that {@link isDigest} has accepted. */
 export function digestHex(digest: string): string {
   if (!isDigest(digest)) throw new TypeError(`Not a digest: "${digest}"`);
   return digest.slice("sha256:".length);
 }
 
-/** The digest of bytes at hand. */
+/** The digest of some bytes. */
 export function digestOf(bytes: Uint8Array | string): string {
   return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 }
 
-/** Hands a stream on and fails at its end, or as soon as it is too long, if it is not what was promised. */
+/** Passes a stream on. Fails at its end if the content does not match its descriptor, or earlier if it is too long. */
 export async function* verified(
   source: AsyncIterable<Uint8Array>,
   expected: { readonly digest: string; readonly size: number },

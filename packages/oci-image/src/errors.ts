@@ -1,52 +1,52 @@
 import { CodedError, isCodedError, isSystemError, type CodedErrorOptions } from "@kip/base";
 
-/** What can go wrong with an image, its registry, and the store. */
+/** The codes of this package. */
 export type ImageErrorCode =
-  /** Content does not have the digest or size that was promised for it. */
+  /** Content does not have the expected digest or size. */
   | "IMAGE_DIGEST_MISMATCH"
-  /** The image breaks the OCI or Docker format; asking again gives the same. */
+  /** The image violates the OCI or Docker format. Repeating the request gives the same result. */
   | "IMAGE_INVALID"
-  /** The image passes a limit of `UnpackLimits`. */
+  /** The image exceeds one of the `UnpackLimits`. */
   | "IMAGE_LIMIT_EXCEEDED"
-  /** A text is not an image name. */
+  /** A text is not a valid image name. */
   | "IMAGE_NAME_INVALID"
-  /** There is no such image, or none for the platform; see {@link isWrongPlatform}. */
+  /** The image does not exist, or not for the platform, see {@link isWrongPlatform}. */
   | "IMAGE_NOT_FOUND"
-  /** An image that takes a log-in, where only public ones are allowed. */
+  /** The image requires a log-in, where only public images are allowed. */
   | "IMAGE_PRIVATE"
-  /** The store's file system does not work. */
+  /** The store's file system failed. */
   | "IMAGE_STORE_FAILED"
   /** The store's disk is full. */
   | "IMAGE_STORE_FULL"
-  /** An entry of a layer reaches for something outside its root file system. */
+  /** An entry of a layer refers to something outside its root file system. */
   | "IMAGE_UNSAFE_ENTRY"
-  /** The image does not list the user or group that it is to run as. */
+  /** The image does not contain the user or group that it is configured to run as. */
   | "IMAGE_USER_UNKNOWN"
   /** The registry limits how often it may be used. */
   | "REGISTRY_RATE_LIMITED"
-  /** The registry sent less than 1 KiB/s, or a rate that the caller wants, for a minute. */
+  /** The registry sent less than 1 KiB/s, or less than the caller's minimum, for a minute. */
   | "REGISTRY_TOO_SLOW"
-  /** The registry refuses access, or credentials for it cannot be had. */
+  /** The registry refuses access, or credentials for it are not available. */
   | "REGISTRY_UNAUTHORIZED"
-  /** The registry does not answer, or answers with a fault of its own. */
+  /** The registry does not answer, or has an internal error. */
   | "REGISTRY_UNREACHABLE"
   /** A root file system cannot be mounted or unmounted. */
   | "ROOTFS_MOUNT_FAILED";
 
 /** Options of {@link ImageError}. */
 export interface ImageErrorOptions extends CodedErrorOptions {
-  /** What was attempted; the message is `Cannot <action>: <reason>`. @default "use image" */
+  /** The attempted action. The message is `Cannot <action>: <reason>`. @default "use image" */
   readonly action?: string | undefined;
-  /** What an image was asked for, such as `linux/arm64`, that is not made for it. */
+  /** The requested platform, such as `linux/arm64`, if the image does not support it. */
   readonly wantedPlatform?: string | undefined;
 }
 
-/** Characters of a reason that are shown. */
+/** Longest reason in a message, characters. */
 const maxReasonLength = 2000;
 
 /**
- * A failure to get or use an image. `reason` gets more context on its way up ({@link within}) and becomes
- * `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` at the top ({@link failedTo}).
+ * A failure to get or use an image. Callers add context to `reason` ({@link within}). At the top it becomes
+ * `Cannot pull image "app:1": layer 2 of 3: entry "etc": <reason>` ({@link failedTo}).
  *
  * @example
  * ```ts
@@ -62,7 +62,7 @@ const maxReasonLength = 2000;
  */
 export class ImageError extends CodedError<ImageErrorCode> {
   override readonly name = "ImageError";
-  /** The message without the action; at most 2000 characters, without control characters. */
+  /** The message without the action, at most 2000 characters, without control characters. */
   readonly reason: string;
   readonly wantedPlatform: string | undefined;
 
@@ -74,13 +74,13 @@ export class ImageError extends CodedError<ImageErrorCode> {
   }
 }
 
-/** Foreign text, made fit for terminals, logs and events: without control characters, and cut where it is long. */
+/** Makes foreign text safe for terminals, logs and events: removes control characters and truncates long texts. */
 export function printable(text: string, maxLength: number): string {
   const shown = text.slice(0, maxLength).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, " ");
   return text.length > maxLength ? `${shown}…` : shown;
 }
 
-/** Something wrong with the image itself; asking again gives the same. */
+/** The image itself is invalid. Repeating the request gives the same result. */
 export function invalidImage(reason: string, cause?: unknown): ImageError {
   return new ImageError("IMAGE_INVALID", reason, {
     cause,
@@ -88,7 +88,7 @@ export function invalidImage(reason: string, cause?: unknown): ImageError {
   });
 }
 
-/** Content that does not have the digest or size that was promised for it. */
+/** Content does not have the expected digest or size. */
 export function digestMismatch(what: string, expected: string, actual: string): ImageError {
   return new ImageError("IMAGE_DIGEST_MISMATCH", `${what} should be ${expected} but is ${actual}`, {
     facts: { expected, actual },
@@ -96,14 +96,14 @@ export function digestMismatch(what: string, expected: string, actual: string): 
   });
 }
 
-/** An entry of a layer that reaches for something outside its root file system. */
+/** An entry of a layer refers to something outside its root file system. */
 export function unsafeEntry(reason: string): ImageError {
   return new ImageError("IMAGE_UNSAFE_ENTRY", reason, {
     remedy: "Do not run this image: no ordinary builder writes this",
   });
 }
 
-/** A layer that passes a limit of `UnpackLimits`. */
+/** A layer exceeds one of the `UnpackLimits`. */
 export function limitExceeded(what: string, limit: number): ImageError {
   return new ImageError("IMAGE_LIMIT_EXCEEDED", `it has more than ${limit} ${what}`, {
     facts: { what, limit },
@@ -119,19 +119,19 @@ export function storeFull(cause?: unknown): ImageError {
   });
 }
 
-/** The same failure, with the place where it happened before its reason; other errors as they are. */
+/** Adds the place of a failure before its reason. Returns other errors unchanged. */
 export function within(place: string, error: unknown): unknown {
   if (!(error instanceof ImageError)) return error;
   return new ImageError(error.code, `${place}: ${error.reason}`, optionsOf(error));
 }
 
-/** The same failure as a sentence on what was attempted, `Cannot <action>: <reason>`; other errors as they are. */
+/** Turns a failure into a sentence about the attempted action, `Cannot <action>: <reason>`. Returns other errors unchanged. */
 export function failedTo(action: string, error: unknown): unknown {
   if (!(error instanceof ImageError)) return error;
   return new ImageError(error.code, error.reason, { ...optionsOf(error), action });
 }
 
-/** A failure of the file system while writing, in the terms of the image if it is to blame; all else as it is. */
+/** Turns a file system failure that the image has caused into one about the image. Returns other errors unchanged. */
 export function writeFailure(error: unknown): unknown {
   if (isSystemError(error, "ENOSPC", "EDQUOT")) return storeFull(error);
   if (isSystemError(error, "ENAMETOOLONG")) return invalidImage("its name is too long", error);

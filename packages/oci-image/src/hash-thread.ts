@@ -3,24 +3,24 @@ import { Worker } from "node:worker_threads";
 import { localHashing, type Hashing, type StreamHash } from "./hashing.ts";
 import { hashSlots, type HashResult, type HashSlots } from "./hash-worker.ts";
 
-/** Below so many bytes a thread costs more than it saves: some 15 ms and 8 MiB. */
+/** Below this size, a thread costs more than it saves. It costs some 15 ms and 8 MiB. */
 const worthwhileBytes = 32 * 1024 * 1024;
-/** As large as the pieces that layers are inflated to. */
+/** The same size as the pieces of inflated layers. */
 const slotBytes = 128 * 1024;
-/** A power of two, as the counts go round. */
+/** Must be a power of two, because the counters wrap around. */
 const slots = 8;
 
-/** Hashes in a thread of their own if there is enough to hash and a processor for it. */
+/** Hashes in a separate thread, if there are enough bytes and a free processor. */
 export function openHashing(bytes: number): Hashing {
   const isWorthwhile = bytes >= worthwhileBytes && availableParallelism() > 1;
   return isWorthwhile ? new HashThread() : localHashing;
 }
 
 /**
- * A thread that hashes: a quarter of the work of a pull, and Node's hashes know no thread pool.
+ * A thread that computes hashes. Hashing is a quarter of the work of a pull, and Node's hashes do not use its thread pool.
  *
- * Bytes go through a ring of slots in shared memory, which {@link hashSlots} empties. Only one side writes each of the two
- * counts of {@link HashSlots.state}.
+ * Bytes go through a ring of slots in shared memory, which {@link hashSlots} empties. Each of the two counters of
+ * {@link HashSlots.state} is only written by one side.
  */
 class HashThread implements Hashing {
   readonly #state = new Int32Array(new SharedArrayBuffer((2 + 2 * slots) * 4));
@@ -80,7 +80,7 @@ class HashThread implements Hashing {
   }
 
   #filled(): number {
-    return this.#state[0] ?? 0; // only we write it
+    return this.#state[0] ?? 0; // only written by this side
   }
 
   #isFull(): boolean {

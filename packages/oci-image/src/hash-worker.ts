@@ -1,31 +1,34 @@
 import type { Hash } from "node:crypto";
 
-/** What a thread that runs {@link hashSlots} is given. */
+/** Data for a thread that runs {@link hashSlots}. */
 export interface HashSlots {
-  /** How many slots were filled and emptied so far, then two numbers for each slot: which hash, and how many bytes. */
+  /**
+   * The number of slots filled so far and of those emptied so far. Then two numbers for each slot: which hash it belongs to,
+   * and its byte count.
+   */
   readonly state: Int32Array<SharedArrayBuffer>;
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   readonly slots: number;
   readonly slotBytes: number;
 }
 
-/** What it answers when a hash has ended. */
+/** The thread's message when a hash is finished. */
 export interface HashResult {
   readonly hash: number;
   readonly hex: string;
 }
 
 /**
- * Hashes the slots of a ring as they are filled, without end. The thread gets the text of this function, as a bundle of one file has
- * no other file for it: it takes nothing from its module.
+ * Hashes the slots of a ring as they are filled, endlessly. The thread is started from this function's source text, because a
+ * single-file bundle has no other file for it. So the function must not use anything from its module.
  */
 export function hashSlots(): void {
   const { createHash } = process.getBuiltinModule("node:crypto");
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads");
-  const { state, bytes, slots, slotBytes } = workerData as HashSlots; // of the one who starts it
+  const { state, bytes, slots, slotBytes } = workerData as HashSlots; // from the parent thread
   const hashes = new Map<number, Hash>();
   for (let emptied = 0; ; emptied = (emptied + 1) | 0) {
-    // A call to wake up may come late, when what it was for is done.
+    // A wake-up may arrive after its work is done.
     while (Atomics.load(state, 0) === emptied) Atomics.wait(state, 0, emptied);
     const slot = (emptied >>> 0) % slots;
     const hash = state[2 + slot * 2] ?? 0;

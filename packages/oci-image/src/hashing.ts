@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
 
-/** A sha256 that is being made. */
+/** A sha256 in progress. */
 export interface StreamHash {
-  /** Takes the next bytes, which may be used otherwise afterwards. A promise if it must be waited for. */
+  /** Adds the next bytes. The caller may reuse the buffer afterwards. If a promise is returned, wait for it first. */
   update(chunk: Uint8Array): Promise<void> | undefined;
   /** 64 hex digits. */
   digest(): Promise<string>;
 }
 
-/** Makes hashes, several at a time. */
+/** Computes several hashes at a time. */
 export interface Hashing extends AsyncDisposable {
   sha256(): StreamHash;
 }
 
-/** Hashes where it is called. */
+/** Hashes in the calling thread. */
 export const localHashing: Hashing = {
   sha256: () => {
     const hash = createHash("sha256");

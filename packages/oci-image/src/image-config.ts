@@ -5,21 +5,21 @@ import { invalidImage } from "./errors.ts";
 import { parseJson } from "./manifest.ts";
 import type { Platform } from "./platform.ts";
 
-/** The part of an image's configuration that says how to run it. Texts are as the image has them. */
+/** The part of an image's configuration that describes how to run it. Texts are unchanged. */
 export interface ImageConfig {
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
   /** `NAME=value`. */
   readonly env: readonly string[];
-  /** Absolute path; "/" when the image says nothing. */
+  /** Absolute path. "/" if the image does not set it. */
   readonly workingDir: string;
-  /** `user`, `uid`, `user:group`, …; empty for root. See `resolveUser`. */
+  /** `user`, `uid`, `user:group`, …; empty means root. See `resolveUser`. */
   readonly user: string;
   /** For example `SIGQUIT` or `3`. */
   readonly stopSignal?: string | undefined;
   /**
-   * Paths the image wants as volumes, clean and absolute, each once, without the root. From a stranger: a mount of one
-   * goes through no link of the root file system (CVE-2022-23648).
+   * Volume paths of the image: clean, absolute, without duplicates and without the root. They come from a stranger, so mounting
+   * one must not follow a link in the root file system (CVE-2022-23648).
    */
   readonly volumes: readonly string[];
   /** `80/tcp`, … */
@@ -30,14 +30,15 @@ export interface ImageConfig {
 /** An image's configuration blob. */
 export interface ConfigDocument {
   readonly config: ImageConfig;
-  /** Digests of the layers when inflated, bottom first. */
+  /** Digests of the inflated layers, bottom first. */
   readonly diffIds: readonly string[];
   readonly platform: Platform;
 }
 
 /**
- * Far more than any image needs. The configuration's size alone would allow half a million, with which each start of a container
- * is seconds of work in the event loop, for a process that the kernel does not start: its arguments and variables are too long.
+ * Far more than any image needs. The configuration's size limit alone would allow half a million entries. Each start of a
+ * container would then block the event loop for seconds, for a process that the kernel refuses because its arguments and
+ * variables are too long.
  */
 const count = { max: 10_000 };
 const texts = decode.optional(decode.list(decode.string, count));
@@ -71,7 +72,7 @@ const document = decode.object({
   ),
 });
 
-/** Reads a configuration blob of OCI or Docker; the two have the same shape. @throws `IMAGE_INVALID` */
+/** Parses a configuration blob of OCI or Docker, which have the same form. @throws `IMAGE_INVALID` */
 export function parseConfig(bytes: Uint8Array): ConfigDocument {
   const parsed = parseJson(bytes, document, "configuration");
   const run = parsed.config ?? {};
@@ -96,16 +97,16 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
   };
 }
 
-/** Two texts may mean one path. The root cannot be a volume of itself. */
+/** Removes duplicates, because two texts may mean the same path. The root cannot be a volume. */
 function volumesOf(paths: readonly string[]): readonly string[] {
   const volumes = [...new Set(paths.map(rooted))].filter((path) => path !== "/");
-  // Each is a folder and a mount of every container.
+  // Each volume is a folder and a mount in every container.
   if (volumes.length > maxVolumes)
     throw invalidImage(`its configuration has more than ${maxVolumes} volumes`);
   return volumes;
 }
 
-/** Clean and absolute: `..` cannot climb above the root, as nothing is above it. */
+/** Makes a path clean and absolute. `..` cannot lead above the root. */
 function rooted(path: string): string {
   if (path.includes("\0")) throw invalidImage("a path of its configuration holds a zero byte");
   const clean = posix.normalize(`/${path}`);

@@ -1,22 +1,22 @@
 import type { Descriptor } from "./manifest.ts";
 
-/** A manifest's bytes, whose digest is known to be right. */
+/** A manifest whose digest was verified. */
 export interface FetchedManifest {
   readonly bytes: Uint8Array;
   readonly digest: string;
-  /** What the source said it is; the document's own word counts as well. */
+  /** The media type from the source. The type in the document also counts. */
   readonly mediaType?: string | undefined;
 }
 
-/** Where an image comes from: a registry, or a folder. */
+/** A source of an image: a registry or a folder. */
 export interface ImageSource {
-  /** What the reference points at: a manifest or an index. */
+  /** The manifest or index that the reference points at. */
   root(signal?: AbortSignal): Promise<FetchedManifest>;
   /** A manifest that an index points at. */
   manifest(descriptor: Descriptor, signal?: AbortSignal): Promise<FetchedManifest>;
-  /** The bytes of a blob, not yet verified. `signal` ends the stream with its reason. */
+  /** The unverified bytes of a blob. Aborting `signal` ends the stream with its reason. */
   blob(descriptor: Descriptor, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
 }
 
-/** Largest manifest, index or configuration that is read, bytes; registries refuse larger ones too. */
+/** Largest manifest, index or configuration, bytes. Registries refuse larger ones too. */
 export const maxDocumentBytes = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-// Functions and classes that programs need, and every type that their signatures name.
+// The functions and classes that programs need, and all types in their signatures.
 
 // Names
 export { hostPlatform, parsePlatform, type Platform } from "./platform.ts";

@@ -3,7 +3,7 @@ import { isDigest } from "./digest.ts";
 import { invalidImage } from "./errors.ts";
 import type { Platform } from "./platform.ts";
 
-/** Media types of OCI and of Docker; the two have the same shape. */
+/** Media types of OCI and Docker. Their documents have the same form. */
 export const mediaTypes = {
   ociIndex: "application/vnd.oci.image.index.v1+json",
   ociManifest: "application/vnd.oci.image.manifest.v1+json",
@@ -13,7 +13,7 @@ export const mediaTypes = {
   dockerConfig: "application/vnd.docker.container.image.v1+json",
 } as const;
 
-/** Points at content by its digest. */
+/** Refers to content by its digest. */
 export interface Descriptor {
   readonly mediaType: string;
   readonly digest: string;
@@ -22,14 +22,14 @@ export interface Descriptor {
   readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
-/** One image for one platform. */
+/** An image for one platform. */
 export interface Manifest {
   readonly kind: "manifest";
   readonly config: Descriptor;
   readonly layers: readonly Descriptor[];
 }
 
-/** Several manifests, commonly one per platform. */
+/** Several manifests, usually one per platform. */
 export interface Index {
   readonly kind: "index";
   readonly manifests: readonly Descriptor[];
@@ -71,7 +71,7 @@ const document = decode.object({
   manifests: decode.optional(decode.list(descriptor)),
 });
 
-/** Parses JSON of a stranger; `what` names it in the failure. */
+/** Parses JSON from a stranger. `what` names it in an error. */
 export function parseJson<T>(bytes: Uint8Array, decoder: Decoder<T>, what: string): T {
   try {
     return decoder(JSON.parse(new TextDecoder().decode(bytes)), "");
@@ -81,9 +81,8 @@ export function parseJson<T>(bytes: Uint8Array, decoder: Decoder<T>, what: strin
 }
 
 /**
- * Reads a manifest or an index. `contentType` is what the registry or the descriptor said it is;
- * a document that could be read as both, or says something else of itself, is refused
- * (CVE-2021-41190).
+ * Parses a manifest or an index. `contentType` is the type from the registry or the descriptor. Refuses a document that could
+ * be either, or that states another type (CVE-2021-41190).
  *
  * @throws {ImageError} code `IMAGE_INVALID`
  */

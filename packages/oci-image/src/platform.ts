@@ -1,7 +1,7 @@
 import { ImageError } from "./errors.ts";
 import type { Descriptor } from "./manifest.ts";
 
-/** What an image runs on, in the words of Go and OCI. */
+/** The platform of an image, with the names of Go and OCI. */
 export interface Platform {
   /** For example `linux`. */
   readonly os: string;
@@ -13,7 +13,7 @@ export interface Platform {
 
 const goNames: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", loong64: "loong64" };
 
-/** linux on the architecture that this process runs on. */
+/** Linux on the architecture of this process. */
 export function hostPlatform(): Platform {
   const architecture = goNames[process.arch] ?? process.arch;
   return architecture === "arm64"
@@ -21,28 +21,27 @@ export function hostPlatform(): Platform {
     : { os: "linux", architecture };
 }
 
-/** The platform of a text such as `linux/arm/v7`; undefined if it is none. */
+/** Parses a platform such as `linux/arm/v7`. Undefined if the text is not valid. */
 export function parsePlatform(text: string): Platform | undefined {
   const [os = "", architecture = "", variant, ...more] = text.split("/");
   if (os === "" || architecture === "" || more.length > 0) return undefined;
   return { os, architecture, variant };
 }
 
-/** For example `linux/arm/v7`. */
+/** The platform as text, for example `linux/arm/v7`. */
 export function formatPlatform(platform: Platform): string {
   return [platform.os, platform.architecture, platform.variant].filter(Boolean).join("/");
 }
 
 /**
- * The first manifest of an index for a platform: one of the very variant before one of another or
- * no variant.
+ * The first manifest of an index for a platform. One with the same variant comes before one with another or no variant.
  *
- * @throws {ImageError} code `IMAGE_NOT_FOUND`, naming what there is
+ * @throws {ImageError} code `IMAGE_NOT_FOUND`, naming the existing platforms
  */
 export function choosePlatform(manifests: readonly Descriptor[], wanted: Platform): Descriptor {
   const fitting = manifests.filter(({ platform }) => platform && runsOn(platform, wanted));
   const exact = fitting.find(({ platform }) => platform?.variant === wanted.variant);
-  // An index without platforms is what small builders write for a single image.
+  // Small builders write an index without platforms for a single image.
   const unmarked = manifests.filter(({ platform }) => platform === undefined);
   const chosen = exact ?? fitting[0] ?? (manifests.length === 1 ? unmarked[0] : undefined);
   if (chosen !== undefined) return chosen;
@@ -52,7 +51,7 @@ export function choosePlatform(manifests: readonly Descriptor[], wanted: Platfor
   throw wrongPlatform(wanted, there.length === 0 ? "no platform" : there.join(", "));
 }
 
-/** What uname(2) and others call an architecture of Go; builders write it, and containerd takes it. */
+/** Names of Go's architectures in uname(2) and elsewhere. Some builders write them, and containerd accepts them. */
 const otherNames: ReadonlyMap<string, string> = new Map([
   ["x86_64", "amd64"],
   ["x86-64", "amd64"],
@@ -60,14 +59,14 @@ const otherNames: ReadonlyMap<string, string> = new Map([
   ["i386", "386"],
 ]);
 
-/** Whether an image of one platform runs on another; variants are left to the caller. No system is Linux. */
+/** Whether an image for one platform runs on another. Ignores variants. A missing operating system means Linux. */
 export function runsOn(platform: Platform, wanted: Platform): boolean {
   const { os, architecture } = platform;
   const architectureInGo = otherNames.get(architecture) ?? architecture;
   return (os === "" ? "linux" : os) === wanted.os && architectureInGo === wanted.architecture;
 }
 
-/** The failure to find an image for a platform. */
+/** The error when an image does not support a platform. */
 export function wrongPlatform(wanted: Platform, there: string): Error {
   return new ImageError(
     "IMAGE_NOT_FOUND",
@@ -79,7 +78,7 @@ export function wrongPlatform(wanted: Platform, there: string): Error {
   );
 }
 
-/** Whether a failure is one of {@link wrongPlatform}; a registry that has no such image at all gives another. */
+/** Whether an error is one of {@link wrongPlatform}. If the image does not exist at all, the error is a different one. */
 export function isWrongPlatform(error: unknown): boolean {
   return error instanceof ImageError && error.wantedPlatform !== undefined;
 }

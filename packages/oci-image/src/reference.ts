@@ -1,15 +1,15 @@
 import { isDigest } from "./digest.ts";
 import { ImageError, printable } from "./errors.ts";
 
-/** The name of an image, taken apart. See {@link parseReference}. */
+/** The parts of an image name. See {@link parseReference}. */
 export interface Reference {
-  /** Registry host with its port if one was given, for example `docker.io` or `localhost:5000`. */
+  /** Registry host, with its port if there is one, for example `docker.io` or `localhost:5000`. */
   readonly registry: string;
-  /** Path inside the registry, for example `library/busybox`. */
+  /** Path in the registry, for example `library/busybox`. */
   readonly repository: string;
-  /** Tag; `latest` when neither tag nor digest was given, absent when only a digest was given. */
+  /** The tag. `latest` if the name has neither tag nor digest. Absent if it only has a digest. */
   readonly tag?: string | undefined;
-  /** `sha256:<64 hex digits>`; wins over the tag. */
+  /** `sha256:<64 hex digits>`. Takes precedence over the tag. */
   readonly digest?: string | undefined;
 }
 
@@ -19,9 +19,9 @@ const pathPartPattern = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const tagPattern = /^\w[\w.-]{0,127}$/;
 
 /**
- * Reads an image name as Kubernetes users write it: `busybox`, `user/app:1`, `localhost:5000/app`,
- * `quay.io/a/b@sha256:…`. A name without a registry is Docker Hub's; a single word there is in
- * `library/`. The first part is a registry if it has a dot or a port, or is `localhost`.
+ * Parses an image name in the form that Kubernetes users write: `busybox`, `user/app:1`, `localhost:5000/app`,
+ * `quay.io/a/b@sha256:…`. A name without a registry belongs to Docker Hub. A single word there is in `library/`. The first part
+ * is a registry if it contains a dot or a port, or is `localhost`.
  *
  * @throws {ImageError} code `IMAGE_NAME_INVALID`
  *
@@ -53,12 +53,12 @@ export function parseReference(text: string): Reference {
   return { registry, repository, tag, digest };
 }
 
-/** What a registry is asked for: the digest, or else the tag. */
+/** The ID to request from a registry: the digest, or else the tag. */
 export function manifestIdOf({ digest, tag = "latest" }: Reference): string {
   return digest ?? tag;
 }
 
-/** The full text of a reference: registry, repository, tag and digest, nothing left out. */
+/** The full name: registry, repository, tag and digest. */
 export function formatReference(reference: Reference): string {
   const tag = reference.tag === undefined ? "" : `:${reference.tag}`;
   const digest = reference.digest === undefined ? "" : `@${reference.digest}`;

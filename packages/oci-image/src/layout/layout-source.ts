@@ -10,7 +10,7 @@ import { formatReference, type Reference } from "../reference.ts";
 
 const nameAnnotation = "org.opencontainers.image.ref.name";
 
-/** An OCI image layout, a folder of `index.json` and `blobs/` (OCI image specification, image-layout). */
+/** Opens an OCI image layout, a folder with `index.json` and `blobs/` (OCI image specification, image-layout). */
 export function openLayout(folder: string, reference: Reference): ImageSource {
   return {
     async root() {
@@ -23,7 +23,7 @@ export function openLayout(folder: string, reference: Reference): ImageSource {
   };
 }
 
-/** The descriptor in `index.json` that a reference means. @throws `IMAGE_NOT_FOUND`, `IMAGE_INVALID` */
+/** Finds the descriptor for a reference in `index.json`. @throws `IMAGE_NOT_FOUND`, `IMAGE_INVALID` */
 export async function chooseDescriptor(folder: string, reference: Reference): Promise<Descriptor> {
   const index = parseManifest(await readIndex(folder), undefined);
   if (index.kind !== "index") throw invalidImage("index.json of the layout is not an index");
@@ -41,7 +41,7 @@ export async function chooseDescriptor(folder: string, reference: Reference): Pr
   throw notThere(`the layout has ${manifests.length} images, none of them by this name`);
 }
 
-/** The bytes of a blob, not verified. */
+/** The unverified bytes of a blob. */
 export async function* readBlob(
   folder: string,
   descriptor: Descriptor,
@@ -54,7 +54,7 @@ export async function* readBlob(
   yield* file.createReadStream({ highWaterMark: 128 * 1024, autoClose: false });
 }
 
-/** A layout may be a stranger's as well: links to other files and pipes are refused. */
+/** A layout may come from a stranger, so links to other files and pipes are refused. */
 async function openFile(name: string): Promise<FileHandle> {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
   const file = await open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

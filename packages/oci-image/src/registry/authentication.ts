@@ -12,7 +12,7 @@ import { withLeastThroughput } from "./least-throughput.ts";
 import type { RegistryConfig } from "./registry-config.ts";
 import { refusalError } from "./registry-errors.ts";
 
-/** A challenge of a `WWW-Authenticate` header (RFC 9110, 11.6.1). */
+/** A challenge in a `WWW-Authenticate` header (RFC 9110, 11.6.1). */
 export interface Challenge {
   /** Lower case: `basic`, `bearer`. */
   readonly scheme: string;
@@ -24,10 +24,10 @@ const tokenAnswer = decode.object({
   access_token: decode.optional(decode.string),
 });
 
-/** Of the answer of a token service. */
+/** Limit for the token service's response. */
 const maxTokenBytes = 1024 * 1024;
 
-/** Reads the challenges of a header; anything else is passed over. */
+/** Parses the challenges of a header. Skips invalid parts. */
 export function parseChallenges(header: string): readonly Challenge[] {
   const challenges: { scheme: string; parameters: Map<string, string> }[] = [];
   const piece = /([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+)))?[\s,]*/g;
@@ -40,11 +40,11 @@ export function parseChallenges(header: string): readonly Challenge[] {
 }
 
 /**
- * Answers a challenge: the value of the `Authorization` header to repeat the request with.
+ * Answers a challenge. Returns the value of the `Authorization` header for repeating the request.
  *
- * Credentials go over plain HTTP only if the registry itself was named with `http://`.
+ * Credentials are only sent over plain HTTP if the registry's own URL starts with `http://`.
  *
- * @throws {ImageError} code `REGISTRY_UNAUTHORIZED`, and those of the token service's answer
+ * @throws {ImageError} code `REGISTRY_UNAUTHORIZED`, and those for the token service's response
  */
 export async function answerChallenge(
   header: string,
@@ -52,7 +52,7 @@ export async function answerChallenge(
   context: {
     readonly config: RegistryConfig;
     readonly baseUrl: URL;
-    /** Asked for if the challenge names no scope: `repository:<name>:pull`. */
+    /** Requested if the challenge has no scope: `repository:<name>:pull`. */
     readonly scope: string;
     readonly clock: Clock;
     readonly signal?: AbortSignal | undefined;
@@ -73,7 +73,7 @@ export async function answerChallenge(
   });
 }
 
-/** The token service of the Docker registry token specification. */
+/** Requests a token from the token service, as in the Docker registry token specification. */
 async function fetchToken(
   { parameters }: Challenge,
   exchange: HttpExchange,
@@ -95,14 +95,14 @@ async function fetchToken(
     registry: url.host,
   });
   const status = response.statusCode ?? 0;
-  // A redirect is an error too: the credentials are for this service alone.
+  // A redirect is also an error, because the credentials are only for this service.
   if (status !== 200) {
     const body = await readBeginning(paced, maxRefusalBytes);
     throw refusalError({ status, headers: response.headers, body }, config.host, "a token");
   }
   const body = await readBody(paced, maxTokenBytes);
   const token = readToken(body);
-  // It becomes a header: nothing but what RFC 6750 allows in a token.
+  // The token goes into a header, so only characters that RFC 6750 allows are accepted.
   if (/^[\w.~+/=-]+$/.test(token)) return token;
   throw new ImageError(
     "REGISTRY_UNAUTHORIZED",
@@ -110,7 +110,7 @@ async function fetchToken(
   );
 }
 
-/** What the token is for. */
+/** Parameters of the requested token. */
 type Wanted = Readonly<Record<string, string>>;
 
 function tokenRequest(url: URL, wanted: Wanted, found: PlainCredentials | undefined): HttpRequest {
@@ -119,7 +119,7 @@ function tokenRequest(url: URL, wanted: Wanted, found: PlainCredentials | undefi
   return { method: "GET", url, headers: { accept: "application/json", ...authorization } };
 }
 
-/** An identity token is exchanged by OAuth 2 (distribution's "oauth" specification). */
+/** Exchanges an identity token with OAuth 2 (distribution's "oauth" specification). */
 function refreshRequest(url: URL, wanted: Wanted, token: string): HttpRequest {
   const form = { grant_type: "refresh_token", client_id: "kip", ...wanted, refresh_token: token };
   const body = Buffer.from(new URLSearchParams(form).toString());
@@ -131,7 +131,7 @@ function refreshRequest(url: URL, wanted: Wanted, token: string): HttpRequest {
   return { method: "POST", url, headers, body };
 }
 
-/** Empty if there is none. */
+/** The token in the response. Empty if there is none. */
 function readToken(body: Buffer): string {
   try {
     const answer = tokenAnswer(JSON.parse(body.toString("utf8")), "");

@@ -2,17 +2,17 @@ import { readFile } from "node:fs/promises";
 import { decode, isSystemError, runCommand, Secret, CommandError } from "@kip/base";
 import { ImageError } from "../errors.ts";
 
-/** Who we are at a registry. */
+/** Credentials for a registry. */
 export interface RegistryCredentials {
-  /** {@link identityUser} if the password is an identity token. */
+  /** User name, or {@link identityUser} if the password is an identity token. */
   readonly username: string;
   readonly password: string | Secret;
 }
 
-/** What credential helpers give for a user's name when what they have is a token to get others with. */
+/** The user name that credential helpers return for an identity token. */
 export const identityUser = "<token>";
 
-/** Gives credentials for a registry, or nothing; asked when the registry wants a log-in. */
+/** Returns credentials for a registry, or nothing. Called when the registry requires a log-in. */
 export type CredentialSource = (
   host: string,
   signal?: AbortSignal,
@@ -33,15 +33,15 @@ const configFile = decode.object({
 
 const helperAnswer = decode.object({ Username: decode.string, Secret: decode.string });
 
-/** Docker Hub's key in files of `docker login`. */
+/** Docker Hub's key in files written by `docker login`. */
 const dockerHubKey = "https://index.docker.io/v1/";
 const helperTimeoutMs = 30_000;
 
 /**
- * A file as `docker login` writes it (`~/.docker/config.json`): a credential helper of the registry,
- * then its entry in `auths`, then the default credential store. Without the file there are none.
+ * Reads credentials from a file of `docker login` (`~/.docker/config.json`). Sources, in order: the registry's credential
+ * helper, its entry in `auths`, the default credential store. If the file does not exist, there are no credentials.
  *
- * @param options.path the `PATH` that helper programs are looked for in
+ * @param options.path the `PATH` for looking up helper programs
  *
  * @example
  * ```ts
@@ -81,7 +81,7 @@ export function dockerConfigCredentials(
   };
 }
 
-/** Asks a program `docker-credential-<name>`, by the protocol of docker-credential-helpers. */
+/** Calls a program `docker-credential-<name>` with the protocol of docker-credential-helpers. */
 async function askHelper(
   name: string,
   key: string,
@@ -100,7 +100,7 @@ async function askHelper(
     return { username, password: new Secret(password) };
   } catch (error) {
     signal?.throwIfAborted();
-    // The protocol's way to say that there are none is a sentence on standard output and status 1.
+    // In this protocol, status 1 and a sentence on standard output mean that there are no credentials.
     if (CommandError.is(error) && error.exitCode === 1) return undefined;
     throw badHelper(name, "it gave no credentials", error);
   }
@@ -118,7 +118,7 @@ function readConfig(text: string, file: string): ReturnType<typeof configFile> {
   try {
     return configFile(JSON.parse(text), "");
   } catch (error) {
-    // Its text may hold secrets: only the place of the fault is shown.
+    // The text may contain secrets, so the error only shows the position.
     throw new ImageError(
       "REGISTRY_UNAUTHORIZED",
       `"${file}" is not a configuration of docker login`,
@@ -143,7 +143,7 @@ function accountOf(entry: ReturnType<typeof account>): RegistryCredentials | und
   return { username: plain.slice(0, colon), password: new Secret(plain.slice(colon + 1)) };
 }
 
-/** Old files have URLs for keys. */
+/** Old files have URLs as keys. */
 function hostOf(key: string): string | undefined {
   const url = URL.parse(key);
   return url?.protocol === "https:" || url?.protocol === "http:" ? url.host : undefined;

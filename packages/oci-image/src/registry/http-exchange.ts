@@ -7,7 +7,7 @@ import { httpModule } from "@kip/base";
 import { ByteCollector } from "../byte-collector.ts";
 import { invalidImage } from "../errors.ts";
 
-/** One request. */
+/** An HTTP request. */
 export interface HttpRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT";
   readonly url: URL;
@@ -16,21 +16,21 @@ export interface HttpRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, in either case, as curl reads them. */
+/** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, in upper or lower case, with the same meaning as for curl. */
 export type ProxyVariables = Readonly<Record<string, string | undefined>>;
 
-/** A peer that is silent for so long is given up, milliseconds; connecting counts. */
+/** Longest silence of a peer, including while connecting, milliseconds. */
 const silenceMs = 30_000;
 
-/** Of what a registry says when it refuses, bytes. */
+/** Limit for the body of a refusal, bytes. */
 export const maxRefusalBytes = 64 * 1024;
 
-/** The head of an answer must be whole by then, milliseconds, however busily it trickles in. */
+/** Time limit for the complete head of a response, milliseconds, even if data keep trickling in. */
 const headMs = 120_000;
 
 /**
- * Node's modules, when they are needed: the import statement takes 15 ms longer, as it reads what is lazy in them
- * (undici, the certificates), and TLS takes 10 ms that plain HTTP does not need.
+ * Node's modules, loaded on demand. An import statement would take 15 ms longer, because it also loads their lazy parts
+ * (undici, the certificates). TLS takes 10 ms, which plain HTTP does not need.
  */
 const modules = {
   http: httpModule,
@@ -38,7 +38,7 @@ const modules = {
   tls: () => process.getBuiltinModule("node:tls"),
 };
 
-/** Connections to a registry and those it sends us to, kept open for the time of one pull. */
+/** Connections to a registry and to servers that it redirects to. They stay open for one pull. */
 export class HttpExchange implements AsyncDisposable {
   readonly #options: http.AgentOptions;
   readonly #ca: string | undefined;
@@ -46,8 +46,8 @@ export class HttpExchange implements AsyncDisposable {
   #tls: https.Agent | undefined;
 
   /**
-   * @param ca certificate authorities in PEM that count besides the system's
-   * @param proxy variables that name proxies
+   * @param ca additional certificate authorities, PEM
+   * @param proxy environment variables for proxies
    */
   constructor(ca: string | undefined, proxy?: ProxyVariables) {
     const proxyEnv = proxy && { proxyEnv: withRanges(proxy) };
@@ -56,7 +56,8 @@ export class HttpExchange implements AsyncDisposable {
   }
 
   /**
-   * Sends a request and returns the head of the answer; its body must be read or destroyed.
+   * Sends a request and returns the head of the response. The caller must read or destroy the body.
+   *
    * @throws Node's network errors, and the signal's reason
    */
   async send(request: HttpRequest): Promise<IncomingMessage> {
@@ -72,7 +73,7 @@ export class HttpExchange implements AsyncDisposable {
       for (const event of ["response", "close"]) sent.once(event, () => clearTimeout(timer));
     }
     sent.on("error", (error) => reject(signal?.aborted ? abortReason(signal) : error));
-    // An answer that switches to another protocol is nothing else to Node: neither a response nor an error.
+    // For an upgrade to another protocol, Node reports neither a response nor an error.
     sent.on("close", () => reject(new Error("the connection ended without an answer")));
     sent.on("timeout", () => sent.destroy(new Error(`no answer for ${silenceMs / 1000} s`)));
     if (isSmall) sent.end(body);
@@ -100,7 +101,8 @@ export class HttpExchange implements AsyncDisposable {
     if (this.#ca === undefined) return {};
     const { getCACertificates } = modules.tls();
     const known = getCACertificates("default");
-    // On cells it knows none: OpenSSL looks for each when it meets it, but only if it has no list. The same from Node, then.
+    // On cells the default list is empty, because OpenSSL then looks up each authority on demand. It does not do so once a list
+    // is set, so use Node's own list.
     return { ca: [...(known.length > 0 ? known : getCACertificates("bundled")), this.#ca] };
   }
 }
@@ -117,7 +119,7 @@ export async function readBody(body: AsyncIterable<Uint8Array>, maxBytes: number
   return read.bytes();
 }
 
-/** The first bytes of a body; the rest is not waited for. */
+/** Reads the first bytes of a body, without waiting for the rest. */
 export async function readBeginning(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,
@@ -130,7 +132,7 @@ export async function readBeginning(
   return read.bytes();
 }
 
-/** Node's list of hosts without a proxy has ranges of addresses, and not the masks that Go and curl take as well. */
+/** Node's NO_PROXY supports address ranges, but not the CIDRs that Go and curl also support. */
 function withRanges(variables: ProxyVariables): Record<string, string | undefined> {
   const known = { ...variables };
   for (const name of ["NO_PROXY", "no_proxy"]) {
@@ -140,7 +142,7 @@ function withRanges(variables: ProxyVariables): Record<string, string | undefine
   return known;
 }
 
-/** `10.0.0.0-10.255.255.255` for `10.0.0.0/8`. */
+/** Converts `10.0.0.0/8` to `10.0.0.0-10.255.255.255`. */
 function rangeOf(entry: string): string | undefined {
   const [, address, bits = ""] = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(entry) ?? [];
   if (address === undefined || Number(bits) > 32) return undefined;

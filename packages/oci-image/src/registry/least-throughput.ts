@@ -1,16 +1,16 @@
 import type { Clock } from "@kip/base";
 import { ImageError } from "../errors.ts";
 
-/** The slowest that a registry may be unless the caller wants more, bytes per second: an image at this rate never gets anywhere. */
+/** Default minimum rate of a registry, bytes per second. At a lower rate an image would never be complete. */
 const defaultLeast = 1024;
-/** It may be slower for so long, milliseconds. A peer that sends nothing at all is given up sooner. */
+/** How long the rate may be lower, milliseconds. A silent peer is given up earlier. */
 const windowMs = 60_000;
 
 /**
- * Hands a body on, and gives it up when it has been slower than a rate for a minute. Only the time that is
- * spent waiting for the peer counts: the reader may be as slow as it is.
+ * Passes a body on. Gives up if it was slower than a minimum rate for a minute. Only counts time spent waiting for the peer, so
+ * the reader may be slow.
  *
- * @param options.leastBytesPerSecond the rate @default 1024
+ * @param options.leastBytesPerSecond the minimum rate @default 1024
  * @throws {ImageError} `REGISTRY_TOO_SLOW`
  */
 export async function* withLeastThroughput(

@@ -13,10 +13,10 @@ export interface PushOptions {
 }
 
 /**
- * Puts the image of an OCI layout folder into a registry; of a layout of several, the one annotated
- * with the reference's tag or full name. Blobs that the registry has are not sent again.
+ * Pushes the image of an OCI layout folder to a registry. If the layout has several images, pushes the one annotated with the
+ * reference's tag or full name. Skips blobs that the registry already has.
  *
- * @returns the digest of what the reference now points at
+ * @returns the digest that the reference now points at
  * @throws {ImageError} the codes of `ImageStore.pull`
  */
 export async function pushLayout(
@@ -47,7 +47,7 @@ class LayoutPush {
     this.#signal = signal;
   }
 
-  /** Sends a manifest after everything that it points at: a registry checks that. */
+  /** Pushes a manifest after everything that it refers to, because registries check that. */
   async manifest(descriptor: Descriptor, reference: Reference, id: string): Promise<string> {
     const { bytes } = await openLayout(this.#folder, reference).manifest(descriptor);
     const parsed = parseManifest(bytes, descriptor.mediaType);

@@ -15,17 +15,17 @@ import type { RegistryConfig } from "./registry-config.ts";
 import { networkError, refusalError } from "./registry-errors.ts";
 import { withRetries, type RetryOptions } from "./retry.ts";
 
-/** One request to a repository. */
+/** A request to a repository. */
 export interface RepositoryRequest {
   readonly method: HttpRequest["method"];
-  /** Below `/v2/<repository>/`, or an absolute URL that the registry gave. */
+  /** Relative to `/v2/<repository>/`, or an absolute URL from the registry. */
   readonly path: string | URL;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: HttpRequest["body"] | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** What is asked for, for the sentence of a failure. */
+  /** What the request is for, used in error messages. */
   readonly what: string;
-  /** Statuses that are an answer; any other is a failure. */
+  /** Status codes of success. Any other code is a failure. */
   readonly accept: readonly number[];
 }
 
@@ -35,23 +35,23 @@ export interface ClientOptions {
   /** @default each request is made once */
   readonly retry?: RetryOptions | undefined;
   readonly proxy?: ProxyVariables | undefined;
-  /** Measures how slow the registry is. @default that of `retry` */
+  /** Clock for measuring the registry's speed. @default that of `retry` */
   readonly clock?: Clock | undefined;
-  /** A registry that sends less for a minute is given up. @default 1024 */
+  /** Minimum rate over a minute, below which the registry is given up. @default 1024 */
   readonly leastBytesPerSecond?: number | undefined;
 }
 
-/** Docker Hub's registry has another name than its images. */
+/** Docker Hub's registry has another host name than its images. */
 const dockerHub = "https://registry-1.docker.io";
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 const maxRedirects = 5;
-/** Answers whose discarded bodies may still be coming: each holds a connection. */
+/** Most discarded bodies that may still be arriving. Each holds a connection. */
 const maxUnread = 8;
-/** Less than this before a cut does not count as progress: a minute of the slowest that a registry may be. */
+/** Fewer bytes before a broken connection do not count as progress. This is one minute at the lowest allowed rate. */
 const progressBytes = 60 * 1024;
 const resumeBackoff = { initialMs: 100, maxMs: 5000 };
 
-/** One repository of a registry: addresses, log-in, redirects and failures (distribution-spec v1.1). */
+/** A repository in a registry: URLs, log-in, redirects and failures (distribution-spec v1.1). */
 export class RegistryClient implements AsyncDisposable {
   readonly #config: RegistryConfig;
   readonly #exchange: HttpExchange;
@@ -82,8 +82,8 @@ export class RegistryClient implements AsyncDisposable {
   }
 
   /**
-   * Sends a request, again if it fails and may be repeated; logs in if the registry wants that, once
-   * per attempt. The body of the answer must be read or destroyed.
+   * Sends a request. Repeats it if it fails and may be repeated. If the registry requires it, logs in once per attempt. The
+   * caller must read or destroy the response's body.
    *
    * @throws {ImageError} codes `IMAGE_NOT_FOUND`, `REGISTRY_*`
    */
@@ -95,10 +95,10 @@ export class RegistryClient implements AsyncDisposable {
   }
 
   /**
-   * The bytes of an answer to a GET. When the connection fails on the way, the rest is asked for
-   * (`Range`); a registry that sends all again has what is known passed over.
+   * The bytes of the response to a GET. If the connection breaks, requests the rest (`Range`). If the registry then sends
+   * everything again, skips the known bytes.
    *
-   * @param from bytes that are known already, from elsewhere
+   * @param from number of bytes that are already known
    */
   async *stream(request: RepositoryRequest, from = 0): AsyncGenerator<Uint8Array> {
     const { signal } = request;
@@ -135,7 +135,7 @@ export class RegistryClient implements AsyncDisposable {
     try {
       let { response, isOwn } = await this.#follow(request);
       const challenge = response.headers["www-authenticate"];
-      // A server that it redirects to may not ask for its credentials (CVE-2020-15157).
+      // A server that the registry redirects to must not be able to request the registry's credentials (CVE-2020-15157).
       const isAsked = response.statusCode === 401 && isOwn;
       if (isAsked && challenge !== undefined && !isStream(request)) {
         this.#discardBody(response);
@@ -162,7 +162,7 @@ export class RegistryClient implements AsyncDisposable {
     }
   }
 
-  /** The body of an answer, its network failures in our terms. */
+  /** The body of a response. Converts network failures to this package's errors. */
   async *body(response: IncomingMessage, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
     try {
       yield* this.#paced(response);
@@ -172,7 +172,7 @@ export class RegistryClient implements AsyncDisposable {
     }
   }
 
-  /** Its body, for as long as it is worth waiting for. */
+  /** The body, with the time limits for waiting. */
   #paced(response: IncomingMessage): AsyncIterable<Uint8Array> {
     const body = bytesOf(response);
     return withLeastThroughput(body, {
@@ -183,8 +183,8 @@ export class RegistryClient implements AsyncDisposable {
   }
 
   /**
-   * Discards a body; its connection is used again if it is a short one, and closed otherwise. Of bodies
-   * that do not end soon, the oldest give way.
+   * Discards a body. Reuses its connection if the body is short, and otherwise closes it. If too many bodies do not end, closes
+   * the oldest ones.
    */
   #discardBody(response: IncomingMessage): void {
     const body = bytesOf(response);
@@ -195,7 +195,7 @@ export class RegistryClient implements AsyncDisposable {
     if (this.#unread.size > maxUnread) oldest?.destroy();
   }
 
-  /** The URL that a `Location` header of the registry means. */
+  /** Resolves a `Location` header of the registry. */
   resolve(location: string | undefined): URL {
     const url = URL.parse(location ?? "", this.#baseUrl.href);
     if (location !== undefined && url) return url;
@@ -206,18 +206,18 @@ export class RegistryClient implements AsyncDisposable {
     await this.#exchange[Symbol.asyncDispose]();
   }
 
-  /** @returns `isOwn`: whether the registry itself answers, not a server that it redirects to */
+  /** @returns `isOwn`: whether the registry itself answered, not a server that it redirects to */
   async #follow(
     request: RepositoryRequest,
   ): Promise<{ readonly response: IncomingMessage; readonly isOwn: boolean }> {
     const { method, path, body, signal } = request;
     let url = path instanceof URL ? path : new URL(`v2/${this.#repository}/${path}`, this.#baseUrl);
     for (let hop = 0; hop <= maxRedirects; hop++) {
-      // Credentials are for the registry, not for servers that it redirects to.
+      // Credentials are only sent to the registry, not to servers that it redirects to.
       const isOwn = url.origin === this.#baseUrl.origin;
       const authorization = isOwn ? this.#authorization : undefined;
       const headers = defined({
-        // Bytes as they are: their digest is checked.
+        // The digest is that of the unencoded bytes.
         "accept-encoding": "identity",
         ...request.headers,
         authorization,
@@ -254,7 +254,7 @@ export class RegistryClient implements AsyncDisposable {
   }
 }
 
-/** The same request for what is missing; a registry without ranges answers 200. */
+/** The request for the missing part. A registry without support for ranges answers 200. */
 function restOf(
   request: RepositoryRequest,
   received: number,
@@ -272,7 +272,7 @@ function checkRange(response: IncomingMessage, received: number): void {
   throw new ImageError("REGISTRY_UNREACHABLE", "a registry sends another range than was asked for");
 }
 
-/** A streamed body is gone once it was sent. */
+/** A streamed body cannot be sent twice. */
 function isStream({ body }: RepositoryRequest): boolean {
   return body !== undefined && !(body instanceof Uint8Array);
 }
@@ -282,7 +282,7 @@ function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
   const url = URL.parse(text.endsWith("/") ? text : `${text}/`);
   const hasCredentials = url !== null && (url.username !== "" || url.password !== "");
   if (url && /^https?:$/.test(url.protocol) && !hasCredentials) return url;
-  // Without its text, which may hold a password: tenants read this.
+  // Without the URL itself, because tenants read this and it may contain a password.
   const reason = hasCredentials ? "holds credentials" : "is not an http or https URL";
   throw new ImageError(
     "REGISTRY_UNREACHABLE",
@@ -293,7 +293,7 @@ function baseUrlOf({ host, endpoint }: RegistryConfig): URL {
   );
 }
 
-/** A mirror that is no URL is called by its text. */
+/** An invalid mirror URL is shown as it is. */
 function hostOnly(host: string): string {
   return host.slice(host.lastIndexOf("@") + 1);
 }

@@ -1,24 +1,24 @@
 import type { Secret } from "@kip/base";
 import type { CredentialSource } from "./credentials.ts";
 
-/** How to reach one registry and who we are there. */
+/** How to reach a registry and log in to it. */
 export interface RegistryConfig {
-  /** The registry as it stands in image names, with its port: `docker.io`, `localhost:5000`. */
+  /** The registry as in image names, with its port: `docker.io`, `localhost:5000`. */
   readonly host: string;
   /**
-   * Base URL to use instead of `https://<host>`. The only way to plain HTTP: a registry is never
-   * spoken to without TLS unless somebody wrote `http://` here.
+   * Base URL to use instead of `https://<host>`. Only a URL with `http://` here allows plain HTTP. All other registries use
+   * TLS.
    */
   readonly endpoint?: string | undefined;
   readonly username?: string | undefined;
   readonly password?: string | Secret | undefined;
-  /** Asked for credentials when the registry wants a log-in and no `username` is given. */
+  /** Called when the registry requires a log-in and there is no `username`. */
   readonly credentials?: CredentialSource | undefined;
   /**
-   * Base URLs of registries that have the same repositories, tried in order before the registry
-   * itself. Credentials and certificates of a mirror are those of its own entry, by its host.
+   * Base URLs of mirrors with the same repositories, tried in order before the registry itself. A mirror's credentials and
+   * certificates come from the entry with its host.
    */
   readonly mirrors?: readonly string[] | undefined;
-  /** Certificates in PEM that are trusted for this registry besides the system's. */
+  /** Additional trusted certificates for this registry, PEM. */
   readonly ca?: string | undefined;
 }

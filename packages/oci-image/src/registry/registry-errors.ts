@@ -2,14 +2,14 @@ import type { IncomingHttpHeaders } from "node:http";
 import { errorText, isCodedError, isSystemError } from "@kip/base";
 import { ImageError } from "../errors.ts";
 
-/** The answer of a registry that refused. */
+/** A registry's response that refuses a request. */
 export interface Refusal {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
-/** Maps a refusal to our codes; `what` was asked for, of the registry `who`. */
+/** Converts a refusal to an error. `what` is the requested object, and `who` the registry. */
 export function refusalError(refusal: Refusal, who: string, what: string): ImageError {
   const { status } = refusal;
   const detail = messageOf(refusal.body);
@@ -46,8 +46,8 @@ export function refusalError(refusal: Refusal, who: string, what: string): Image
 }
 
 /**
- * When to come back: `Retry-After` in seconds, or as a date (RFC 9110, 10.2.3), which is taken by the registry's own clock.
- * 429 and 503 have it.
+ * The delay in `Retry-After`: seconds, or a date (RFC 9110, 10.2.3) relative to the registry's own clock. Responses 429 and 503
+ * may have it.
  */
 function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
   const text = headers["retry-after"]?.trim() ?? "";
@@ -56,7 +56,7 @@ function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
-/** Maps a network failure; failures that are ours already stay as they are. */
+/** Converts a network failure. Errors of this package stay unchanged. */
 export function networkError(error: unknown, who: string): unknown {
   if (isCodedError(error)) return error;
   const isPlainHttp = isSystemError(error, "EPROTO") || isTlsError(error);
@@ -74,7 +74,7 @@ export function networkError(error: unknown, who: string): unknown {
   );
 }
 
-/** What Node's TLS says of an answer that is not TLS. */
+/** Error codes of Node's TLS for a response that is not TLS. */
 const tlsCodes: readonly unknown[] = [
   "ERR_SSL_WRONG_VERSION_NUMBER",
   "ERR_SSL_PACKET_LENGTH_TOO_LONG",
@@ -84,17 +84,17 @@ function isTlsError(error: unknown): boolean {
   return error instanceof Error && "code" in error && tlsCodes.includes(error.code);
 }
 
-/** An aggregate error, of several addresses tried, has no text of its own. */
+/** An aggregate error, from trying several addresses, has no message of its own. */
 function networkText(error: unknown): string {
   if (!(error instanceof AggregateError)) return errorText(error);
   return error.errors.map((each: unknown) => errorText(each)).join(", ");
 }
 
-/** The registry's own message, in the form of the distribution specification. Foreign text. */
+/** The registry's error message, in the format of the distribution specification. It is foreign text. */
 function messageOf(body: Buffer): string {
   try {
     const { errors } = JSON.parse(body.toString("utf8")) as { errors?: { message?: unknown }[] };
-    const message = errors?.[0]?.message; // checked by the next line
+    const message = errors?.[0]?.message; // checked on the next line
     if (typeof message !== "string" || message === "") return "";
     // eslint-disable-next-line no-control-regex
     return ` ("${message.replaceAll(/[\0-\x1f\x7f]/g, " ").slice(0, 200)}")`;

@@ -19,11 +19,11 @@ const accept = [
 export interface RegistrySourceOptions {
   readonly retry: RetryOptions;
   readonly proxy?: ProxyVariables | undefined;
-  /** A registry that sends less for a minute is given up. @default 1024 */
+  /** Minimum rate over a minute, below which a registry is given up. @default 1024 */
   readonly leastBytesPerSecond?: number | undefined;
 }
 
-/** An image in a registry or its mirrors. Dispose of it to close its connections. */
+/** An image in a registry or its mirrors. Disposing closes its connections. */
 export function openRegistry(
   reference: Reference,
   registries: readonly RegistryConfig[],
@@ -36,7 +36,7 @@ export function openRegistry(
     leastBytesPerSecond: options.leastBytesPerSecond,
   };
   const config = registries.find(({ host }) => host === reference.registry);
-  // A mirror is asked once: the registry itself is there to turn to.
+  // A mirror gets one attempt, because the registry itself is available as well.
   const mirrors = (config?.mirrors ?? []).map((endpoint) => {
     const host = URL.parse(endpoint)?.host ?? endpoint;
     const known = registries.find((registry) => registry.host === host);
@@ -55,21 +55,21 @@ export function openRegistry(
       await endpoints.first((client) => fetchManifest(client, { id, name, signal }), signal),
     blob: async (descriptor, signal) => {
       const stream = fetchBlob(endpoints, descriptor, signal);
-      // It begins here, so that this call fails if the blob is missing, not the reading.
+      // Start reading here, so that a missing blob fails this call and not the later reading.
       return startingWith(await stream.next(), stream);
     },
     [Symbol.asyncDispose]: async () => await endpoints[Symbol.asyncDispose](),
   };
 }
 
-/** Whether a registry gives an image to those who do not log in, and then what the name means. */
+/** Whether a registry serves an image without a log-in, and if so, the digest that the name refers to. */
 export type AnonymousAnswer =
   { readonly isPublic: true; readonly digest: string } | { readonly isPublic: false };
 
 /**
- * Asks a registry for an image without credentials, for no more than its headers if they have the digest; no mirror is asked.
+ * Requests an image without credentials. Requests only its headers if they contain the digest. Does not use mirrors.
  *
- * @throws {ImageError} `REGISTRY_*` if it cannot be known whether the image is public
+ * @throws {ImageError} `REGISTRY_*` if it is unknown whether the image is public
  */
 export async function askAnonymously(
   reference: Reference,
@@ -104,14 +104,14 @@ export async function askAnonymously(
     const { digest } = await fetchManifest(client, { id, name: id, signal });
     return { isPublic: true, digest };
   } catch (error) {
-    // Many say that there is no such image to those who may not have it.
+    // Many registries report a private image as missing.
     if (ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND"))
       return { isPublic: false };
     throw error;
   }
 }
 
-/** Mirrors in order, the registry itself last. One that failed is not asked again in this pull. */
+/** The mirrors in order, then the registry itself. A failed one is not used again in this pull. */
 class RegistryEndpoints implements AsyncDisposable {
   readonly #clients: readonly RegistryClient[];
   #next = 0;
@@ -135,7 +135,7 @@ class RegistryEndpoints implements AsyncDisposable {
     }
   }
 
-  /** The registry to ask now, and how to turn to the one after it; false if there is none. */
+  /** The registry to use now, and a function that switches to the next one, or returns false if there is none. */
   next(): { readonly client: RegistryClient; readonly leave: () => boolean } {
     const place = this.#next;
     const client = this.#clients[place];
@@ -168,7 +168,7 @@ async function fetchManifest(
   });
   const bytes = await readBody(client.body(response, signal), maxDocumentBytes);
   const digest = digestOf(bytes);
-  // What a tag means is the registry's word, but bytes and the digest it gives must agree.
+  // The registry decides what a tag refers to, but its digest must match the bytes.
   const header = response.headers["docker-content-digest"];
   const expected = isDigest(id) ? id : typeof header === "string" ? header : digest;
   if (expected !== digest) throw digestMismatch("its manifest", expected, digest);
@@ -176,7 +176,7 @@ async function fetchManifest(
   return { bytes, digest, mediaType };
 }
 
-/** A mirror that fails on the way is left, and the rest comes from the next. */
+/** If a mirror fails in the middle, the rest comes from the next one. */
 async function* fetchBlob(
   endpoints: RegistryEndpoints,
   { digest }: Descriptor,

@@ -1,20 +1,17 @@
 import { backoffDelay, isRetryable, type Clock } from "@kip/base";
 
-/** How often and how patiently a registry is asked again. */
+/** How often and with what delays requests are repeated. */
 export interface RetryOptions {
   readonly clock: Clock;
-  /** Times a request is made in all, 1 or more. @default 4 */
+  /** Number of attempts, 1 or more. @default 4 */
   readonly attempts?: number | undefined;
 }
 
 const backoff = { initialMs: 250, maxMs: 8000 };
-/** A registry that wants a longer pause is left to the caller, milliseconds. */
+/** Longest pause, milliseconds. If a registry wants a longer one, the error goes to the caller. */
 const longestPauseMs = 10_000;
 
-/**
- * Repeats `work` while its failures are passing ones (fact `retryable`) and attempts are left; a
- * registry that says when to come back (`Retry-After`) is obeyed.
- */
+/** Repeats `work` while its errors are retryable and attempts are left. Respects a registry's delay (`Retry-After`). */
 export async function withRetries<T>(
   work: () => Promise<T>,
   options: RetryOptions & { readonly signal?: AbortSignal | undefined },
@@ -32,7 +29,7 @@ export async function withRetries<T>(
   }
 }
 
-/** Milliseconds to wait; undefined if it would not help. */
+/** Milliseconds to wait. Undefined if another attempt would not help. */
 function pauseAfter(error: unknown, attempt: number): number | undefined {
   if (!isRetryable(error)) return undefined;
   const delay = backoffDelay(attempt, backoff, error);

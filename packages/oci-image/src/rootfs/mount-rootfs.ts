@@ -14,17 +14,17 @@ import { mapOwners, mount, unmount, type Mount } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { removeFolder } from "../unpack/remove-tree.ts";
 
-/** The folders of a writable root file system, absolute, on one file system but for `rootfs`. */
+/** Absolute paths of a writable root file system's folders. All except `rootfs` are on one file system. */
 export interface OverlayPlaces {
-  /** Where it is mounted. */
+  /** Mount point. */
   readonly rootfs: string;
-  /** What is written into it. */
+  /** The writable layer. */
   readonly upper: string;
-  /** The kernel's own. */
+  /** The kernel's working folder. */
   readonly work: string;
 }
 
-/** The places inside a container's folder. */
+/** The paths in a container's folder. */
 function placesIn(containerDir: string): OverlayPlaces {
   return {
     rootfs: path.join(containerDir, "rootfs"),
@@ -34,7 +34,8 @@ function placesIn(containerDir: string): OverlayPlaces {
 }
 
 /**
- * Mounts layers, bottom first, under a writable one of the container's own.
+ * Mounts layers, bottom first, with a writable layer for the container on top.
+ *
  * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountRootfs(
@@ -48,7 +49,7 @@ export async function mountRootfs(
   return { rootfs: places.rootfs };
 }
 
-/** As {@link mountOverlay}, with the owners that a user namespace makes of the files'. */
+/** Like {@link mountOverlay}, with owners mapped by a user namespace. */
 async function mountMapped(
   layers: readonly string[],
   containerDir: string,
@@ -56,8 +57,8 @@ async function mountMapped(
 ): Promise<void> {
   const places = placesIn(containerDir);
   if (isMounted(places.rootfs)) return;
-  await unmountMapped(containerDir); // of a try that was killed
-  // By their names: those are what tells that a tree is in use.
+  await unmountMapped(containerDir); // left by an attempt that was killed
+  // With the trees' names, because those show that a tree is in use.
   const folders = layers.map(
     (layer) => [layer, path.join(mappedIn(containerDir), path.basename(layer))] as const,
   );
@@ -72,12 +73,12 @@ async function mountMapped(
     if (error instanceof ImageError) throw error;
     throw mountError(places.rootfs, "its file system cannot map owners", error);
   } finally {
-    // The overlay keeps what it stands on.
+    // The overlay keeps its layers in use.
     await unmountMapped(containerDir);
   }
 }
 
-/** Where layers are shown with other owners while they are mounted. */
+/** Folder in which layers with mapped owners are mounted temporarily. */
 function mappedIn(containerDir: string): string {
   return path.join(containerDir, "mapped");
 }
@@ -86,23 +87,24 @@ async function unmountMapped(containerDir: string): Promise<void> {
   const folder = mappedIn(containerDir);
   if (!existsSync(folder)) return;
   const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
-  // The mount point is the fifth field of proc_pid_mountinfo(5). One that has an idmap is on the device of the folder above.
+  // The mount point is the fifth field of proc_pid_mountinfo(5). An idmapped mount has the same device as its parent folder.
   const places = mounts.map((line) => line.split(" ")[4] ?? "");
   for (const place of places.filter((each) => each.startsWith(`${folder}/`)))
     await unmount(["-l", place]);
-  // Never with content: should a mount be left, that is the image's.
+  // Never recursively: if a mount were left, its content would be that of the image.
   for (const name of readdirSync(folder)) rmdirSync(path.join(folder, name));
   rmdirSync(folder);
 }
 
-/** Takes the mount of {@link mountRootfs} and what was written into it away; fine if there is none. */
+/** Removes the mount of {@link mountRootfs} and its writable layer. Does nothing if there is none. */
 export async function unmountRootfs(containerDir: string): Promise<void> {
   await unmountMapped(containerDir);
   await unmountOverlay(placesIn(containerDir));
 }
 
 /**
- * Mounts layers, bottom first, under a writable one. A second call changes nothing.
+ * Mounts layers, bottom first, with a writable one on top. A second call changes nothing.
+ *
  * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
  */
 export async function mountOverlay(
@@ -120,8 +122,8 @@ export async function mountOverlay(
   } catch (error) {
     throw mountError(rootfs, "a layer cannot be read", error);
   }
-  // The kernel takes one page of options: layers go by names in their common folder, the
-  // container's by a path relative to it.
+  // The kernel accepts one page of options. So layers are given by their names in a common folder, and the container's folders
+  // by relative paths.
   const store = path.dirname(top);
   const lower = layers.toReversed().map((layer) => path.relative(store, layer));
   const upper = path.relative(store, places.upper);
@@ -137,7 +139,7 @@ export async function mountOverlay(
   }
 }
 
-/** Takes the mount of {@link mountOverlay} and what was written into it away; fine if there is none. */
+/** Removes the mount of {@link mountOverlay} and its writable layer. Does nothing if there is none. */
 export async function unmountOverlay(places: OverlayPlaces): Promise<void> {
   while (isMounted(places.rootfs)) await unmount([places.rootfs]);
   for (const folder of [places.upper, places.work, places.rootfs]) {
@@ -145,7 +147,7 @@ export async function unmountOverlay(places: OverlayPlaces): Promise<void> {
   }
 }
 
-/** The root of an overlay looks as its topmost folder does. */
+/** The root of an overlay has the attributes of its top folder. */
 function copyLook(from: string, to: string): void {
   const { mode, uid, gid, atime, mtime } = statSync(from);
   chownSync(to, uid, gid);
@@ -153,7 +155,7 @@ function copyLook(from: string, to: string): void {
   utimesSync(to, atime, mtime);
 }
 
-/** A mount point is on another device than the folder it is in. */
+/** A mount point is on another device than its parent folder. */
 function isMounted(folder: string): boolean {
   const [here, above] = [deviceOf(folder), deviceOf(path.dirname(folder))];
   return here !== undefined && here !== above;

@@ -4,13 +4,12 @@ import { at } from "../unpack/descriptor-path.ts";
 import { FolderStack, type OpenFolder } from "../unpack/folder-stack.ts";
 
 const maxLinks = 40;
-/** `O_NONBLOCK`, as a FIFO in the file's place would keep us waiting. */
+/** `O_NONBLOCK`, because opening a FIFO would block. */
 const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Reads a file of a root file system as a program inside would: links are walked from that root and
- * never lead out of it. Undefined if there is no such file, it is not an ordinary one, or is over
- * `maxBytes`.
+ * Reads a file of a root file system as a program inside would. Links are resolved relative to that root and never lead out of
+ * it. Undefined if the file does not exist, is not a regular file, or has more than `maxBytes`.
  */
 export function readInRoot(rootfs: string, file: string, maxBytes: number): Buffer | undefined {
   using stack = new FolderStack(rootfs, { maxDepth: 256, keepsTimes: false });
@@ -27,7 +26,7 @@ export function readInRoot(rootfs: string, file: string, maxBytes: number): Buff
   return undefined;
 }
 
-/** The content, or the target if the name is a link. */
+/** The content, or the target of a link. */
 function readOrLink(
   folder: OpenFolder,
   name: string,

@@ -2,15 +2,15 @@ import { textBefore } from "@kip/base";
 import { ImageError } from "../errors.ts";
 import { readInRoot } from "./read-in-root.ts";
 
-/** Numbers to run a process under. */
+/** Numeric identity of a process. */
 export interface ResolvedUser {
   readonly uid: number;
   readonly gid: number;
-  /** Groups of the image's `/etc/group` that list the user by name. */
+  /** The groups in the image's `/etc/group` that list the user by name. */
   readonly additionalGids: readonly number[];
-  /** The user's folder as `/etc/passwd` has it. */
+  /** The user's home folder in `/etc/passwd`. */
   readonly home?: string | undefined;
-  /** The user's name as `/etc/passwd` has it. */
+  /** The user's name in `/etc/passwd`. */
   readonly name?: string | undefined;
 }
 
@@ -28,13 +28,13 @@ interface GroupEntry {
 }
 
 const maxFileBytes = 4 * 1024 * 1024;
-/** Larger numbers are names to containerd, as a pod may not have them either. */
+/** containerd treats larger numbers as names. A pod cannot use them either. */
 const maxId = 0x7fff_ffff;
 
 /**
- * Looks up an image's `config.User` in its `/etc/passwd` and `/etc/group`, as a kubelet with containerd does: of `user:group`
- * only the user counts (kubernetes#61967), whose group is that of `/etc/passwd`. Digits are a number even where a user has
- * them for a name. A number need not be listed; its group is then 0. Empty is root.
+ * Looks up an image's `config.User` in its `/etc/passwd` and `/etc/group`, with the rules of a kubelet with containerd. For
+ * `user:group`, only the user counts (kubernetes#61967), and the group comes from `/etc/passwd`. Digits are always a number,
+ * even if a user has that name. An unlisted number gets group 0. An empty text means root.
  *
  * @throws {ImageError} code `IMAGE_USER_UNKNOWN`
  *

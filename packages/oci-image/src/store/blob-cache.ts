@@ -13,24 +13,23 @@ import { blobSteps, openPart, privateFolder } from "./cache-part.ts";
 import { doOnce } from "./fill-claim.ts";
 
 /**
- * A part of a folder that many machines share, for example over NFS, commonly read-only: blobs and manifests by
- * digest, `blobs/sha256/<hex>` as in an OCI layout. The public part holds images that anybody may have; each
- * repository whose images take a log-in has a private part of its own.
+ * A part of a folder that many machines share, for example over NFS, often read-only. It contains blobs and manifests by
+ * digest, `blobs/sha256/<hex>` as in an OCI layout. The public part holds public images. Each repository with private images
+ * has a private part of its own.
  *
- * It needs no lock to be right, and so none that NFS would have to keep: a blob is written under a name of its
- * own and gets its final one by a rename, and two that write the same write the same bytes. That each
- * blob is fetched once is seen to by {@link doOnce}. Nothing in it is believed: what is read is
- * checked like what a registry sends.
+ * It does not rely on locks, and so needs none from NFS. A blob is written under a unique name and then renamed, and two
+ * writers of the same blob write the same bytes. {@link doOnce} makes sure that each blob is usually downloaded once. The
+ * content is not trusted: it is verified like a registry's.
  */
 export class BlobCache implements Disposable {
   readonly #shared: string;
-  /** Folders from the shared one down to this part. */
+  /** Folders from the shared folder to this part. */
   readonly #steps: readonly string[];
   readonly #root: string;
   readonly #folder: string;
-  /** The folder of blobs, open, once something is written. */
+  /** The folder of blobs. Open once something was written. */
   #open: number | undefined;
-  /** Names in the folder, as of the first look. */
+  /** Temporary names in the folder, from the first listing. */
   #hidden: Promise<readonly string[]> | undefined;
 
   private constructor(shared: string, steps: readonly string[]) {
@@ -40,14 +39,14 @@ export class BlobCache implements Disposable {
     this.#folder = path.join(this.#root, ...blobSteps);
   }
 
-  /** What anybody may have. */
+  /** The public part. */
   static public(shared: string): BlobCache {
     return new BlobCache(shared, []);
   }
 
   /**
-   * For pulls that the registry lets read one repository. A digest alone must not be enough for pulls of other
-   * repositories, so they get nothing of it.
+   * The private part for a repository. Only pulls for which the registry allows access to this repository may use it. Knowing a
+   * digest must not be enough, so pulls from other repositories cannot use it.
    */
   static private(shared: string, { registry, repository }: Reference): BlobCache {
     const key = digestHex(digestOf(`${registry}/${repository}`));
@@ -55,8 +54,9 @@ export class BlobCache implements Disposable {
   }
 
   /**
-   * The bytes of a blob; undefined if it is not here, or not of the size it must have.
-   * @throws what the file system says when it does not work
+   * The bytes of a blob. Undefined if it is missing or has the wrong size.
+   *
+   * @throws errors of a file system that does not work
    */
   async read(descriptor: Descriptor): Promise<AsyncIterable<Uint8Array> | undefined> {
     const facts = await lstat(this.#path(descriptor.digest)).catch(absent);
@@ -70,8 +70,9 @@ export class BlobCache implements Disposable {
   }
 
   /**
-   * A manifest or an index of which nothing is known but its digest, checked; undefined if it is not here whole.
-   * @throws what the file system says when it does not work
+   * A verified manifest or index, for which only the digest is known. Undefined if it is missing or incomplete.
+   *
+   * @throws errors of a file system that does not work
    */
   async readDocument(digest: string): Promise<Uint8Array | undefined> {
     const facts = await lstat(this.#path(digest)).catch(absent);
@@ -84,10 +85,10 @@ export class BlobCache implements Disposable {
   }
 
   /**
-   * Notes that a blob is used, by its time: {@link collectCache} removes those that were not for long. Of a blob that belongs
-   * to another user the time stays as it is.
+   * Marks a blob as used by setting its time. {@link collectCache} removes blobs that were not used for long. The time of
+   * another user's blob does not change.
    *
-   * @returns whether the blob is here
+   * @returns whether the blob exists
    */
   async markUsed(digest: string, clock: Clock): Promise<boolean> {
     const seconds = clock.now() / 1000;
@@ -96,13 +97,13 @@ export class BlobCache implements Disposable {
       return true;
     } catch (error) {
       if (isSystemError(error, "EPERM", "EROFS")) return true;
-      // The last one: behind a folder that is closed to us.
+      // EACCES: it is inside a folder that this process may not enter.
       if (isSystemError(error, "ENOENT", "ENOTDIR", "EACCES")) return false;
       throw error;
     }
   }
 
-  /** Whether a blob that is here has the content that it must have. */
+  /** Whether an existing blob has the expected content. */
   async isWhole(descriptor: Descriptor): Promise<boolean> {
     try {
       for await (const _ of verified(readBlob(this.#root, descriptor), descriptor));
@@ -113,12 +114,12 @@ export class BlobCache implements Disposable {
     }
   }
 
-  /** Removes a blob that is wrong. A machine that reads it meanwhile turns to the registry. */
+  /** Removes an invalid blob. A machine that is reading it then uses the registry. */
   async remove({ digest }: Descriptor): Promise<void> {
     await rm(this.#path(digest), { force: true });
   }
 
-  /** Lets one of all who share the folder take a blob in; the others wait. @returns whether it was us */
+  /** Lets one process of all machines write a blob, while the others wait. @returns whether it was this process */
   async takeOnce(
     descriptor: Descriptor,
     bytes: () => Promise<AsyncIterable<Uint8Array>>,
@@ -138,7 +139,7 @@ export class BlobCache implements Disposable {
     return isOurs;
   }
 
-  /** Takes a blob in; it is there whole or not at all. */
+  /** Writes a blob. It appears complete or not at all. */
   async write(descriptor: Descriptor, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const place = await this.#place();
     const draft = path.join(place, `${draftsOf(descriptor)}${randomUUID()}`);
@@ -146,12 +147,12 @@ export class BlobCache implements Disposable {
       {
         await using file = await createFile(draft, 0o644);
         for await (const chunk of verified(bytes, descriptor)) await file.writeFile(chunk);
-        // Another machine must not see the name before the bytes.
+        // Other machines must not see the name before the bytes.
         await file.sync();
       }
       await rename(draft, path.join(place, digestHex(descriptor.digest))).catch(
         async (error: unknown) => {
-          // One that was taken for dead finds that another has done it.
+          // This process was considered dead, and another one has written the blob.
           if (!isSystemError(error, "ENOENT") || !(await this.has(descriptor))) throw error;
         },
       );
@@ -160,7 +161,7 @@ export class BlobCache implements Disposable {
     }
   }
 
-  /** What those have left who held the claim before and were killed; found at the first look. */
+  /** Removes drafts of earlier processes that held the claim and were killed. They are found in the first listing. */
   async #removeDrafts(descriptor: Descriptor): Promise<void> {
     const place = await this.#place();
     this.#hidden ??= readdir(place);
@@ -169,7 +170,7 @@ export class BlobCache implements Disposable {
     }
   }
 
-  /** The folder of blobs, to write in: made if it is missing, and not where a link of another filler leads. */
+  /** The folder of blobs, for writing. Created if missing. Does not follow another process's links. */
   async #place(): Promise<string> {
     if (this.#open === undefined) {
       await makeFolder(this.#shared, 0o755, { recursive: true });
@@ -192,7 +193,7 @@ function draftsOf({ digest }: Descriptor): string {
   return `.${digestHex(digest)}.draft-`;
 }
 
-/** Nothing, where there is no such file. */
+/** Undefined for a missing file. */
 function absent(error: unknown): undefined {
   if (!isSystemError(error, "ENOENT", "ENOTDIR")) throw error;
 }

@@ -2,17 +2,17 @@ import path from "node:path";
 import { isSystemError, makeFolderSync } from "@kip/base";
 import { closeFolder, openChild, openFolder, self } from "../unpack/descriptor-path.ts";
 
-/** The folder above the private parts of a shared cache. */
+/** Parent folder of the private parts of a shared cache. */
 export const privateFolder = "private";
 
-/** Folders from a part of a shared cache down to its blobs. */
+/** Folders from a part of a shared cache to its blobs. */
 export const blobSteps: readonly string[] = ["blobs", "sha256"];
 
 /**
- * Opens a folder of a shared cache step by step.
+ * Opens a folder of a shared cache, one path component at a time.
  *
- * @param missing what to do with a step that is not there
- * @throws `ENOTDIR` if a step is a link, which another who shares the folder may have put there; `ENOENT`
+ * @param missing what to do with a missing component
+ * @throws `ENOTDIR` if a component is a link, which another user of the folder may have created; `ENOENT`
  */
 export function openPart(
   root: string,
@@ -38,10 +38,10 @@ function openOrMake(above: number, step: string): number {
     if (!isSystemError(error, "ENOENT")) throw error;
   }
   try {
-    // Who else may pass is for the administrator to say; a folder that is there keeps its mode.
+    // The administrator decides who else may enter. An existing folder keeps its mode.
     makeFolderSync(path.join(self(above), step), step === privateFolder ? 0o700 : 0o755);
   } catch (error) {
-    // Another filler was first.
+    // Another process has created it first.
     if (!isSystemError(error, "EEXIST")) throw error;
   }
   return openChild(above, step);

@@ -7,11 +7,11 @@ import type { BlobCache } from "./blob-cache.ts";
 type Find = (descriptor: Descriptor) => Promise<AsyncIterable<Uint8Array> | undefined>;
 
 /**
- * A source that takes what it can from a cache. What a name means is always asked of the registry, which
- * says by its answer that the caller may have what is in the repository.
+ * A source that uses a cache where possible. It always asks the registry what a name refers to. The registry's answer also
+ * shows that the caller may read the repository.
  *
- * @param parts of the cache that belong to anybody, or to the repository that `source` pulls from; asked in turn
- * @param onHit told of each blob that came from the cache
+ * @param parts the public part of the cache, and that of the repository that `source` pulls from, tried in order
+ * @param onHit called for each blob that comes from the cache
  */
 export function throughCache(
   source: ImageSource,
@@ -22,7 +22,7 @@ export function throughCache(
   return {
     root: async (signal) => await source.root(signal),
     manifest: async (descriptor, signal) => {
-      // One that cannot be read is as good as none.
+      // An unreadable one counts as missing.
       const found = await readManifest(find, descriptor).catch(() => undefined);
       if (found) onHit();
       return found ?? (await source.manifest(descriptor, signal));
@@ -35,7 +35,7 @@ export function throughCache(
   };
 }
 
-/** One look at a time: where the server of a share is silent, each holds one of Node's few threads for files. */
+/** One at a time: if the share's server does not answer, each read blocks one of Node's few I/O threads. */
 function firstOf(parts: readonly BlobCache[]): Find {
   const usable = new Set(parts);
   const look: Find = async (descriptor) => {
@@ -44,7 +44,7 @@ function firstOf(parts: readonly BlobCache[]): Find {
         const found = await part.read(descriptor);
         if (found) return found;
       } catch (error) {
-        // Whatever is wrong with the cache, there is still the registry.
+        // Whatever is wrong with the cache, the registry is still available.
         if (isSystemError(error, "EACCES", "EPERM")) usable.delete(part);
         else usable.clear();
       }

@@ -4,14 +4,14 @@ import { isSystemError, type Clock } from "@kip/base";
 import { closeFolder, self } from "../unpack/descriptor-path.ts";
 import { blobSteps, openPart, privateFolder } from "./cache-part.ts";
 
-/** What {@link collectCache} may remove. */
+/** Limits for {@link collectCache}. */
 export interface CollectCacheOptions {
-  /** Digests of blobs that stay, however long they were not used. */
+  /** Digests of blobs to keep, even if they are unused. */
   readonly inUse: ReadonlySet<string>;
-  /** Blobs that were not used for so long are removed, milliseconds. */
+  /** Blobs that were unused for this long are removed, milliseconds. */
   readonly unusedForMs: number;
   /**
-   * For so long a blob that has lost its name keeps its bytes, milliseconds: a machine that has it open reads on, over NFS too.
+   * How long the bytes of an unnamed blob are kept, milliseconds. A machine that has it open can still read it, also over NFS.
    * @default one hour
    */
   readonly graceMs?: number | undefined;
@@ -19,14 +19,14 @@ export interface CollectCacheOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What was done, and what is left. */
+/** The result of {@link collectCache}. */
 export interface CollectedCache {
-  /** Blobs that can be pulled. */
+  /** Number of blobs that can be pulled. */
   readonly blobs: number;
   readonly bytes: number;
-  /** Blobs that lost their names now. */
+  /** Number of blobs that have just lost their names. */
   readonly retiredBlobs: number;
-  /** Blobs without names, whose bytes are still there. */
+  /** Number of unnamed blobs whose bytes still exist. */
   readonly waitingBlobs: number;
   readonly waitingBytes: number;
   readonly removedBlobs: number;
@@ -35,20 +35,20 @@ export interface CollectedCache {
 
 const hexPattern = /^[0-9a-f]{64}$/;
 const retiredPattern = /^\.[0-9a-f]{64}\.unused-(\d{1,16})$/;
-/** Drafts and claims of fillers; those of living ones change every few seconds. */
+/** Matches drafts and claims of writers. Those of running writers change every few seconds. */
 const leftOverPattern = /^\.[0-9a-f]{64}\.(?:draft-|claim)/;
-/** A draft or claim that has not changed for so long is a dead filler's, milliseconds. */
+/** A draft or claim that was unchanged for this long belongs to a dead writer, milliseconds. */
 const deadAfterMs = 3_600_000;
 const defaultGraceMs = 3_600_000;
 
 /**
- * Removes from a shared cache what was not used for long, and what fillers have left that were killed.
+ * Removes blobs that were not used for long from a shared cache, and files left by killed writers.
  *
- * A blob first loses its name by a rename, so that no pull begins to read it, and then, after a pause, its bytes: pulls that have it
- * open go on. One that is noted as used just when it loses its name gets it back. Whatever machine is killed at whatever
- * step, a blob has its name and all of its bytes, or cannot be found; pulls then ask the registry.
+ * A blob is first renamed, so that no new pull reads it. After a pause its bytes are removed, so pulls that have it open can
+ * continue. If it was marked as used just when it lost its name, it gets its name back. Whichever machine is killed at
+ * whichever step, a blob either has its name and all its bytes, or cannot be found. Pulls then use the registry.
  *
- * @throws what the file system says when it does not work
+ * @throws errors of a file system that does not work
  */
 export async function collectCache(
   cache: string,
@@ -75,7 +75,7 @@ async function privateParts(cache: string): Promise<readonly (readonly string[])
     const keys = (await readdir(self(folder))).filter((name) => hexPattern.test(name));
     return keys.map((key) => [privateFolder, key, ...blobSteps]);
   } catch (error) {
-    // It is another's to collect.
+    // Another user has to collect this folder.
     if (isSystemError(error, "EACCES")) return [];
     throw error;
   } finally {
@@ -83,7 +83,7 @@ async function privateParts(cache: string): Promise<readonly (readonly string[])
   }
 }
 
-/** A folder that is not there, or is something else, has nothing to collect. */
+/** A missing folder, or something else in its place, has nothing to collect. */
 function openIfThere(cache: string, steps: readonly string[]): number | undefined {
   try {
     return openPart(cache, steps);
@@ -131,7 +131,7 @@ async function collectBlob(
     const away = path.join(folder, `.${hex}.unused-${Math.floor(now)}`);
     await rename(place, away).catch(absent);
     const after = await lstat(away).catch(absent);
-    // Another collector was first.
+    // Another collector has removed it first.
     if (!after) return;
     if (isIdle(after.mtimeMs)) {
       sums.retiredBlobs++;
@@ -139,7 +139,7 @@ async function collectBlob(
       sums.waitingBytes += after.size;
       return;
     }
-    await rename(away, place).catch(absent); // another collector has given it back
+    await rename(away, place).catch(absent); // another collector has restored it
   }
   sums.blobs++;
   sums.bytes += facts.size;
@@ -153,7 +153,7 @@ async function removeRetired(
 ): Promise<void> {
   const facts = await lstat(place).catch(absent);
   if (!facts) return;
-  // A clock that was wrong must not keep it indefinitely.
+  // A wrong clock must not keep it indefinitely.
   if (Math.abs(now - retiredAtMs) < graceMs) {
     sums.waitingBlobs++;
     sums.waitingBytes += facts.size;

@@ -1,17 +1,17 @@
 import { isMountedTree } from "./mounted-trees.ts";
 import type { StoreFolder } from "./store-folder.ts";
 
-/** What {@link collect} may remove. */
+/** Limits for {@link collect}. */
 export interface CollectOptions {
-  /** Trees are removed, the longest unused first, until the rest is at most so many bytes. */
+  /** Trees are removed, the longest unused first, until the rest has at most this size. */
   readonly maxBytes?: number | undefined;
-  /** Trees that were not used for so long are removed, milliseconds. @default only `maxBytes` counts */
+  /** Trees that were unused for this long are removed, milliseconds. @default only `maxBytes` counts */
   readonly maxIdleMs?: number | undefined;
-  /** A tree that was used in the last so many milliseconds stays: somebody may be mounting it. @default 10 minutes */
+  /** Trees that were used within this time stay, milliseconds, because they may be about to be mounted. @default 10 minutes */
   readonly graceMs?: number | undefined;
 }
 
-/** What was done. */
+/** The result of {@link collect}. */
 export interface Collected {
   readonly removed: readonly string[];
   readonly removedBytes: number;
@@ -19,9 +19,9 @@ export interface Collected {
 }
 
 /**
- * Removes unpacked images by use and size. A tree that is mounted anywhere on the machine stays, and
- * so does one that was used just now. A tree leaves its name by a rename before it is looked at for the last time, so
- * that it cannot be mounted in between, and before it is taken apart, so that no other process ever finds half of one.
+ * Removes unpacked images by last use and size. Keeps trees that are mounted anywhere on the machine or were just used. A tree
+ * is renamed before the last check, so that it cannot be mounted after that, and before it is deleted, so that other processes
+ * never see an incomplete tree.
  */
 export async function collect(
   folder: StoreFolder,
@@ -37,7 +37,7 @@ export async function collect(
     const isIdle = idleMs > (options.maxIdleMs ?? Number.POSITIVE_INFINITY);
     const isTooMuch = keptBytes > (options.maxBytes ?? Number.POSITIVE_INFINITY);
     if (idleMs < graceMs || (!isIdle && !isTooMuch)) continue;
-    // To look at all of them takes long: it may have been used since.
+    // Listing all trees takes long, so it may have been used since.
     const isUsed = (): boolean => now - folder.usedAt(hex) < graceMs || isMountedTree(hex);
     if (isUsed() || !(await folder.removeTree(hex, isUsed))) continue;
     removed.push(hex);

@@ -3,18 +3,18 @@ import { ImageError } from "../errors.ts";
 import { compareAttributesScript } from "../gen/scripts.gen.ts";
 import { closeFolder, openFolder } from "../unpack/descriptor-path.ts";
 
-/** Numbers of llistxattr and lgetxattr. */
+/** System call numbers of llistxattr and lgetxattr. */
 const calls: Readonly<Record<string, readonly [number, number]>> = {
   x64: [195, 192],
   arm64: [12, 9],
 };
 
 /**
- * The first entry whose extended attributes (file capabilities, access lists, `user.*`, `trusted.*`) differ
- * in two trees with the same names; undefined if there is none. Needs perl, as Node has no call for it: without
- * it trees are unpacked without attributes, and nothing is compared.
+ * Finds the first entry whose extended attributes (file capabilities, access lists, `user.*`, `trusted.*`) differ between two
+ * trees with the same names. Undefined if there is none. Needs perl, because Node has no call for it. Without perl, trees are
+ * unpacked without attributes, and nothing is compared.
  *
- * @returns its path, a byte string
+ * @returns the entry's path, a byte string
  * @throws {ImageError} `IMAGE_STORE_FAILED` if the attributes cannot be read
  */
 export function findAttributeDifference(one: string, other: string): string | undefined {

@@ -5,8 +5,8 @@ import { namesIn } from "../unpack/remove-tree.ts";
 import { findAttributeDifference } from "./compare-attributes.ts";
 
 /**
- * The first difference of two trees: type, mode, owner, link target, device, content, extended attributes, and of
- * everything but folders the time and the number of names. Undefined if there is none. Nothing else may write to them.
+ * Finds the first difference between two trees: type, mode, owner, link target, device, content, extended attributes, and,
+ * except for folders, time and number of links. Undefined if there is none. The trees must not change during this.
  */
 export function findDifference(one: string, other: string): string | undefined {
   const difference = compare([openFolder(one), openFolder(other)], "");
@@ -14,7 +14,7 @@ export function findDifference(one: string, other: string): string | undefined {
   return difference === "" ? "/" : difference;
 }
 
-/** Compares two folders, and closes them. */
+/** Compares two folders and closes them. */
 function compare([left, right]: readonly [number, number], path: string): string | undefined {
   try {
     if (describe(left, ".") !== describe(right, ".")) return path;
@@ -39,7 +39,7 @@ function describe(folder: number, name: string): string {
   const place = at(folder, name);
   const facts = lstatSync(place);
   const { mode, uid, gid, mtimeMs, size, nlink } = facts;
-  // A folder without an entry of its own has the time it was made at.
+  // A folder without an entry of its own has its creation time.
   if (facts.isDirectory()) return `directory ${mode} ${uid} ${gid}`;
   const about = `${mode} ${uid} ${gid} ${mtimeMs} ${nlink}`;
   if (facts.isSymbolicLink()) return `${about} ${readlinkSync(place, { encoding: "latin1" })}`;

@@ -13,13 +13,13 @@ import {
 } from "../platform.ts";
 import type { UnpackLimits } from "../unpack/limits.ts";
 
-/** A layer to fetch: its blob, and what the blob inflates to. */
+/** A layer to download: its blob, and the digest of its inflated content. */
 export interface LayerPlan {
   readonly blob: Descriptor;
   readonly diffId: string;
 }
 
-/** Everything about an image but its layers' content. */
+/** Everything about an image except the content of its layers. */
 export interface ImagePlan extends ConfigDocument {
   readonly id: string;
   readonly layers: readonly LayerPlan[];
@@ -28,7 +28,7 @@ export interface ImagePlan extends ConfigDocument {
 
 const configTypes: readonly string[] = [mediaTypes.ociConfig, mediaTypes.dockerConfig];
 
-/** Follows a name's root manifest to the manifest of one platform, and reads its configuration. */
+/** Finds the manifest for one platform, starting at a name's root manifest, and reads its configuration. */
 export async function fetchPlan(
   source: ImageSource,
   root: {
@@ -66,7 +66,7 @@ export async function fetchPlan(
 }
 
 /**
- * Before anything is fetched: layers may have to wait on the disk.
+ * Checks the limits before anything is downloaded, because layers may have to wait on the disk.
  *
  * @returns the sum of the blobs' sizes, bytes
  * @throws {ImageError} code `IMAGE_LIMIT_EXCEEDED`
@@ -84,7 +84,7 @@ async function fetchManifest(
   options: { readonly platform: Platform; readonly signal?: AbortSignal | undefined },
 ): Promise<Manifest> {
   let parsed = parseManifest(root.bytes, root.mediaType);
-  // An index may name an index; more than a few levels are somebody's game.
+  // An index may refer to another index. More than a few levels are not plausible.
   for (let level = 0; parsed.kind === "index"; level++) {
     if (level === 4) throw invalidImage("its indexes are nested too deep");
     const chosen = choosePlatform(parsed.manifests, options.platform);

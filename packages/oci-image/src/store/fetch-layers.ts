@@ -7,11 +7,11 @@ import type { LayerPlan } from "./fetch-image.ts";
 import type { PullProgress } from "./image-store.ts";
 import { LayerDownloads } from "./layer-downloads.ts";
 
-/** Layers that arrive at the same time, unless something else is asked for. */
+/** Default number of concurrent downloads. */
 const defaultDownloads = 4;
 /**
- * What an image gets more of if its blobs are below 32 MiB: layers wait in memory instead of files, and pieces are larger.
- * With larger images this would gain nothing and cost 15 MiB.
+ * Settings for images whose blobs are below 32 MiB: layers wait in memory instead of files, and pieces are larger. With larger
+ * images this would gain nothing and cost 15 MiB.
  */
 const smallImage = {
   blobBytes: 32 * 1024 * 1024,
@@ -23,11 +23,11 @@ const smallImage = {
 export interface FetchLayersOptions {
   /** An empty folder for the tree. */
   readonly tree: string;
-  /** A folder for layers that wait for their turn; to be removed by the caller. */
+  /** A folder for layers that wait for their turn. The caller removes it. */
   readonly spoolFolder: string;
   readonly limits: UnpackLimits;
   readonly makesDevices: boolean;
-  /** Layers that arrive at the same time, 1 or more. @default 4 */
+  /** Number of concurrent downloads, 1 or more. @default 4 */
   readonly parallelDownloads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: PullProgress) => void) | undefined;
@@ -36,10 +36,10 @@ export interface FetchLayersOptions {
 }
 
 /**
- * Downloads layers, some at a time ({@link LayerDownloads}), and unpacks them in their order into one tree. The first
- * failure stops everything, and no work goes on when the call has ended.
+ * Downloads several layers at a time ({@link LayerDownloads}) and unpacks them in order into one tree. The first failure stops
+ * everything. No work continues after the call has ended.
  *
- * @returns what was left out, a sentence each
+ * @returns what was left out, one sentence each
  */
 export async function fetchLayers(
   source: ImageSource,
@@ -75,7 +75,7 @@ export async function fetchLayers(
   return tree.notes;
 }
 
-/** Counts bytes and layers, and reports them. */
+/** Counts bytes and layers and reports the progress. */
 class Progress {
   readonly totalBytes: number;
   readonly #layerCount: number;

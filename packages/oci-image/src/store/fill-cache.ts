@@ -7,19 +7,19 @@ import { defaultUnpackLimits } from "../unpack/limits.ts";
 import type { BlobCache } from "./blob-cache.ts";
 import { checkLimits } from "./fetch-image.ts";
 
-/** What came of putting an image into a shared cache. */
+/** The result of putting an image into a shared cache. */
 export interface Prefetched {
-  /** Of the manifest or index that the name means. */
+  /** Digest of the manifest or index that the name refers to. */
   readonly digest: string;
-  /** Bytes that were not there before. */
+  /** Number of bytes that were written. */
   readonly writtenBytes: number;
 }
 
 /**
- * Puts all of an image for one platform into a part of a cache.
+ * Puts all blobs of an image for one platform into a part of a cache.
  *
- * @param known another part whose blobs are not needed here as well
- * @returns the digest of what the name means, and bytes that were new
+ * @param known another part. Blobs in it are skipped
+ * @returns the digest that the name refers to, and the number of new bytes
  */
 export async function fillCache(
   source: ImageSource,
@@ -28,9 +28,9 @@ export async function fillCache(
     readonly known?: BlobCache | undefined;
     readonly platform: Platform;
     readonly clock: Clock;
-    /** Whether what is there is checked, and replaced if it is wrong. */
+    /** Whether to verify existing blobs and replace invalid ones. */
     readonly verifies: boolean;
-    /** Called with what the name means, before blobs are fetched. */
+    /** Called with the name's digest, before blobs are downloaded. */
     readonly onDigest?: ((digest: string) => void) | undefined;
     readonly signal?: AbortSignal | undefined;
   },

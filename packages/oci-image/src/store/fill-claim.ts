@@ -3,24 +3,24 @@ import { constants } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { createFile, isSystemError, type Clock } from "@kip/base";
 
-/** How often the holder shows that it is alive, and for how long it may be silent, milliseconds. */
+/** How often a holder renews its claim, and how long it may miss that, milliseconds. */
 const renewMs = 5000;
 const silentMs = 30_000;
 const lookMs = 500;
-/** An owner and a count. */
+/** Largest claim, bytes: an owner and a counter. */
 const maxClaimBytes = 100;
-/** Others who share the folder may put links and pipes in a claim's place. */
+/** Other users of the folder may replace a claim with a link or pipe. */
 const careful = constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Does some work once among all who share a folder, on whatever machine: by a file that is made exclusively
- * (`O_EXCL`, which NFS keeps since version 3), without locks of NFS itself. Who comes second waits until the work is
- * done, or until its holder has been silent for half a minute, and goes on then.
+ * Does some work once among all machines that share a folder. The claim is a file that is created exclusively (`O_EXCL`, which
+ * NFS supports since version 3), so NFS needs no locks. Others wait until the work is done, or until the holder was silent for
+ * half a minute, and then continue.
  *
- * It saves work, no more: nothing may go wrong if two do it at once, as after a holder that was only slow.
+ * This only saves work. Two processes may do the work at once, for example if a holder was just slow, so that must be harmless.
  *
- * @param file of the claim; gone afterwards
- * @param isDone whether the work has been done, by whatever process
+ * @param file path of the claim, which is removed afterwards
+ * @param isDone whether any process has done the work
  */
 export async function doOnce(
   file: string,
@@ -40,13 +40,13 @@ export async function doOnce(
       await whileRenewed(file, owner, options);
       return;
     }
-    // By our own clock: those of the machines and of the server may differ.
+    // By this machine's clock, because those of other machines and the server may differ.
     const state = await read(file);
     const now = clock.monotonic();
     if (state === undefined || state !== seen) silentSince = now;
     seen = state;
     if (state !== undefined && now - silentSince >= silentMs) await takeAway(file);
-    // There is no event for what another machine does on a share.
+    // There is no event for changes that another machine makes on a share.
     else if (state !== undefined) await clock.sleep(lookMs, signal);
   }
 }
@@ -70,12 +70,12 @@ async function whileRenewed(
   const stop = new AbortController();
   const renewing = renew(file, owner, clock, stop.signal);
   try {
-    // The one before may have finished between our look and our claim.
+    // The previous holder may have finished between the check and the claim.
     if (!(await isDone())) await work();
   } finally {
     stop.abort();
     await renewing;
-    // If somebody has taken it away, there may be another's in its place.
+    // If another process has removed the claim, there may be a new one in its place.
     if ((await read(file))?.startsWith(owner) === true) await rm(file, { force: true });
   }
 }
@@ -93,13 +93,13 @@ async function renew(
       await using handle = await open(file, constants.O_RDWR | careful);
       await handle.writeFile(`${owner} ${count}`);
     } catch {
-      // Stopped; or the share is gone, which the work itself reports.
+      // Stopped, or the share is gone, which the work itself reports.
       return;
     }
   }
 }
 
-/** What a claim says now: opening it makes NFS ask its server. */
+/** The present content of a claim. Opening it makes NFS ask its server. */
 async function read(file: string): Promise<string | undefined> {
   try {
     await using handle = await open(file, constants.O_RDONLY | careful);
@@ -107,13 +107,13 @@ async function read(file: string): Promise<string | undefined> {
     return buffer.toString("latin1", 0, bytesRead);
   } catch (error) {
     if (isSystemError(error, "ENOENT", "ESTALE")) return undefined;
-    // A link or a folder is not a claim, and never changes.
+    // A link or folder is not a valid claim, and never changes.
     if (isSystemError(error, "ELOOP", "EISDIR")) return "";
     throw error;
   }
 }
 
-/** A rename succeeds for one only; the others find that it is gone. */
+/** A rename succeeds for one process only. The others find that the file is gone. */
 async function takeAway(file: string): Promise<void> {
   const away = `${file}.${randomUUID()}`;
   try {

@@ -36,7 +36,7 @@ import { isMountedTree } from "./mounted-trees.ts";
 import { StoreFolder } from "./store-folder.ts";
 
 /**
- * Opens the store at `root`, making it if it is missing, and removes what killed pulls left.
+ * Opens the store at `root`, creating it if it is missing. Removes the files of killed pulls.
  *
  * @example
  * ```ts
@@ -61,7 +61,7 @@ import { StoreFolder } from "./store-folder.ts";
  */
 export async function openImageStore(options: ImageStoreOptions): Promise<ManagedImageStore> {
   if (!path.isAbsolute(options.root) || /[,:\\]/.test(options.root)) {
-    // They have a meaning of their own in the options of an overlay mount.
+    // These characters are special in the options of an overlay mount.
     throw new TypeError(
       `An image store needs an absolute path without , : and \\: ${options.root}`,
     );
@@ -71,7 +71,7 @@ export async function openImageStore(options: ImageStoreOptions): Promise<Manage
   return new FsImageStore(folder, options);
 }
 
-/** What may be a mirror's fault: what it sends is unpacked while it arrives, before its digest is known. */
+/** Errors that a mirror may have caused. Its data are unpacked as they arrive, before their digest is known. */
 const mirrorsFaults = [
   "IMAGE_DIGEST_MISMATCH",
   "IMAGE_INVALID",
@@ -89,10 +89,10 @@ class FsImageStore implements ManagedImageStore {
   readonly #clock: Clock;
   readonly #limits: UnpackLimits;
   readonly #makesDevices: boolean;
-  /** Ends the keys of all that is made with device nodes: the same image has another tree without them. */
+  /** Suffix of the keys of everything with device nodes. Without them, the same image has another tree. */
   readonly #variant: string;
   readonly #mount: Mount | undefined;
-  /** Of unpacking, by tree. */
+  /** Serialises unpacking, by tree. */
   readonly #queue = new SerialQueue();
 
   constructor(folder: StoreFolder, options: ImageStoreOptions) {
@@ -199,7 +199,7 @@ class FsImageStore implements ManagedImageStore {
       const treeId = treeIdOf(plan, this.#variant);
       const tree = path.join(work, "tree");
       await this.#fill(registry, plan, work, all);
-      // What the name means may have changed since; the next pull sees to that.
+      // The name may refer to another image by now. The next pull handles that.
       if (!pulled.layers.includes(this.#folder.treePath(treeId))) return undefined;
       const difference = findDifference(this.#folder.treePath(treeId), tree);
       const isUsed = (): boolean => isMountedTree(digestHex(treeId));
@@ -223,7 +223,7 @@ class FsImageStore implements ManagedImageStore {
     });
   }
 
-  /** By the cache if there is one; without it if what was in it was wrong. */
+  /** Uses the cache if there is one. Pulls again without it if its content was invalid. */
   async #takeCached(
     source: ImageSource,
     reference: Reference,
@@ -247,7 +247,7 @@ class FsImageStore implements ManagedImageStore {
     }
   }
 
-  /** Gets what is not here yet, and lets the name stand for it. */
+  /** Downloads what is missing, and makes the name refer to it. */
   async #take(
     source: ImageSource,
     reference: Reference,
@@ -295,7 +295,7 @@ class FsImageStore implements ManagedImageStore {
     return image;
   }
 
-  /** What was left out of a tree when it was unpacked; undefined if there is no such tree. */
+  /** What was left out of a tree when it was unpacked. Undefined if there is no such tree. */
   #knownNotes(treeId: string): readonly string[] | undefined {
     this.#folder.markUsed(treeId, this.#clock.now());
     if (!this.#folder.hasTree(treeId)) return undefined;
@@ -327,7 +327,7 @@ class FsImageStore implements ManagedImageStore {
     work: string,
     options: FetchOptions & { readonly onDownloaded?: () => void },
   ): Promise<readonly string[]> {
-    // Loaded now: most pulls find the image here, and are done before this would be loaded.
+    // Loaded on demand, because most pulls find the image in the store and finish without this module.
     const { fetchLayers } = await import("./fetch-layers.ts");
     const tree = path.join(work, "tree");
     makeFolderSync(tree, 0o755);
@@ -342,14 +342,14 @@ class FsImageStore implements ManagedImageStore {
 
   #knownImage(key: string): ImageRecord | undefined {
     const image = read(imageRecord, this.#folder.readRecord("images", key));
-    // First the mark, then the look: what is being collected is not found afterwards.
+    // Mark it as used before checking, so that the collector cannot remove it in between.
     if (image) this.#folder.markUsed(image.treeId, this.#clock.now());
     return image && this.#folder.hasTree(image.treeId) ? image : undefined;
   }
 
   /**
-   * Only the very name that was asked for, and its repository with the digest, come to stand for an
-   * image: what an image or a layout says of itself names nothing (CVE-2026-50195).
+   * Only the requested name, and its repository with the digest, refer to the image afterwards. Names in the image or layout
+   * are ignored (CVE-2026-50195).
    */
   #nameImage(reference: Reference, digest: string, image: string): void {
     const { registry, repository } = reference;
@@ -373,7 +373,7 @@ class FsImageStore implements ManagedImageStore {
   }
 }
 
-/** The registries without the mirrors of one; undefined if it has none. */
+/** The registries, but without the mirrors of one. Undefined if it has none. */
 function withoutMirrors(
   registries: readonly RegistryConfig[],
   host: string,
@@ -383,12 +383,12 @@ function withoutMirrors(
   return registries.map((each) => (each === mirrored ? { ...each, mirrors: [] } : each));
 }
 
-/** A tree is named by what it is made of. */
+/** A tree's name is derived from its layers. */
 function treeIdOf({ layers }: ImagePlan, variant: string): string {
   return digestOf(layers.map(({ diffId }) => diffId).join("\n") + variant);
 }
 
-/** A record of this version of the store; anything else counts as absent, and is fetched again. */
+/** Decodes a record of this version of the store. Any other record counts as missing, and is downloaded again. */
 function read<T>(decoder: (value: unknown, path: string) => T, record: unknown): T | undefined {
   if (record === undefined) return undefined;
   try {

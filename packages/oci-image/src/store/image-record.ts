@@ -1,7 +1,7 @@
 import { decode, type Decoder } from "@kip/base";
 import type { ImageConfig } from "../image-config.ts";
 
-/** What the store knows of an image that is unpacked. */
+/** The store's record of an unpacked image. */
 export interface ImageRecord {
   readonly id: string;
   readonly config: ImageConfig;
@@ -32,7 +32,7 @@ export const imageRecord: Decoder<ImageRecord> = decode.object({
   notes: texts,
 });
 
-/** What a name stands for: the digest it was resolved to, and the key of the image's record. */
+/** The image of a name: the digest that the name was resolved to, and the key of the image's record. */
 export const nameRecord = decode.object({
   name: decode.string,
   digest: decode.string,

@@ -9,41 +9,41 @@ import type { Collected, CollectOptions } from "./collect.ts";
 
 /** Options of {@link openImageStore}. */
 export interface ImageStoreOptions {
-  /** Folder of the store, absolute, without `,`, `:` or `\`; made if it is missing. */
+  /** Folder of the store, absolute, without `,`, `:` or `\`. Created if missing. */
   readonly root: string;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** What an image may be at most once unpacked. @default {@link defaultUnpackLimits} */
+  /** Limits for unpacked images. @default {@link defaultUnpackLimits} */
   readonly limits?: Partial<UnpackLimits> | undefined;
-  /** Whether device nodes of images are made. Containers get their own `/dev`. @default false */
+  /** Whether to create device nodes of images. Containers get their own `/dev`. @default false */
   readonly makesDevices?: boolean | undefined;
-  /** Mounts the root file systems. @default by mount(8) */
+  /** Mounts root file systems. @default mount(8) */
   readonly mount?: Mount | undefined;
 }
 
-/** An image that is unpacked and ready to run. */
+/** An unpacked image that is ready to run. */
 export interface StoredImage {
-  /** Digest of the image's configuration; the `imageID` of image listings. */
+  /** Digest of the image's configuration. It is the `imageID` in image lists. */
   readonly id: string;
   /**
-   * `registry/repository@sha256:…`: what the reference pointed at, so the index's digest if it
-   * pointed at an index. The `imageID` of a container status.
+   * `registry/repository@sha256:…`: the digest that the reference pointed at. It is the index's digest if the reference pointed
+   * at an index. It is the `imageID` of a container status.
    */
   readonly repoDigest: string;
-  /** The name it was asked by, in full. */
+  /** The full name that was requested. */
   readonly reference: string;
   readonly config: ImageConfig;
-  /** Read-only folders that make the root file system, bottom first. Mount them by `mountRootfs`. */
+  /** Read-only folders of the root file system, bottom first. `mountRootfs` mounts them. */
   readonly layers: readonly string[];
   /** Sum of the sizes of the blobs, bytes. */
   readonly sizeBytes: number;
-  /** What the image has and we left out (devices, extended attributes), a sentence each. */
+  /** What was left out of the image (devices, extended attributes), one sentence each. */
   readonly notes: readonly string[];
 }
 
-/** Milliseconds. The two follow each other: their sum is the whole call. */
+/** Durations of two consecutive phases, milliseconds. Their sum is the duration of the call. */
 export interface PullTimings {
-  /** From the call to the last byte from the registry; unpacking runs at the same time. */
+  /** From the call to the last byte from the registry. Unpacking runs at the same time. */
   readonly pull: number;
   /** From the last byte to the finished tree. */
   readonly unpack: number;
@@ -51,7 +51,7 @@ export interface PullTimings {
 
 export type PulledImage = StoredImage & { readonly timingsMs: PullTimings };
 
-/** How far a pull is. */
+/** The progress of a pull. */
 export interface PullProgress {
   readonly downloadedBytes: number;
   readonly totalBytes: number;
@@ -60,19 +60,19 @@ export interface PullProgress {
 }
 
 export interface PullOptions {
-  /** Registries with credentials or an endpoint of their own; others are `https://<host>`, anonymous. */
+  /** Registries with credentials or an endpoint of their own. Others are `https://<host>`, without credentials. */
   readonly registries: readonly RegistryConfig[];
   /** @default linux on this machine's architecture */
   readonly platform?: Platform | undefined;
-  /** Layers that arrive at the same time, 1 or more. @default 4 */
+  /** Number of concurrent downloads, 1 or more. @default 4 */
   readonly parallelDownloads?: number | undefined;
   /**
-   * A folder of blobs by digest that is asked before the registry, see `prefetchImage`: for public images, and for
-   * those of the repository that is pulled from. What is in it is checked; where it is wrong or lacks something, the
-   * registry is asked.
+   * A folder of blobs by digest that is used before the registry, see `prefetchImage`. It is used for public images, and for
+   * private ones of the repository that is pulled from. Its content is verified. The registry is used where it is invalid or
+   * incomplete.
    */
   readonly cache?: string | undefined;
-  /** Times a request that fails in passing is made in all. @default 4 */
+  /** Number of attempts for a request with temporary failures. @default 4 */
   readonly attempts?: number | undefined;
   /** Variables `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. @default no proxy */
   readonly proxy?: ProxyVariables | undefined;
@@ -82,24 +82,23 @@ export interface PullOptions {
 }
 
 /**
- * Images on one machine. Safe to share by several processes, and to be killed at any moment.
+ * Images on one machine. Several processes may share a store, and may be killed at any moment.
  *
- * Failures of `pull` and `importLayout` are {@link ImageError}s: `IMAGE_NOT_FOUND`,
- * `REGISTRY_UNAUTHORIZED`, `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable,
- * `retryAfterMs` if the registry said), `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`,
- * `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`, `IMAGE_STORE_FULL`, `IMAGE_STORE_FAILED`.
+ * Failures of `pull` and `importLayout` are {@link ImageError}s: `IMAGE_NOT_FOUND`, `REGISTRY_UNAUTHORIZED`,
+ * `REGISTRY_UNREACHABLE` (retryable), `REGISTRY_RATE_LIMITED` (retryable, `retryAfterMs` if the registry named it),
+ * `REGISTRY_TOO_SLOW`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`,
+ * `IMAGE_STORE_FULL`, `IMAGE_STORE_FAILED`.
  */
 export interface ImageStore {
-  /** The image that was last pulled or imported by this very name; never asks a registry. */
+  /** The image that was last pulled or imported with exactly this name. Never asks a registry. */
   find(reference: Reference): Promise<StoredImage | undefined>;
   /**
-   * Asks the registry what the name means now, and fetches what is not here yet. Two pulls of the
-   * same image share the work.
+   * Asks the registry what the name refers to now, and downloads what is missing. Two pulls of the same image share the work.
    */
   pull(reference: Reference, options: PullOptions): Promise<PulledImage>;
   /**
-   * Takes an image from an OCI layout folder, known by `reference` from then on. A layout of
-   * several images is asked for the one annotated with the tag or the full name.
+   * Imports an image from an OCI layout folder under the name `reference`. If the layout has several images, imports the one
+   * annotated with the tag or the full name.
    */
   importLayout(
     layoutDir: string,
@@ -110,10 +109,10 @@ export interface ImageStore {
     },
   ): Promise<StoredImage>;
   /**
-   * Mounts a writable root file system at `<containerDir>/rootfs`; what is written goes to
-   * `<containerDir>/upper`. A second call finds the mount and changes nothing. Needs root.
+   * Mounts a writable root file system at `<containerDir>/rootfs`. Changes go to `<containerDir>/upper`. A second call finds
+   * the mount and changes nothing. Needs root.
    *
-   * @param users file of the user namespace whose users the files are to belong to. @default the machine's
+   * @param users file of the user namespace whose users own the files. @default the machine's users
    * @throws {ImageError} code `ROOTFS_MOUNT_FAILED`
    */
   mountRootfs(
@@ -121,11 +120,11 @@ export interface ImageStore {
     containerDir: string,
     users?: string,
   ): Promise<{ readonly rootfs: string }>;
-  /** Takes the mount and what was written away; fine if there is none. */
+  /** Removes the mount and its changes. Does nothing if there is none. */
   unmountRootfs(containerDir: string): Promise<void>;
 }
 
-/** What a name in the store stands for. */
+/** The image that a name in the store refers to. */
 export interface ListedImage {
   readonly reference: string;
   readonly digest: string;
@@ -133,17 +132,16 @@ export interface ListedImage {
   readonly sizeBytes: number;
 }
 
-/** A store with the operations of its administrator. */
+/** A store with the operations for its administrator. */
 export interface ManagedImageStore extends ImageStore {
-  /** The names that stand for an image. */
+  /** All names of images. */
   list(): Promise<readonly ListedImage[]>;
-  /** Removes what is not used, by age and size. */
+  /** Removes unused images, by age and size. */
   collect(options: CollectOptions): Promise<Collected>;
   /**
-   * Fetches an image again and compares every entry with what is in the store. A tree that differs
-   * is replaced, unless it is mounted.
+   * Downloads an image again and compares every entry with the store. Replaces a tree that differs, unless it is mounted.
    *
-   * @returns the first path that differs; undefined if all is as it must be
+   * @returns the first path that differs; undefined if there is none
    */
   verify(reference: Reference, options: PullOptions): Promise<string | undefined>;
 }

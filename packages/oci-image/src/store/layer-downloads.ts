@@ -6,16 +6,16 @@ import type { ImageSource } from "../image-source.ts";
 import type { LayerPlan } from "./fetch-image.ts";
 import { LayerSpool } from "./layer-spool.ts";
 
-/** Made once: an abort without a reason makes one with a stack trace. */
+/** Created once, because an abort without a reason creates an error with a stack trace. */
 const finished = new Error("All layers are unpacked");
 
 /** Options of {@link LayerDownloads}. */
 export interface LayerDownloadsOptions {
-  /** Layers that arrive at the same time, 1 or more. */
+  /** Number of concurrent downloads, 1 or more. */
   readonly parallel: number;
   /** A folder for layers that wait for their turn. */
   readonly spoolFolder: string;
-  /** Bytes that waiting layers may keep in memory instead of files, all together. */
+  /** Memory for all waiting layers together, bytes. Further data go to files. */
   readonly spoolMemoryBytes: number;
   readonly hashing: Hashing;
   readonly signal?: AbortSignal | undefined;
@@ -23,7 +23,7 @@ export interface LayerDownloadsOptions {
   readonly onReceived: (length: number) => void;
 }
 
-/** A layer, and the spool that it waits in; the first one has none. */
+/** A layer and the spool in which it waits. The first layer has no spool. */
 interface Download {
   readonly index: number;
   readonly layer: LayerPlan;
@@ -31,20 +31,23 @@ interface Download {
 }
 
 /**
- * The layers of an image while they arrive, some at a time. The first goes straight from the network to its reader; the next
- * wait in a spool if they come before their turn. The first failure stops everything.
+ * Downloads the layers of an image, several at a time. The first layer goes directly to its reader. The next ones wait in a
+ * spool until it is their turn. The first failure stops everything.
  */
 export class LayerDownloads implements AsyncDisposable {
   readonly #source: ImageSource;
   readonly #options: LayerDownloadsOptions;
   readonly #downloads: readonly Download[];
-  /** The spools that no worker fills yet. Workers start in this order, so one that was never begun is behind one that failed. */
+  /**
+   * Spools that no worker is filling yet. Workers take them in this order, so a layer whose download has not started comes
+   * after one that failed.
+   */
   readonly #unfilled: Iterator<Download> & Iterable<Download>;
   readonly #workers: Promise<void>[] = [];
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
 
-  /** Starts all downloads but the first; with one at a time, they begin when the first is done. */
+  /** Starts all downloads except the first. With one at a time, they start when the first is done. */
   constructor(source: ImageSource, layers: readonly LayerPlan[], options: LayerDownloadsOptions) {
     this.#source = source;
     this.#options = options;
@@ -62,7 +65,7 @@ export class LayerDownloads implements AsyncDisposable {
   }
 
   /**
-   * Hands a layer to its reader while it arrives. To be called for each layer, in their order.
+   * Passes a layer to its reader while it arrives. Call it for each layer, in order.
    *
    * @throws the first failure of any download or reader, with the number of its layer; the signal's reason
    */
@@ -83,7 +86,7 @@ export class LayerDownloads implements AsyncDisposable {
     await spool?.remove();
   }
 
-  /** Stops what still arrives, and resolves when all is quiet. */
+  /** Stops all downloads, and resolves when they have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(finished);
     await Promise.all(this.#workers);
@@ -113,7 +116,7 @@ export class LayerDownloads implements AsyncDisposable {
     }
   }
 
-  /** Stops everything; the first failure is the one that callers see. */
+  /** Stops everything. Callers get the first failure. */
   #fail({ index }: Download, error: unknown): void {
     const place = `layer ${index + 1} of ${this.#downloads.length}`;
     this.#stop.abort(within(place, writeFailure(error)));

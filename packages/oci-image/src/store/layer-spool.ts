@@ -1,39 +1,39 @@
 import { open, rm, type FileHandle } from "node:fs/promises";
 
-/** Bytes that layers may still keep in memory, all together. */
+/** Memory that is left for all waiting layers together, bytes. */
 interface SpoolMemory {
   left: number;
 }
 
-/** What comes in small pieces is handed on in larger ones: each costs a turn of an inflater's thread. */
+/** Small pieces are joined up to this size, because each piece costs a turn of an inflater's thread. */
 const joinedBytes = 256 * 1024;
-/** What a piece in memory costs beside its bytes: a registry may send one byte at a time. */
+/** Memory for a piece besides its bytes. A registry may send one byte at a time. */
 const pieceOverhead = 512;
 
 /**
- * Holds a layer that arrives before its turn to be unpacked, and is read while it still arrives: in
- * memory as long as there is room, and what follows in a file. For one writer and one reader.
+ * Holds a layer that arrives before its turn. It may be read while it still arrives. It uses memory as long as there is enough,
+ * then a file. For one writer and one reader.
  */
 export class LayerSpool {
   readonly #path: string;
   readonly #memory: SpoolMemory;
   readonly #pieces: Uint8Array[] = [];
-  /** Bytes in the file; they come after all pieces. */
+  /** Number of bytes in the file. They come after all pieces in memory. */
   #written = 0;
   #isComplete = false;
   #failure: { readonly error: unknown } | undefined;
   #wake: (() => void) | undefined;
 
   /**
-   * @param path where the file is made if there must be one
-   * @param memory what several spools share
+   * @param path path for the file, if it is needed
+   * @param memory shared by several spools
    */
   constructor(path: string, memory: SpoolMemory) {
     this.#path = path;
     this.#memory = memory;
   }
 
-  /** Takes all of a stream in; what fails, fails for the reader as well. */
+  /** Stores a whole stream. The reader gets its failures as well. */
   async fill(source: AsyncIterable<Uint8Array>): Promise<void> {
     let file: FileHandle | undefined;
     try {
@@ -58,7 +58,7 @@ export class LayerSpool {
     }
   }
 
-  /** What was taken in so far and what is still to come. */
+  /** Everything stored so far, and what is still to come. */
   async *read(): AsyncGenerator<Uint8Array> {
     while (this.#pieces.length > 0 || (this.#written === 0 && !this.#isComplete)) {
       if (this.#pieces.length > 0) yield this.#takePieces();
@@ -67,7 +67,7 @@ export class LayerSpool {
     if (this.#written > 0) yield* this.#readFile();
   }
 
-  /** Gives the disk space back; to be called when all is read. */
+  /** Removes the file. Call it after reading. */
   async remove(): Promise<void> {
     if (this.#written > 0) await rm(this.#path, { force: true });
   }

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { isSystemError } from "@kip/base";
 
 /**
- * Whether an overlay stands on a tree, in whatever mount namespace we may see: its options name the folder, and go on
- * naming it when it is renamed.
+ * Whether an overlay uses a tree, in any mount namespace that this process can see. The mount's options contain the folder's
+ * name, and keep it when the folder is renamed.
  *
  * @param hex digits of the tree's ID
  */
@@ -16,7 +16,7 @@ export function isMountedTree(hex: string): boolean {
       seen.add(namespace);
       if (readFileSync(`/proc/${id}/mountinfo`, "latin1").includes(hex)) return true;
     } catch (error) {
-      // A process that has ended, or is none of our business.
+      // The process has ended or is not accessible.
       if (!isSystemError(error, "ENOENT", "ESRCH", "EACCES", "EPERM", "EINVAL")) throw error;
     }
   }

@@ -13,29 +13,30 @@ export interface PrefetchOptions extends Pick<
   PullOptions,
   "registries" | "platform" | "attempts" | "proxy" | "signal"
 > {
-  /** Whether what is in the folder already is checked, and fetched again if it is wrong. @default false */
+  /** Whether to verify existing blobs and download invalid ones again. @default false */
   readonly verifies?: boolean | undefined;
   /**
-   * Whether an image that its registry gives only to those who log in is taken as well. Pulls of other repositories
-   * get nothing of it, but root on every machine that has the folder can read it. @default false
+   * Whether images that require a log-in are included. Pulls from other repositories cannot use them, but root on every machine
+   * with the folder can read them. @default false
    */
   readonly allowsPrivate?: boolean | undefined;
-  /** A registry that sends less for a minute is given up. @default 1024 */
+  /** Minimum rate over a minute, below which a registry is given up. @default 1024 */
   readonly leastBytesPerSecond?: number | undefined;
-  /** Called with the digest that the name means, once it is known that blobs are missing and before they are fetched. */
+  /** Called with the name's digest if blobs are missing, before they are downloaded. */
   readonly onDigest?: ((digest: string) => void) | undefined;
-  /** @default the machine's */
+  /** @default the system clock */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Puts an image's blobs into a folder that other machines pull from (`PullOptions.cache`). Several
- * may fill one folder at once, on NFS too: each blob is fetched by one of them, written under a name of
- * its own and renamed when it is whole. What is there is noted as used, see {@link collectCache}.
+ * Puts an image's blobs into a folder that other machines pull from (`PullOptions.cache`). Several processes may fill one
+ * folder at once, also on NFS: one of them downloads each blob, to a temporary name, and renames it when it is complete.
+ * Existing blobs are marked as used, see {@link collectCache}.
  *
- * No registry is asked for an image by digest that is there, and for one by tag only what the tag means.
+ * If an image with a digest is already there, no registry is asked. If one with a tag is there, the registry is only asked what
+ * the tag refers to.
  *
- * @throws {ImageError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image takes a log-in
+ * @throws {ImageError} the codes of `ImageStore.pull`; `IMAGE_PRIVATE` if the image requires a log-in
  *
  * @example
  * ```ts
@@ -78,17 +79,17 @@ export async function prefetchImage(
       signal,
     }).catch((error: unknown) => {
       signal?.throwIfAborted();
-      // The registry itself may be out of reach where there are mirrors.
+      // The registry itself may be unreachable while there are mirrors.
       if (allowsPrivate) return { isPublic: false } as const;
       throw error;
     });
     if (answer.isPublic && (await isWhole(answer.digest, [known]))) return there(answer.digest);
-    // What a mirror has under a public name need not be public: only what the registry means by it is asked for.
+    // A mirror's content for a public name need not be public. So only request the digest that the registry gave.
     const wanted = answer.isPublic ? { ...reference, digest: answer.digest } : reference;
     await using source = openRegistry(wanted, options.registries, registry);
     if (answer.isPublic) return await fillCache(source, known, how);
     if (allowsPrivate) return await fillCache(source, own, { ...how, known });
-    // With a log-in it may turn out that there is no such image.
+    // After the log-in it may turn out that the image does not exist.
     await source.root(signal);
     throw privateImage();
   } catch (error) {

@@ -19,7 +19,7 @@ import { at, closeFolder, openChild, openFolder } from "../unpack/descriptor-pat
 import { namesIn, removeFolder } from "../unpack/remove-tree.ts";
 import { isMountedTree } from "./mounted-trees.ts";
 
-/** No pull takes so long, milliseconds. */
+/** No pull takes longer than this, milliseconds. */
 const foreignWorkMs = 24 * 3_600_000;
 
 /**
@@ -28,14 +28,14 @@ const foreignWorkMs = 24 * 3_600_000;
  * | path | content |
  * | --- | --- |
  * | `trees/<hex>` | an unpacked root file system; named by the digest of its layers' diffIDs |
- * | `images/<hex>.json` | what is known of an image; named by manifest digest and platform |
- * | `names/<hex>.json` | which image a name stands for; named by the hash of the full name |
- * | `tmp/<process>.<random>` | work that is not done; removed at an opening once its process is gone; of another PID namespace, after a day |
+ * | `images/<hex>.json` | the record of an image; named by manifest digest and platform |
+ * | `names/<hex>.json` | the image that a name refers to; named by the hash of the full name |
+ * | `tmp/<process>.<random>` | unfinished work; removed when a store is opened after its process has ended, or after a day if
+ * that was in another PID namespace |
  *
- * Everything appears under its final name by a rename, whole.
+ * Everything is complete when it is renamed to its final name.
  *
- * All at once, not through the thread pool: these files are small and few, and a turn through it takes longer than
- * most of these calls.
+ * The calls are synchronous. The files are small and few, and the thread pool would take longer than most of these calls.
  */
 export class StoreFolder {
   readonly #root: string;
@@ -47,10 +47,10 @@ export class StoreFolder {
     this.#clock = clock;
   }
 
-  /** Makes the folders, and removes what killed processes left. */
+  /** Creates the folders and removes what killed processes have left. */
   async prepare(): Promise<void> {
     for (const folder of ["trees", "images", "names", "tmp"]) {
-      // Only for root: a tree holds setuid files and whatever else the image has.
+      // Only for root: a tree contains setuid files and everything else of the image.
       mkdirSync(path.join(this.#root, folder), { recursive: true, mode: 0o700 });
     }
     for (const name of readdirSync(path.join(this.#root, "tmp"))) {
@@ -60,13 +60,13 @@ export class StoreFolder {
     }
   }
 
-  /** Gives trees back that a killed process took away while they were mounted. @returns false if one must stay there */
+  /** Restores trees that a killed process moved away while they were mounted. @returns false if one must stay */
   #isRidOfTrees(work: string): boolean {
     try {
       const mounted = readdirSync(work).filter((name) => isHex(name) && isMountedTree(name));
       return mounted.every((hex) => this.#putBack(path.join(work, hex), hex));
     } catch (error) {
-      // A record's draft; or another process is at it as well.
+      // A draft of a record, or another process is doing the same.
       if (isSystemError(error, "ENOTDIR", "ENOENT")) return true;
       throw error;
     }
@@ -77,7 +77,7 @@ export class StoreFolder {
     const [, , ownBoot, ownNamespace] = this.#processId.split("-");
     const isForeign = boot === ownBoot && namespace !== undefined && namespace !== ownNamespace;
     if (!isForeign) return processIdentity(pid) !== owner;
-    // Whether its process lives cannot be seen from here.
+    // Processes of another PID namespace are invisible here.
     const facts = lstatSync(work, { throwIfNoEntry: false });
     return facts !== undefined && this.#clock.now() - facts.mtimeMs > foreignWorkMs;
   }
@@ -90,7 +90,7 @@ export class StoreFolder {
     return existsSync(this.treePath(treeId));
   }
 
-  /** Unpacked trees: the hex digits of their digest, bytes on disk, when they were last used. */
+  /** The unpacked trees: hex digits of the digest, bytes on disk, and time of last use. */
   listTrees(): readonly {
     readonly hex: string;
     readonly bytes: number;
@@ -104,24 +104,25 @@ export class StoreFolder {
     }));
   }
 
-  /** Notes that a tree is used now; to be called before it is looked for. */
+  /** Marks a tree as used now. Call this before checking that it exists. */
   markUsed(treeId: string, now: number): void {
     const seconds = now / 1000;
     const record = this.#recordPath("images", treeId);
     try {
-      // Who removed another copy of the tree may have taken the record away as well.
+      // A process that removed another copy of the tree may have removed the record too.
       if (!existsSync(record) && this.hasTree(treeId)) this.writeRecord("images", treeId, []);
       utimesSync(record, seconds, seconds);
     } catch (error) {
-      // No such tree, or a store that is shared read-only.
+      // The tree does not exist, or the store is shared read-only.
       if (!isSystemError(error, "ENOENT", "EROFS", "EACCES", "EPERM")) throw error;
     }
   }
 
   /**
-   * Puts a tree in the place of one that is damaged.
-   * @param isUsed asked when the damaged tree has left its name
-   * @returns false if it is used and stays
+   * Replaces a damaged tree.
+   *
+   * @param isUsed called after the damaged tree was renamed
+   * @returns false if the tree is in use and stays
    */
   async replaceTree(folder: string, treeId: string, isUsed: () => boolean): Promise<boolean> {
     const hex = digestHex(treeId);
@@ -129,22 +130,22 @@ export class StoreFolder {
   }
 
   /**
-   * Removes a tree. It leaves its name first: who found it before has marked it or mounted it by then, and who comes
-   * later does not find it.
+   * Removes a tree. It is renamed first. Processes that have found it earlier have marked or mounted it by then, and later ones
+   * do not find it.
    *
-   * @param isUsed asked when the tree has left its name
-   * @returns false if it is used and stays, or if another process was first
+   * @param isUsed called after the tree was renamed
+   * @returns false if it is in use and stays, or if another process was first
    */
   async removeTree(hex: string, isUsed: () => boolean): Promise<boolean> {
     return await this.#takeAway(hex, isUsed, () => {
-      // At once: to take the tree apart lasts, and it may be unpacked again meanwhile.
+      // Remove the record now. Deleting the tree takes time, and the image may be unpacked again in the meantime.
       rmSync(this.#recordPath("images", `sha256:${hex}`), { force: true });
     });
   }
 
   async #takeAway(hex: string, isUsed: () => boolean, done: () => void): Promise<boolean> {
     const work = this.makeWorkFolder();
-    // By its own name, so that one that is mounted is known if we are killed.
+    // Keep its own name, so that a mounted tree can be identified if this process is killed.
     const away = path.join(work, hex);
     let isFree = false;
     let isHere = true;
@@ -162,7 +163,7 @@ export class StoreFolder {
     }
   }
 
-  /** @returns false if there is another copy by now: this one may be mounted, and stays where it is */
+  /** @returns false if there is another copy by now. This one may be mounted, and stays where it is */
   #putBack(away: string, hex: string): boolean {
     try {
       renameSync(away, path.join(this.#root, "trees", hex));
@@ -187,7 +188,7 @@ export class StoreFolder {
     }
   }
 
-  /** The names that stand for an image. */
+  /** All names of images. */
   listNames(): readonly unknown[] {
     const folder = path.join(this.#root, "names");
     return readdirSync(folder).map((name) => this.#parse(path.join(folder, name)));
@@ -203,28 +204,28 @@ export class StoreFolder {
     return image !== undefined && !existsSync(this.#recordPath("images", image));
   }
 
-  /** When a tree was last used; 0 if it is gone. */
+  /** When a tree was last used. 0 if it is gone. */
   usedAt(hex: string): number {
     const places = [
       this.#recordPath("images", `sha256:${hex}`),
       path.join(this.#root, "trees", hex),
     ];
     for (const place of places) {
-      // Without a record: of a process that was killed before it wrote one.
+      // Without a record: a process was killed before it wrote one.
       const facts = statSync(place, { throwIfNoEntry: false });
       if (facts) return facts.mtimeMs;
     }
     return 0;
   }
 
-  /** Makes a folder for unfinished work. The caller removes it. */
+  /** Creates a folder for unfinished work. The caller removes it. */
   makeWorkFolder(): string {
     const folder = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
     mkdirSync(folder, { mode: 0o700 });
     return folder;
   }
 
-  /** Gives a finished tree its name. If another process was first, its tree is the same. */
+  /** Gives a finished tree its final name. If another process was first, its tree is the same. */
   publishTree(folder: string, treeId: string): void {
     try {
       renameSync(folder, this.treePath(treeId));
@@ -233,13 +234,13 @@ export class StoreFolder {
     }
   }
 
-  /** Reads a record; undefined if there is none, or it is not ours to understand. */
+  /** Reads a record. Undefined if it does not exist or this version cannot read it. */
   readRecord(kind: "images" | "names", key: string): unknown {
     return this.#parse(this.#recordPath(kind, key));
   }
 
   #parse(file: string): unknown {
-    // Most often there is none; to make an error of that takes longer than to look.
+    // Most often it does not exist. An exception would take longer than this check.
     if (!existsSync(file)) return undefined;
     try {
       return JSON.parse(readFileSync(file, "utf8"));
@@ -252,7 +253,7 @@ export class StoreFolder {
   writeRecord(kind: "images" | "names", key: string, record: unknown): void {
     const text = JSON.stringify(record);
     const file = this.#recordPath(kind, key);
-    // To read what is most often the same takes less than to write it again.
+    // The content is usually unchanged, and reading it is cheaper than writing it again.
     if (existsSync(file) && readFileSync(file, "utf8") === text) return;
     const draft = path.join(this.#root, "tmp", `${this.#processId}.${randomUUID()}`);
     writeFileSync(draft, text, { mode: 0o600 });
@@ -275,7 +276,7 @@ function textField(record: unknown, name: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** Bytes that a tree takes on the disk, files with several names counted once; 0 if it is removed meanwhile. */
+/** Size of a tree on the disk, bytes. Counts a file with several links once. 0 if the tree is removed in the meantime. */
 function diskBytes(root: string): number {
   const seen = new Set<number>();
   let bytes = 0;
@@ -303,14 +304,12 @@ function diskBytes(root: string): number {
   return bytes;
 }
 
-/**
- * `<pid>-<start time>-<boot>-<PID namespace>`: no later process is ever called the same. Empty if it is gone.
- */
+/** `<pid>-<start time>-<boot>-<PID namespace>`, which is unique over time. Empty if the process is gone. */
 function processIdentity(pid: string): string {
   if (!/^(?:self|\d+)$/.test(pid)) return "";
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The program's name, in brackets, may hold anything; the fields are counted after it.
+    // The program's name, in parentheses, may contain anything, so the fields are counted from after it.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, 8);
     const namespace = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];

@@ -5,20 +5,20 @@ import { choosePlatform, hostPlatform, type Platform } from "../platform.ts";
 import type { Reference } from "../reference.ts";
 import { BlobCache } from "./blob-cache.ts";
 
-/** What a shared cache has of an image. */
+/** The parts of an image in a shared cache. */
 export interface CachedImage {
   /** Whether a pull for the platform needs no blob from the registry. */
   readonly isWhole: boolean;
-  /** Digests of the image's manifests and blobs that are there. */
+  /** Digests of the image's manifests and blobs in the cache. */
   readonly digests: readonly string[];
 }
 
 /**
- * Notes in a shared cache that an image is used, of which the digest is known, and finds what of it is there. Asks no registry.
+ * Marks an image with a known digest as used in a shared cache, and finds which parts of it are there. Does not ask a registry.
  *
- * @param reference with a digest; without one nothing is found
- * @param options.platform of an index, the image for this one. @default this machine's
- * @throws what the file system says when it does not work
+ * @param reference with a digest. Nothing is found without one
+ * @param options.platform which image of an index to use. @default this machine's
+ * @throws errors of a file system that does not work
  */
 export async function markCachedImage(
   reference: Reference,
@@ -32,7 +32,7 @@ export async function markCachedImage(
   return await useCached([known, own], reference.digest, { platform, clock });
 }
 
-/** Notes that an image is used in the first of some parts that has it, blob by blob. */
+/** Marks the blobs of an image as used, each in the first part that has it. */
 export async function useCached(
   parts: readonly BlobCache[],
   root: string,
@@ -50,7 +50,7 @@ export async function useCached(
     return false;
   };
   let digest = root;
-  // As deep as a pull goes.
+  // The same depth as in a pull.
   for (let level = 0; level < 5; level++) {
     const document = await readDocument(parts, digest);
     if (!document || !(await use(digest))) break;
@@ -76,7 +76,7 @@ async function readDocument(
       const bytes = await part.readDocument(digest).catch(closed);
       if (bytes) return parseManifest(bytes, undefined);
     } catch (error) {
-      // One that was removed just now, or cannot be read, is as good as none.
+      // A blob that was just removed or is unreadable counts as missing.
       if (!ImageError.is(error, "IMAGE_INVALID")) throw error;
     }
   }
@@ -92,7 +92,7 @@ function chosenOf({ manifests }: Index, platform: Platform): string | undefined 
   }
 }
 
-/** Private parts may be closed to us: what is there is for others. */
+/** Undefined for a private part that this process may not enter. It is for other users. */
 function closed(error: unknown): undefined {
   if (!isSystemError(error, "EACCES")) throw error;
 }

@@ -1,8 +1,8 @@
 import { invalidImage } from "../errors.ts";
 
 /**
- * The records of a PAX extended header: `<length> <key>=<value>\n`, lengths in decimal, keys and
- * values as byte strings (POSIX.1-2001 pax). @throws `IMAGE_INVALID`
+ * Parses the records of a PAX extended header: `<length> <key>=<value>\n`, with decimal lengths, and with keys and values as
+ * byte strings (POSIX.1-2001 pax). @throws `IMAGE_INVALID`
  */
 export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
   const records = new Map<string, string>();
@@ -17,9 +17,9 @@ export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
     if (equals <= space + 1 || equals >= end) throw broken();
     const key = body.toString("latin1", space + 1, equals);
     const value = body.toString("latin1", equals + 1, end - 1);
-    // A zero byte ends a name for the kernel and not for us: two readings of one name.
+    // A zero byte ends a name for the kernel but not here, so the name would be ambiguous.
     if (value.includes("\0") && !key.includes("xattr")) throw broken();
-    // No value takes an earlier one back: the plain header counts (POSIX). An attribute may be empty.
+    // An empty value cancels an earlier one, so the plain header counts (POSIX). An attribute may be empty.
     if (value === "" && plainKeys.has(key)) records.delete(key);
     else records.set(key, listOf(key, value, records));
     at = end;
@@ -27,12 +27,12 @@ export function parsePaxRecords(body: Buffer): ReadonlyMap<string, string> {
   return records;
 }
 
-/** What the plain header says as well. */
+/** Keys that are also in the plain header. */
 const plainKeys = new Set(["path", "linkpath", "size", "uid", "gid", "mtime"]);
 
 /**
- * PAX 0.0 of sparse files repeats two keys, once per segment; they become the one list of PAX 0.1.
- * With any other key the last one counts.
+ * For sparse files, PAX 0.0 repeats two keys, once per segment. They are joined into one list, as in PAX 0.1. For any other
+ * key, the last value counts.
  */
 function listOf(key: string, value: string, records: Map<string, string>): string {
   if (key === "GNU.sparse.numbytes" || key === "GNU.sparse.offset") {
@@ -42,7 +42,7 @@ function listOf(key: string, value: string, records: Map<string, string>): strin
   return value;
 }
 
-/** A decimal number of a record, with a fraction if it is a time. @throws `IMAGE_INVALID` */
+/** Parses a decimal number of a record. Times may have a fraction. @throws `IMAGE_INVALID` */
 export function paxNumber(key: string, value: string): number {
   const isTime = key === "mtime";
   const number = (isTime ? /^-?\d{1,12}(\.\d+)?$/ : /^\d{1,16}$/).test(value) ? Number(value) : NaN;

@@ -1,35 +1,35 @@
 import { invalidImage } from "../errors.ts";
 
-/** A run of stored bytes and its place in the file. */
+/** A run of stored bytes and its offset in the file. */
 export interface SparseSegment {
   readonly offset: number;
   readonly length: number;
 }
 
-/** Receives a sparse file's bytes and holes, in order. */
+/** Gets a sparse file's bytes and holes, in order. */
 export interface SparseSink {
   content(piece: Buffer): void;
   hole(length: number): void;
 }
 
-/** Most segments that are believed; GNU tar writes one per run of data. */
+/** Largest accepted number of segments. GNU tar writes one per run of data. */
 export const maxSegments = 65_536;
-/** Of a decimal number. */
+/** Most digits of a decimal number. */
 const maxDigits = 16;
 
 /**
- * Where the stored bytes of a sparse file belong. Formats: GNU tar manual, "Storing Sparse Files"
- * (old GNU, PAX 0.0, 0.1 and 1.0).
+ * Assigns the stored bytes of a sparse file to their offsets. Formats: GNU tar manual, "Storing Sparse Files" (old GNU, PAX
+ * 0.0, 0.1 and 1.0).
  *
- * @throws `IMAGE_INVALID` if segments overlap, leave the file, or are not what is stored
+ * @throws `IMAGE_INVALID` if segments overlap, exceed the file, or do not match the stored size
  */
 export class SparseMap {
   readonly #segments: readonly SparseSegment[];
   readonly #size: number;
   #index = 0;
-  /** Bytes of the current segment that have come. */
+  /** Number of bytes of the current segment so far. */
   #taken = 0;
-  /** Where the file is written up to. */
+  /** Offset up to which the file was written. */
   #position = 0;
 
   constructor(segments: readonly SparseSegment[], size: number, stored: number) {
@@ -45,7 +45,7 @@ export class SparseMap {
     this.#size = size;
   }
 
-  /** Takes the next stored bytes. */
+  /** Processes the next stored bytes. */
   feed(piece: Buffer, sink: SparseSink): void {
     let at = 0;
     while (at < piece.length) {
@@ -64,7 +64,7 @@ export class SparseMap {
     }
   }
 
-  /** The hole at the end. */
+  /** Processes the hole at the end. */
   end(sink: SparseSink): void {
     this.#skipTo(this.#size, sink);
   }
@@ -75,19 +75,21 @@ export class SparseMap {
   }
 }
 
-/** The list of PAX 0.1, `offset,length,…`; that of 0.0 is collected into the same form. */
+/** Parses PAX 0.1's list `offset,length,…`. A list of PAX 0.0 was converted to the same form. */
 export function parseSparseList(text: string): readonly SparseSegment[] {
   const numbers = text === "" ? [] : text.split(",").map(decimal);
   if (numbers.length % 2 !== 0) throw broken();
   return pairs(numbers);
 }
 
-/** The map that PAX 1.0 has before the content: blocks of decimal lines, the count first. Each is read once. */
+/**
+ * The map that PAX 1.0 stores before the content: blocks of decimal lines, starting with the count. Each block is parsed once.
+ */
 export class SparseBlocks {
   readonly #numbers: number[] = [];
   #rest = "";
 
-  /** Takes the next block. Undefined if more are needed; what follows the last number is padding. */
+  /** Processes the next block. Undefined if more blocks are needed. Bytes after the last number are padding. */
   take(block: string): readonly SparseSegment[] | undefined {
     const lines = (this.#rest + block).split("\n");
     this.#rest = lines.pop() ?? "";
@@ -107,7 +109,7 @@ export class SparseBlocks {
   }
 }
 
-/** Segments of an old GNU header or of a block that continues it. */
+/** Parses segments of an old GNU header or of a continuation block. */
 export function readGnuSegments(block: Buffer, start: number, count: number): SparseSegment[] {
   const segments: SparseSegment[] = [];
   for (let index = 0; index < count; index++) {
@@ -118,7 +120,7 @@ export function readGnuSegments(block: Buffer, start: number, count: number): Sp
   return segments;
 }
 
-/** A number of 12 bytes: octal digits, or base 256 where the first bit is set. */
+/** Parses a number of 12 bytes: octal digits, or base 256 if the first bit is set. */
 export function gnuNumber(block: Buffer, start: number): number {
   if ((block[start] ?? 0) >= 0x80) {
     const number = Number(block.readBigUInt64BE(start + 4));

@@ -3,17 +3,17 @@ import { paxNumber } from "./pax-records.ts";
 import { parseSparseList, type SparseSegment } from "./sparse-map.ts";
 import type { DeviceNumbers, RawHeader } from "./tar-header.ts";
 
-/** An entry of an archive, its extensions resolved. Names are byte strings, not yet judged. */
+/** An archive entry with its extensions applied. Names are byte strings that were not validated yet. */
 export interface TarEntry {
   readonly name: string;
   readonly kind: TarKind;
-  /** Permission bits with setuid, setgid and sticky. */
+  /** Permission bits, with setuid, setgid and sticky. */
   readonly mode: number;
   readonly uid: number;
   readonly gid: number;
-  /** Bytes of content, holes of a sparse file counted; 0 for all but files. */
+  /** Size of the content including holes, bytes. 0 if it is not a file. */
   readonly size: number;
-  /** Seconds since 1970, with a fraction. */
+  /** Seconds since 1970, possibly with a fraction. */
   readonly mtime: number;
   /** Target of a link. */
   readonly linkName: string;
@@ -22,19 +22,19 @@ export interface TarEntry {
   readonly device: DeviceNumbers;
 }
 
-/** An entry and how its content is stored. */
+/** An entry, and how its content is stored. */
 export interface StoredEntry {
   readonly entry: TarEntry;
-  /** Bytes in the archive. */
+  /** Number of bytes in the archive. */
   readonly stored: number;
-  /** Of a sparse file; `inContent` if the list stands before the stored bytes (PAX 1.0). */
+  /** For a sparse file. `inContent` if the list precedes the stored bytes (PAX 1.0). */
   readonly segments?: readonly SparseSegment[] | "inContent" | undefined;
 }
 
 export type TarKind =
   "file" | "directory" | "symlink" | "hardlink" | "character-device" | "block-device" | "fifo";
 
-/** What extended headers say about the entry that follows them. */
+/** The values in extended headers for the next entry. */
 export interface Extensions {
   pax?: ReadonlyMap<string, string>;
   longName?: string;
@@ -42,7 +42,7 @@ export interface Extensions {
 }
 
 const none: ReadonlyMap<string, string> = new Map();
-/** Longest name, bytes: PATH_MAX of Linux. */
+/** Longest name, bytes: Linux' PATH_MAX. */
 const maxNameBytes = 4096;
 const xattrPrefix = "SCHILY.xattr.";
 
@@ -58,7 +58,7 @@ const kinds: Readonly<Record<string, TarKind>> = {
   S: "file",
 };
 
-/** Puts a header and its extensions together: PAX before GNU before ustar. @throws `IMAGE_INVALID` */
+/** Combines a header and its extensions. PAX takes precedence over GNU, and GNU over ustar. @throws `IMAGE_INVALID` */
 export function resolveEntry(header: RawHeader, extensions: Extensions): StoredEntry {
   const pax = extensions.pax ?? none;
   const value = (key: string, plain: number): number => {
@@ -75,7 +75,7 @@ export function resolveEntry(header: RawHeader, extensions: Extensions): StoredE
   if (name.length > maxNameBytes || linkName.length > maxNameBytes) {
     throw invalidImage(`a layer has a name longer than ${maxNameBytes} bytes`);
   }
-  // v7 has no type for folders, only the slash at the end of the name.
+  // v7 has no type for folders. Their names end with a slash.
   const isFolder = kind === "file" && name.endsWith("/");
   if (isFolder && size > 0) throw invalidImage("a layer has a folder with content");
   const entry: TarEntry = {
@@ -101,7 +101,7 @@ function xattrsOf(pax: ReadonlyMap<string, string>): ReadonlyMap<string, string>
   return found;
 }
 
-/** The four ways of GNU tar to store a sparse file; undefined for an ordinary one. */
+/** Handles GNU tar's four ways of storing a sparse file. Undefined for an ordinary file. */
 function sparseOf(
   header: RawHeader,
   pax: ReadonlyMap<string, string>,

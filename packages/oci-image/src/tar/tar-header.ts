@@ -2,8 +2,8 @@ import { invalidImage } from "../errors.ts";
 import { gnuNumber, readGnuSegments, type SparseSegment } from "./sparse-map.ts";
 
 /**
- * A 512-byte header block of the tar formats (v7, ustar, GNU), as POSIX.1-1988 and GNU tar define
- * them. Names are byte strings: one character per byte, so that no encoding can hide a difference.
+ * A 512-byte header block of the tar formats (v7, ustar, GNU), as defined by POSIX.1-1988 and GNU tar. Names are byte strings
+ * with one character per byte, so that no encoding can hide a difference.
  */
 export interface RawHeader {
   readonly name: string;
@@ -13,12 +13,12 @@ export interface RawHeader {
   readonly size: number;
   /** Seconds since 1970. */
   readonly mtime: number;
-  /** One character, "0" for v7's zero byte. */
+  /** One character. v7's zero byte becomes "0". */
   readonly type: string;
   readonly linkName: string;
-  /** Numbers of a device; 0 for anything else. */
+  /** Device numbers. 0 if it is not a device. */
   readonly device: DeviceNumbers;
-  /** Of an old GNU sparse file: its full size, its first segments, whether more follow. */
+  /** For an old GNU sparse file: its full size, its first segments, and whether more follow. */
   readonly sparse?: {
     readonly size: number;
     readonly segments: readonly SparseSegment[];
@@ -26,7 +26,7 @@ export interface RawHeader {
   };
 }
 
-/** What a device node stands for. */
+/** Numbers of a device node. */
 export interface DeviceNumbers {
   readonly major: number;
   readonly minor: number;
@@ -34,17 +34,17 @@ export interface DeviceNumbers {
 
 const magicOffset = 257;
 
-/** One block, to be read as 32-bit words; the checksum's field is words 37 and 38. */
+/** One block as 32-bit words. The checksum field is words 37 and 38. */
 const words = new Int32Array(128);
 const bytes = Buffer.from(words.buffer);
 
-/** What GNU tar, Go and most others write from the mode to the checksum: digits that fill each field. */
+/** The usual form of the fields from mode to checksum, written by GNU tar, Go and most others: digits that fill each field. */
 const plainNumbers =
   /^([0-7]{7})\0([0-7]{7})\0([0-7]{7})\0([0-7]{11})\0([0-7]{11})\0([0-7]{6})\0 $/;
 
 /**
- * Reads the header block at an offset; undefined for a block of zeros. An image has one for each of its
- * files, and it is read by the interpreter: few steps count.
+ * Parses the header block at an offset. Undefined for a block of zeros. An image has one header per file, and the interpreter
+ * runs this, so it uses few steps.
  *
  * @throws `IMAGE_INVALID`
  */
@@ -55,7 +55,7 @@ export function parseHeader(chunk: Buffer, at: number): RawHeader | undefined {
   const text = bytes.toString("latin1");
   const plain = plainNumbers.exec(text.slice(100, 156));
   const stored = plain ? octal(plain[6]) : storedChecksum(text);
-  // Some old writers took bytes for signed numbers.
+  // Some old writers treated bytes as signed numbers.
   if (stored !== sum && stored !== sum - 256 * countHighBytes()) {
     throw invalidImage("a layer is not a tar archive, or is damaged: a header's checksum is wrong");
   }
@@ -74,7 +74,7 @@ export function parseHeader(chunk: Buffer, at: number): RawHeader | undefined {
 
 const noDevice: DeviceNumbers = { major: 0, minor: 0 };
 
-/** v7 has no device numbers; the bytes are anything there. */
+/** v7 has no device numbers. Its bytes here are arbitrary. */
 function deviceOf(text: string): DeviceNumbers {
   if (!text.startsWith("ustar", magicOffset)) return noDevice;
   const major = numberField(text, 329, 8, "device");
@@ -122,9 +122,9 @@ function storedChecksum(text: string): number {
   return /^[0-7]+$/.test(digits) ? octal(digits) : -1;
 }
 
-/** The sum of the block's bytes, those of the checksum itself taken for spaces. Most words of a header are zero. */
+/** The sum of the block's bytes, with the checksum itself counted as spaces. Most words of a header are zero. */
 function checksum(): number {
-  // Of each word the even and the odd bytes at once, each sum in 16 bits: 128 times 2 bytes cannot overflow them.
+  // Adds the even and the odd bytes of each word at once, in two sums of 16 bits. 128 times 2 bytes cannot overflow them.
   let sums = 0;
   for (let index = 0; index < 128; index++) {
     const word = words[index] ?? 0;
@@ -141,7 +141,7 @@ function countHighBytes(): number {
   return count;
 }
 
-/** Only POSIX's "ustar" has a name prefix; GNU's "ustar  " uses the bytes for other things. */
+/** Only POSIX's "ustar" has a name prefix. GNU's "ustar  " uses these bytes differently. */
 function fullName(text: string): string {
   const name = textField(text, 0, 100);
   if (!text.startsWith("ustar\0", magicOffset)) return name;
@@ -155,7 +155,7 @@ function textField(text: string, start: number, length: number): string {
   return text.slice(start, end);
 }
 
-/** Octal digits, or GNU's base 256 where the first bit is set. */
+/** Parses octal digits, or GNU's base 256 if the first bit is set. */
 function numberField(
   header: string,
   start: number,

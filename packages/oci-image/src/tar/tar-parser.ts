@@ -10,19 +10,19 @@ import {
 import { resolveEntry, type Extensions, type StoredEntry, type TarEntry } from "./tar-entry.ts";
 import { parseHeader, type RawHeader } from "./tar-header.ts";
 
-/** Receives what a {@link TarParser} reads, in order and at once. */
+/** Gets the output of a {@link TarParser}, in order and synchronously. */
 export interface TarSink {
   entry(entry: TarEntry): void;
-  /** A piece of the last file's content; only valid during the call. */
+  /** A piece of the current file's content. Only valid during the call. */
   content(piece: Buffer): void;
-  /** So many bytes of the last file are a hole. */
+  /** This many bytes of the current file are a hole. */
   hole(length: number): void;
-  /** The last file is complete; called for files only, empty ones too. */
+  /** The current file is complete. Called only for files, including empty ones. */
   contentEnd(): void;
 }
 
 const block = 512;
-/** Largest extended header that is believed, bytes. */
+/** Largest accepted extended header, bytes. */
 const maxExtensionBytes = 1024 * 1024;
 
 type State =
@@ -34,32 +34,31 @@ type State =
   | { readonly at: "end" };
 
 /**
- * Reads tar archives piece by piece, whatever the pieces' sizes, in constant memory: v7, ustar, GNU
- * long names and numbers, PAX, sparse files. What follows the end mark is passed over, as every
- * other reader does.
+ * Parses tar archives from pieces of any size, with constant memory. Supports v7, ustar, GNU long names and numbers, PAX and
+ * sparse files. Like all other readers, ignores everything after the end mark.
  */
 export class TarParser {
   readonly #sink: TarSink;
   #state: State = { at: "header" };
-  /** The part of a header block that came with an earlier piece. */
+  /** The part of a header block that arrived with an earlier piece. */
   readonly #partial = Buffer.alloc(block);
   #partialLength = 0;
-  /** What extended headers said about the entry that follows them. */
+  /** Values from extended headers for the next entry. */
   #extensions: Extensions = {};
   #hasZeroBlock = false;
-  /** Bytes between the content that is being read and the next header. */
+  /** Number of bytes between the current content and the next header. */
   #padding = 0;
-  /** The sparse file whose map is being read. */
+  /** The sparse file whose map is being parsed. */
   #mapped:
     | {
         readonly found: StoredEntry;
         readonly segments: SparseSegment[];
-        /** Of a map that is in the content, whose bytes are counted. */
+        /** A map in the content, whose bytes count as content. */
         readonly blocks: SparseBlocks | undefined;
         length: number;
       }
     | undefined;
-  /** Where the content that is being read belongs, if the file is sparse. */
+  /** Offsets for the current content, if the file is sparse. */
   #map: SparseMap | undefined;
 
   constructor(sink: TarSink) {
@@ -67,11 +66,11 @@ export class TarParser {
   }
 
   /**
-   * Takes the next piece.
+   * Processes the next piece.
    *
-   * @param shouldPause asked between the entries of the piece; what follows is then to be given again
-   * @returns bytes that were taken: all, unless it was to pause
-   * @throws `IMAGE_INVALID`, and what the sink throws
+   * @param shouldPause called between entries. If it returns true, the caller passes the rest of the piece again later
+   * @returns the number of processed bytes, which is all of them without a pause
+   * @throws `IMAGE_INVALID`, and errors of the sink
    */
   write(chunk: Buffer, shouldPause: () => boolean = () => false): number {
     let at = 0;
@@ -93,7 +92,7 @@ export class TarParser {
     return at;
   }
 
-  /** To be called when there is no more. @throws `IMAGE_INVALID` if the archive stops in an entry */
+  /** Call this at the end of the archive. @throws `IMAGE_INVALID` if the archive ends within an entry */
   end(): void {
     const isClean =
       this.#state.at === "end" || (this.#state.at === "header" && !this.#hasPending());
@@ -127,7 +126,7 @@ export class TarParser {
       this.#hasZeroBlock = true;
       return;
     }
-    // A lone block of zeros does not end an archive; readers disagree on what follows one, so nothing may.
+    // A single block of zeros does not end an archive. Readers disagree about anything after it, so nothing is allowed there.
     if (this.#hasZeroBlock) throw invalidImage("a layer goes on after a block of zeros");
     if ("xgLK".includes(header.type)) this.#beginExtension(header);
     else this.#beginEntry(header);
@@ -143,7 +142,7 @@ export class TarParser {
     if (type === "x") this.#extensions.pax = parsePaxRecords(body);
     if (type === "L") this.#extensions.longName = untilZero(body);
     if (type === "K") this.#extensions.longLink = untilZero(body);
-    // "g", defaults for all entries, is passed over: Docker and containerd do not apply it either.
+    // "g" has defaults for all entries. It is ignored, as in Docker and containerd.
   }
 
   #beginEntry(header: RawHeader): void {
@@ -222,7 +221,7 @@ export class TarParser {
   }
 }
 
-/** Bytes from the end of content to the next header. */
+/** Number of bytes between the end of the content and the next header. */
 function paddingOf(size: number): number {
   return (block - (size % block)) % block;
 }

@@ -6,18 +6,18 @@ import { inflate } from "./inflate.ts";
 import type { UnpackLimits } from "./limits.ts";
 import type { TreeWriter } from "./tree-writer.ts";
 
-/** What is left of an image's limit of bytes; layers share one. */
+/** The remaining part of an image's byte limit, shared by its layers. */
 export interface ByteBudget {
   left: number;
 }
 
 /**
- * Applies one layer to a tree while its blob arrives: inflates, hashes, parses and writes, all in
- * step with the source, with memory for a few chunks.
+ * Applies a layer to a tree while its blob arrives. Inflates, hashes, parses and writes at the speed of the source, and only
+ * keeps a few chunks in memory.
  *
- * @param blob the blob; its own digest is checked by the stream
- * @throws {ImageError} codes `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`,
- * `IMAGE_DIGEST_MISMATCH` if the inflated bytes are not those of `diffId`; the tree is then useless
+ * @param blob the blob. The stream verifies its digest
+ * @throws {ImageError} codes `IMAGE_INVALID`, `IMAGE_UNSAFE_ENTRY`, `IMAGE_LIMIT_EXCEEDED`, `IMAGE_DIGEST_MISMATCH` if the
+ * inflated bytes do not match `diffId`. The tree is then unusable
  */
 export async function applyLayer(
   blob: AsyncIterable<Uint8Array>,
@@ -27,7 +27,7 @@ export async function applyLayer(
     readonly limits: UnpackLimits;
     readonly budget: ByteBudget;
     readonly hashing: Hashing;
-    /** The layer is inflated in pieces of so many bytes. @default 131072 */
+    /** Size of the pieces in which the layer is inflated. @default 131072 */
     readonly pieceBytes?: number | undefined;
     readonly signal?: AbortSignal | undefined;
   },
@@ -51,8 +51,8 @@ export async function applyLayer(
 }
 
 /**
- * Writes what a chunk holds. An image may have thousands of special files, each of which takes the start of a program in which
- * nothing else of this process runs; other work gets its turn after each.
+ * Writes the content of a chunk. An image may have thousands of special files. Each needs a program, during which this process
+ * does nothing else, so other work gets a turn after each.
  */
 async function writeInTurns(parser: TarParser, chunk: Buffer, tree: TreeWriter): Promise<void> {
   for (let at = 0; at < chunk.length;) {

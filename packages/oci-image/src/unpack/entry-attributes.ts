@@ -14,16 +14,16 @@ import { at, self, toTime } from "./descriptor-path.ts";
 import type { OpenFolder } from "./folder-stack.ts";
 
 /**
- * Gives owners, modes and times, with as few calls as the case allows: every one of them costs
- * under emulation, and most entries are root's with an ordinary mode.
+ * Sets owners, modes and times with as few calls as possible. Every call is expensive under emulation, and most entries belong
+ * to root and have an ordinary mode.
  *
- * Invariant: owner before mode, as a change of owner takes setuid and setgid away.
+ * Invariant: the owner is set before the mode, because changing the owner clears setuid and setgid.
  */
 export class EntryAttributes {
   readonly #isRoot = process.geteuid?.() === 0;
   readonly #umask = readUmask();
 
-  /** An open file that was just made with the entry's mode. */
+  /** For an open file that was just created with the entry's mode. */
   ofNewFile(fd: number, entry: TarEntry, parent: OpenFolder): void {
     const owner = this.#owner(entry, parent.isSetgid);
     if (owner) fchownSync(fd, owner.uid, owner.gid);
@@ -32,7 +32,7 @@ export class EntryAttributes {
     futimesSync(fd, time, time);
   }
 
-  /** An open folder; `isNew` if it was just made with the entry's mode. Its time is the stack's. */
+  /** For an open folder. `isNew` means that it was just created with the entry's mode. The folder stack sets its time. */
   ofFolder(
     fd: number,
     entry: TarEntry,
@@ -58,7 +58,7 @@ export class EntryAttributes {
     evenRoot: boolean,
   ): { readonly uid: number; readonly gid: number } | undefined {
     const { uid, gid } = entry;
-    // The largest number means "leave as it is" to the kernel.
+    // For the kernel, the largest number means "leave unchanged".
     if (Math.max(uid, gid) >= 0xffff_ffff) throw invalidImage("an entry has an impossible owner");
     if (!this.#isRoot || (uid === 0 && gid === 0 && !evenRoot)) return undefined;
     return { uid, gid };
@@ -70,7 +70,7 @@ export class EntryAttributes {
   }
 }
 
-/** The process's umask, read without changing it, as `process.umask()` would for a moment. */
+/** The process's umask, read without changing it. `process.umask()` would change it for a moment. */
 function readUmask(): number {
   const line = /^Umask:\s*([0-7]+)$/m.exec(readFileSync("/proc/self/status", "utf8"));
   return Number.parseInt(line?.[1] ?? "777", 8);

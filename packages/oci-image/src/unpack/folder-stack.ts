@@ -3,25 +3,25 @@ import { isSystemError } from "@kip/base";
 import { invalidImage, limitExceeded, unsafeEntry } from "../errors.ts";
 import { at, closeFolder, openChild, openFolder, self, toTime } from "./descriptor-path.ts";
 
-/** A folder of the tree that is open. */
+/** An open folder of the tree. */
 export interface OpenFolder {
   readonly name: string;
-  /** Its real path from the root, without links: "" for the root, `usr/lib`. */
+  /** Its real path from the root, without links: "" for the root, or `usr/lib`. */
   readonly path: string;
   readonly fd: number;
-  /** Whether what is made inside takes over the folder's group. */
+  /** Whether new entries inherit the folder's group. */
   isSetgid: boolean;
-  /** Seconds; given back to the folder when it is left, as writing inside changes it. */
+  /** Seconds. Restored when the folder is left, because writing inside it changes its time. */
   mtime: number | undefined;
 }
 
 /** Options of {@link FolderStack}. */
 export interface FolderStackOptions {
-  /** Most steps down. */
+  /** Greatest depth. */
   readonly maxDepth: number;
-  /** Whether a folder that is left gets the time it had; off for who only reads. */
+  /** Whether folders get their old time back when they are left. Off for readers. */
   readonly keepsTimes: boolean;
-  /** Told of each folder that had to be made because an entry is below it. */
+  /** Called for each folder that was created because an entry is below it. */
   readonly onImplied?: (path: string) => void;
 }
 
@@ -30,18 +30,20 @@ interface Walk {
   readonly mayFollow?: ((path: string) => boolean) | undefined;
 }
 
-/** The kernel gives up after as many (`ELOOP`). */
+/** The kernel's limit is the same (`ELOOP`). */
 const maxLinks = 40;
-/** Steps of one way from its first link on; 40 links of 4096 bytes would be 80,000, half a second for each entry. */
+/**
+ * Most path components after the first link of a path. 40 links of 4096 bytes would have 80,000, which takes half a second for
+ * each entry.
+ */
 const maxLinkSteps = 1024;
 
 /**
- * The way from the root of a tree to the folder that is written to at the moment, each step open.
+ * The path from the root of a tree to the current folder, with a handle for each component.
  *
- * The kernel never follows a link here. A link on the way is read and walked by ourselves, from the
- * root of the tree if it is absolute, and never above it: what a program inside the container would
- * see, and what Docker, containerd and umoci do. Entries commonly come sorted, so nearly every step
- * is open already.
+ * The kernel never follows a link here. Links are read and resolved in this class, relative to the tree's root if they are
+ * absolute, and never above it. A program inside the container would see the same, and Docker, containerd and umoci do the
+ * same. Entries are usually sorted, so nearly every component is already open.
  */
 export class FolderStack implements Disposable {
   readonly #stack: OpenFolder[];
@@ -53,7 +55,7 @@ export class FolderStack implements Disposable {
     this.#stack = [{ name: "", path: "", fd, ...this.#facts(fd) }];
   }
 
-  /** Goes to a folder. Missing ones are made, as root's and with mode 0755. */
+  /** Enters a folder. Creates missing folders, with owner root and mode 0755. */
   enter(parts: readonly string[]): OpenFolder {
     const folder = this.#walk(parts, { create: true });
     if (!folder) throw invalidImage("an entry is below something that is not a folder");
@@ -61,26 +63,27 @@ export class FolderStack implements Disposable {
   }
 
   /**
-   * Goes to a folder; undefined if there is none.
-   * @param mayFollow whether a link at a real path may be walked; no for "there is none"
+   * Enters a folder. Undefined if it does not exist.
+   *
+   * @param mayFollow whether a link at a real path may be followed. If not, the folder counts as missing
    */
   find(parts: readonly string[], mayFollow?: (path: string) => boolean): OpenFolder | undefined {
     return this.#walk(parts, { create: false, mayFollow });
   }
 
-  /** Opens a folder inside the current one that was just made or found. */
+  /** Opens a folder inside the current one that was just created or found. */
   push(name: string, known: { readonly isSetgid: boolean; readonly mtime: number }): OpenFolder {
     return this.#push(name, known);
   }
 
-  /** Leaves all folders, which gives them their times. */
+  /** Leaves all folders, which restores their times. */
   [Symbol.dispose](): void {
     this.#truncate(-1);
   }
 
   #walk(parts: readonly string[], how: Walk): OpenFolder | undefined {
     const top = this.#top();
-    // All of its steps are open: the walk would end here.
+    // The whole path is already open, so the walk would end here.
     if (parts.join("/") === top.path) return top;
     const left = parts.toReversed();
     let depth = 0;
@@ -115,7 +118,7 @@ export class FolderStack implements Disposable {
     return top;
   }
 
-  /** One step below the current folder; false if there is no folder and none was made. */
+  /** Enters a folder inside the current one. False if it does not exist and was not created. */
   #step(name: string, create: boolean): boolean {
     const folder = this.#top();
     try {
@@ -128,13 +131,13 @@ export class FolderStack implements Disposable {
     if (!create) return false;
     mkdirSync(at(folder.fd, name), 0o755);
     const { fd, path } = this.#push(name, { isSetgid: folder.isSetgid, mtime: undefined });
-    // Whatever the umask; a folder inside one with setgid takes that over.
+    // Independent of the umask. A folder inside one with setgid inherits that bit.
     chmodSync(self(fd), folder.isSetgid ? 0o2755 : 0o755);
     this.#options.onImplied?.(path);
     return true;
   }
 
-  /** Undefined if the name is not a link, or is not to be followed. */
+  /** Undefined if the name is not a link or must not be followed. */
   #linkTarget(name: string, { mayFollow }: Walk): string | undefined {
     const folder = this.#top();
     if (mayFollow && !mayFollow(pathIn(folder, name))) return undefined;

@@ -4,13 +4,13 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { invalidImage } from "../errors.ts";
 import { ZstdFrames } from "./zstd-frames.ts";
 
-/** Larger pieces are hardly faster, and more memory waits to be collected. */
+/** Larger pieces are hardly faster, and use more memory until it is collected. */
 const defaultPieceBytes = 128 * 1024;
 
 /**
- * Inflates a layer by what its first bytes say it is: gzip, zstd or plain. Media types are not
- * asked: Docker does not either, and some builders write the wrong one. The source is always read
- * to its end, so that its own checks are made. A chunk is only valid until the next is asked for.
+ * Inflates a layer according to its first bytes: gzip, zstd or plain. Ignores media types, as Docker does, because some
+ * builders write the wrong one. Always reads the source to its end, so that the source's checks run. A chunk is only valid
+ * until the next one is requested.
  */
 export async function* inflate(
   source: AsyncIterable<Uint8Array>,
@@ -28,7 +28,7 @@ export async function* inflate(
     format === "gzip" ? createGunzip({ chunkSize }) : createZstdDecompress({ chunkSize });
   const input = format === "gzip" ? whole : frameByFrame(whole);
   const flow = pipeline(Readable.from(input, { objectMode: false }), inflater);
-  // Its failure is seen by the loop below first; awaited after it, for what the loop cannot see.
+  // The loop below gets its failure first. It is awaited afterwards, for failures that the loop cannot see.
   flow.catch(() => {});
   try {
     for await (const chunk of inflater) {
@@ -45,16 +45,16 @@ export async function* inflate(
 function formatOf(start: Buffer): "gzip" | "zstd" | "plain" {
   if (start.length === 0) return "plain";
   if (start.readUInt16BE(0) === 0x1f8b) return "gzip";
-  // The magic number of a frame, or of one to skip, as zstd:chunked may begin with.
+  // The magic number of a frame, or of a skippable frame, with which zstd:chunked may start.
   const magic = start.readUInt32LE(0);
   const isZstd = magic === 0xfd2fb528 || (magic & 0xfffffff0) >>> 0 === 0x184d2a50;
   return isZstd ? "zstd" : "plain";
 }
 
 /**
- * Gives the memory of a chunk back that is no longer read. The garbage collector would do so as well, some 40 MiB
- * later: it counts the small objects that it made, not what they stand for. Only if it is the end of a buffer that
- * zlib made: it has no more room to write there.
+ * Releases the memory of a chunk that is no longer needed. The garbage collector would do this some 40 MiB later, because it
+ * counts small objects and not the memory that they refer to. Only done if the chunk is at the end of one of zlib's buffers,
+ * where zlib has no more space to write.
  */
 function release({ buffer, byteOffset, byteLength }: Buffer, chunkSize: number): void {
   const isLast = byteOffset + byteLength === chunkSize && buffer.byteLength === chunkSize;
@@ -71,7 +71,7 @@ async function readStart(chunks: AsyncIterator<Uint8Array>): Promise<Buffer> {
   let start = Buffer.alloc(0);
   while (start.length < 4) {
     const next = await chunks.next();
-    // Nothing at all is an empty layer to Docker, whose old versions wrote it.
+    // For Docker, an empty blob is an empty layer. Its old versions wrote such blobs.
     if (next.done && start.length === 0) return start;
     if (next.done) throw invalidImage("it is not an archive");
     start = Buffer.concat([start, next.value]);
@@ -92,5 +92,5 @@ async function* rejoin(start: Buffer, rest: AsyncIterator<Uint8Array>): AsyncGen
 
 function isZlibError(error: unknown): boolean {
   if (typeof error !== "object" || error === null || !("code" in error)) return false;
-  return /^(?:Z|ZSTD|ERR_ZLIB)_/.test(String(error.code)); // zlib's own codes, by its prefixes
+  return /^(?:Z|ZSTD|ERR_ZLIB)_/.test(String(error.code)); // zlib's own error codes, recognised by their prefixes
 }

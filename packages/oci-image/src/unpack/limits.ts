@@ -1,21 +1,21 @@
-/** What an image may be at most. A stranger's image is refused where it passes one of these. */
+/** Limits for an image. Images that exceed one of them are refused. */
 export interface UnpackLimits {
-  /** Bytes of all layers, inflated. @default 64 GiB */
+  /** Bytes of all layers after inflating. @default 64 GiB */
   readonly unpackedBytes: number;
-  /** Entries of all layers, and folders that are made because an entry is below them. @default 4,000,000 */
+  /** Entries of all layers, plus folders that are created because an entry is below them. @default 4,000,000 */
   readonly entries: number;
-  /** Layers. @default 500 */
+  /** Number of layers. @default 500 */
   readonly layers: number;
-  /** Folders above an entry. @default 256 */
+  /** Number of folders above an entry. @default 256 */
   readonly depth: number;
   /**
-   * Bytes of memory for the names of one layer's entries, with their folders: up to 36 each. As much again for folders
-   * that whiteouts empty. @default 128 MiB
+   * Memory for the names of one layer's entries and their folders, bytes: up to 36 for each name. The same amount again for
+   * folders that whiteouts empty. @default 128 MiB
    */
   readonly nameBytes: number;
 }
 
-/** The limits used where none are given. */
+/** The default limits. */
 export const defaultUnpackLimits: UnpackLimits = {
   unpackedBytes: 64 * 1024 ** 3,
   entries: 4_000_000,

@@ -1,16 +1,16 @@
 import { randomInt } from "node:crypto";
 
-/** Of a table that holds nothing yet; a power of two. */
+/** Initial size of the table, a power of two. */
 const firstSlots = 256;
-/** Words of a slot. */
+/** Number of words per slot. */
 const slotWords = 2;
 
 /**
- * A set of paths that takes 12 to 24 bytes for each, and 36 while it grows, whatever their length: only a hash of 63 bits is
- * kept of each.
+ * A set of paths. Each path takes 12 to 24 bytes, and 36 while the set grows, whatever its length, because only a 63-bit hash
+ * is stored.
  *
- * Two paths with the same hash count as one: of images with 4,000,000 paths, about one in a million has such a pair. The
- * hash begins with random numbers, so that no image can be made to have one.
+ * Two paths with the same hash count as one. About one in a million images with 4,000,000 paths contains such a pair. The hash
+ * is seeded with random numbers, so no image can be crafted to contain one.
  */
 export class PathSet {
   readonly #seeds = [randomInt(2 ** 32), randomInt(2 ** 32)] as const;
@@ -19,18 +19,18 @@ export class PathSet {
   #size = 0;
   readonly #mayGrow: (bytes: number) => void;
 
-  /** @param mayGrow called before the set takes so many bytes; throws if that is too much */
+  /** @param mayGrow called with the number of bytes before the set grows. Throws if that is too much */
   constructor(mayGrow: (bytes: number) => void) {
     this.#mayGrow = mayGrow;
   }
 
-  /** @returns false if it was there before */
+  /** @returns false if the path was already in the set */
   add(path: string): boolean {
     const slot = this.#find(path);
     if (this.#isTaken(slot)) return false;
     this.#slots.set(this.#hash, slot);
     this.#size++;
-    // Two slots of three at most are taken: more would make each look take several steps.
+    // At most two thirds of the slots are used. With more, each lookup would take several steps.
     if (this.#size * 3 > (this.#slots.length / slotWords) * 2) this.#grow();
     return true;
   }
@@ -45,7 +45,7 @@ export class PathSet {
     this.#size = 0;
   }
 
-  /** Where a path is, or belongs; its hash is in `#hash`. */
+  /** The slot of a path, or the one where it belongs. Its hash is in `#hash`. */
   #find(path: string): number {
     const [first, second] = this.#seeds;
     let one = first;
@@ -56,7 +56,7 @@ export class PathSet {
       other = Math.imul(other ^ byte, 0x85eb_ca77) ^ (other >>> 15);
     }
     this.#hash[0] = mixed(one ^ (other >>> 16));
-    // Zeros mean that a slot is empty.
+    // Zeros mark an empty slot.
     this.#hash[1] = mixed(other ^ (one >>> 16)) | 1;
     return this.#place();
   }
@@ -78,7 +78,7 @@ export class PathSet {
 
   #grow(): void {
     const before = this.#slots;
-    // Both are there for a moment.
+    // The old and the new table exist at the same time.
     this.#mayGrow(before.byteLength * 3);
     this.#slots = new Uint32Array(before.length * 2);
     for (let slot = 0; slot < before.length; slot += slotWords) {
@@ -89,7 +89,7 @@ export class PathSet {
   }
 }
 
-/** Lets each bit of a number change about half of the others. */
+/** Mixes a number: each changed bit changes about half of the others. */
 function mixed(number: number): number {
   let bits = number;
   bits = Math.imul(bits ^ (bits >>> 15), 0x2c1b_3c6d);

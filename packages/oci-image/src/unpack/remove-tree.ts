@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { isSystemError } from "@kip/base";
 import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.ts";
 
-/** Removes a name and all below it; fine if it is not there. Follows no link. */
+/** Removes a name and everything below it. Does nothing if it does not exist. Does not follow links. */
 export function removeTree(folder: number, name: string): void {
   if (!isFolder(folder, name)) {
     try {
@@ -24,8 +24,8 @@ export function removeTree(folder: number, name: string): void {
 }
 
 /**
- * Removes a folder of ours and all below it; fine if it is not there. Images and containers make folders whose paths
- * are longer than the kernel takes.
+ * Removes a trusted folder and everything below it. Does nothing if it does not exist. Images and containers may create paths
+ * that are too long for the kernel.
  */
 export async function removeFolder(place: string): Promise<void> {
   try {
@@ -37,7 +37,7 @@ export async function removeFolder(place: string): Promise<void> {
   }
 }
 
-/** Each folder becomes one of the top folder's own before it is emptied, so that none is deep. */
+/** Moves each folder into the top folder before emptying it, so that none is deep. */
 function emptyDeep(place: string): void {
   const top = openFolder(place);
   const prefix = randomUUID();
@@ -72,7 +72,7 @@ export function namesIn(folder: number): string[] {
   return readdirSync(self(folder), { encoding: "buffer" }).map((name) => name.toString("latin1"));
 }
 
-/** Whether a name is a folder; false for a link to one, and if it is not there. */
+/** Whether a name is a folder. False for a link to a folder, and if it does not exist. */
 export function isFolder(folder: number, name: string): boolean {
   return lstatSync(at(folder, name), { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

@@ -5,21 +5,21 @@ import { specialEntriesScript } from "../gen/scripts.gen.ts";
 import type { TarEntry } from "../tar/tar-entry.ts";
 import { closeFolder, openFolder } from "./descriptor-path.ts";
 
-/** Numbers of lsetxattr, llistxattr, lremovexattr and mknodat. */
+/** System call numbers of lsetxattr, llistxattr, lremovexattr and mknodat. */
 const calls: Readonly<Record<string, readonly number[]>> = {
   x64: [189, 195, 198, 259],
   arm64: [6, 12, 15, 33],
 };
 
-/** Attributes that wait in memory are at most so many bytes, and those of one entry. */
+/** Limit for waiting attributes, and for those of one entry, bytes. */
 const maxPendingBytes = 1024 * 1024;
-/** What a step, or a name that is held, costs beside its texts. */
+/** Memory of a step or a stored name besides its texts, bytes. */
 const stepBytes = 100;
-/** Folders with attributes, and what is set last, bytes: they are held until the image is whole. */
+/** Limit for folders with attributes and for inherited attributes, which are kept until the image is complete, bytes. */
 const maxMarkedBytes = 16 * 1024 * 1024;
-/** What is made in a folder takes this over, and a mode from it: it is set when everything has been made. */
+/** New entries in a folder inherit this attribute and a mode from it. So it is set after everything else. */
 const inheritedAttribute = "system.posix_acl_default";
-/** Special files of an image; each run of them costs the start of a process. */
+/** Most special files of an image. Each batch of them needs a new process. */
 const maxSpecialFiles = 4096;
 
 const fileTypes = {
@@ -36,7 +36,7 @@ interface Step {
   readonly value: string;
 }
 
-/** Counts of what was left out. */
+/** Counts what was left out. */
 interface LeftOut {
   devices: number;
   fifos: number;
@@ -44,9 +44,8 @@ interface LeftOut {
 }
 
 /**
- * Which attributes an image may set: its users' own, file capabilities, access lists and `trusted.*`;
- * never those that steer overlayfs, which would let an image redirect its own mount, and never the
- * labels of the host's security modules.
+ * Whether an image may set an attribute: user attributes, file capabilities, access lists and `trusted.*`. Not those of
+ * overlayfs, with which an image could redirect its own mount, and not the labels of the host's security modules.
  */
 export function isTakenAttribute(name: string): boolean {
   if (/^(?:user|trusted)\.overlay\./.test(name) || name.includes("\0")) return false;
@@ -59,12 +58,11 @@ export function isTakenAttribute(name: string): boolean {
 }
 
 /**
- * Extended attributes and special files of a tree that is being written. Node has no call for
- * either, so they are collected and made by a child, many at once.
+ * Extended attributes and special files of a tree that is being written. Node has no call for either. So they are collected,
+ * and a child process creates many at once.
  *
- * Invariant: a path in here stands for the last entry that was written to it. Writers to a
- * path call {@link forget}, and a path that leads through something that is no longer a folder
- * is passed over by the child.
+ * Invariant: a path in this class refers to the last entry that was written there. When something is written to a path,
+ * {@link forget} is called. The child skips a path that leads through something that is no longer a folder.
  */
 export class SpecialEntries {
   readonly #root: string;
@@ -72,16 +70,16 @@ export class SpecialEntries {
   /** Attributes to set, by real path. */
   #attributes = new Map<string, readonly Step[]>();
   #pendingBytes = 0;
-  /** Folders that got attributes: another layer's entry for one takes them away. */
+  /** Folders with attributes. Another layer's entry for such a folder removes them. */
   readonly #marked = new Set<string>();
   #markedBytes = 0;
   /** Inherited attributes of folders, by real path. */
   readonly #last = new Map<string, Step>();
-  /** Special files to make, by real path; all in one folder, whose time is set when it is left. */
+  /** Special files to create, by real path. All are in one folder, whose time is set when it is left. */
   #nodes = new Map<string, Step>();
   #nodesFolder = "";
   #nodeCount = 0;
-  /** Programs that have run so far, each while everything else in this process stood still. */
+  /** Number of programs run so far. Each blocked this process. */
   runs = 0;
   readonly leftOut: LeftOut = { devices: 0, fifos: 0, xattrs: new Map() };
 
@@ -90,13 +88,13 @@ export class SpecialEntries {
     this.#makesDevices = options.makesDevices;
   }
 
-  /** Something new is at a path. */
+  /** Call this when something new was written to a path. */
   forget(path: string): void {
     if (this.#attributes.size > 0) this.#attributes.delete(path);
     if (this.#last.size > 0) this.#last.delete(path);
   }
 
-  /** A second name of a file. */
+  /** A file got another link. */
   link(from: string, to: string): void {
     const steps = this.#attributes.get(from);
     this.forget(to);
@@ -104,7 +102,7 @@ export class SpecialEntries {
     if (copies) this.#keep(to, copies);
   }
 
-  /** The attributes of an entry that was just written. */
+  /** Stores the attributes of an entry that was just written. */
   describe(path: string, entry: TarEntry): void {
     const steps: Step[] = [];
     if (this.#marked.delete(path)) steps.push({ what: "clear", path, key: "", value: "" });
@@ -137,7 +135,8 @@ export class SpecialEntries {
   }
 
   /**
-   * A special file; whatever had its name is gone. False if it is not wanted.
+   * Creates a special file in place of whatever has its name. False if special files are not wanted.
+   *
    * @param folder the entry's folder, as in {@link settle}
    */
   makeNode(folder: string, path: string, entry: TarEntry): boolean {
@@ -147,7 +146,7 @@ export class SpecialEntries {
     }
     if (++this.#nodeCount > maxSpecialFiles) throw limitExceeded("special files", maxSpecialFiles);
     const { kind, device } = entry;
-    const type = fileTypes[kind as keyof typeof fileTypes]; // the caller's switch
+    const type = fileTypes[kind as keyof typeof fileTypes]; // checked by the caller
     this.#nodes.set(path, {
       what: "node",
       path,
@@ -159,17 +158,17 @@ export class SpecialEntries {
   }
 
   /**
-   * Makes what waits if it is much, or special files of another folder: to be called before an entry is
-   * written. No sooner: content and owner that a file gets after its attributes take its capabilities away.
+   * Runs the collected steps if there are many, or if there are special files in another folder. Call this before an entry is
+   * written, but not earlier: writing a file's content or owner removes capabilities that were set before.
    *
-   * @param folder of the entry if it is a special file
+   * @param folder folder of the entry if it is a special file
    */
   settle(folder?: string): void {
     const isElsewhere = this.#nodes.size > 0 && folder !== this.#nodesFolder;
     if (isElsewhere || this.#pendingBytes > maxPendingBytes) this.flush();
   }
 
-  /** Does all that waits. */
+  /** Runs all collected steps. */
   flush(): void {
     const steps = [...this.#nodes.values(), ...[...this.#attributes.values()].flat()];
     this.#nodes = new Map();
@@ -178,7 +177,7 @@ export class SpecialEntries {
     if (steps.length > 0) this.#run(steps);
   }
 
-  /** Does what comes last: no entry follows. */
+  /** Runs the final steps, after the last entry. */
   finish(): void {
     this.flush();
     if (this.#last.size > 0) this.#run([...this.#last.values()]);
@@ -243,7 +242,7 @@ function encode({ what, path, key, value }: Step): Buffer {
   );
 }
 
-/** The kernel's form of a device's numbers (`new_encode_dev`). */
+/** A device's numbers in the kernel's form (`new_encode_dev`). */
 function numberOf({ major, minor }: TarEntry["device"]): number {
   return ((minor & 0xff) | (major << 8) | ((minor & 0xfff00) << 12)) >>> 0;
 }

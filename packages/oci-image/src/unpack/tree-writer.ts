@@ -32,11 +32,10 @@ const createFlags =
   constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * Applies layers to one folder, bottom first; whiteouts become deletions.
+ * Applies layers to one folder, bottom first. Whiteouts become deletions.
  *
- * Invariants: every change is one step below an open folder ({@link FolderStack}); what stands in
- * the way of an entry is removed, never written through; content is written to a file that this
- * entry made.
+ * Invariants: every change is made directly inside an open folder ({@link FolderStack}). Anything that blocks an entry is
+ * removed, and never written through. Content is only written to a file that the same entry created.
  */
 export class TreeWriter implements TarSink, Disposable {
   readonly #stack: FolderStack;
@@ -50,14 +49,14 @@ export class TreeWriter implements TarSink, Disposable {
         readonly fd: number;
         readonly entry: TarEntry;
         readonly parent: OpenFolder;
-        /** Where the next piece goes; absent while there was no hole. */
+        /** Offset of the next piece. Absent before the first hole. */
         position?: number;
       }
     | undefined;
   readonly #special: SpecialEntries;
   #holes = 0;
 
-  /** @param root an empty folder that nothing else writes to */
+  /** @param root an empty folder that no one else writes to */
   constructor(
     root: string,
     limits: UnpackLimits,
@@ -76,7 +75,7 @@ export class TreeWriter implements TarSink, Disposable {
     });
   }
 
-  /** What was left out so far, a sentence each. */
+  /** What was left out so far, one sentence each. */
   get notes(): readonly string[] {
     const { devices, fifos, xattrs } = this.#special.leftOut;
     return [
@@ -88,19 +87,19 @@ export class TreeWriter implements TarSink, Disposable {
     ];
   }
 
-  /** How many programs were run for special files and attributes: nothing else in this process could run meanwhile. */
+  /** Number of programs run for special files and attributes. Each blocked this process. */
   get runs(): number {
     return this.#special.runs;
   }
 
-  /** Ends a layer; what comes next is above it. */
+  /** Ends a layer. The next entries belong to the layer above. */
   nextLayer(): void {
     this.#special.flush();
     this.#kept.clear();
     this.#isBottom = false;
   }
 
-  /** Ends the image; to be called after its last layer. */
+  /** Ends the image. Call it after the last layer. */
   finish(): void {
     this.#special.finish();
   }
@@ -134,7 +133,7 @@ export class TreeWriter implements TarSink, Disposable {
     const file = this.#file;
     if (!file) return;
     this.#holes += length;
-    // A hole costs no disk, but time of all that read the file.
+    // A hole needs no disk space, but reading it takes time.
     if (this.#holes > this.#limits.unpackedBytes) {
       throw explain(limitExceeded("unpacked bytes", this.#limits.unpackedBytes), file.entry);
     }
@@ -167,7 +166,7 @@ export class TreeWriter implements TarSink, Disposable {
     }
   }
 
-  /** Something new is at a real path. */
+  /** Records that something new is at a real path. */
   #wrote(path: string): void {
     this.#special.forget(path);
     this.#keep(path);
@@ -213,8 +212,7 @@ export class TreeWriter implements TarSink, Disposable {
 
   #applyWhiteout(whiteout: Whiteout, parts: readonly string[]): void {
     if (this.#isBottom || whiteout.kind === "aufs") return;
-    // Builders write whiteouts for all that was in a folder that is a link now; the link's target
-    // has nothing to do with them.
+    // Builders write whiteouts for the old content of a folder that is now a link. They do not apply to the link's target.
     const folder = this.#stack.find(parts, (path) => !this.#kept.has(path));
     if (!folder) return;
     if (whiteout.kind === "opaque") hideContent(folder.fd, folder.path, this.#kept);
@@ -258,7 +256,7 @@ export class TreeWriter implements TarSink, Disposable {
     this.#attributes.ofNewLink(parent, name, entry);
   }
 
-  /** The target is a path in the image, walked like any other, its last step not followed. */
+  /** The target is a path in the image. It is resolved like any other, but a link in its last component is not followed. */
   #applyHardLink(parts: readonly string[], name: string, entry: TarEntry): void {
     const targetParts = splitEntryName(entry.linkName);
     const targetName = targetParts.pop();
@@ -281,7 +279,7 @@ export class TreeWriter implements TarSink, Disposable {
     }
   }
 
-  /** Makes something new; what has the name goes first. */
+  /** Creates something, after removing whatever has the name. */
   #make(parent: OpenFolder, name: string, make: () => void): void {
     try {
       make();
@@ -315,8 +313,8 @@ function explain(error: unknown, entry: TarEntry): unknown {
 }
 
 /**
- * The parts of a name in an archive. A slash at its start and `.` mean nothing, as with Docker and
- * containerd; `..` is refused, wherever it leads: no builder writes it.
+ * The components of a name in an archive. A leading slash and `.` are ignored, as in Docker and containerd. `..` is refused
+ * everywhere, because no builder writes it.
  *
  * @throws {ImageError} code `IMAGE_UNSAFE_ENTRY`
  */

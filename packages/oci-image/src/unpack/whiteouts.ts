@@ -3,7 +3,7 @@ import { closeFolder, openChild } from "./descriptor-path.ts";
 import { PathSet } from "./path-set.ts";
 import { isFolder, namesIn, removeTree } from "./remove-tree.ts";
 
-/** What a name says about the layers below, by the rules of the OCI image specification, "layer". */
+/** The effect of a name on the layers below, by the rules in the OCI image specification, "layer". */
 export type Whiteout =
   | { readonly kind: "name"; readonly name: string }
   | { readonly kind: "opaque" }
@@ -11,11 +11,11 @@ export type Whiteout =
 
 const prefix = ".wh.";
 
-/** Reads the last part of an entry's name; undefined if it is an ordinary one. @throws `IMAGE_UNSAFE_ENTRY` */
+/** Parses the last component of an entry's name. Undefined for an ordinary name. @throws `IMAGE_UNSAFE_ENTRY` */
 export function parseWhiteout(base: string): Whiteout | undefined {
   if (!base.startsWith(prefix)) return undefined;
   if (base === ".wh..wh..opq") return { kind: "opaque" };
-  // Bookkeeping of AUFS, which old builders left in their layers.
+  // Internal files of AUFS, which old builders have left in layers.
   if (base.startsWith(".wh..wh.")) return { kind: "aufs" };
   const name = base.slice(prefix.length);
   if (name === "" || name === "." || name === "..") {
@@ -25,15 +25,15 @@ export function parseWhiteout(base: string): Whiteout | undefined {
 }
 
 /**
- * The real paths that the current layer has made, with the folders above them. A whiteout hides
- * what is below its layer, wherever among the layer's entries it stands; so what is in here stays.
+ * The real paths that the current layer has created, and their parent folders. A whiteout only hides lower layers, wherever it
+ * is among the layer's entries. So these paths stay.
  */
 export class LayerPaths {
   readonly #paths: PathSet;
-  /** Folders that are already rid of lower layers: each is looked through once. */
+  /** Folders without content of lower layers. Each is searched once. */
   readonly #cleared: PathSet;
 
-  /** @param maxBytes of memory that the paths may take, and as much again for cleared folders */
+  /** @param maxBytes memory for the paths. Cleared folders may take the same amount again */
   constructor(maxBytes: number) {
     const mayGrow = (bytes: number): void => {
       if (bytes > maxBytes) throw limitExceeded("bytes of names in a layer", maxBytes);
@@ -56,7 +56,10 @@ export class LayerPaths {
     return this.#paths.has(path);
   }
 
-  /** Notes that a folder is rid of lower layers. @returns false if it was before @throws `IMAGE_LIMIT_EXCEEDED` */
+  /**
+   * Records that a folder has no content of lower layers. @returns false if it was already recorded @throws
+   * `IMAGE_LIMIT_EXCEEDED`
+   */
   clearFolder(path: string): boolean {
     return this.#cleared.add(path);
   }
@@ -67,7 +70,7 @@ export class LayerPaths {
   }
 }
 
-/** Removes what lower layers have at a name, not what `kept` has there. */
+/** Removes what lower layers have at a name, except for paths in `kept`. */
 export function hideName(folder: number, path: string, name: string, kept: LayerPaths): void {
   const own = path === "" ? name : `${path}/${name}`;
   if (!kept.has(own)) return removeTree(folder, name);
@@ -80,7 +83,7 @@ export function hideName(folder: number, path: string, name: string, kept: Layer
   }
 }
 
-/** Removes what lower layers have in a folder, not what `kept` has there. */
+/** Removes what lower layers have in a folder, except for paths in `kept`. */
 export function hideContent(folder: number, path: string, kept: LayerPaths): void {
   if (!kept.clearFolder(path)) return;
   for (const name of namesIn(folder)) hideName(folder, path, name, kept);

@@ -1,12 +1,12 @@
 import { invalidImage } from "../errors.ts";
 
-/** Collecting `need` bytes of a header into `#head`. */
+/** Collecting `need` bytes of a header in `#head`. */
 interface Collecting {
   readonly at: "magic" | "skip-size" | "descriptor" | "block";
   readonly need: number;
 }
 
-/** Passing `left` bytes. */
+/** Passing on the next `left` bytes. */
 interface Passing {
   readonly at: "header-rest" | "content" | "checksum" | "skip";
   left: number;
@@ -20,10 +20,10 @@ const magic: State = { at: "magic", need: 4 };
 const block: State = { at: "block", need: 3 };
 
 /**
- * Cuts a zstd stream where its frames end, and takes the skippable ones out (RFC 8878, 3.1).
+ * Splits a zstd stream at the ends of its frames, and removes skippable frames (RFC 8878, 3.1).
  *
- * Node's decompressor stops at the end of a frame and drops the rest of the chunk, but goes on with
- * the next frame if a chunk ends where the frame does. Layers of zstd:chunked and pzstd have many.
+ * Node's decompressor stops at the end of a frame and drops the rest of the chunk. It only continues with the next frame if the
+ * chunk ends where the frame does. Layers of zstd:chunked and pzstd have many frames.
  */
 export class ZstdFrames {
   #state: State = magic;
@@ -32,7 +32,7 @@ export class ZstdFrames {
   #isLastBlock = false;
   #hasChecksum = false;
 
-  /** The pieces of a chunk, none of which holds bytes of two frames. */
+  /** Splits a chunk into pieces. Each piece belongs to a single frame. */
   *split(chunk: Buffer): Generator<Buffer> {
     let start = 0;
     let at = 0;
@@ -47,7 +47,7 @@ export class ZstdFrames {
       } else {
         this.#head[this.#headLength++] = chunk[at++] ?? 0;
         if (this.#headLength === state.need) this.#collected(state.at);
-        // The first bytes of a frame that may be one to skip are held back.
+        // Holds back the first bytes of a frame that may be skippable.
         if (state.at === "magic" || state.at === "skip-size") start = at;
         if (state.at === "magic" && this.#state.at === "descriptor") yield Buffer.from(frameMagic);
       }
@@ -59,7 +59,7 @@ export class ZstdFrames {
     if (at > start) yield chunk.subarray(start, at);
   }
 
-  /** @throws `IMAGE_INVALID` if the stream stops inside a frame */
+  /** @throws `IMAGE_INVALID` if the stream ends within a frame */
   end(): void {
     if (this.#state !== magic || this.#headLength > 0) {
       throw invalidImage("it is damaged: its zstd stream stops in a frame");
