@@ -15,7 +15,7 @@ import { AcceleratorChoice } from "./qemu/accelerator.ts";
 import { Templates } from "./template/templates.ts";
 import { LocalVolumes } from "./volume/local-volumes.ts";
 
-/** What the local cloud consists of. */
+/** The parts of the local cloud. */
 export interface LocalCloudParts {
   readonly options: ResolvedLocalCloudOptions;
   readonly offers: readonly InstanceTypeOffer[];
@@ -33,7 +33,7 @@ export interface LocalCloudParts {
   readonly volumes: LocalVolumes;
 }
 
-/** Makes the parts and connects them. Nothing is read or started. */
+/** Creates and connects the parts. Reads and starts nothing. */
 export function createParts(options: ResolvedLocalCloudOptions): LocalCloudParts {
   const store = new MachineStore(options.stateDir);
   const network = new LocalNetwork({ ...options, name: options.namespace });

@@ -9,47 +9,47 @@ import { QemuCloud } from "./qemu-cloud.ts";
 /** Options of {@link LocalCloud.prepareTemplate}. */
 export interface PrepareTemplateOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Images that the template, and machines of it, have. @default none */
+  /** Images that the template and its machines contain. @default none */
   readonly images?: LaunchImages | undefined;
 }
 
-/** Where a name server for pods runs, and the resolvers that it asks. */
+/** The place for a DNS server for pods, and the resolvers that it uses. */
 export interface ClusterDnsPlace {
-  /** File of the network namespace that it runs in. */
+  /** File that names its network namespace. */
   readonly namespaceFile: string;
-  /** Address that is for it alone: machines, pods and the host reach its port 53. */
+  /** An address for this server only. Machines, pods and the host can reach its port 53. */
   readonly address: string;
-  /** Addresses of the host's resolvers as the namespace reaches them; none without a way out. */
+  /** Addresses of the host's resolvers as seen from the namespace. Empty without an uplink. */
   readonly resolvers: readonly string[];
 }
 
-/** The local cloud: what every cloud does, and the network that `kip up` and `kip down` care for. */
+/** The local cloud: the driver, and the network that `kip up` and `kip down` manage. */
 export interface LocalCloud extends CloudDriver {
-  /** Address of the host as machines and pods see it: kip's InternalIP. 198.18.0.1 by default. */
+  /** The host's address for machines and pods: kip's InternalIP. 198.18.0.1 by default. */
   readonly hostAddress: string;
-  /** The same of each family that is used, IPv4 first. */
+  /** The host's address in each family, IPv4 first. */
   readonly hostAddresses: readonly string[];
   /**
-   * Makes the network namespace, the bridge in it, the link to the host and the way out. Does only
-   * what is missing; {@link CloudDriver.launch} calls it too.
+   * Creates the network namespace, its bridge, its link to the host and its uplink, as far as they are missing.
+   * {@link CloudDriver.launch} also does this.
    *
    * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the range collides with a route of the host
    */
   prepareNetwork(): Promise<void>;
   /**
-   * Removes everything that {@link LocalCloud.prepareNetwork} made. Processes that are still in the
-   * namespace are killed, so terminate the machines first.
+   * Removes everything that {@link LocalCloud.prepareNetwork} has created. Kills processes that are still in the namespace, so
+   * terminate the machines first.
    */
   removeNetwork(): Promise<void>;
-  /** Where the cluster's own name server belongs. */
+  /** The place for the cluster's own DNS server. */
   clusterDns(): Promise<ClusterDnsPlace>;
   /**
-   * Makes a template for machines of this type, image and disk size, if there is none: machines that are launched
-   * later start from it. Without this one is made in the background when the first such machine has booted, and one
-   * with images when the first machine that was to have them has been copied.
+   * Creates a template for machines of this type, image and disk size, if there is none. Machines that are launched later start
+   * from it. Without this call, a template is created in the background when the first such machine has booted, and one with
+   * images when the first machine that requested them has been copied.
    *
-   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the image knows of no templates or they are switched off,
-   * `CLOUD_UNAVAILABLE` or `CLOUD_NO_CAPACITY` if it cannot be made now
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the image does not support templates or they are disabled,
+   * `CLOUD_UNAVAILABLE` or `CLOUD_NO_CAPACITY` if it cannot be created now
    */
   prepareTemplate(
     instanceType: string,
@@ -57,20 +57,18 @@ export interface LocalCloud extends CloudDriver {
     rootDiskBytes: number,
     options?: {
       readonly signal?: AbortSignal;
-      /** That the template, and machines of it, have. @default none */
+      /** Images that the template and its machines contain. @default none */
       readonly images?: LaunchImages | undefined;
     },
   ): Promise<void>;
-  /** Terminates every machine of every owner in the state folder; for `kip down`. */
+  /** Terminates all machines of all owners in the state folder, for `kip down`. */
   terminateAll(): Promise<void>;
 }
 
 /**
- * Opens the local cloud. Machines that run already are found again; what a killed process left half
- * done is finished. As root only.
+ * Opens the local cloud. Finds running machines, and completes what killed processes have started. Only for root.
  *
- * @throws {CloudError} `CLOUD_INVALID_REQUEST` if an option cannot work or a program is missing,
- * `CLOUD_AUTH` if not root
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST` if an option is invalid or a program is missing, `CLOUD_AUTH` if not root
  * @example
  * await using cloud = await createLocalCloud({ owner, stateDir: "/var/lib/kip/cloud", imagesDir });
  * await cloud.prepareNetwork();

@@ -23,8 +23,8 @@ import { keepConsolesShort } from "./machine/console-size.ts";
 import type { MachineShape } from "./template/template-shape.ts";
 
 /**
- * The local cloud on QEMU. Nothing is remembered here that the state folder does not say: any process
- * may open the same folder at any time, and see and do the same.
+ * The local cloud on QEMU. It has no state outside the state folder. Any process may open the same folder at any time, with the
+ * same results.
  */
 export class QemuCloud implements LocalCloud {
   readonly name = "local";
@@ -42,7 +42,7 @@ export class QemuCloud implements LocalCloud {
     this.hostAddresses = ipv6 ? [host, ipv6.host] : [host];
   }
 
-  /** Finds what runs, and finishes what a killed process began to remove. */
+  /** Finds running machines, and completes removals that were interrupted. */
   async open(): Promise<void> {
     const { options, store, admission, terminator, machines, volumes, templates } = this.#parts;
     await store.open();
@@ -61,8 +61,8 @@ export class QemuCloud implements LocalCloud {
 
   async prepareNetwork(): Promise<void> {
     await this.#parts.sharedNetwork.prepare();
-    // Known by the time the first machine is asked for.
-    this.#parts.accelerator.get().catch(() => {}); // asked again, and reported, by the launch
+    // Known by the time of the first launch.
+    this.#parts.accelerator.get().catch(() => {}); // the launch repeats this and reports the error
   }
 
   async clusterDns(): Promise<ClusterDnsPlace> {
@@ -168,7 +168,7 @@ export class QemuCloud implements LocalCloud {
       nameservers: await this.#parts.network.nameservers(),
       searchDomains: [],
       cidrs: [plan, plan.ipv6].flatMap((each) => (each ? [each.machines, each.pods] : [])),
-      // What the host sends to a Service comes from here.
+      // The source of the host's packets to Services.
       nodeAddresses: [plan.gateway, plan.ipv6?.gateway ?? []].flat(),
     };
   }
@@ -221,7 +221,7 @@ export class QemuCloud implements LocalCloud {
     );
   }
 
-  /** What machines of this type, image and disk size have in common. */
+  /** The properties that all machines of this type, image and disk size share. */
   async #shape(type: string, imageId: string, rootDiskBytes: number): Promise<MachineShape> {
     const { options, offers, accelerator, starter } = this.#parts;
     const image = await readImage(options.imagesDir, imageId);

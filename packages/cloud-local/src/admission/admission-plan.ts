@@ -1,47 +1,47 @@
-/** What one machine takes of the host; bytes and whole CPUs. */
+/** Resources of one machine. Bytes and whole CPUs. */
 export interface Resources {
   readonly memory: number;
   readonly disk: number;
   readonly cpus: number;
 }
 
-/** What there is for further machines. */
+/** Resources that are left for more machines. */
 export interface Room extends Resources {
-  /** How many machines more may be starting. */
+  /** How many more machines may be starting. */
   readonly starts: number;
 }
 
-/** One who asks for a machine. */
+/** A launch that requests a machine. */
 export interface Asker {
   readonly key: string;
-  /** When it was asked for, milliseconds since the epoch. */
+  /** When it was requested, milliseconds since the epoch. */
   readonly createdAt: number;
-  /** When it came here, for those that were asked for at the same time. */
+  /** When it arrived here, which decides between requests of the same time. */
   readonly arrivedAt: number;
   readonly needs: Resources;
 }
 
-/** Whether an asker may start, and if not, what it waits for. */
+/** Whether a launch may start, and if not, why it has to wait. */
 export type Verdict =
   | { readonly kind: "go" }
   | {
       readonly kind: "wait";
       readonly lack: keyof Room;
-      /** How many have asked before and wait, too. */
+      /** Number of older requests that are also waiting. */
       readonly ahead: number;
       /** Whether there would be enough without the older requests. */
       readonly isBehind: boolean;
     };
 
-/** The verdict on one that may not start yet. */
+/** The verdict on a launch that may not start yet. */
 export type Wait = Extract<Verdict, { kind: "wait" }>;
 
 const kinds = ["memory", "disk", "cpus", "starts"] as const;
 
 /**
- * The verdict on one of those who ask.
+ * The verdict on one launch.
  *
- * @param askers all who ask, in any order; `key` is one of theirs
+ * @param askers all launches, in any order; `key` is that of one of them
  * @see verdictsFor
  */
 export function verdictFor(key: string, askers: readonly Asker[], room: Room): Verdict {
@@ -51,12 +51,12 @@ export function verdictFor(key: string, askers: readonly Asker[], room: Room): V
 }
 
 /**
- * Decides by one rule: who asked first is served first. What everyone older needs is set aside, whether it is
- * there already or not; who fits into the rest may start. So a younger one passes a waiting one only where it
- * takes nothing from it, and a big one gets its room however many small ones come.
+ * Decides which launches may start, the oldest first. Resources for all older requests are set aside, even if they are not
+ * available yet. A launch that fits into the rest may start. So a younger launch only overtakes a waiting one if it takes
+ * nothing from it, and a large machine gets its resources however many small ones arrive.
  *
- * @param askers all who ask, in any order
- * @returns by key
+ * @param askers all launches, in any order
+ * @returns the verdicts by key
  */
 export function verdictsFor(askers: readonly Asker[], room: Room): ReadonlyMap<string, Verdict> {
   const verdicts = new Map<string, Verdict>();

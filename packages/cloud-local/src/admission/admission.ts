@@ -15,28 +15,28 @@ import { describeWait, isWorthReporting, refusalBehind } from "./launch-wait.ts"
 import { untilUp } from "./start-phase.ts";
 import { startingCount, Tickets, waiting, type Ticket } from "./tickets.ts";
 
-/** Longest wait in the queue, milliseconds: the identity in a launch's user data expires. */
+/** Longest wait in the queue, milliseconds. The launch's user data contains an identity that expires. */
 const longestWaitMs = 60 * 60 * 1000;
 /**
- * How often those who wait look again, milliseconds, although nothing has happened: other programs of the host give
- * memory and disk back without an event.
+ * How often waiting launches check again without an event, milliseconds. Other programs on the host release memory and disk
+ * space without one.
  */
 const lookAgainMs = 15_000;
 
 /** Options of {@link Admission}. */
 export interface AdmissionOptions {
   readonly stateDir: string;
-  /** Holds one folder per machine; a change in it may be room for another. */
+  /** Folder with one folder per machine. A change in it may mean free resources. */
   readonly machinesDir: string;
   /** How many machines may be starting at the same time. */
   readonly startsAtOnce: number;
-  /** What there is for further machines now. */
+  /** The resources that are left for more machines. */
   readonly readRoom: () => Promise<Resources>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Thrown while it is not the launch's turn. */
+/** Thrown if it is not the launch's turn. */
 class NotAdmittedError extends Error {
   readonly verdict: Wait;
   readonly refusal: CloudError;
@@ -48,13 +48,13 @@ class NotAdmittedError extends Error {
   }
 }
 
-/** A launch in the queue, or the machine of one that is starting. */
+/** A launch in the queue, or its machine while that is starting. */
 export interface Turn {
   /**
-   * Asks whether it may start; then it counts as starting until its machine is up. Callers hold the lock on all
-   * machines, and have added the machine's record when they let go of it.
+   * Asks whether the launch may start. If so, it counts as starting until its machine is up. Callers hold the lock for all
+   * machines, and add the machine's record before they release it.
    *
-   * @param refusal the error if there is too little even without older requests
+   * @param refusal the error if there is not enough even without older requests
    */
   take(
     machineId: string,
@@ -62,7 +62,7 @@ export interface Turn {
     room: Resources,
     refusal: () => CloudError | undefined,
   ): Promise<void>;
-  /** Its machine runs; whether it is up, is found out. */
+  /** Call this when the machine is running. This then finds out when it is up. */
   isRunning(files: MachineFiles, startedFrom: Instance["startedFrom"]): void;
 }
 
@@ -73,8 +73,8 @@ interface Waiter {
 }
 
 /**
- * Lets machines start in the order in which they were asked for, so many at once, as there is room: over all
- * processes that use the state folder. {@link verdictFor} has the rule.
+ * Starts machines in the order of their requests, as far as resources allow, and a limited number at the same time. This covers
+ * all processes that use the state folder. {@link verdictFor} has the rule.
  */
 export class Admission {
   readonly #options: AdmissionOptions;
@@ -99,10 +99,9 @@ export class Admission {
   }
 
   /**
-   * Does `work`, which takes its turn; again each time its turn may have come.
+   * Runs `work`, which asks for its turn. Runs it again each time its turn may have come.
    *
-   * @throws what `work` throws; `CLOUD_QUOTA` or `CLOUD_NO_CAPACITY` where there is no room and the asker does not
-   * wait for it
+   * @throws errors of `work`; `CLOUD_QUOTA` or `CLOUD_NO_CAPACITY` if there is not enough and the caller does not wait
    */
   async inTurn<T>(
     request: Pick<LaunchRequest, "createdAt" | "onWait">,
@@ -141,14 +140,14 @@ export class Admission {
     }
   }
 
-  /** A machine is gone: it starts no more, and there is room. */
+  /** Call this when a machine is gone. It is no longer starting, and its resources are free. */
   async ended(machineId: string): Promise<void> {
     const key = this.#starting.get(machineId);
     if (key !== undefined) await this.#drop(key);
     this.changed();
   }
 
-  /** There may be room: a machine has ended, or something else has changed. */
+  /** Call this when resources may be free: a machine has ended, or something else has changed. */
   changed(): void {
     if (this.#waiters.size === 0) return;
     this.#isStale = true;
@@ -199,7 +198,7 @@ export class Admission {
     this.#following.add(work);
   }
 
-  /** Resolves when the launch may have its turn. */
+  /** Resolves when it may be the launch's turn. */
   async #waitForTurn(
     key: string,
     { verdict, refusal }: NotAdmittedError,
@@ -220,7 +219,7 @@ export class Admission {
     try {
       signal.throwIfAborted();
       report(verdict);
-      // What has happened between the refusal and now.
+      // Something may have happened between the refusal and now.
       this.changed();
       await untilAborted(turn.promise, signal);
     } finally {
@@ -249,14 +248,14 @@ export class Admission {
     const room = { ...(await this.#options.readRoom()), starts };
     const verdicts = verdictsFor(askers, room);
     for (const waiter of this.#waiters) {
-      // One whose ticket is gone finds out by itself.
+      // A launch without a ticket notices it by itself.
       const verdict = verdicts.get(waiter.key) ?? ({ kind: "go" } as const);
       if (verdict.kind === "go") waiter.wake();
       else waiter.report(verdict);
     }
   }
 
-  /** Watches for changes by other processes while someone waits. */
+  /** Watches for changes by other processes while a launch is waiting. */
   #watch(): void {
     const isNeeded = this.#waiters.size > 0;
     if (isNeeded === (this.#watching !== undefined)) return;

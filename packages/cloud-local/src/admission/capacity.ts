@@ -1,39 +1,39 @@
 import { CloudError } from "@kip/cloud";
 import type { Resources } from "./admission-plan.ts";
 
-/** Figures that decide whether one more machine starts. */
+/** Figures that decide whether another machine may start. */
 export interface CapacityFigures {
-  /** Memory of the machine that is asked for, its own overhead included. */
+  /** Memory of the requested machine, including its overhead. */
   readonly neededMemoryBytes: number;
-  /** Memory promised to machines that exist. */
+  /** Memory promised to existing machines. */
   readonly promisedMemoryBytes: number;
-  /** Part of it that they have not touched yet, and will. */
+  /** The part of it that they have not used yet. */
   readonly untouchedMemoryBytes: number;
-  /** Most that all machines may have together. */
+  /** Memory limit for all machines together. */
   readonly memoryLimitBytes: number;
-  /** What the host could give to new processes now. */
+  /** Memory that the host has available for new processes. */
   readonly availableMemoryBytes: number;
-  /** Disk that the machine must find free. */
+  /** Free disk space that the machine needs. */
   readonly neededDiskBytes: number;
-  /** The same of machines that exist, not written yet. */
+  /** Disk space promised to existing machines and not written yet. */
   readonly unwrittenDiskBytes: number;
   readonly freeDiskBytes: number;
-  /** CPUs of the machine that is asked for, of those that exist, and of all that may be. */
+  /** CPUs of the requested machine, of existing machines, and the limit for all. */
   readonly neededCpus: number;
   readonly promisedCpus: number;
   readonly cpuLimit: number;
 }
 
-/** The figures that do not depend on what is asked for. */
+/** The figures that do not depend on the request. */
 export type HostFigures = Omit<
   CapacityFigures,
   "neededMemoryBytes" | "neededDiskBytes" | "neededCpus"
 >;
 
-/** Room comes and goes with each pod here, milliseconds. */
+/** Delay before a retry, milliseconds. Each pod that starts or ends changes the free resources. */
 export const retryAfterMs = 15_000;
 
-/** What there is for further machines. */
+/** The resources that are left for more machines. */
 export function roomIn(figures: HostFigures): Resources {
   return {
     memory: Math.min(
@@ -46,10 +46,10 @@ export function roomIn(figures: HostFigures): Resources {
 }
 
 /**
- * Refuses a machine for which there is too little.
+ * Refuses a machine if there are not enough resources.
  *
- * @throws {CloudError} `CLOUD_QUOTA` above the limit that was set, `CLOUD_NO_CAPACITY` if the host
- * itself has too little memory, disk or processors now
+ * @throws {CloudError} `CLOUD_QUOTA` above the configured limit, `CLOUD_NO_CAPACITY` if the host itself has too little memory,
+ * disk space or CPUs
  */
 export function checkCapacity(instanceType: string, figures: CapacityFigures): void {
   const subject = `Cannot start a machine of type ${instanceType}`;

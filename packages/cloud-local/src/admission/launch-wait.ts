@@ -2,7 +2,7 @@ import { CloudError, type LaunchWait } from "@kip/cloud";
 import type { Wait } from "./admission-plan.ts";
 import { retryAfterMs } from "./capacity.ts";
 
-/** Reporting every change of place would cost O(n²) API writes, so a place is reported when it has halved. */
+/** Reporting every change of position would cost O(n²) API writes. So a position is reported when it has halved. */
 export function isWorthReporting(now: Wait, reported: Wait | undefined): boolean {
   if (reported?.lack !== now.lack || reported.isBehind !== now.isBehind) return true;
   return (now.ahead + 1) * 2 <= reported.ahead + 1;
@@ -10,7 +10,7 @@ export function isWorthReporting(now: Wait, reported: Wait | undefined): boolean
 
 const names = { memory: "memory", disk: "disk", cpus: "CPUs", starts: "their start" } as const;
 
-/** The error if there would be room, were it not for those who asked before. */
+/** The error if only older requests prevent the launch. */
 export function refusalBehind({ ahead, lack }: Wait): CloudError {
   const others = ahead === 1 ? "1 older request waits" : `${ahead} older requests wait`;
   return new CloudError(
@@ -20,7 +20,7 @@ export function refusalBehind({ ahead, lack }: Wait): CloudError {
   );
 }
 
-/** The report on what a launch waits for. */
+/** Describes why a launch is waiting. */
 export function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
   if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
   const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;

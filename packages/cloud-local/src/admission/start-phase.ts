@@ -5,19 +5,19 @@ import { readTail } from "../host/file-text.ts";
 import type { MachineFiles } from "../machine/machine-store.ts";
 
 /**
- * How long a machine counts as starting that does not tell, milliseconds: until its agent listens, and from then on until
- * its pod runs. Under emulation the one takes 4 s alone and the other 2, beside others several times as long; and a pod
- * may come late, or its images from far away. One launch that waits too long costs less than
- * fifty machines that start at once.
+ * How long a machine counts as starting without a sign from it, milliseconds: until its agent listens, and then until its pod
+ * runs. Under emulation these take 4 s and 2 s for a single machine, and several times as long if others are also starting. A
+ * pod may also arrive late, or its images may take long. One launch that waits too long is better than fifty machines that
+ * start at once.
  */
 const limitsMs = { agent: 20_000, pod: 10_000 } as const;
 
-/** What the agent of a cell writes to its log, which the console shows. */
+/** Lines that a cell's agent writes to its log, which the console shows. */
 const signs = { agent: /"Agent listens"/, pod: /"Pod has started"/ } as const;
 
 /**
- * Resolves when the machine needs a processor no more than others do: its console tells that its pod runs; or it is gone,
- * or its time is over.
+ * Resolves when the machine needs no more CPU than other machines: its console shows that its pod runs, or it is gone, or its
+ * time is over.
  */
 export async function untilUp(
   files: MachineFiles,
@@ -25,7 +25,7 @@ export async function untilUp(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  // The agent of a copy listens when it runs.
+  // The agent of a copy already listens when the copy runs.
   if (startedFrom === undefined || startedFrom === "boot")
     await untilSign("agent", files, clock, signal);
   await untilSign("pod", files, clock, signal);
@@ -50,6 +50,6 @@ async function untilSign(
     await check();
     await withTimeout(async () => await seen.promise, { limitMs: limitsMs[sign], clock, signal });
   } catch {
-    // Its time is over, its folder is gone, or kip ends.
+    // Its time is over, its folder is gone, or kip is ending.
   }
 }

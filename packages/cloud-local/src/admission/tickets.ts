@@ -8,18 +8,18 @@ const ticketDocument = decode.object({
   createdAt: decode.number,
   arrivedAt: decode.number,
   needs: decode.object({ memory: decode.number, disk: decode.number, cpus: decode.number }),
-  /** starting: it has its room, and counts against what may start at once. */
+  /** starting: it has its resources, and counts against the limit for starting machines. */
   state: decode.oneOf("waiting", "starting"),
-  /** The process that asks. */
+  /** The requesting process. */
   process: decode.object({ pid: decode.integer, startTicks: decode.string }),
 });
 
-/** The place of one launch in the queue. */
+/** The place of a launch in the queue. */
 export type Ticket = decode.Decoded<typeof ticketDocument>;
 
 /**
- * The launches that wait or are starting, of all processes: one file each. A ticket is worth nothing without the
- * process that took it, so none outlives a crash.
+ * The waiting and starting launches of all processes, with one file each. A ticket is only valid while the process that wrote
+ * it runs, so none outlives a crash.
  */
 export class Tickets {
   readonly folder: string;
@@ -32,7 +32,7 @@ export class Tickets {
     await mkdir(this.folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Writes a ticket, or its new state. Callers hold the lock on all machines. */
+  /** Writes a ticket or its new state. Callers hold the lock for all machines. */
   async put(ticket: Ticket): Promise<void> {
     const file = this.#file(ticket.key);
     await writeFile(`${file}.new`, JSON.stringify(ticket), { mode: 0o600 });
@@ -43,7 +43,7 @@ export class Tickets {
     await rm(this.#file(key), { force: true });
   }
 
-  /** Tickets whose processes live; those of the dead are removed. */
+  /** Reads the tickets of running processes, and removes others. */
   async read(): Promise<readonly Ticket[]> {
     const names = (await readdir(this.folder)).filter((name) => name.endsWith(".json"));
     const tickets = await Promise.all(names.map((name) => this.#readOne(name)));
@@ -57,7 +57,7 @@ export class Tickets {
       if (isProcessRunning(ticket.process)) return ticket;
       await rm(file, { force: true });
     } catch {
-      // Gone meanwhile, or written by another version: ignored.
+      // It was removed in the meantime, or another version has written it.
     }
     return undefined;
   }
@@ -67,12 +67,12 @@ export class Tickets {
   }
 }
 
-/** Those who have no room yet. */
+/** The launches without resources so far. */
 export function waiting(tickets: readonly Ticket[]): readonly Asker[] {
   return tickets.filter(({ state }) => state === "waiting");
 }
 
-/** How many machines are starting. */
+/** Number of starting machines. */
 export function startingCount(tickets: readonly Ticket[]): number {
   return tickets.filter(({ state }) => state === "starting").length;
 }

@@ -6,7 +6,7 @@ import { decodeFaultRules, type FaultRuleStore } from "@kip/cloud/faults";
 
 const notice = decode.object({
   instance: decode.string,
-  /** Tells the machine from a later one of the same ID. */
+  /** Distinguishes the machine from a later one with the same ID. */
   launchedAt: decode.string,
   /** RFC 3339. */
   endsAt: decode.string,
@@ -14,17 +14,17 @@ const notice = decode.object({
 
 const document = decode.object({ rules: decodeFaultRules, notices: decode.list(notice) });
 
-/** The faults that are in force. */
+/** The faults in force. */
 export type FaultState = decode.Decoded<typeof document>;
-/** A machine that was given notice, and when it ends. */
+/** A machine that got a notice, and when it ends. */
 export type MachineNotice = decode.Decoded<typeof notice>;
 
 const fileName = "faults.json";
 const nothing: FaultState = { rules: [], notices: [] };
 
 /**
- * `faults.json` in the state folder: what is to go wrong, for all processes that use the folder. It is there only
- * while there is something in it.
+ * `faults.json` in the state folder: the faults for all processes that use the folder. The file only exists if there are
+ * faults.
  */
 export class FaultsFile {
   readonly #stateDir: string;
@@ -33,7 +33,7 @@ export class FaultsFile {
     this.#stateDir = stateDir;
   }
 
-  /** The rules alone, as the port's own part takes them. */
+  /** The rules, for the part of the faults that the port defines. */
   get rules(): FaultRuleStore {
     return {
       read: async () => (await this.read()).rules,
@@ -52,7 +52,7 @@ export class FaultsFile {
     }
   }
 
-  /** Changes it, alone among all processes. */
+  /** Changes the faults. At any time only one process does so. */
   async update(change: (state: FaultState) => FaultState): Promise<void> {
     const locks = path.join(this.#stateDir, "locks");
     await mkdir(locks, { recursive: true, mode: 0o700 });
@@ -69,13 +69,13 @@ export class FaultsFile {
     await rename(`${file}.new`, file);
   }
 
-  /** Calls back after each change, by any process; returns what ends it. */
+  /** Calls back after each change by any process. Returns a function that stops this. */
   watch(callback: () => void): () => void {
-    // The folder, since each change is a new file.
+    // Watch the folder, because each change creates a new file.
     const watcher = watch(this.#stateDir, { persistent: false }, (_type, name) => {
       if (name === fileName) callback();
     });
-    watcher.on("error", () => {}); // the folder is gone, and nothing in it changes
+    watcher.on("error", () => {}); // the folder is gone, so there will be no changes
     return () => watcher.close();
   }
 }

@@ -10,42 +10,42 @@ import { endAbruptly, findMachine, livingMachine, podOf } from "./machine-end.ts
 export interface LocalFaultsOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
-  /** Names of the types on offer. @default those of the local cloud on this host */
+  /** Names of the instance types on offer. @default those of the local cloud on this host */
   readonly instanceTypes?: readonly string[] | undefined;
-  /** @default the system's */
+  /** @default the system clock */
   readonly clock?: Clock | undefined;
 }
 
-/** A machine as a person knows it. */
+/** A machine, with the names that people use. */
 export interface NamedMachine {
   readonly id: string;
-  /** Its cell's. */
+  /** Name of its cell. */
   readonly name: string;
   /** `namespace/name`. */
   readonly pod?: string | undefined;
 }
 
-/** The faults that are in force. */
+/** The faults in force. */
 export interface FaultReport {
   readonly rules: readonly FaultRule[];
   readonly notices: readonly (NamedMachine & { readonly endsAt: string })[];
 }
 
-/** What goes wrong in a local cloud, and what a person needs to say so. */
+/** The faults of a local cloud, and what people need to set them. */
 export interface LocalFaults extends CloudFaults {
-  /** What is in force. */
+  /** Lists the faults in force. */
   report(): Promise<FaultReport>;
   /**
-   * The machine of a cell or pod.
+   * Finds the machine of a cell or pod.
    *
-   * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several fit
+   * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several match
    */
   find(cellOrPod: string): Promise<NamedMachine>;
-  /** Names of the types on offer. */
+  /** Names of the instance types on offer. */
   readonly instanceTypes: readonly string[];
 }
 
-/** Opens the faults of the local cloud in a state folder; any process may, at any time. As root only. */
+/** Opens the faults of the local cloud in a state folder. Any process may do so at any time. Only for root. */
 export function openLocalFaults(options: LocalFaultsOptions): LocalFaults {
   const { stateDir, clock = systemClock } = options;
   const store = new MachineStore(stateDir);

@@ -5,7 +5,7 @@ import type { MachineRecord } from "../machine/machine-record.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 
 /**
- * The record of a machine that is there.
+ * The record of an existing machine.
  *
  * @throws {CloudError} `CLOUD_NOT_FOUND`
  */
@@ -15,16 +15,16 @@ export async function livingMachine(store: MachineStore, id: string): Promise<Ma
   throw new CloudError("CLOUD_NOT_FOUND", `Cannot end machine "${id}": it does not exist`);
 }
 
-/** Ends a machine as a failing host does: its process is killed, and nothing is notified. */
+/** Ends a machine as a failing host would: kills its process without notice. */
 export async function endAbruptly(store: MachineStore, id: string): Promise<void> {
   const pid = await readMachinePid(store.files(id));
   if (pid !== undefined) signalProcess(pid, "SIGKILL");
 }
 
 /**
- * The machine that a person means: by its own ID, by the name of its cell, or by its pod (`name` or `namespace/name`).
+ * Finds a machine by its ID, the name of its cell, or its pod (`name` or `namespace/name`).
  *
- * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several fit
+ * @throws {CloudError} `CLOUD_NOT_FOUND` with the nearest name; `CLOUD_INVALID_REQUEST` if several match
  */
 export async function findMachine(store: MachineStore, word: string): Promise<MachineRecord> {
   const machines = (await store.readAll()).filter(isLiving);
@@ -50,7 +50,7 @@ export async function findMachine(store: MachineStore, word: string): Promise<Ma
   );
 }
 
-/** The machine's pod as a person writes it. */
+/** The machine's pod, as `namespace/name`. */
 export function podOf({ tags }: MachineRecord): string | undefined {
   const name = tags["kip-pod-name"];
   return name === undefined ? undefined : `${tags["kip-pod-namespace"] ?? "default"}/${name}`;

@@ -2,12 +2,12 @@ import { errorText, type Clock, type Logger } from "@kip/base";
 import type { Instance, InterruptionNotice } from "@kip/cloud";
 import type { FaultsFile, MachineNotice } from "./faults-file.ts";
 
-/** What {@link Notices} works with. */
+/** Dependencies of {@link Notices}. */
 export interface NoticesOptions {
   readonly file: FaultsFile;
-  /** The machine, if it is one of the driver's owner and has not ended. */
+  /** The machine, if it belongs to the driver's owner and has not ended. */
   readonly describe: (id: string) => Promise<Instance | undefined>;
-  /** Whether the machine of this ID and launch is gone, of any owner. */
+  /** Whether the machine with this ID and launch time is gone, whatever its owner. */
   readonly isGone: (notice: MachineNotice) => Promise<boolean>;
   readonly end: (id: string) => Promise<void>;
   readonly clock: Clock;
@@ -52,7 +52,7 @@ export class Notices {
     await this.#work;
   }
 
-  /** Looks once more, after a look that is underway. */
+  /** Checks the file again, after a check that is under way. */
   #look(): void {
     this.#isLookAsked = true;
     if (this.#isLooking) return;
@@ -97,7 +97,7 @@ export class Notices {
     const { clock, describe, end } = this.#options;
     await clock.sleep(Math.max(0, Date.parse(notice.endsAt) - clock.now()), this.#stop.signal);
     const { notices } = await this.#options.file.read();
-    if (!notices.some((each) => keyOf(each) === keyOf(notice))) return; // a later notice counts
+    if (!notices.some((each) => keyOf(each) === keyOf(notice))) return; // a later notice replaces this one
     const instance = await describe(notice.instance);
     if (instance?.launchedAt === notice.launchedAt) await end(notice.instance);
     await this.#forget(notice);

@@ -11,15 +11,15 @@ import { Notices } from "./notices.ts";
 export interface FaultInjectionOptions {
   /** The local cloud's state folder. */
   readonly stateDir: string;
-  /** @default the system's */
+  /** @default the system clock */
   readonly clock?: Clock | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
 }
 
 /**
- * The local cloud with the faults that any process sets (`openLocalFaults`). Without any, it behaves as the
- * given cloud, which it closes with itself.
+ * Wraps the local cloud with the faults that any process sets (`openLocalFaults`). Without faults it behaves like the given
+ * cloud. Disposing of it also disposes of that cloud.
  */
 export async function withFaultInjection(
   cloud: LocalCloud,

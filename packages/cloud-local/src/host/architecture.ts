@@ -9,7 +9,7 @@ export const qemuPrograms: Readonly<Record<Architecture, string>> = {
 /**
  * The program that runs machines of an architecture.
  *
- * @param own that for machines of this computer's
+ * @param own the program for this computer's architecture
  */
 export function qemuFor(architecture: Architecture, own: string): string {
   return architecture === hostArchitecture ? own : qemuPrograms[architecture];

@@ -5,15 +5,15 @@ import type { HostFacts } from "./host-facts.ts";
 const MiB = 2 ** 20;
 
 /**
- * Memory of a machine above what its pod gets, bytes: kernel, agent and the container tools. Measured
- * with the cell image (672 MiB machine, agent idle): the kernel keeps 48 MiB, all else takes 125 MiB.
+ * Memory of a machine in addition to its pod's, bytes, for the kernel, the agent and the container tools. Measured with the
+ * cell image (672 MiB machine, idle agent): the kernel keeps 48 MiB, and everything else takes 125 MiB.
  */
 const overheadBytes = 192 * MiB;
 
-/** The kernel describes each page of 4096 bytes with 64. */
+/** The kernel needs 64 bytes to describe each page of 4096 bytes. */
 const pageTableShare = 64 / 4096;
 
-/** Memory that stays with the host, bytes: no type is so big that it would need it. */
+/** Memory reserved for the host, bytes. No type may need it. */
 const hostReserveBytes = 512 * MiB;
 
 const sizes: readonly (readonly [name: string, cpus: number, memoryMiB: number])[] = [
@@ -28,16 +28,16 @@ const sizes: readonly (readonly [name: string, cpus: number, memoryMiB: number])
   ["8xlarge", 32, 65536],
 ];
 
-/** Memory of the machine whose pod gets `podMemoryBytes`, whole MiB in bytes. */
+/** Memory of the machine for a pod with `podMemoryBytes`, in bytes, rounded to whole MiB. */
 export function machineMemoryBytes(podMemoryBytes: number): number {
   const machine = podMemoryBytes * (1 + pageTableShare) + overheadBytes;
   return Math.ceil(machine / MiB) * MiB;
 }
 
 /**
- * The types on offer: those of the table that this machine can run at least one of, for each architecture: `local.nano`, and
- * `local-arm64.nano` where that is not the computer's own. What an offer says is what a pod gets; the machine is bigger:
- * {@link machineMemoryBytes}.
+ * The types on offer: those of which this host can run at least one machine, for each architecture. Examples are `local.nano`,
+ * and `local-arm64.nano` if that is not the computer's own architecture. An offer states the pod's resources. The machine is
+ * larger: {@link machineMemoryBytes}.
  */
 export function localInstanceTypes(
   host: HostFacts,

@@ -3,9 +3,9 @@ import path from "node:path";
 import { isSystemError } from "@kip/base";
 
 /**
- * Where a control group of this name would be: below that of this process, so that what limits kip limits what it starts.
- * Only the second version of control groups counts, beside the first or alone: there one command kills a whole group,
- * with what it forks meanwhile.
+ * The path of a control group with this name, below that of this process, so that limits of kip also apply to its machines.
+ * Only control groups of version 2 are used, alone or beside version 1. With them, one command kills a whole group, including
+ * processes that it forks in the meantime.
  *
  * @returns undefined if this computer has none
  * @see https://docs.kernel.org/admin-guide/cgroup-v2.html
@@ -24,7 +24,7 @@ export async function controlGroupPath(name: string): Promise<string | undefined
   return inside.startsWith("..") ? undefined : path.join(mountPoint, inside, name);
 }
 
-/** Makes a control group; false if that is not possible here. */
+/** Creates a control group. False if that is not possible here. */
 export async function makeControlGroup(folder: string): Promise<boolean> {
   try {
     await mkdir(folder, { mode: 0o755 });
@@ -35,8 +35,8 @@ export async function makeControlGroup(folder: string): Promise<boolean> {
 }
 
 /**
- * Start of a command line: a shell that enters a control group and becomes the program that follows. Of this process's
- * environment the program gets PATH alone: it serves guests, and one that breaks into it must not find credentials there.
+ * The start of a command line: a shell that enters a control group and then executes the program that follows. The program only
+ * gets PATH from this process's environment. It serves guests, and one that breaks into it must not find credentials there.
  *
  * @param folder of the control group; undefined to stay in that of this process
  */
@@ -45,18 +45,18 @@ export function confined(folder: string | undefined): readonly string[] {
   return ["sh", "-c", `${enter}; shift; exec env -i "PATH=$PATH" "$@"`, "sh", folder ?? ""];
 }
 
-/** IDs of the processes in a control group; none if it is not there. */
+/** IDs of the processes in a control group. Empty if it does not exist. */
 export async function readControlGroup(folder: string): Promise<readonly number[]> {
   const text = await readFile(path.join(folder, "cgroup.procs"), "utf8").catch(() => "");
   return text.split("\n").filter(Boolean).map(Number);
 }
 
-/** Kills all processes in a control group at once, if the kernel can (Linux 5.14). */
+/** Kills all processes in a control group at once, if the kernel supports it (Linux 5.14). */
 export async function killControlGroup(folder: string): Promise<void> {
-  await writeFile(path.join(folder, "cgroup.kill"), "1", { flag: "r+" }).catch(() => {}); // not there
+  await writeFile(path.join(folder, "cgroup.kill"), "1", { flag: "r+" }).catch(() => {}); // it does not exist
 }
 
-/** Removes a control group; false if it has processes. Nothing happens if it is not there. */
+/** Removes a control group. False if it still has processes. Does nothing if it does not exist. */
 export async function removeControlGroup(folder: string): Promise<boolean> {
   try {
     await rmdir(folder);

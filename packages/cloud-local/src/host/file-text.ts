@@ -11,7 +11,7 @@ export async function readTail(file: string, maxBytes: number): Promise<string> 
   return await readPart(file, maxBytes, (size, length) => size - length);
 }
 
-/** The first line of what a program printed; empty if it printed nothing. */
+/** The first line of a program's output. Empty if there is none. */
 export function firstLine(text: unknown): string {
   return typeof text === "string" ? textBefore(text.trim(), "\n") : "";
 }

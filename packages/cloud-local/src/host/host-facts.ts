@@ -1,14 +1,14 @@
 import { readFile, statfs } from "node:fs/promises";
 import os from "node:os";
 
-/** What this machine has. */
+/** The host's resources. */
 export interface HostFacts {
   readonly cpus: number;
-  /** Bytes, of the machine or of the container this process is in. */
+  /** Bytes, of the machine or of the container that this process is in. */
   readonly memoryBytes: number;
 }
 
-/** What this machine has, as far as machines may use it. */
+/** The host's resources, as far as machines may use them. */
 export function readHostFacts(): HostFacts {
   const limit = process.constrainedMemory();
   const total = os.totalmem();
@@ -18,7 +18,7 @@ export function readHostFacts(): HostFacts {
   };
 }
 
-/** Memory that new processes can have without swapping, bytes. */
+/** Memory that new processes can use without swapping, bytes. */
 export async function availableMemoryBytes(): Promise<number> {
   const text = await readFile("/proc/meminfo", "utf8");
   const kib = /^MemAvailable:\s+(\d+) kB$/m.exec(text)?.[1];
@@ -31,7 +31,7 @@ export async function freeDiskBytes(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** Changes with every start of the machine. */
+/** An ID that changes with every boot. */
 export async function readBootId(): Promise<string> {
   return (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
 }

@@ -3,18 +3,18 @@ import path from "node:path";
 import { decode, hostArchitecture, isSystemError } from "@kip/base";
 import { type Architecture, CloudError } from "@kip/cloud";
 
-/** An image as machines boot it. */
+/** A bootable image. */
 export interface LocalImage {
   readonly id: string;
   readonly architecture: Architecture;
   /** Absolute paths. */
   readonly kernel: string;
   readonly initrd: string;
-  /** Raw disk; never written to. */
+  /** Raw disk, which is never written to. */
   readonly rootDisk: string;
   readonly rootDiskBytes: number;
   readonly cmdline: string;
-  /** Whether it can be made a template of. */
+  /** Whether templates can be made of it. */
   readonly isTemplate: boolean;
   /** RFC 3339. */
   readonly created: string;
@@ -63,10 +63,10 @@ export async function readImage(imagesDir: string, id: string): Promise<LocalIma
 }
 
 /**
- * The image that a specification names: by `id` or `name`, or by several IDs with blanks or commas between them; by nothing: any. Of
- * several the newest for the processor.
+ * Finds the image for a specification: by `id`, which may contain several IDs separated by blanks or commas, by `name`, or,
+ * without either, any image. If several match, returns the newest for the processor.
  *
- * @throws {CloudError} `CLOUD_NOT_FOUND`; `CLOUD_INVALID_REQUEST` on any other key
+ * @throws {CloudError} `CLOUD_NOT_FOUND`; `CLOUD_INVALID_REQUEST` for any other key
  */
 export async function findImage(
   imagesDir: string,
@@ -98,7 +98,7 @@ export async function findImage(
   );
 }
 
-/** One that holds no ID is refused as the ID that it is. */
+/** The IDs in a text. A text without any is returned as it is, and refused later as an invalid ID. */
 function idsIn(text: string): readonly string[] {
   const ids = text.split(/[\s,]+/).filter((id) => id !== "");
   return ids.length === 0 ? [text] : ids;

@@ -3,17 +3,17 @@ import { CloudError } from "@kip/cloud";
 
 /** Options of {@link MachineError}. */
 export interface MachineErrorOptions extends Pick<CodedErrorOptions, "cause" | "remedy"> {
-  /** The end of what the machine's console showed. @default unknown */
+  /** The end of the machine's console. @default unknown */
   readonly console?: string | undefined;
 }
 
-/** A machine, or its QEMU, that does not do what it should: `CLOUD_UNAVAILABLE`. */
+/** A machine or its QEMU failed: `CLOUD_UNAVAILABLE`. */
 export class MachineError extends CloudError {
-  /** The reason alone, without what could not be done: for the message of another error. */
+  /** The reason without the failed action, for the message of another error. */
   readonly reason: string;
   readonly console: string | undefined;
 
-  /** @param problem the message without the reason, "Cannot run QEMU" */
+  /** @param problem the failed action, for example "Cannot run QEMU" */
   constructor(problem: string, reason: string, options: MachineErrorOptions = {}) {
     super("CLOUD_UNAVAILABLE", `${problem}: ${reason}`, options);
     this.reason = reason;
@@ -21,7 +21,7 @@ export class MachineError extends CloudError {
   }
 }
 
-/** The reason of a machine's error, which is what QEMU said; the whole text of any other error. */
+/** The reason of a machine's error, which is QEMU's message. The whole text of any other error. */
 export function reasonOf(error: unknown): string {
   return error instanceof MachineError ? error.reason : errorText(error);
 }

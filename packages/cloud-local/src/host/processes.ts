@@ -14,21 +14,24 @@ import { killControlGroup, readControlGroup, removeControlGroup } from "./contro
 import { SharedRun } from "./shared-run.ts";
 
 /**
- * What tells the processes of one purpose from all others. A process belongs to it by any of these. A program that
- * was broken into can change its arguments, but neither its user nor its control group, and its children have both.
+ * Identifies processes of one purpose. A process that matches any of these fields belongs to the group. A program that was
+ * broken into can change its arguments, but not its user or its control group, which its children inherit.
  */
 export interface ProcessGroup {
-  /** A path in a folder of ours that only they have as an argument. With `uid`, it counts for processes of root only. */
+  /**
+   * A path in one of Kip's folders that only these processes have as an argument. With `uid`, it only counts for processes of
+   * root.
+   */
   readonly argument: string;
-  /** The user that they become, above 65535, which nothing else on this computer runs as. */
+  /** The user that they run as, above 65535. Nothing else on this computer uses it. */
   readonly uid?: number | undefined;
   /** Absolute path of their control group. */
   readonly controlGroup?: string | undefined;
-  /** One of them. */
+  /** One of the processes. */
   readonly process?: ProcessIdentity | undefined;
 }
 
-/** How long processes that were killed may take to be gone, milliseconds. */
+/** How long killed processes may take to end, milliseconds. */
 const killLimitMs = 5000;
 
 /** Whether a process has exactly this argument. */
@@ -36,10 +39,10 @@ export async function hasArgument(pid: number, argument: string): Promise<boolea
   return (await readArguments(pid)).includes(argument);
 }
 
-/** IDs of all processes of a group, or that have exactly this argument. */
+/** IDs of all processes of a group, or of all that have exactly this argument. */
 export async function findProcesses(group: string | ProcessGroup): Promise<readonly number[]> {
   const { argument, uid, controlGroup, process: known } = asGroup(group);
-  // A control group is read first: who leaves it while we look can only have ended.
+  // The control group is read first. A process that leaves it in the meantime can only have ended.
   const pids = new Set(controlGroup === undefined ? [] : await readControlGroup(controlGroup));
   if (known && isProcessRunning(known)) pids.add(known.pid);
   for (const each of await processTable.run()) {
@@ -64,7 +67,7 @@ export async function findNamespaceMembers(namespaceFile: string): Promise<reado
     pids.map((pid) =>
       stat(`/proc/${pid}/ns/net`).then(
         (found) => found.ino,
-        () => undefined, // ended meanwhile, or a kernel thread
+        () => undefined, // ended in the meantime, or a kernel thread
       ),
     ),
   );
@@ -72,10 +75,10 @@ export async function findNamespaceMembers(namespaceFile: string): Promise<reado
 }
 
 /**
- * Ends every process of a group: SIGTERM, then SIGKILL after `graceMs`, to those that they have forked meanwhile too.
- * Removes its control group. Returns when none is left.
+ * Ends every process of a group: SIGTERM, then SIGKILL after `graceMs`, also to processes that they forked in the meantime.
+ * Removes its control group. Returns when none remain.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if some are still there 5 s after they were killed
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if some still exist 5 s after they were killed
  */
 export async function endProcessGroup(
   group: string | ProcessGroup,
@@ -107,15 +110,15 @@ function notEnded(pids: readonly number[]): CloudError {
 
 function asGroup(group: string | ProcessGroup): ProcessGroup {
   const whole = typeof group === "string" ? { argument: group } : group;
-  // Accounts have lower IDs: a mistake here must not end what is not ours.
+  // Accounts have lower IDs. A mistake here must not end other programs.
   if (whole.uid !== undefined && whole.uid <= 65_535)
     throw new RangeError(`User ${whole.uid} may be an account`);
   return whole;
 }
 
 /**
- * Memory of a process that is in RAM and its own, bytes; 0 if it is gone. What it sees of files does not count: a
- * copy of a template that writes there takes more.
+ * A process's own memory in RAM, bytes. 0 if it is gone. Mapped files do not count. When a copy of a template writes to its
+ * memory, that becomes its own.
  */
 export async function residentBytes(pid: number): Promise<number> {
   try {
@@ -129,13 +132,13 @@ export async function residentBytes(pid: number): Promise<number> {
 
 interface ProcessEntry {
   readonly pid: number;
-  /** Real, effective, saved and of files. */
+  /** Real, effective, saved and file system user. */
   readonly uids: readonly number[];
-  /** Empty unless it is root's or a user's of ours. */
+  /** Empty unless the process belongs to root or to one of Kip's users. */
   readonly args: readonly string[];
 }
 
-/** One look at all processes for all who ask at the same time: many machines end together. */
+/** Callers at the same time share one listing of all processes, because many machines may end together. */
 const processTable = new SharedRun(async (): Promise<readonly ProcessEntry[]> => {
   const entries = await Promise.all((await listProcesses()).map(readEntry));
   return entries.filter((entry) => entry !== undefined);

@@ -2,7 +2,7 @@ import { runCommand } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { qemuPrograms } from "./architecture.ts";
 
-/** Debian packages of the programs that the local cloud always runs. */
+/** Debian packages of the programs that the local cloud always needs. */
 const packages: Readonly<Record<string, string>> = {
   ip: "iproute2",
   nft: "nftables",
@@ -16,12 +16,12 @@ const packages: Readonly<Record<string, string>> = {
   genisoimage: "genisoimage",
 };
 
-/** That of the program that runs machines: needed only for the processors that cells have. */
+/** The package of a program that runs machines. Only the programs for the architectures of cells are needed. */
 function qemuPackage(program: string): string {
   return program === qemuPrograms.arm64 ? "qemu-system-arm" : "qemu-system-x86";
 }
 
-/** Those of the programs that are not installed. */
+/** The programs that are not installed. */
 export async function missingPrograms(names: readonly string[]): Promise<readonly string[]> {
   const script = 'for name in "$@"; do command -v "$name" >/dev/null || echo "$name"; done';
   const { stdout } = await runCommand("sh", ["-c", script, "sh", ...names]);
@@ -29,7 +29,7 @@ export async function missingPrograms(names: readonly string[]): Promise<readonl
 }
 
 /**
- * Checks that everything that the local cloud runs is installed.
+ * Checks that all programs for the local cloud are installed.
  *
  * @param qemus programs that run machines
  * @throws {CloudError} `CLOUD_INVALID_REQUEST` naming the programs and their packages

@@ -3,23 +3,23 @@ import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { acquireFileLock, isSystemError } from "@kip/base";
 
-/** What a {@link RecordFolders} keeps, and where. */
+/** Options of {@link RecordFolders}. */
 export interface RecordFoldersOptions<R> {
-  /** Holds one folder per record. */
+  /** Folder with one folder per record. */
   readonly folder: string;
-  /** Holds the lock files; names in it begin with `name`. */
+  /** Folder with the lock files, whose names start with `name`. */
   readonly locks: string;
-  /** What the records are of, in lower case: `volume` gives `volume.json`. */
+  /** The kind of record, in lower case: `volume` gives `volume.json`. */
   readonly name: string;
   readonly parse: (text: string, file: string) => R;
-  /** Whether what was added or changed is to be there after a power cut, and not only whole. */
+  /** Whether records must survive a power failure. They are always complete. */
   readonly isForGood: boolean;
 }
 
 /**
- * A folder with one folder per thing and its record in it, shared by all processes that use it.
+ * A folder with one folder per object, which contains the object's record. All processes share it.
  *
- * - A thing's folder appears with its record in it, by one rename, and disappears by one rename.
+ * - An object's folder is created with its record in it by one rename, and removed by one rename.
  * - Records change only under {@link RecordFolders.lock}.
  */
 export class RecordFolders<R extends { readonly id: string }> {
@@ -29,7 +29,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     this.#options = options;
   }
 
-  /** Makes the folders, and removes what a killed process had not finished making or removing. */
+  /** Creates the folders, and cleans up after killed processes. */
   async open(): Promise<void> {
     const { folder, locks } = this.#options;
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -63,7 +63,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     return records.filter((record) => record !== undefined);
   }
 
-  /** IDs of those whose record is there and cannot be read. */
+  /** IDs of existing records that cannot be read. */
   async unreadable(): Promise<readonly string[]> {
     const names = await readdir(this.#options.folder);
     const found = await Promise.all(
@@ -79,7 +79,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     return found.filter((name) => name !== undefined);
   }
 
-  /** Makes the folder of something new; `fill` puts more into it before it can be seen. */
+  /** Creates the folder of a new object. `fill` adds more files before the folder becomes visible. */
   async add(record: R, fill?: (folder: string) => Promise<void>): Promise<void> {
     const draft = path.join(this.#options.folder, `.new-${record.id}`);
     await rm(draft, { recursive: true, force: true });
@@ -91,7 +91,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     await this.#sync(this.#options.folder);
   }
 
-  /** Replaces the record of something that is there. */
+  /** Replaces the record of an existing object. */
   async update(record: R): Promise<void> {
     const file = this.#recordOf(record.id);
     await writeDurably(`${file}.new`, record);
@@ -99,7 +99,7 @@ export class RecordFolders<R extends { readonly id: string }> {
     await this.#sync(path.dirname(file));
   }
 
-  /** Removes the folder and all that is in it; nothing happens if it is gone. */
+  /** Removes the folder and its content. Does nothing if it is gone. */
   async remove(id: string): Promise<void> {
     const removed = path.join(this.#options.folder, `.removed-${id}`);
     await rm(removed, { recursive: true, force: true });
@@ -112,17 +112,17 @@ export class RecordFolders<R extends { readonly id: string }> {
     await rm(removed, { recursive: true, force: true });
   }
 
-  /** Runs alone among everything that changes this thing, in all processes. */
+  /** Runs `work` while no other process changes this object. */
   async lock<T>(id: string, work: () => Promise<T>): Promise<T> {
-    // A fixed set of files, so that none is ever removed: removing a lock file under a waiter would
-    // give the lock to two. Things that share a file only wait for each other.
+    // A fixed set of files, so that none is ever removed. Removing a lock file while others wait for it would give the lock to
+    // two. Objects that share a file only wait for each other.
     const stripe = createHash("sha256").update(id).digest("hex").slice(0, 2);
     const file = path.join(this.#options.locks, `${this.#options.name}-${stripe}`);
     await using _lock = await acquireFileLock(file);
     return await work();
   }
 
-  /** Names in a folder are data as well. */
+  /** The names in a folder must also reach the disk. */
   async #sync(folder: string): Promise<void> {
     if (!this.#options.isForGood) return;
     await using handle = await open(folder, "r");
@@ -138,7 +138,7 @@ async function writeDurably(file: string, record: unknown): Promise<void> {
   const handle = await open(file, "w", 0o600);
   try {
     await handle.writeFile(JSON.stringify(record, undefined, 2));
-    await handle.sync(); // else a power cut can leave an empty file under the final name
+    await handle.sync(); // otherwise a power failure could leave an empty file with the final name
   } finally {
     await handle.close();
   }

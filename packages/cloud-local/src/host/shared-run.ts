@@ -1,6 +1,6 @@
 /**
- * Runs a piece of work one at a time. A call that comes while it runs shares the next run with all others that come
- * until then, so every caller gets the result of a run that began after its call.
+ * Runs work one call at a time. Calls that arrive during a run share the next run. So every caller gets the result of a run
+ * that started after its call.
  */
 export class SharedRun<T = void> {
   readonly #work: () => Promise<T>;
@@ -11,14 +11,14 @@ export class SharedRun<T = void> {
     this.#work = work;
   }
 
-  /** @throws what the work throws */
+  /** @throws errors of the work */
   async run(): Promise<T> {
     this.#next ??= this.#after(this.#running);
     return await this.#next;
   }
 
   async #after(before: Promise<unknown>): Promise<T> {
-    await before.catch(() => {}); // its callers see it
+    await before.catch(() => {}); // its callers get the error
     this.#running = this.#next ?? Promise.resolve();
     this.#next = undefined;
     return await this.#work();

@@ -6,7 +6,7 @@ import type { MachineStore } from "../machine/machine-store.ts";
 import { openCommands } from "../qemu/qmp-session.ts";
 
 /**
- * Makes the root disk of a machine that runs at least this large, bytes. The caller holds the machine's lock.
+ * Grows the root disk of a running machine to at least this size, bytes. The caller holds the machine's lock.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`, `CLOUD_NO_CAPACITY`
  */
@@ -21,7 +21,7 @@ export async function growRootDisk(
       const reserve = options.diskReserveBytes;
       const needed = Math.min(size, reserve) - Math.min(record.rootDiskBytes, reserve);
       checkDiskRoom("grow a root disk", needed, (await readRoom(options, store)).disk);
-      // First, so that the record is never less than the disk, which QEMU would cut off.
+      // Updated first, so that the recorded size is never smaller than the disk. QEMU would otherwise truncate it.
       await store.update({ ...record, rootDiskBytes: size });
     });
   }

@@ -18,7 +18,7 @@ import type { MachineStarter } from "./machine-starter.ts";
 import type { MachineTerminator } from "./machine-terminator.ts";
 import type { Machines } from "./machines.ts";
 
-/** What {@link Launcher} works with. */
+/** Dependencies of {@link Launcher}. */
 export interface LauncherDependencies {
   readonly options: ResolvedLocalCloudOptions;
   readonly offers: readonly InstanceTypeOffer[];
@@ -32,7 +32,7 @@ export interface LauncherDependencies {
   readonly terminator: MachineTerminator;
 }
 
-/** Launches machines: each in its turn, with its lock held, and once for each token. */
+/** Launches machines: each when it is its turn, with its lock held, and once per token. */
 export class Launcher {
   readonly #context: LauncherDependencies;
 
@@ -48,7 +48,7 @@ export class Launcher {
     const id = machineId(options.owner, request.token);
     const launchInTurn = async (turn: Turn): Promise<Instance> => {
       const known = await store.read(id);
-      // One that was being started may never have been let run: it is started again.
+      // A machine that was still starting may not have been allowed to run, so it is started again.
       if (known?.state === "running" && (await machines.isAlive(known))) return toInstance(known);
       signal?.throwIfAborted();
       return await this.#start(known, request, turn);
@@ -60,7 +60,7 @@ export class Launcher {
     );
   }
 
-  /** Starts a machine that does not run; `known` is what an earlier start left. */
+  /** Starts a machine that is not running. `known` is the record of an earlier start. */
   async #start(
     known: MachineRecord | undefined,
     request: LaunchRequest,
@@ -87,7 +87,7 @@ export class Launcher {
     }
   }
 
-  /** Notes that the machine runs. The caller holds its lock. */
+  /** Records that the machine is running. The caller holds its lock. */
   async #confirmRunning(record: MachineRecord): Promise<Instance> {
     const { machines, store, options } = this.#context;
     if (!(await machines.isAlive(record))) {

@@ -17,18 +17,18 @@ import { freshCloneState } from "../template/fresh-clone-state.ts";
 import { qemuArguments, tapOf } from "../qemu/qemu-arguments.ts";
 import { startQemu, type StartedQemu } from "../qemu/qemu-process.ts";
 
-/** How long a copy may take until its agent listens. */
+/** Time limit until the agent of a copy listens, milliseconds. */
 const readyLimitMs = 30_000;
-/** How long a word of an agent that has ended may be on its way. */
+/** How long a message of an agent that has ended may take to arrive, milliseconds. */
 const lastWordMs = 1000;
 
 const portChange = decode.object({ open: decode.boolean });
 
 /**
- * Makes a machine of a template. Returns when its agent listens; else, what went wrong with the template or its
- * copy, and then the caller ends what may be left of it.
+ * Starts a machine as a copy of a template. Returns when its agent listens. If the template or the copy fails, returns the
+ * reason, and the caller then removes the rest of the machine.
  *
- * @throws {CloudError} if the machine's disk or device cannot be made, which is not the template's fault
+ * @throws {CloudError} if the machine's disk or device cannot be created, which is not the template's fault
  */
 export async function cloneMachine(
   options: StartMachineOptions,
@@ -77,7 +77,7 @@ async function run(
   onStep("device state");
   const letRun = async (): Promise<void> => {
     await started.commands.execute("cont");
-    // Last of all, for its clock.
+    // The last step, because it contains the time.
     started.port.write(orderLine(cloneIdentityOf(options)));
     onStep("run");
   };
@@ -85,14 +85,14 @@ async function run(
   onStep("ready");
 }
 
-/** Rejects when QEMU has ended, or the agent has closed its port: it ended, or has nothing more to say. */
+/** Rejects when QEMU has ended, or when the agent has ended or closed its port. */
 async function untilReady(
   { commands, port, ended }: StartedQemu,
   signal: AbortSignal,
 ): Promise<void> {
   const closed = new AbortController();
   const closeLater = async (): Promise<void> => {
-    // What it said before comes on another connection, and perhaps after this.
+    // Its earlier messages use another connection and may arrive later.
     if (await pause(lastWordMs, systemClock, signal)) closed.abort(new Error("its agent ended"));
   };
   const stop = commands.onEvent("VSERPORT_CHANGE", portChange, ({ open: isOpen }) => {
@@ -106,7 +106,7 @@ async function untilReady(
   }
 }
 
-/** Everything that the copy must not share with another one. */
+/** Everything that the copy must not share with other copies. */
 function cloneIdentityOf({
   record,
   userData,

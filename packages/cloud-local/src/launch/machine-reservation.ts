@@ -18,20 +18,20 @@ import { machineGroupName, type MachineRecord } from "../machine/machine-record.
 import type { MachineStore } from "../machine/machine-store.ts";
 import { userOfSlot } from "../qemu/machine-user.ts";
 
-/** ID of the machine that a token of an owner stands for. */
+/** ID of the machine for an owner's token. */
 export function machineId(owner: string, token: string): string {
   return `i-${createHash("sha256").update(`${owner}\0${token}`).digest("hex").slice(0, 17)}`;
 }
 
-/** What a machine has of this host. */
+/** A machine's resources on this host. */
 export interface MachineSize {
   readonly cpus: number;
-  /** Of the machine, its overhead included. */
+  /** Memory of the machine, including its overhead. */
   readonly memoryBytes: number;
   readonly rootDiskBytes: number;
 }
 
-/** The size of a machine of this type. */
+/** The resources of a machine of this type. */
 export function machineSize(
   offer: InstanceTypeOffer,
   rootDiskBytes: number,
@@ -44,7 +44,7 @@ export function machineSize(
   };
 }
 
-/** What {@link reserveMachine} works with. */
+/** Dependencies of {@link reserveMachine}. */
 export interface ReservationContext {
   readonly options: ResolvedLocalCloudOptions;
   readonly store: MachineStore;
@@ -55,10 +55,10 @@ export interface ReservationContext {
 }
 
 /**
- * Checks that it is a machine's turn and that there is room for it, and writes its record, with addresses of
- * its own. Callers hold the machine's lock.
+ * Checks that it is the machine's turn and that there are enough resources. Writes its record, with addresses of its own.
+ * Callers hold the machine's lock.
  *
- * @throws {CloudError} `CLOUD_INVALID_REQUEST`, `CLOUD_QUOTA`, `CLOUD_NO_CAPACITY`; then nothing is left
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST`, `CLOUD_QUOTA`, `CLOUD_NO_CAPACITY`; nothing is left behind
  */
 export async function reserveMachine(
   context: ReservationContext,
@@ -134,7 +134,7 @@ async function takeTurn(
   );
 }
 
-/** What there is for further machines now. */
+/** The resources that are left for more machines. */
 export async function readRoom(
   options: ResolvedLocalCloudOptions,
   store: MachineStore,
@@ -185,7 +185,7 @@ function refusalOf(check: () => void): CloudError | undefined {
   return undefined;
 }
 
-/** The offer of that name. @throws {CloudError} `CLOUD_INVALID_REQUEST` */
+/** The offer with that name. @throws {CloudError} `CLOUD_INVALID_REQUEST` */
 export function findOffer(offers: readonly InstanceTypeOffer[], name: string): InstanceTypeOffer {
   const offer = offers.find((candidate) => candidate.name === name);
   if (offer) return offer;
@@ -197,8 +197,8 @@ export function findOffer(offers: readonly InstanceTypeOffer[], name: string): I
 }
 
 /**
- * The lowest slot that is free, with its user. Records hold their slot until their folder is removed, so no two machines
- * ever share an address; and while any process runs as its user, a slot is not free.
+ * The lowest free slot, with its user. A record keeps its slot until its folder is removed, so two machines never share an
+ * address. A slot is not free while any process runs as its user.
  */
 async function freePlace(
   { plan, options }: Pick<ReservationContext, "plan" | "options">,

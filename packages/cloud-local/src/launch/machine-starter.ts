@@ -20,10 +20,10 @@ import type { MachineWatch } from "../machine/machine-watch.ts";
 import { readQemuFacts } from "../qemu/qemu-version.ts";
 import { readTail } from "../host/file-text.ts";
 
-/** How much of the console of a copy that failed the log gets. */
+/** How much of a failed copy's console is logged, bytes. */
 const consoleBytes = 1000;
 
-/** What {@link MachineStarter} works with. */
+/** Dependencies of {@link MachineStarter}. */
 export interface MachineStarterOptions {
   readonly options: ResolvedLocalCloudOptions;
   readonly store: MachineStore;
@@ -32,7 +32,7 @@ export interface MachineStarterOptions {
   readonly templates: Templates;
 }
 
-/** What is asked for, and what has been decided. */
+/** A launch request, and the decisions about it. */
 export interface StartRequest {
   readonly record: MachineRecord;
   readonly image: LocalImage;
@@ -42,7 +42,7 @@ export interface StartRequest {
   readonly images?: LaunchImages | undefined;
 }
 
-/** Starts machines: as a copy of a template if there is one, else they boot. */
+/** Starts machines: as a copy of a template if there is one, and otherwise by booting. */
 export class MachineStarter {
   readonly #dependencies: MachineStarterOptions;
 
@@ -51,7 +51,7 @@ export class MachineStarter {
   }
 
   /**
-   * Returns when the machine runs; its agent listens already if it comes of a template. Callers hold its lock.
+   * Returns when the machine is running. If it is a copy, its agent already listens. Callers hold its lock.
    *
    * @throws {CloudError} `CLOUD_UNAVAILABLE`
    */
@@ -95,7 +95,7 @@ export class MachineStarter {
     return { startedFrom: "boot" };
   }
 
-  /** What the machine has in common with others. */
+  /** The properties that the machine shares with others. */
   async shape(
     size: Pick<MachineShape, "cpus" | "memoryBytes" | "rootDiskBytes">,
     image: LocalImage,
@@ -108,20 +108,20 @@ export class MachineStarter {
   }
 }
 
-/** How long each step of a start took, in the order in which they ended. */
+/** Durations of a start's steps, in the order in which they ended. */
 class StartSteps {
   readonly #started = systemClock.monotonic();
   readonly #times: [name: string, ms: number][] = [];
   #last = this.#started;
 
-  /** Notes that a step has ended, and the next one begins. */
+  /** Records that a step has ended and the next one starts. */
   readonly done = (name: string): void => {
     const now = systemClock.monotonic();
     this.#times.push([name, Math.round(now - this.#last)]);
     this.#last = now;
   };
 
-  /** Milliseconds of each step and of all of them. */
+  /** Milliseconds of each step, and of all together. */
   toJSON(): Readonly<Record<string, number>> {
     return { ...Object.fromEntries(this.#times), total: Math.round(this.#last - this.#started) };
   }

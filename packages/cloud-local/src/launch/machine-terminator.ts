@@ -10,10 +10,10 @@ import { machineGroupName, toInstance, type MachineRecord } from "../machine/mac
 import type { MachineStore } from "../machine/machine-store.ts";
 import type { MachineWatch } from "../machine/machine-watch.ts";
 
-/** How long the console of a machine that ended by itself is kept. */
+/** How long the console of a machine that ended by itself is kept, milliseconds. */
 const endedKeptMs = 60 * 60 * 1000;
 
-/** What {@link MachineTerminator} works with. */
+/** Dependencies of {@link MachineTerminator}. */
 export interface MachineTerminatorDependencies {
   readonly options: ResolvedLocalCloudOptions;
   readonly store: MachineStore;
@@ -23,20 +23,23 @@ export interface MachineTerminatorDependencies {
   readonly volumes: LocalVolumes;
 }
 
-/** Ends machines on purpose, and frees those that ended by themselves or whose launch or removal was killed. */
+/**
+ * Ends machines on request, and frees the resources of machines that ended by themselves, or whose launch or removal was
+ * interrupted.
+ */
 export class MachineTerminator {
   readonly #context: MachineTerminatorDependencies;
   readonly #listeners = new Set<(instance: Instance) => void>();
-  /** Ends that this process has reported, by ID and time of launch. */
+  /** Ends that this process has reported, by ID and launch time. */
   readonly #reported = new Set<string>();
-  /** QEMU's words of ends that were not over when they were heard, by the same. */
+  /** QEMU's reasons for machines that had not ended when they were received, by the same keys. */
   readonly #reasons = new Map<string, string>();
 
   constructor(context: MachineTerminatorDependencies) {
     this.#context = context;
   }
 
-  /** Calls back for each machine of this owner that ends by itself; returns a function that unsubscribes. */
+  /** Calls back for each of this owner's machines that ends by itself. Returns a function that unsubscribes. */
   listen(callback: (instance: Instance) => void): () => void {
     this.#listeners.add(callback);
     return () => void this.#listeners.delete(callback);
@@ -47,7 +50,7 @@ export class MachineTerminator {
     this.#listeners.clear();
   }
 
-  /** Removes a machine whole. The caller holds its lock; a second call finishes a first one. */
+  /** Removes a machine completely. The caller holds its lock. A second call completes an interrupted one. */
   async remove(record: MachineRecord): Promise<void> {
     const { store, watch, admission } = this.#context;
     await this.#noteRemoval(record);
@@ -58,7 +61,7 @@ export class MachineTerminator {
     await admission.ended(record.id);
   }
 
-  /** Ends a machine of any owner, if it is there. */
+  /** Ends a machine of any owner, if it exists. */
   async terminate(id: string): Promise<void> {
     const { store, options } = this.#context;
     await store.lockMachine(id, async () => {
@@ -69,7 +72,7 @@ export class MachineTerminator {
     });
   }
 
-  /** Finishes the removal that a killed process began, and removes what is left of a machine that ended long ago. */
+  /** Completes an interrupted removal, and removes the rest of a machine that ended long ago. */
   async clear({ id, state, endedAt }: MachineRecord): Promise<void> {
     const { store, options } = this.#context;
     const isOld = endedAt !== undefined && endedAt + endedKeptMs < options.clock.now();
@@ -82,8 +85,8 @@ export class MachineTerminator {
   }
 
   /**
-   * Removes machines whose records cannot be read: their owners are unknown, and every launch would fail. Their users
-   * and addresses are not given to others while they live.
+   * Removes machines with unreadable records. Their owners are unknown, and every launch would fail. Their users and addresses
+   * are not reused while they run.
    */
   async removeUnreadable(): Promise<void> {
     const { store, options } = this.#context;
@@ -93,7 +96,7 @@ export class MachineTerminator {
           () => undefined,
           (error: unknown) => errorText(error),
         );
-        if (reason === undefined) return; // another process was first
+        if (reason === undefined) return; // another process removed it first
         const controlGroup = await controlGroupPath(machineGroupName(options, id));
         await endMachineProcess(
           controlGroup === undefined ? {} : { controlGroup },
@@ -108,10 +111,10 @@ export class MachineTerminator {
     }
   }
 
-  /** Removes a machine whose launch was killed, if it was: its user data is gone with that process. */
+  /** Removes a machine if its launch was interrupted. Its user data is gone together with the killed process. */
   async removeInterrupted(id: string): Promise<boolean> {
     const { store, options } = this.#context;
-    // A launch in progress holds the lock, in whichever process it is.
+    // A launch under way holds the lock, in any process.
     return await store.lockMachine(id, async () => {
       const record = await store.read(id);
       if (record?.owner !== options.owner || record.state !== "starting") return false;
@@ -121,9 +124,9 @@ export class MachineTerminator {
   }
 
   /**
-   * Notes that a machine has ended, if it has: by itself, or another process has terminated it.
+   * Records that a machine has ended, if it has: by itself, or because another process has terminated it.
    *
-   * @param reason QEMU's words
+   * @param reason QEMU's reason
    */
   async note(id: string, reason: string | undefined): Promise<void> {
     const { watch, admission, options } = this.#context;
@@ -144,10 +147,10 @@ export class MachineTerminator {
     const { store, watch, options } = this.#context;
     return await store.lockMachine(id, async () => {
       const record = await store.read(id);
-      if (record?.state === "stopping") await this.remove(record); // its remover was killed
-      if (record?.state === "ended") return record; // another process was faster
+      if (record?.state === "stopping") await this.remove(record); // the process that was removing it was killed
+      if (record?.state === "ended") return record; // another process was first
       if (record?.state !== "running") return undefined;
-      // Started again meanwhile, or about to end: a process that is killed still lets connections in for a moment.
+      // Started again in the meantime, or about to end. A killed process accepts connections for a moment.
       if (await watch.add(id, store.files(id))) {
         if (reason !== undefined) this.#reasons.set(lifeOf(record), reason);
         return "alive";
@@ -159,28 +162,28 @@ export class MachineTerminator {
         stateReason: describeEnd(reason ?? this.#reasons.get(lifeOf(record))),
         endedAt: options.clock.now(),
       } as const;
-      await store.update(ended); // last: a reader of it finds everything freed
+      await store.update(ended); // the last step, so that readers find everything freed
       return ended;
     });
   }
 
-  /** Ends the machine's process and frees all that it held but record and console. */
+  /** Ends the machine's process and frees everything except its record and console. */
   async #free(record: MachineRecord): Promise<void> {
     const { store, network, volumes } = this.#context;
     const files = store.files(record.id);
     await endMachineProcess(record, files);
     await freeMachine(record, files, network);
-    // Last, as it writes: on a disk that was full there is room now.
+    // The last step, because it writes. If the disk was full, there is space now.
     await volumes.letGo(record.id);
   }
 
-  /** So that others finish the removal if this process is killed. */
+  /** Lets other processes complete the removal if this one is killed. */
   async #noteRemoval(record: MachineRecord): Promise<void> {
     if (record.state === "stopping") return;
     try {
       await this.#context.store.update({ ...record, state: "stopping" });
     } catch (error) {
-      // What is removed makes room. A machine whose removal is not finished shows as one that has ended.
+      // The removal frees disk space. Until it is complete, the machine appears as ended.
       if (!isSystemError(error, "ENOSPC", "EDQUOT")) throw error;
     }
   }

@@ -9,7 +9,7 @@ import { userOfMachine } from "../qemu/machine-user.ts";
 import type { DiskMachine } from "../volume/hot-plug.ts";
 import type { MachineTerminator } from "./machine-terminator.ts";
 
-/** What {@link Machines} works with. */
+/** Dependencies of {@link Machines}. */
 export interface MachinesDependencies {
   readonly options: ResolvedLocalCloudOptions;
   readonly store: MachineStore;
@@ -17,7 +17,7 @@ export interface MachinesDependencies {
   readonly terminator: MachineTerminator;
 }
 
-/** The machines of this owner as they are now: an end that was not noted before is noted when one is looked at. */
+/** The machines of this owner. Looking at a machine also records its end, if that was not recorded yet. */
 export class Machines {
   readonly #context: MachinesDependencies;
 
@@ -25,7 +25,7 @@ export class Machines {
     this.#context = context;
   }
 
-  /** The machine of this ID, if it is this owner's and has not ended. */
+  /** The machine with this ID, if it belongs to this owner and has not ended. */
   async describe(id: string): Promise<Instance | undefined> {
     const record = await this.#own(id);
     return record && (await this.current(record));
@@ -38,7 +38,7 @@ export class Machines {
     return instances.filter((instance) => instance !== undefined);
   }
 
-  /** The machine of a record; undefined once it has ended. */
+  /** The machine for a record. Undefined once it has ended. */
   async current(record: MachineRecord): Promise<Instance | undefined> {
     if (record.state === "ended") return undefined;
     if (record.state !== "running" || (await this.isAlive(record))) return toInstance(record);
@@ -46,14 +46,14 @@ export class Machines {
     return undefined;
   }
 
-  /** Whether a process of it lives, which is watched from here on. */
+  /** Whether a process of the machine is alive. From then on it is watched. */
   async isAlive(record: MachineRecord): Promise<boolean> {
     if (record.state === "ended" || record.state === "stopping") return false;
     const { store, watch } = this.#context;
     return await watch.add(record.id, store.files(record.id));
   }
 
-  /** Runs with the machine locked; with undefined if it does not run or is not ours. */
+  /** Runs `work` with the machine locked. Passes undefined if it is not running or has another owner. */
   async withRunning<T>(
     id: string,
     work: (record: MachineRecord | undefined) => Promise<T>,
@@ -62,12 +62,12 @@ export class Machines {
     return await store.lockMachine(id, async () => {
       const record = await this.#own(id);
       if (!record) return await work(undefined);
-      if (record.state === "stopping") await terminator.remove(record); // its remover was killed
+      if (record.state === "stopping") await terminator.remove(record); // the process that was removing it was killed
       return await work((await this.isAlive(record)) ? record : undefined);
     });
   }
 
-  /** A machine as far as its disks need it. */
+  /** What volumes need to know about a machine. */
   disksOf(record: MachineRecord): DiskMachine {
     const { store, options } = this.#context;
     const files = store.files(record.id);
@@ -81,7 +81,7 @@ export class Machines {
     };
   }
 
-  /** @throws {CloudError} `CLOUD_NOT_FOUND` unless it is this owner's, running or ended */
+  /** @throws {CloudError} `CLOUD_NOT_FOUND` unless the machine belongs to this owner, running or ended */
   async requireOwn(action: string, id: string): Promise<void> {
     if (!(await this.#own(id))) throw machineNotFound(action, id);
   }
@@ -93,7 +93,7 @@ export class Machines {
   }
 }
 
-/** The error for a machine that does not exist, or is another owner's. */
+/** The error for a machine that does not exist or has another owner. */
 export function machineNotFound(action: string, id: string): CloudError {
   return new CloudError("CLOUD_NOT_FOUND", `Cannot ${action} machine "${id}": it does not exist`);
 }

@@ -2,16 +2,16 @@ import { open } from "node:fs/promises";
 import { every, isSystemError, type Clock, type Logger } from "@kip/base";
 import type { MachineStore } from "./machine-store.ts";
 
-/** A console that takes more is cut, bytes. */
+/** A console that is larger than this is truncated, bytes. */
 const maxBytes = 4 * 2 ** 20;
-/** What is left of it, bytes. */
+/** How much of its end is kept, bytes. */
 const keptBytes = 256 * 1024;
-/** How often consoles are looked at, milliseconds: a machine writes some hundred kilobytes a second at most. */
+/** Interval between checks, milliseconds. A machine writes at most some hundred kilobytes a second. */
 const lookMs = 60_000;
 
 /**
- * Cuts consoles that have become long, until the signal aborts: a machine may write to its console without end, and the
- * host's disk is shared. It polls, since an event for each write would cost more.
+ * Truncates long consoles until the signal aborts. A machine may write to its console endlessly, and all share the host's disk.
+ * Polls, because an event for each write would cost more.
  */
 export async function keepConsolesShort(options: {
   readonly store: Pick<MachineStore, "readAll" | "files">;
@@ -28,7 +28,7 @@ export async function keepConsolesShort(options: {
   );
 }
 
-/** Leaves the end of a console. QEMU appends, so what it writes meanwhile follows, or precedes, what is left. */
+/** Keeps the end of a console. QEMU appends, so its concurrent output ends up before or after that. */
 async function cut(file: string): Promise<void> {
   try {
     await using handle = await open(file, "r+");

@@ -22,13 +22,13 @@ import { startQemu } from "../qemu/qemu-process.ts";
 import type { QemuFacts } from "../qemu/qemu-version.ts";
 import { writeSeed } from "./seed.ts";
 
-/** How long QEMU may take to end after it was asked to. */
+/** How long QEMU may take to end on request, milliseconds. */
 const endLimitMs = 3000;
 
-/** More than QEMU writes into a file with its process ID. */
+/** More than the length of a process ID that QEMU writes to a file. */
 const pidFileBytes = 32;
 
-/** What a machine is started from. */
+/** Options for starting a machine. */
 export interface StartMachineOptions {
   readonly record: MachineRecord;
   readonly files: MachineFiles;
@@ -41,15 +41,15 @@ export interface StartMachineOptions {
   readonly user: MachineUser;
   /** Called when the machine can be watched, before it runs. */
   readonly onPaused: () => Promise<void>;
-  /** Called when a step has been done. */
+  /** Called after each step. */
   readonly onStep: (name: string) => void;
 }
 
 /**
- * Makes the disks and the device of a machine, starts QEMU, which outlives this process, and lets the machine
- * boot. Returns when its processors run. Callers hold the machine's lock.
+ * Creates the disks and the device of a machine, starts QEMU, which outlives this process, and boots the machine. Returns when
+ * its CPUs are running. Callers hold the machine's lock.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's message
  */
 export async function bootMachine(options: StartMachineOptions): Promise<void> {
   const { record, files, network } = options;
@@ -102,7 +102,10 @@ function networkOf({ record, network: { plan }, nameservers }: StartMachineOptio
   return { address, gateway: plan.gateway, nameservers };
 }
 
-/** QEMU after what puts it into the machine's control group and the network namespace. Makes the control group. */
+/**
+ * QEMU's command, preceded by those that enter the machine's control group and the network namespace. Creates the control
+ * group.
+ */
 export async function machineProgram({
   record: { controlGroup },
   network,
@@ -113,7 +116,7 @@ export async function machineProgram({
   return [...inGroup, "nsenter", `--net=${network.namespace.file}`, qemu.program];
 }
 
-/** What the command line of a machine has of its record and files, however it starts. */
+/** The part of a machine's command line that depends on its record and files, however it starts. */
 export function machineArguments(
   options: StartMachineOptions,
 ): Omit<QemuMachine, "cmdline" | "memory" | "seed" | "hasPort"> {
@@ -139,20 +142,20 @@ export function machineArguments(
   };
 }
 
-/** Makes a disk, of whole sectors, that shows what another one holds, and keeps what is written. */
+/** Creates a disk of whole sectors on top of another one. It keeps what is written to it. */
 export async function createRootDisk(
   file: string,
   sizeBytes: number,
   below: { readonly file: string; readonly format: "raw" | "qcow2" },
 ): Promise<void> {
-  await rm(file, { force: true }); // of a start that was killed
+  await rm(file, { force: true }); // left by a start that was killed
   const backing = ["-F", below.format, "-b", below.file];
   await runCommand("qemu-img", ["create", "-q", "-f", "qcow2", ...backing, file, `${sizeBytes}`]);
 }
 
 /**
- * Ends QEMU, without the guest: it obeys SIGTERM at once, and is killed if it does not. Returns when no process of the
- * machine's user or control group is left, so that the next machine may have the same user, device and addresses.
+ * Ends QEMU without asking the guest. QEMU obeys SIGTERM at once, and otherwise is killed. Returns when no process of the
+ * machine's user or control group is left, so that the next machine can have the same user, device and addresses.
  *
  * @throws {CloudError} `CLOUD_UNAVAILABLE` if one cannot be ended
  */
@@ -163,7 +166,7 @@ export async function endMachineProcess(
   await endProcessGroup(machineProcesses(record, files), endLimitMs);
 }
 
-/** The processes of a machine: QEMU, and those that a QEMU that was broken into has made. */
+/** A machine's processes: QEMU, and those that it created if a guest has broken into it. */
 export function machineProcesses(
   { userId, controlGroup }: Pick<MachineRecord, "userId" | "controlGroup">,
   files: Pick<MachineFiles, "pid">,
@@ -171,7 +174,7 @@ export function machineProcesses(
   return { argument: files.pid, uid: userId, controlGroup };
 }
 
-/** Frees what a machine holds besides its record and console. */
+/** Frees a machine's resources except its record and console. */
 export async function freeMachine(
   record: MachineRecord,
   files: MachineFiles,
@@ -189,15 +192,15 @@ export async function freeMachine(
     await rm(file, { force: true });
 }
 
-/** The machine's process, if the stored ID still belongs to it. */
+/** The machine's process ID, if it still belongs to the machine. */
 export async function readMachinePid(files: MachineFiles): Promise<number | undefined> {
-  // QEMU has the file open: a guest that has broken into it can make it as large as it likes.
+  // QEMU has the file open. A guest that has broken into QEMU can make the file arbitrarily large.
   const text = await readStart(files.pid, pidFileBytes);
   const pid = Number.parseInt(text, 10);
   return Number.isInteger(pid) && (await hasArgument(pid, files.pid)) ? pid : undefined;
 }
 
-/** Bytes that a file takes on disk; 0 if it is not there. */
+/** Disk space of a file, bytes. 0 if it does not exist. */
 export async function allocatedBytes(file: string): Promise<number> {
   return await stat(file).then(
     (found) => found.blocks * 512,

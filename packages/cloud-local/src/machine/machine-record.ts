@@ -2,10 +2,11 @@ import { decode } from "@kip/base";
 import type { Instance } from "@kip/cloud";
 
 /**
- * What is known of a machine: `machine.json` in its folder, written before anything else of it exists.
+ * State of a machine in its record, `machine.json` in its folder. The record is written before any other part of the machine
+ * exists.
  *
- * starting: reserved, perhaps not running yet · running: QEMU has answered · stopping: being removed ·
- * ended: has ended by itself; its console is kept for a while, all else is freed.
+ * starting: reserved, perhaps not running yet · running: QEMU has answered · stopping: being removed · ended: has ended by
+ * itself; its console is kept for a while, and everything else is freed.
  */
 export type MachineState = "starting" | "running" | "stopping" | "ended";
 
@@ -18,18 +19,18 @@ const recordDocument = decode.object({
   launchType: decode.oneOf("on-demand", "spot", "dedicated"),
   image: decode.string,
   cpus: decode.integer,
-  /** Of the machine, its overhead included. */
+  /** Memory of the machine, including its overhead. */
   memoryBytes: decode.integer,
   rootDiskBytes: decode.integer,
-  /** Place in the address plan. */
+  /** Position in the address plan. */
   slot: decode.integer,
-  /** The user that its QEMU runs as. */
+  /** User ID of its QEMU. */
   userId: decode.optional(decode.integer),
-  /** Absolute path of the control group of its QEMU; none where there are no control groups. */
+  /** Absolute path of its QEMU's control group. Absent without control groups. */
   controlGroup: decode.optional(decode.string),
   managementIp: decode.string,
   podIp: decode.string,
-  /** Where the network has it. */
+  /** Present if the network has IPv6. */
   ipv6: decode.optional(
     decode.object({
       managementIp: decode.string,
@@ -41,9 +42,9 @@ const recordDocument = decode.object({
   tags: decode.map(decode.string),
   state: decode.oneOf("starting", "running", "stopping", "ended"),
   stateReason: decode.optional(decode.string),
-  /** How it came up, once it runs. */
+  /** How it started, once it is running. */
   startedFrom: decode.optional(decode.oneOf("boot", "template", "image-template")),
-  /** Key of the template that its disk stands on. */
+  /** Key of the template below its disk. */
   template: decode.optional(decode.string),
   /** Milliseconds since the epoch. */
   endedAt: decode.optional(decode.integer),
@@ -52,7 +53,7 @@ const recordDocument = decode.object({
 /** @see recordDocument */
 export type MachineRecord = decode.Decoded<typeof recordDocument>;
 
-/** Reads the text of a `machine.json`. */
+/** Parses a `machine.json`. */
 export function parseMachineRecord(text: string, file: string): MachineRecord {
   return recordDocument(JSON.parse(text), file);
 }
@@ -64,7 +65,7 @@ const instanceStates = {
   ended: "terminated",
 } as const satisfies Record<MachineState, Instance["state"]>;
 
-/** The machine as the port shows it. */
+/** The machine in the form of the port. */
 export function toInstance(record: MachineRecord): Instance {
   const { id, token, name, owner, instanceType, launchType, launchedAt, tags } = record;
   return {
@@ -85,7 +86,7 @@ export function toInstance(record: MachineRecord): Instance {
   };
 }
 
-/** Name of the control group of a machine. */
+/** Name of a machine's control group. */
 export function machineGroupName(
   { namespace }: { readonly namespace: string },
   id: string,

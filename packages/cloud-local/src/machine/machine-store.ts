@@ -4,8 +4,8 @@ import { RecordFolders } from "../host/record-folders.ts";
 import { parseMachineRecord, type MachineRecord } from "./machine-record.ts";
 
 /**
- * Files in a machine's folder. The folder is all that the machine's QEMU sees of the host, as another user; of what is in it,
- * it may do nothing but with the files that it was given open, and with what belongs to that user.
+ * Files in a machine's folder. Its QEMU, which runs as another user, sees no other part of the host. In this folder it can only
+ * use the files that it was given open, and those that belong to its user.
  */
 export interface MachineFiles {
   readonly folder: string;
@@ -13,25 +13,24 @@ export interface MachineFiles {
   readonly rootDisk: string;
   readonly seed: string;
   readonly console: string;
-  /** QEMU's control socket, for who watches the machine. */
+  /** QEMU's control socket for watching the machine. */
   readonly control: string;
-  /** QEMU's control socket for commands: `runCommands`. */
+  /** QEMU's control socket for commands, see `runCommands`. */
   readonly command: string;
   readonly pid: string;
-  /** What QEMU says of failures. */
+  /** QEMU's messages about failures. */
   readonly log: string;
 }
 
 /**
- * The folder with one folder per machine: the only state of the local cloud, shared by all processes
- * that use it.
+ * A folder with one folder per machine. It is the local cloud's only state, and all processes share it.
  *
- * - A machine's folder appears with its record in it, by one rename, and disappears by one rename.
- * - Records change only under {@link MachineStore.lockMachine}; slots are given out only under
- *   {@link MachineStore.lockAll}. Order: machine before all.
+ * - A machine's folder is created with its record in it by one rename, and removed by one rename.
+ * - Records change only under {@link MachineStore.lockMachine}. Slots are assigned only under {@link MachineStore.lockAll}.
+ *   Order of locks: first the machine's, then the one for all.
  */
 export class MachineStore {
-  /** Holds one folder per machine. */
+  /** Folder with one folder per machine. */
   readonly folder: string;
   readonly #locks: string;
   readonly #records: RecordFolders<MachineRecord>;
@@ -43,7 +42,7 @@ export class MachineStore {
       folder: this.folder,
       locks: this.#locks,
       name: "machine",
-      isForGood: false, // no machine outlives a power cut
+      isForGood: false, // no machine outlives a power failure
       parse: parseMachineRecord,
     });
   }
@@ -75,37 +74,37 @@ export class MachineStore {
     return await this.#records.readAll();
   }
 
-  /** IDs of machines whose record cannot be read, such as one that was cut off by a power cut. */
+  /** IDs of machines with unreadable records, for example after a power failure. */
   async unreadable(): Promise<readonly string[]> {
     return await this.#records.unreadable();
   }
 
-  /** Makes the folder of a new machine. */
+  /** Creates the folder of a new machine. */
   async add(record: MachineRecord): Promise<void> {
     await this.#records.add(record);
   }
 
-  /** Replaces the record of a machine that is there. */
+  /** Replaces the record of an existing machine. */
   async update(record: MachineRecord): Promise<void> {
     await this.#records.update(record);
   }
 
-  /** Removes the folder of a machine and all that is in it. */
+  /** Removes a machine's folder and its content. */
   async remove(id: string): Promise<void> {
     await this.#records.remove(id);
   }
 
-  /** Runs alone among everything that gives out addresses or adds machines, in all processes. */
+  /** Runs `work` while no other process assigns addresses or adds machines. */
   async lockAll<T>(work: () => Promise<T>): Promise<T> {
     return await this.#alone("all", work);
   }
 
-  /** Runs alone among everything that changes the network, in all processes. */
+  /** Runs `work` while no other process changes the network. */
   async lockNetwork<T>(work: () => Promise<T>): Promise<T> {
     return await this.#alone("network", work);
   }
 
-  /** Runs alone among everything that changes this machine, in all processes. */
+  /** Runs `work` while no other process changes this machine. */
   async lockMachine<T>(id: string, work: () => Promise<T>): Promise<T> {
     return await this.#records.lock(id, work);
   }

@@ -4,13 +4,13 @@ import { ControlSocket } from "../qemu/control-socket.ts";
 import { readMachinePid } from "./machine-process.ts";
 import type { MachineFiles } from "./machine-store.ts";
 
-/** Connections to the machines that run, and the waiters for their ends. */
+/** Connections to running machines, and the callers that wait for their ends. */
 export class MachineWatch {
   readonly #controls = new Map<string, ControlSocket>();
   readonly #waiters = new Map<string, PromiseWithResolvers<void>>();
   readonly #onEnded: (id: string, reason: string | undefined) => Promise<void>;
   readonly #logger: Logger;
-  /** Ends that are being dealt with. */
+  /** Ends that are being processed. */
   readonly #pending = new Set<Promise<void>>();
 
   constructor(onEnded: (id: string, reason: string | undefined) => Promise<void>, logger: Logger) {
@@ -18,14 +18,14 @@ export class MachineWatch {
     this.#logger = logger;
   }
 
-  /** Watches a machine, unless it is watched already; false if no process of it lives. */
+  /** Watches a machine, unless it is already watched. False if no process of it is alive. */
   async add(id: string, files: MachineFiles): Promise<boolean> {
     if (this.#controls.has(id)) return true;
     let control: ControlSocket | undefined;
     try {
       control = await ControlSocket.connect(files.control);
     } catch {
-      // Alive, but so many processes watch it that its queue is full.
+      // It is alive, but its connection queue is full because many processes watch it.
       return (await readMachinePid(files)) !== undefined;
     }
     if (control === undefined) return false;
@@ -35,9 +35,9 @@ export class MachineWatch {
   }
 
   /**
-   * Watches a machine that does not run yet, and returns when its events are heard here.
+   * Watches a machine that is not running yet. Returns when its events arrive here.
    *
-   * @throws {CloudError} `CLOUD_UNAVAILABLE` if no process of it lives
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if no process of it is alive
    */
   async hear(id: string, files: MachineFiles): Promise<void> {
     const isAlive = await this.add(id, files);
@@ -47,7 +47,7 @@ export class MachineWatch {
     await control.heard;
   }
 
-  /** Stops watching, before the machine is ended on purpose. */
+  /** Stops watching. Call this before ending the machine on request. */
   drop(id: string): void {
     this.#controls.get(id)?.close();
     this.#controls.delete(id);
@@ -59,19 +59,19 @@ export class MachineWatch {
     let waiter = this.#waiters.get(id);
     if (!waiter) {
       waiter = Promise.withResolvers<void>();
-      waiter.promise.catch(() => {}); // its waiters see the error
+      waiter.promise.catch(() => {}); // callers that wait get the error
       this.#waiters.set(id, waiter);
     }
     await untilAborted(waiter.promise, signal);
   }
 
-  /** The machine is gone. */
+  /** Call this when the machine is gone. */
   settle(id: string): void {
     this.#waiters.get(id)?.resolve();
     this.#waiters.delete(id);
   }
 
-  /** Lets go of all machines; they run on. */
+  /** Closes all connections. The machines keep running. */
   async close(): Promise<void> {
     for (const id of this.#controls.keys()) this.drop(id);
     for (const waiter of this.#waiters.values())

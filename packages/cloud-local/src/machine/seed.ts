@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { runCommand } from "@kip/base";
 
-/** What a machine reads at its first boot. */
+/** The data that a machine reads at its first boot. */
 export interface SeedContent {
   readonly instanceId: string;
   readonly hostname: string;
@@ -14,7 +14,7 @@ export interface SeedContent {
 }
 
 /**
- * Writes the NoCloud seed disk: an ISO 9660 image labelled CIDATA.
+ * Writes the NoCloud seed disk: an ISO 9660 image with the label CIDATA.
  *
  * @see https://docs.cloud-init.io/en/latest/reference/datasources/nocloud.html
  */
@@ -48,7 +48,7 @@ export function seedFiles(
   };
   return [
     ["user-data", content.userData],
-    ["meta-data", JSON.stringify(meta)], // JSON is YAML
+    ["meta-data", JSON.stringify(meta)], // JSON is also YAML
     ["network-config", JSON.stringify(network)],
   ];
 }

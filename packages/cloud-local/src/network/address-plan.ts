@@ -1,32 +1,38 @@
 import { CloudError } from "@kip/cloud";
 import { planIpv6, type Ipv6Plan } from "./ipv6-plan.ts";
 
-/** Which address is whose, in one IPv4 range and perhaps one of IPv6: the lower half for machines, the upper one for pods. */
+/**
+ * The assignment of addresses in one IPv4 range, and optionally in one IPv6 range. The lower half is for machines, and the
+ * upper half for pods.
+ */
 export interface AddressPlan {
-  /** The whole range, canonical CIDR. */
+  /** The whole range as a canonical CIDR. */
   readonly range: string;
   readonly prefixLength: number;
   /** CIDR of the machines' addresses. */
   readonly machines: string;
   /** CIDR of the pods' addresses. */
   readonly pods: string;
-  /** The host, as machines see it: first address. */
+  /** The host's address for machines: the first address. */
   readonly host: string;
-  /** Gateway and name server of the machines: second address. */
+  /** Gateway and DNS server of the machines: the second address. */
   readonly gateway: string;
-  /** Where the cluster's name server listens, in the namespace: third address. */
+  /** Address of the cluster's DNS server in the namespace: the third address. */
   readonly clusterDns: string;
-  /** Where pods see clients of NodePorts come from that are other computers, which are not the node: fourth address. */
+  /**
+   * The source address that pods see for NodePort clients on other computers. It does not count as one of the node's. The
+   * fourth address.
+   */
   readonly relay: string;
-  /** The last /24 of the machines' half: between the gateway and the process that leads out. */
+  /** The last /24 of the machines' half, for the link between the gateway and the uplink process. */
   readonly uplink: string;
-  /** Name server inside {@link AddressPlan.uplink}. */
+  /** DNS server inside {@link AddressPlan.uplink}. */
   readonly uplinkDns: string;
-  /** How many machines there can be. */
+  /** Maximum number of machines. */
   readonly capacity: number;
-  /** Slot of the machine that gets images for a template: behind those of machines. */
+  /** Slot of the machine that pulls images for a template. It comes after those of machines. */
   readonly preloadSlot: number;
-  /** The same for IPv6, where it is used. */
+  /** The plan for IPv6, if it is used. */
   readonly ipv6?: Ipv6Plan | undefined;
   /** Address of machine `slot`, 0 to capacity − 1, or of {@link AddressPlan.preloadSlot}. */
   machine(slot: number): string;
@@ -34,15 +40,15 @@ export interface AddressPlan {
   pod(slot: number): string;
 }
 
-/** Slots begin here, so that the first addresses stay free for the host, the gateway and what may come. */
+/** The first slot's offset. It keeps the first addresses for the host, the gateway and future uses. */
 const firstSlot = 16;
 
 /**
- * Lays out a range.
+ * Makes the plan for a range.
  *
  * @param range IPv4 CIDR, /8 to /22
  * @param ipv6Range see {@link planIpv6}
- * @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is no such CIDR
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the range is invalid
  */
 export function planAddresses(range: string, ipv6Range?: string): AddressPlan {
   const { base, prefixLength } = parseCidr(range);
@@ -65,7 +71,7 @@ export function planAddresses(range: string, ipv6Range?: string): AddressPlan {
     clusterDns: formatAddress(base + 3),
     relay: formatAddress(base + 4),
     uplink: `${formatAddress(uplink)}/24`,
-    uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at the third address
+    uplinkDns: formatAddress(uplink + 3), // slirp4netns always serves DNS at its third address
     capacity,
     preloadSlot: capacity,
     ipv6: ipv6Range === undefined ? undefined : planIpv6(ipv6Range),
@@ -79,7 +85,7 @@ interface Cidr {
   readonly prefixLength: number;
 }
 
-/** Reads "a.b.c.d/n" or "a.b.c.d" (a /32); host bits are cleared. */
+/** Parses "a.b.c.d/n" or "a.b.c.d" (a /32) and clears the host bits. */
 function parseCidr(text: string): Cidr {
   const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\/(\d{1,2}))?$/.exec(text);
   const octets = match?.slice(1, 5).map(Number) ?? [];

@@ -1,13 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 import type { ChangeReader, ViewChange } from "@kip/network-view";
 
-/** So many bytes are read before other work of the process is let pass: about 10 ms, unless one line is longer. */
+/** How many bytes are parsed before other work of the process gets a turn. This takes about 10 ms, unless a line is longer. */
 const blockBytes = 256 * 1024;
 
 /**
- * Reads changes of Services in blocks, between which other work of the process passes: a change may have thousands of Services.
+ * Parses changes of Services in blocks, with turns for other work in between. A change may contain thousands of Services.
  *
- * @throws what the reader throws
+ * @throws errors of the parser
  */
 export async function* changesIn(
   pieces: readonly Buffer[],

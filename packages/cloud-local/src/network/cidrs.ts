@@ -1,13 +1,13 @@
 import { CloudError } from "@kip/cloud";
 import { contains, parseCidr, type Cidr, type IpFamily } from "@kip/network-view";
 
-/** Whether two CIDRs share an address. */
+/** Whether two CIDRs overlap. */
 export function cidrsOverlap(a: string, b: string): boolean {
   const [one, two] = [readCidr(a), readCidr(b)];
   return contains(one, two) || contains(two, one);
 }
 
-/** Reads a CIDR, or an address as one. @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is neither */
+/** Parses a CIDR, or a single address. @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is neither */
 export function readCidr(text: string): Cidr {
   const cidr = parseCidr(text);
   if (cidr) return cidr;
@@ -16,7 +16,7 @@ export function readCidr(text: string): Cidr {
   });
 }
 
-/** Those of the CIDRs and addresses that are of the family. */
+/** The CIDRs and addresses of one family. */
 export function ofFamily(list: readonly string[], family: IpFamily): readonly string[] {
   return list.filter((text) => parseCidr(text)?.family === family);
 }

@@ -3,17 +3,20 @@ import { parseCidr } from "@kip/network-view";
 import { cidrsOverlap, readCidr } from "./cidrs.ts";
 import { namespaceOf } from "./namespace.ts";
 
-/** Routes this wide (a VPN's halves of the internet, say) are like a default route: ours is more specific. */
+/**
+ * Routes with at most this prefix length (such as a VPN's two halves of the internet) count as default routes. Kip's route is
+ * more specific.
+ */
 const widestPrefix = 7;
 
 /**
- * The host's route that a range cannot live beside; undefined if there is none.
+ * Finds a route of the host that collides with a range. Undefined if there is none.
  *
- * Two local clouds may have ranges one inside the other (tests run beside a `kip up`): addresses are
- * given out from the low end, so they do not meet. Equal ranges always collide.
+ * One local cloud's range may contain another's, because tests run beside a `kip up`. Addresses are assigned from the low end,
+ * so they do not collide. Equal ranges always collide.
  *
- * @param routes output of `ip -o -4 route show`, or of -6 for a range of IPv6
- * @param ownDevice routes through it are ours
+ * @param routes output of `ip -o -4 route show`, or -6 for an IPv6 range
+ * @param ownDevice routes through this device are Kip's own
  */
 export async function findCollision(
   routes: string,
@@ -28,10 +31,10 @@ export async function findCollision(
 }
 
 /**
- * The first of the host's routes into a range or around it; undefined if there is none.
+ * The first route of the host inside or around a range. Undefined if there is none.
  *
- * @param routes output of `ip -o -4 route show`, or of -6 for a range of IPv6
- * @param ownDevice routes through it are ours
+ * @param routes output of `ip -o -4 route show`, or -6 for an IPv6 range
+ * @param ownDevice routes through this device are Kip's own
  */
 export function findOverlap(routes: string, range: string, ownDevice: string): string | undefined {
   const [first] = overlaps(routes, range, ownDevice);

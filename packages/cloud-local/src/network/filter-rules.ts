@@ -4,34 +4,34 @@ import { bridgeDevice, hostLink, uplinkDevice } from "./device-names.ts";
 import { gatewayMac } from "./ipv6-setup.ts";
 import { leaveChain, portMatch, refuseRules } from "./rule-parts.ts";
 
-/** What the rules of a local cloud depend on. */
+/** Inputs for the rules of a local cloud. */
 export interface FilterOptions {
   readonly plan: AddressPlan;
-  /** TCP ports of the host that machines reach. */
+  /** TCP ports of the host that machines can reach. */
   readonly hostPorts: readonly number[];
-  /** TCP and UDP ports of machines' own addresses that only the host reaches. */
+  /** TCP and UDP ports at machines' own addresses that only the host can reach. */
   readonly managementPorts: readonly number[];
-  /** The host's own addresses and prefixes: not to be reached by way of the uplink. */
+  /** The host's own addresses and prefixes, which must not be reachable through the uplink. */
   readonly hostAddresses: readonly string[];
-  /** Ranges of the cluster's Services: packets that no rule routes to an endpoint are refused at once. */
+  /** Ranges of the cluster's Services. Packets that no rule routes to an endpoint are refused at once. */
   readonly serviceRanges: readonly string[];
-  /** The ClusterIP of the cluster's name server: queries to it are redirected to `plan.clusterDns`. */
+  /** The ClusterIP of the cluster's DNS server. Queries to it are redirected to `plan.clusterDns`. */
   readonly dnsService?: string | undefined;
-  /** Address in the namespace whose TCP port 80 machines reach. */
+  /** Address in the namespace whose TCP port 80 machines can reach. */
   readonly metadataAddress?: string | undefined;
   /** Whether there is an uplink. */
   readonly internet: boolean;
 }
 
 /**
- * Destinations that no machine reaches by way of the uplink: "this network", loopback, link-local with
- * the metadata services of most clouds, multicast and reserved addresses.
+ * Destinations that no machine can reach through the uplink: "this network", loopback, link-local (including the metadata
+ * services of most clouds), multicast and reserved addresses.
  */
 const closedNetworks = ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"];
 
 /**
- * Services that clouds offer to their machines at addresses that are not link-local: this computer may
- * be one, and slirp4netns speaks for it.
+ * Services for machines of clouds at addresses that are not link-local. This computer may be such a machine, and slirp4netns
+ * uses its identity.
  *
  * @see https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
  * @see https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
@@ -40,12 +40,12 @@ const closedNetworks = ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0
 const closedServices = ["168.63.129.16", "100.100.100.200", "192.0.0.192"];
 
 /**
- * On what the bridge carries. Where br_netfilter was loaded after the network was made (Docker does so), that passes the
- * rules of forwarding too, although nothing is forwarded.
+ * Mark of packets that the bridge carries. If br_netfilter was loaded after the network was created (Docker does so), they also
+ * pass the forwarding rules, although they are not forwarded.
  */
 const bridgedMark = "0x6b6970";
 
-/** Which machine has what. They live as long as the table; new rules leave them as they are. */
+/** Sets with the machines' addresses. They live as long as the table, and new rules do not change them. */
 const portSets = `
 add table bridge kip
 add set bridge kip senders { type ifname . ether_addr . ipv4_addr; }
@@ -53,14 +53,14 @@ add set bridge kip senders6 { type ifname . ether_addr . ipv6_addr; }
 add set bridge kip receivers { type ifname . ether_addr; }
 `;
 
-/** Opens the bridge for a machine; until then, nothing of it passes. May be repeated. */
+/** Allows a machine's packets on the bridge. Before that, none of them pass. May be repeated. */
 export function openPort(port: MachinePort): string {
   return portSets + portElements("add", port);
 }
 
-/** Forgets a machine. May be repeated. */
+/** Removes a machine from the rules. May be repeated. */
 export function closePort(port: MachinePort): string {
-  // What is not there cannot be deleted, and one transaction does both.
+  // Deleting a missing element fails, so one transaction adds and deletes it.
   return portSets + portElements("add", port) + portElements("delete", port);
 }
 
@@ -76,11 +76,11 @@ ${verb} element bridge kip receivers { "${device}" . ${mac} }
 }
 
 /**
- * Rules of the bridge: what a machine sends is its own, and where it goes is allowed. One transaction;
- * the machines' entries stay.
+ * Rules of the bridge: machines only send from their own addresses, and only to allowed destinations. One transaction. The
+ * entries of the machines stay.
  *
- * The kernel need not track connections of bridges (few do), so an answer is distinguished from a request by
- * TCP's flags, and by a note of what the host has sent with UDP.
+ * The kernel may lack connection tracking for bridges, as many do. So answers are distinguished from requests by TCP's flags,
+ * and by a record of the host's UDP packets.
  */
 export function bridgeRules(options: FilterOptions): string {
   return `${portSets}
@@ -106,7 +106,7 @@ ${departureChain(options)}
 
 const unicast = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00";
 
-/** What comes from a machine has the machine's own addresses. */
+/** Packets from a machine must have its own addresses. */
 function arrivalChains({ plan }: FilterOptions): string {
   return `
   chain arrive {
@@ -124,7 +124,7 @@ function arrivalChains({ plan }: FilterOptions): string {
   }`;
 }
 
-/** What goes from one device of the bridge to another: no IPv6, which is routed. */
+/** Packets between two devices of the bridge. There are none of IPv6, which is routed. */
 function forwardChain({ plan, managementPorts }: FilterOptions): string {
   const management = portMatch("meta l4proto { tcp, udp } th dport", managementPorts);
   return `
@@ -137,7 +137,7 @@ function forwardChain({ plan, managementPorts }: FilterOptions): string {
   }`;
 }
 
-/** What goes to the host: its open ports, and answers. */
+/** Packets to the host: to its open ports, and answers. */
 function hostChain({ plan, hostPorts }: FilterOptions): string {
   return `
   chain to_host {
@@ -153,7 +153,7 @@ function hostChain({ plan, hostPorts }: FilterOptions): string {
   }`;
 }
 
-/** A machine hears no other protocols, and nothing that is for another one. */
+/** A machine gets no other protocols, and no packets for other machines. */
 function departureChain({ plan }: FilterOptions): string {
   const multicast = "ether daddr & 01:00:00:00:00:00 != 00:00:00:00:00:00";
   return `
@@ -166,8 +166,8 @@ function departureChain({ plan }: FilterOptions): string {
 }
 
 /**
- * Rules of the namespace's own forwarding: the host gets to endpoints of Services, machines get to the uplink and nowhere else, and not to what
- * must not be reached from there; the gateway's port 53 is the uplink's name server.
+ * Rules for forwarding in the namespace. The host can reach endpoints of Services. Machines can only reach the uplink, but none
+ * of the closed destinations behind it. The gateway's port 53 is the uplink's DNS server.
  */
 export function routingRules(options: FilterOptions): string {
   const { plan, hostAddresses, serviceRanges, metadataAddress, internet } = options;
@@ -205,7 +205,7 @@ table ip kip {
 `;
 }
 
-/** The host has got or lost addresses since {@link routingRules}. */
+/** Updates the closed destinations after the host's addresses have changed since {@link routingRules}. */
 export function replaceClosed(plan: AddressPlan, hostAddresses: readonly string[]): string {
   return `
 flush set ip kip closed
@@ -226,9 +226,9 @@ function leaveRules(plan: AddressPlan): string {
 }
 
 /**
- * Redirects queries to the name servers, which answer at other addresses. A cell with rules of its own reaches the
- * cluster's name server by those; this is for cells without rules, and for the host while {@link
- * CloudDriver.routeServices} does not run.
+ * Redirects queries to the DNS servers, which listen at other addresses. Cells with their own rules reach the cluster's DNS
+ * server through those. This is for cells without rules, and for the host while {@link CloudDriver.routeServices} is not
+ * running.
  */
 function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
   const redirect = (from: string, to: string): string =>
@@ -243,8 +243,8 @@ function resolveChain({ plan, internet, dnsService }: FilterOptions): string {
 }
 
 /**
- * What comes by way of {@link AddressPlan.relay} keeps that as its source: rules for Services give all else the gateway's address, which
- * is one of the node, and every pod lets those in.
+ * Packets through {@link AddressPlan.relay} keep it as their source. The rules for Services give all other packets the
+ * gateway's address. That is one of the node's, which every pod accepts.
  */
 function relayChain({ plan }: FilterOptions): string {
   return `

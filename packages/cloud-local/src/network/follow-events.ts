@@ -4,19 +4,19 @@ import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { backoffDelay, errorText, type Clock, type Logger } from "@kip/base";
 
-/** What {@link followEvents} follows. */
+/** Options of {@link followEvents}. */
 export interface FollowEventsOptions {
-  /** Network namespace to follow; a file. @default the one of this process */
+  /** File that names the network namespace. @default the one of this process */
   readonly namespaceFile?: string | undefined;
-  /** Kinds of objects, as `ip monitor` names them: "address", "link". */
+  /** Kinds of objects in the notation of `ip monitor`: "address", "link". */
   readonly objects: readonly string[];
-  /** Addresses and routes of IPv6, too. @default false */
+  /** Whether to include IPv6 addresses and routes. @default false */
   readonly hasIpv6?: boolean | undefined;
   /** Called with each line of `ip -oneline monitor`. */
   readonly onLine: (line: string) => void;
   /** Called when events may have been missed: at each start, and when the kernel has dropped some. */
   readonly onGap: () => void;
-  /** Whether there is something to follow still; asked before each start. */
+  /** Whether to continue. Called before each start. */
   readonly isNeeded: () => Promise<boolean>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -26,14 +26,14 @@ export interface FollowEventsOptions {
 
 /** Delays before `ip monitor` is started again, milliseconds. */
 const backoff = { initialMs: 200, maxMs: 30_000 } as const;
-/** One that ran for longer, milliseconds, has not failed to start. */
+/** If `ip monitor` ran for longer than this, it did not fail to start, milliseconds. */
 const soonMs = 60_000;
-/** How long it may take to listen, milliseconds. */
+/** How long it may take to start listening, milliseconds. */
 const listenLimitMs = 5000;
 
 /**
- * Follows the kernel's network events by `ip monitor`, which is started again if it ends, until the signal aborts or it
- * is not needed. It ends with this process, however that ends. Never rejects.
+ * Follows the kernel's network events with `ip monitor`, and restarts it when it ends, until the signal aborts or it is no
+ * longer needed. It ends with this process, however that ends. Never rejects.
  *
  * @see ip-monitor(8)
  */
@@ -54,7 +54,7 @@ export async function followEvents(options: FollowEventsOptions): Promise<void> 
   }
 }
 
-/** Resolves, with how it ended, when `ip monitor` has ended. */
+/** Resolves with the reason when `ip monitor` has ended. */
 async function runOnce(options: FollowEventsOptions): Promise<string> {
   const { namespaceFile, objects, hasIpv6 = false, onLine, onGap, signal } = options;
   const inside = namespaceFile === undefined ? [] : ["nsenter", `--net=${namespaceFile}`];
@@ -66,7 +66,7 @@ async function runOnce(options: FollowEventsOptions): Promise<string> {
     killSignal: "SIGKILL",
   });
   child.on("error", () => {}); // "close" follows
-  // Events alone must not keep this process running.
+  // Watching alone must not keep this process alive.
   child.unref();
   for (const stream of [child.stdout, child.stderr])
     if ("unref" in stream && typeof stream.unref === "function") stream.unref();
@@ -80,7 +80,7 @@ async function runOnce(options: FollowEventsOptions): Promise<string> {
   return killedBy ?? `exit code ${code}`;
 }
 
-/** Nothing is printed when `ip monitor` has begun to listen, but the kernel lists its socket with groups. */
+/** `ip monitor` prints nothing when it starts listening, but the kernel lists its socket with its multicast groups. */
 async function untilListening(
   pid: number,
   { clock, signal }: FollowEventsOptions,

@@ -3,20 +3,20 @@ import { listenAt, type Relay } from "./listen-at.ts";
 import type { RelayConnection } from "./relay-clients.ts";
 import type { RelayOptions } from "./relay.ts";
 
-/** What is answered for a Service. */
+/** The data for a Service's health check. */
 export interface ServiceHealth {
   /** Namespace and name. */
   readonly key: string;
-  /** Ready ones on the virtual node. */
+  /** Number of ready endpoints on the virtual node. */
   readonly endpoints: number;
 }
 
-/** How long a client may take to send its request, milliseconds. */
+/** Time limit for a client to send its request, milliseconds. */
 const requestMs = 10_000;
 
 /**
- * Answers the health checks of a load balancer at a port, as kube-proxy does, whatever is asked for: with status 200 if there are
- * endpoints, and 503 if there are none.
+ * Answers a load balancer's health checks on a port, as kube-proxy does. Ignores the content of requests. The status is 200 if
+ * there are endpoints, and 503 otherwise.
  *
  * @param health undefined if the Service is gone
  * @throws the error of listening
@@ -51,7 +51,7 @@ export async function openHealthCheck(
   });
 }
 
-/** @returns those that are there at a time */
+/** Limits the server's clients. @returns the present ones */
 function limitClients(
   server: Server,
   { address, port, clients }: Pick<RelayOptions, "address" | "port" | "clients">,

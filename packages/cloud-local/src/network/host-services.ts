@@ -19,10 +19,10 @@ export interface HostServicesOptions {
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /**
- * Keeps the rules of the namespace up to date that route the host's packets for Services to their endpoints, until the
- * signal aborts. The rules stay in force afterwards, and end with the namespace. Never throws.
+ * Keeps the namespace's rules for the host's packets to Services up to date, until the signal aborts. The rules stay in force
+ * afterwards, and end with the namespace. Never throws.
  *
- * Machines have rules of their own: packets that they send to a Service's address are refused by the namespace's filter.
+ * Machines have rules of their own. The namespace's filter refuses their packets to a Service's address.
  */
 export async function routeHostServices(
   source: ServiceSource,
@@ -63,7 +63,7 @@ export async function routeHostServices(
   }
 }
 
-/** The rules of the network namespace for the host; they replace those of an earlier kip. */
+/** The rules of the network namespace for the host. They replace those of an earlier kip. */
 function hostRules(
   { network, clock, logger }: HostServicesOptions,
   signal: AbortSignal,
@@ -75,7 +75,7 @@ function hostRules(
       nodeAddresses: [],
       clients: [plan.host, plan.ipv6?.host ?? []].flat(),
       serviceRanges: [],
-      // If br_netfilter is loaded later, packets that the bridge carries pass these rules, too.
+      // If br_netfilter is loaded later, packets that the bridge carries also pass these rules.
       machinePorts: network.managementPorts,
       machineRanges: [plan.machines, plan.ipv6?.machines ?? []].flat(),
     },
@@ -90,7 +90,7 @@ function hostRules(
   });
 }
 
-/** Addresses at which NodePorts are relayed to the namespace; 0.0.0.0 alone if that is among them. */
+/** Addresses for relaying NodePorts to the namespace. Just 0.0.0.0 if that is among them. */
 function nodePortAddresses({
   nodePortAddresses: wanted,
   network,

@@ -2,17 +2,17 @@ import { CloudError } from "@kip/cloud";
 import { addressText, parseCidr } from "@kip/network-view";
 import { cidrsOverlap } from "./cidrs.ts";
 
-/** Which IPv6 address is whose: laid out as the IPv4 addresses are. */
+/** The assignment of IPv6 addresses, with the same layout as for IPv4. */
 export interface Ipv6Plan {
-  /** The whole range, canonical CIDR. */
+  /** The whole range as a canonical CIDR. */
   readonly range: string;
-  /** CIDR of the machines' addresses: the lower half. */
+  /** CIDR of the machines' addresses, the lower half. */
   readonly machines: string;
-  /** CIDR of the pods' addresses: the upper half. */
+  /** CIDR of the pods' addresses, the upper half. */
   readonly pods: string;
-  /** The host, as machines see it: first address. */
+  /** The host's address for machines: the first address. */
   readonly host: string;
-  /** The namespace, next hop of machines and of the host: second address. */
+  /** The namespace's address, next hop of machines and of the host: the second address. */
   readonly gateway: string;
   /** Address of machine `slot`. */
   machine(slot: number): string;
@@ -20,17 +20,17 @@ export interface Ipv6Plan {
   pod(slot: number): string;
 }
 
-/** The network between the gateway and slirp4netns, which uses no other. */
+/** The network between the gateway and slirp4netns, which supports no other. */
 export const uplinkNetwork = "fd00::/64";
 /** Each half has room for as many machines as the largest IPv4 range. */
 const prefixLengths = { shortest: 16, longest: 100 } as const;
 const firstSlot = 16n;
 
 /**
- * Lays out a range of IPv6.
+ * Makes the plan for an IPv6 range.
  *
  * @param range IPv6 CIDR, /16 to /100
- * @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is no such CIDR
+ * @throws {CloudError} `CLOUD_INVALID_REQUEST` if the range is invalid
  */
 export function planIpv6(range: string): Ipv6Plan {
   const cidr = parseCidr(range);

@@ -2,7 +2,7 @@ import { bridgeDevice, uplinkDevice } from "./device-names.ts";
 import { uplinkNetwork, type Ipv6Plan } from "./ipv6-plan.ts";
 import { leaveChain, portMatch, refuseRules } from "./rule-parts.ts";
 
-/** What the IPv6 rules of a local cloud depend on; see `FilterOptions`. */
+/** Inputs for the IPv6 rules of a local cloud, see `FilterOptions`. */
 export interface Ipv6RuleOptions {
   readonly plan: Ipv6Plan;
   readonly hostPorts: readonly number[];
@@ -13,9 +13,9 @@ export interface Ipv6RuleOptions {
 }
 
 /**
- * Destinations that no machine reaches by way of the uplink: unspecified, loopback and all that stands for an IPv4 address,
- * which a socket of the host would connect to (RFC 4291, 2.5.5; RFC 2765), 6to4 and Teredo (RFC 3056, 4380), what translators
- * lead to link-local addresses (RFC 6052), discarded (RFC 6666), link-local, site-local and multicast.
+ * Destinations that no machine can reach through the uplink: unspecified; loopback; representations of IPv4 addresses, to which
+ * a socket of the host would connect (RFC 4291, 2.5.5; RFC 2765); 6to4 and Teredo (RFC 3056, 4380); translated link-local
+ * addresses (RFC 6052); discarded (RFC 6666); link-local; site-local; multicast.
  */
 const closedNetworks = [
   "::/96",
@@ -39,8 +39,8 @@ const closedNetworks = [
 const closedServices = ["fd00:ec2::/32", "fd20:ce::254"];
 
 /**
- * Rules of the namespace's forwarding of IPv6. All of it passes here: machines have no neighbour but the namespace, so nothing
- * of IPv6 goes from one port of the bridge to another, and no neighbour discovery is needed.
+ * Rules for forwarding IPv6 in the namespace. All IPv6 packets pass here. The namespace is the machines' only neighbour, so no
+ * IPv6 packet goes from one port of the bridge to another, and neighbour discovery is not needed.
  */
 export function ipv6Rules(options: Ipv6RuleOptions): string {
   const { plan, hostAddresses, internet } = options;
@@ -88,7 +88,7 @@ function throughChains(options: Ipv6RuleOptions): string {
   }`;
 }
 
-/** The host has got or lost addresses since {@link ipv6Rules}. */
+/** Updates the closed destinations after the host's addresses have changed since {@link ipv6Rules}. */
 export function replaceClosedIpv6(plan: Ipv6Plan, hostAddresses: readonly string[]): string {
   return `
 flush set ip6 kip closed

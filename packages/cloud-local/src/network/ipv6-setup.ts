@@ -5,15 +5,15 @@ import { bridgeDevice, hostLink, uplinkDevice } from "./device-names.ts";
 import type { Ipv6Plan } from "./ipv6-plan.ts";
 import type { MachinePort } from "./machine-port.ts";
 
-/** Hardware address of the bridge, which is the gateway. */
+/** MAC address of the bridge, which is the gateway. */
 export const gatewayMac = "02:6b:69:70:00:02";
-/** Hardware address of the host's end of its link, where IPv6 is used. */
+/** MAC address of the host's end of its link, if IPv6 is used. */
 const hostMac = "02:6b:69:70:00:01";
 
 /**
  * Checks that the host can use IPv6.
  *
- * @param folder the kernel's settings of IPv6
+ * @param folder the kernel's IPv6 settings
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
 export async function requireIpv6(
@@ -45,8 +45,8 @@ function cannotUse(
 }
 
 /**
- * `ip` lines for the host: its address, and the ways to machines and to Services. Neighbours are fixed, so nothing waits for
- * discovery or for the check that an address is used twice.
+ * `ip` commands for the host: its address, and routes to machines and Services. Neighbours are fixed, so nothing waits for
+ * neighbour discovery or duplicate address detection.
  */
 export function hostLines(
   { host, gateway, range }: Ipv6Plan,
@@ -63,26 +63,26 @@ export function hostLines(
   ];
 }
 
-/** `ip` lines for the namespace. */
+/** `ip` commands for the namespace. */
 export function namespaceLines({ host, gateway }: Ipv6Plan): readonly string[] {
   return [
     `addr replace ${gateway}/128 dev ${bridgeDevice} nodad`,
     ...neighbourLines(host, hostMac),
-    // What has no way out comes to the rules, which refuse it at once: they let nothing through to this device.
+    // Packets without another route go to this device. The rules refuse them at once and let nothing through to it.
     `route replace ::/0 dev ${hostLink} metric 65535`,
   ];
 }
 
 /**
- * `ip` lines for the namespace, once slirp4netns runs: its addresses are fixed, and the kernel takes none from announcements,
- * as it forwards.
+ * `ip` commands for the namespace, once slirp4netns is running. Its addresses are fixed. Because the kernel forwards, it
+ * ignores router advertisements.
  */
 export const uplinkLines = [
   `addr replace fd00::100/64 dev ${uplinkDevice} nodad`,
   `route replace ::/0 via fd00::2 dev ${uplinkDevice} metric 1024`,
 ] as const;
 
-/** Settings of the namespace for its sysctl. */
+/** Settings for the namespace's sysctl. */
 export const namespaceSettings = [
   "net.ipv6.conf.all.disable_ipv6=0",
   "net.ipv6.conf.default.disable_ipv6=0",
@@ -91,12 +91,12 @@ export const namespaceSettings = [
   "net.bridge.bridge-nf-call-ip6tables=0",
 ] as const;
 
-/** `ip` lines for the namespace: the ways to a machine and to its pod. May be repeated. */
+/** `ip` commands for the namespace: routes to a machine and its pod. May be repeated. */
 export function machineLines({ ipv6Addresses, mac }: MachinePort): readonly string[] {
   return ipv6Addresses.flatMap((address) => neighbourLines(address, mac));
 }
 
-/** Undoes {@link machineLines}. May be repeated, as what is not there is made before. */
+/** Reverts {@link machineLines}. May be repeated, because it first adds what is missing. */
 export function removalLines(port: MachinePort): readonly string[] {
   return [
     ...machineLines(port),

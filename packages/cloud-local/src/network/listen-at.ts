@@ -2,21 +2,23 @@ import { once } from "node:events";
 import type { Server } from "node:net";
 import { portOf } from "@kip/base";
 
-/** A port at which this process listens. */
+/** A port on which this process listens. */
 export interface Relay extends AsyncDisposable {
   readonly port: number;
 }
 
-/** One whose clients have connections. */
+/** A relay for clients with connections. */
 export interface ConnectionRelay extends Relay {
-  /** Closes the port: connections that are open stay until they end by themselves, or the relay is disposed of. @returns when none is left */
+  /**
+   * Closes the port. Open connections stay until they end by themselves or the relay is disposed of. @returns when none is left
+   */
   drain(): Promise<void>;
 }
 
 /**
- * Listens at a TCP port, until it is disposed of.
+ * Listens on a TCP port until it is disposed of.
  *
- * @param options.endConnections ends those that are open then
+ * @param options.endConnections ends the open connections at that point
  * @throws the error of listening
  */
 export async function listenAt(
@@ -30,7 +32,7 @@ export async function listenAt(
   const { address: host, port, endConnections } = options;
   server.listen({ host, port });
   await once(server, "listening");
-  server.on("error", () => {}); // a connection that could not be accepted
+  server.on("error", () => {}); // a connection could not be accepted
   let closed: Promise<unknown> | undefined;
   const close = async (): Promise<void> => {
     if (!closed) {

@@ -14,11 +14,11 @@ const rules = decode.list(
 );
 
 /**
- * The addresses and prefixes of a family that the kernel of this host delivers to itself, sorted: those of all devices, also of
- * devices without a carrier and of the loopback device, and those of routes of the type "local" (AnyIP).
+ * The addresses and prefixes of a family that this host's kernel delivers locally, sorted. They are those of all devices,
+ * including the loopback device and devices without a carrier, and those of routes of type "local" (AnyIP).
  *
- * Routing tables that only marked or received packets are looked up in are left out: transparent proxies have a local
- * default route in one, and programs of the host do not use it to connect.
+ * Leaves out routing tables that are only used for marked or received packets. Transparent proxies have a local default route
+ * in such a table, and connections of the host's programs do not use it.
  *
  * @throws {CommandError} `COMMAND_FAILED`
  */
@@ -27,7 +27,7 @@ export async function readLocalAddresses(family: IpFamily): Promise<readonly str
     const { stdout } = await runCommand("ip", ["-json", `-${family}`, ...args]);
     return stdout.trim() === "" ? [] : JSON.parse(stdout);
   };
-  // Addresses of routers that any of them answers; there are none of IPv4.
+  // Anycast addresses of routers are answered by any of them. IPv4 has none.
   const types = family === 4 ? ["local"] : ["local", "anycast"];
   const [ruleList, ...routeLists] = await Promise.all([
     show("rule", "show"),
@@ -38,10 +38,10 @@ export async function readLocalAddresses(family: IpFamily): Promise<readonly str
 }
 
 /**
- * The same, of what `ip -json` has printed.
+ * {@link readLocalAddresses} for the output of `ip -json`.
  *
- * @param routeList of `ip -json -4 route show table all type local`
- * @param ruleList of `ip -json -4 rule show`
+ * @param routeList output of `ip -json -4 route show table all type local`
+ * @param ruleList output of `ip -json -4 rule show`
  */
 export function localAddresses(
   routeList: unknown,
@@ -58,7 +58,7 @@ export function localAddresses(
   return [...new Set(local.map(({ dst }) => (dst === "default" ? all : dst)))].sort();
 }
 
-/** What programs of the host send counts as received from the loopback device. */
+/** Packets from the host's programs count as received from the loopback device. */
 function isOfHost(incoming: string | undefined): boolean {
   return incoming === undefined || incoming === "lo";
 }

@@ -30,30 +30,30 @@ import { hasUplinkProgram, isUplinkRunning, startUplink, stopUplink } from "./up
 /** Options of {@link LocalNetwork}. */
 export interface LocalNetworkOptions {
   readonly name: string;
-  /** The state folder that the network belongs to. */
+  /** The state folder that owns the network. */
   readonly stateDir: string;
   readonly range: string;
-  /** Range of IPv6, /16 to /100. @default IPv4 alone */
+  /** IPv6 range, /16 to /100. @default IPv4 only */
   readonly ipv6Range?: string | undefined;
   readonly internet: boolean | "auto";
-  /** TCP ports of the host that machines reach. */
+  /** TCP ports of the host that machines can reach. */
   readonly hostPorts: readonly number[];
-  /** TCP and UDP ports of machines' own addresses that only the host reaches. */
+  /** TCP and UDP ports at machines' own addresses that only the host can reach. */
   readonly managementPorts: readonly number[];
-  /** Ranges of the cluster's Services, CIDRs: connections to them that no rule routes are refused at once. */
+  /** CIDRs of the cluster's Services. Connections to them that no rule routes are refused at once. */
   readonly serviceRanges: readonly string[];
-  /** Whether the host sends to these ranges by way of the namespace. @default false */
+  /** Whether the host reaches these ranges through the namespace. @default false */
   readonly hostServices?: boolean | undefined;
-  /** Address in the namespace whose TCP port 80 machines reach. @default none */
+  /** Address in the namespace whose TCP port 80 machines can reach. @default none */
   readonly metadataAddress?: string | undefined;
-  /** The ClusterIP of the cluster's name server: queries to it are redirected to `plan.clusterDns`. @default none */
+  /** The ClusterIP of the cluster's DNS server. Queries to it are redirected to `plan.clusterDns`. @default none */
   readonly dnsService?: string | undefined;
   readonly logger: Logger;
 }
 
 /**
- * The network of the local cloud: a namespace with one bridge, one veth pair to the host, one tap per machine and one
- * userspace process that connects it to the outside.
+ * The network of the local cloud: a namespace with a bridge, a veth pair to the host, a tap per machine, and a userspace
+ * process that connects it to the outside.
  *
  * ```
  *   host ── <name>0 (.0.1) ══ host ─┐
@@ -61,8 +61,8 @@ export interface LocalNetworkOptions {
  *   internet ── slirp4netns ── uplink (masqueraded)     └────── tap ── machine
  * ```
  *
- * On the host there is the veth's end with the route that its address brings, and one to Services; nothing else. The
- * bridge decides which machine may talk to which: {@link bridgeRules}.
+ * The host only has the veth's other end, the route to its address range, and one to Services. The bridge decides which
+ * machines may communicate: {@link bridgeRules}.
  */
 export class LocalNetwork {
   readonly plan: AddressPlan;
@@ -70,7 +70,7 @@ export class LocalNetwork {
   readonly #options: LocalNetworkOptions;
   readonly #hostDevice: string;
   #saidNoInternet = false;
-  /** The host's addresses as this process wrote them into the rules last. */
+  /** The host's addresses that this process last wrote to the rules. */
   #closedHost: string | undefined;
   readonly #closing: SharedRun;
   readonly #claim: NetworkClaim;
@@ -85,10 +85,10 @@ export class LocalNetwork {
   }
 
   /**
-   * Makes what is missing. Callers hold the network lock.
+   * Creates what is missing. Callers hold the network lock.
    *
-   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if another state folder has a network of this name, or the range
-   * collides with a route of the host
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if another state folder has a network with this name, or the range collides
+   * with a route of the host
    */
   async prepare(): Promise<void> {
     const { ipv6 } = this.plan;
@@ -106,7 +106,7 @@ export class LocalNetwork {
     await ipBatch(
       (input) => runCommand("ip", ["-batch", "-"], { input }),
       [
-        `link set ${this.#hostDevice} addrgenmode none`, // no link-local address: nothing needs it
+        `link set ${this.#hostDevice} addrgenmode none`, // no link-local address, because nothing needs it
         `addr replace ${address} dev ${this.#hostDevice}`,
         `link set ${this.#hostDevice} up`,
         ...ofFamily(ranges, 4).map((range) => {
@@ -116,15 +116,15 @@ export class LocalNetwork {
         ...(ipv6 ? hostLines(ipv6, this.#hostDevice, ofFamily(ranges, 6)) : []),
       ],
     );
-    // What the host has got since the rules were written, by a process that may not watch the network.
+    // Include addresses that the host got after the rules were written, possibly by a process that does not watch the network.
     await this.closeLocalAddresses();
     if (internet) await this.restoreUplink();
   }
 
   /**
-   * Starts the uplink if it does not run and the network is there; true if it was started. Callers hold the network lock.
+   * Starts the uplink if it is not running and the network exists. True if it was started. Callers hold the network lock.
    *
-   * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not start
    */
   async restoreUplink(): Promise<boolean> {
     if (!(await this.exists()) || (await this.hasUplink())) return false;
@@ -134,7 +134,7 @@ export class LocalNetwork {
     return true;
   }
 
-  /** Whether the uplink runs: its device is there for as long. */
+  /** Whether the uplink is running. Its device exists exactly as long. */
   async hasUplink(): Promise<boolean> {
     return (
       (await isUplinkRunning(this.namespace)) && (await this.#namespaceDevices()).has(uplinkDevice)
@@ -142,8 +142,7 @@ export class LocalNetwork {
   }
 
   /**
-   * Closes every address that is the host's own now to machines, and opens those that no longer are. Nothing happens
-   * where there is no network.
+   * Closes all present addresses of the host to machines, and opens its former ones. Does nothing if there is no network.
    *
    * @throws {CommandError} `COMMAND_FAILED`
    */
@@ -151,7 +150,7 @@ export class LocalNetwork {
     await this.#closing.run();
   }
 
-  /** Whether machines have a connection to the outside; logs once if they cannot have one. */
+  /** Whether machines have a connection to the outside. Logs once if that is not possible. */
   async hasInternet(): Promise<boolean> {
     if (this.#options.internet === false) return false;
     if (await hasUplinkProgram()) return true;
@@ -174,7 +173,7 @@ export class LocalNetwork {
     return false;
   }
 
-  /** Name servers of the machines; none without an uplink. */
+  /** DNS servers of the machines. Empty without an uplink. */
   async nameservers(): Promise<readonly string[]> {
     return (await this.hasInternet()) ? [this.plan.gateway] : [];
   }
@@ -184,7 +183,7 @@ export class LocalNetwork {
     return this.#options.managementPorts;
   }
 
-  /** Whether machines ask a metadata service for their user data. */
+  /** Whether machines get their user data from a metadata service. */
   get hasMetadata(): boolean {
     return this.#options.metadataAddress !== undefined;
   }
@@ -195,7 +194,7 @@ export class LocalNetwork {
   }
 
   /**
-   * Removes all of it, and ends every process that is still in the namespace. Nothing happens if it belongs to another
+   * Removes the whole network, and ends every process that is still in the namespace. Does nothing if it belongs to another
    * state folder.
    */
   async remove(): Promise<void> {
@@ -213,10 +212,9 @@ export class LocalNetwork {
   }
 
   /**
-   * Makes the device of a machine, puts it on the bridge and lets its own addresses, and no others, pass.
-   * Idempotent.
+   * Creates a machine's device, adds it to the bridge and allows only packets from the machine's own addresses. Idempotent.
    *
-   * @param device as `tapOf` names it
+   * @param device name from `tapOf`
    */
   async addTap(device: string): Promise<void> {
     const port = this.#portOf(device);
@@ -227,7 +225,7 @@ export class LocalNetwork {
     ]);
   }
 
-  /** Removes the device of a machine; nothing happens if it is not there. */
+  /** Removes a machine's device. Does nothing if it does not exist. */
   async removeTap(device: string): Promise<void> {
     if (!(await this.exists())) return;
     const devices = await this.#namespaceDevices();
@@ -236,18 +234,18 @@ export class LocalNetwork {
       ...(devices.has(device) ? [`link delete ${device}`] : []),
       ...removalLines(port),
     ]);
-    // Last: an entry without its device opens nothing, as the device's name and its addresses go together.
+    // The last step. An entry without its device has no effect, because the device's name and its addresses belong together.
     await this.#nft(closePort(port));
   }
 
-  /** Makes the namespace, and notes whose it is. */
+  /** Creates the namespace and records its state folder. */
   async #takeNamespace(): Promise<void> {
     await makeFolder(path.dirname(this.namespace.file), 0o755, { recursive: true });
-    await using _lock = await acquireFileLock(runtimeRoot); // state folders have locks of their own each
+    await using _lock = await acquireFileLock(runtimeRoot); // state folders have separate locks
     const holder = await this.#claim.otherHolder();
     if (holder !== undefined) {
       if (await this.#claim.isInUse(holder)) throw heldBy(this.#options.name, holder);
-      await this.#removeAll(); // its state folder was deleted: nothing else will
+      await this.#removeAll(); // its state folder was deleted, so nothing else will remove it
       await makeFolder(path.dirname(this.namespace.file), 0o755, { recursive: true });
     }
     await this.#claim.take();
@@ -260,7 +258,7 @@ export class LocalNetwork {
     await this.#inNamespace([
       ...(devices.has(device) ? [`link delete ${device}`] : []),
       `tuntap add dev ${device} mode tap`,
-      `link set ${device} addrgenmode none`, // no link-local address: nothing needs it
+      `link set ${device} addrgenmode none`, // no link-local address, because nothing needs it
       `link set ${device} master ${bridge} up`,
       ...machineLines(port),
     ]);
@@ -274,10 +272,10 @@ export class LocalNetwork {
 
   async #configureNamespace(internet: boolean): Promise<void> {
     const devices = await this.#namespaceDevices();
-    // A fixed hardware address: else the bridge would take over that of each new port, and the
-    // machines would lose their gateway until they ask again.
+    // A fixed MAC address. Otherwise the bridge would take the one of each new port, and the machines would lose their gateway
+    // until they resolve it again.
     const create = `link add ${bridge} address ${gatewayMac} type bridge`;
-    // Before anything can pass; for machines that run, too: their rules may be of an older version.
+    // Before any packet can pass. Also for running machines, whose rules may be from an older version.
     const ports = [...devices].map((device) => portOfDevice(this.plan, device));
     const open = ports.map((port) => (port ? openPort(port) : ""));
     const closed = await this.#readClosed();
@@ -293,7 +291,7 @@ export class LocalNetwork {
       `link set ${bridge} addrgenmode none`,
       `link set ${hostLink} addrgenmode none`,
       `link set ${hostLink} master ${bridge} up`,
-      // The first one is the source of what the namespace itself sends.
+      // The first address is the source of the namespace's own packets.
       `addr replace ${this.plan.gateway}/${this.plan.prefixLength} dev ${bridge}`,
       `addr replace ${this.plan.clusterDns}/${this.plan.prefixLength} dev ${bridge}`,
       `addr replace ${this.plan.relay}/${this.plan.prefixLength} dev ${bridge}`,
@@ -302,23 +300,24 @@ export class LocalNetwork {
         : [`addr replace ${metadataAddress}/32 dev ${bridge}`]),
       `link set ${bridge} up`,
       ...(ipv6 ? namespaceLines(ipv6) : []),
-      // What has no way out is forwarded to nowhere, so that the rules refuse it at once; the kernel would tell rarely.
+      // Packets without a route are forwarded to a place where the rules refuse them at once. The kernel itself would only do
+      // so rarely.
       "route replace default dev lo metric 65535",
     ]);
-    // Each refusal is reported to its sender, not only the first six of a second.
+    // Every refusal is reported to its sender, not only the first six per second.
     await this.namespace.run("sysctl", [
-      "-qwe", // without br_netfilter the last key is unknown
+      "-qwe", // without br_netfilter, the last key is unknown
       "net.ipv4.ip_forward=1",
       "net.ipv4.icmp_ratelimit=0",
-      // With redirects the host would bypass this namespace, and with it the rules for Services.
+      // With redirects, the host would bypass this namespace and its rules for Services.
       "net.ipv4.conf.all.send_redirects=0",
       `net.ipv4.conf.${bridge}.send_redirects=0`,
-      // Redirected packets are routed, not bridged: a bridge does not return packets to the host, even if the host is
-      // the endpoint.
+      // Redirected packets are routed, not bridged: a bridge does not return packets to the host, even if the host is the
+      // endpoint.
       "net.bridge.bridge-nf-call-iptables=0",
       // Half-closed connections to Services stay translated for an hour, as on cells.
       "net.netfilter.nf_conntrack_tcp_timeout_close_wait=3600",
-      // A packet of an endpoint that is ahead of its window is translated too, or the client would end the connection.
+      // Also translate an endpoint's packet that is ahead of its window. Otherwise the client would end the connection.
       "net.netfilter.nf_conntrack_tcp_be_liberal=1",
     ]);
   }
@@ -410,7 +409,7 @@ export class LocalNetwork {
   }
 }
 
-/** What the kernel of the host delivers to itself. */
+/** Addresses that the host's kernel delivers locally. */
 interface LocalAddresses {
   readonly ipv4: readonly string[];
   readonly ipv6: readonly string[];
@@ -442,7 +441,7 @@ async function ipBatch(
   await run(lines.map((line) => `${line}\n`).join(""));
 }
 
-/** Names in the output of `ip -o link`: "3: cells@if2: <...". */
+/** Names in the output of `ip -o link`, such as "3: cells@if2: <...". */
 function deviceNames(text: string): ReadonlySet<string> {
   return new Set([...text.matchAll(/^\d+: ([^:@]+)/gm)].map(([, name = ""]) => name));
 }

@@ -1,15 +1,15 @@
 import { macOf, tapOf } from "../qemu/qemu-arguments.ts";
 import type { AddressPlan } from "./address-plan.ts";
 
-/** What a machine has of the network: all of it follows from its slot. */
+/** A machine's part of the network, which depends only on its slot. */
 export interface MachinePort {
   /** Its device on the bridge. */
   readonly device: string;
-  /** The hardware address that its frames come from. */
+  /** Source MAC address of its frames. */
   readonly mac: string;
-  /** Its own address and its pod's: those that it may send from. */
+  /** Its own address and its pod's. It may send from both. */
   readonly addresses: readonly string[];
-  /** The same of IPv6; none where the network has IPv4 alone. */
+  /** The same for IPv6. Empty in an IPv4-only network. */
   readonly ipv6Addresses: readonly string[];
 }
 
@@ -25,7 +25,7 @@ export function machinePort(plan: AddressPlan, slot: number): MachinePort {
   };
 }
 
-/** The port that a device on the bridge is; undefined if it is not a machine's. */
+/** The port for a device on the bridge. Undefined if the device is not a machine's. */
 export function portOfDevice(plan: AddressPlan, device: string): MachinePort | undefined {
   const slot = Number(/^cell(\d{1,9})$/.exec(device)?.[1] ?? Number.NaN);
   return slot <= plan.preloadSlot ? machinePort(plan, slot) : undefined;

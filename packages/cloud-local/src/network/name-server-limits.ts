@@ -1,8 +1,8 @@
 import type { AddressPlan } from "./address-plan.ts";
 
 /**
- * What one machine may ask of the cluster's name server, packets by UDP per second and connections by TCP. The server takes
- * 8,000 questions at once that it forwards, each for up to 5 s: one machine, or two, cannot use all of them.
+ * A machine's limits for the cluster's DNS server: UDP packets per second, and TCP connections. The server forwards at most
+ * 8,000 queries at a time, each for up to 5 s. With these limits, one or two machines cannot use all of them.
  */
 export const nameServerLimits = {
   packetsPerSecond: 500,
@@ -11,8 +11,8 @@ export const nameServerLimits = {
 } as const;
 
 /**
- * Rules of the namespace, ahead of those that let packets in. In a table of their own: where the kernel has no such limits,
- * names are found without.
+ * Rules of the namespace, before those that let packets in. They have a separate table. On kernels without such limits, DNS
+ * works without them.
  */
 export function nameServerRules({ clusterDns }: AddressPlan): string {
   const { packetsPerSecond, burstPackets, connections } = nameServerLimits;

@@ -2,34 +2,37 @@ import { open, readFile, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
 import { makeFolder, runCommand, type Clock, type CommandResult } from "@kip/base";
 
-/** Folder of what lives until the machine is switched off: one folder per local cloud. */
+/** Folder for state until the next boot, with one folder per local cloud. */
 export const runtimeRoot = "/run/kip";
 
 /**
- * After so long a program is killed, milliseconds: nft takes less for the largest change on a slow machine. What is to be changed later
- * waits for it.
+ * Time limit for a program, milliseconds. Even on a slow machine, nft needs less for the largest change. Later changes wait for
+ * the program.
  */
 const limitMs = 600_000;
 
 /**
- * A network namespace held by a bind mount at `/run/kip/<name>/netns`.
+ * A network namespace that is kept by a bind mount at `/run/kip/<name>/netns`.
  *
- * Not below /run/netns: ip-netns(8) mounts that folder over itself at its first use, which would stay
- * on the host, and would copy our mount where we cannot remove it.
+ * Not below /run/netns: when ip-netns(8) is first used, it mounts that folder over itself. That mount would stay on the host,
+ * and would contain a copy of Kip's mount that Kip cannot remove.
  */
 export interface Namespace {
-  /** The file that stands for the namespace. */
+  /** The file that names the namespace. */
   readonly file: string;
-  /** Makes it if it is not there; its loopback is up. */
+  /** Creates the namespace if it does not exist, and sets its loopback device up. */
   create(): Promise<void>;
   exists(): Promise<boolean>;
-  /** Runs a program in it. @throws {CommandError} as `runCommand`; also after ten minutes, when the program is killed */
+  /**
+   * Runs a program in the namespace. @throws {CommandError} as `runCommand`; also if the program runs for ten minutes and is
+   * killed
+   */
   run(program: string, args: readonly string[], input?: string): Promise<CommandResult>;
-  /** Removes it; nothing happens if it is not there. */
+  /** Removes the namespace. Does nothing if it does not exist. */
   remove(): Promise<void>;
 }
 
-/** The namespace of that name, whether it is there or not. @param options.clock default the machine's */
+/** The namespace with that name, whether it exists or not. @param options.clock @default the system clock */
 export function namespaceOf(
   name: string,
   { clock }: { readonly clock?: Clock | undefined } = {},
@@ -58,7 +61,7 @@ export function namespaceOf(
     remove: async () => {
       while (await exists()) await runCommand("umount", [file]);
       await rm(folder, { recursive: true, force: true });
-      await rmdir(runtimeRoot).catch(() => {}); // still used by another local cloud
+      await rmdir(runtimeRoot).catch(() => {}); // another local cloud still uses it
     },
   };
 }

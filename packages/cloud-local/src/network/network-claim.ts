@@ -3,30 +3,30 @@ import path from "node:path";
 import { isSystemError } from "@kip/base";
 
 /**
- * Which state folder a network belongs to: a file beside the namespace. Two local clouds with one namespace would take
- * each other's devices and addresses, and removing one would remove both.
+ * Records which state folder owns a network, in a file beside the namespace. Two local clouds with the same namespace would use
+ * the same devices and addresses, and removing one would remove both.
  */
 export interface NetworkClaim {
   /**
-   * The state folder that has the network, if it is another one.
+   * The state folder that owns the network, if it is another one.
    *
-   * @returns its path; undefined if the network is this state folder's, or has not been claimed
+   * @returns its path; undefined if this state folder owns the network, or none does
    */
   otherHolder(): Promise<string | undefined>;
-  /** Whether a folder that {@link NetworkClaim.otherHolder} gave still exists. */
+  /** Whether a folder from {@link NetworkClaim.otherHolder} still exists. */
   isInUse(holder: string): Promise<boolean>;
-  /** Writes the claim. Callers hold the lock on all networks of this computer. */
+  /** Records this state folder as owner. Callers hold the lock for all networks of this computer. */
   take(): Promise<void>;
 }
 
 /**
- * The claim on a network.
+ * The record of a network's owner.
  *
- * @param folder of the network, below /run/kip
+ * @param folder the network's folder, below /run/kip
  */
 export function networkClaim(folder: string, stateDir: string): NetworkClaim {
   const file = path.join(folder, "state-folder");
-  // One folder may have several paths.
+  // A folder may have several paths.
   const own = async (): Promise<string> => await realpath(stateDir).catch(() => stateDir);
   return {
     otherHolder: async () => {
@@ -45,7 +45,7 @@ export function networkClaim(folder: string, stateDir: string): NetworkClaim {
   };
 }
 
-/** Empty if nothing has claimed it, as with networks of earlier versions. */
+/** Empty if there is no record, as for networks of earlier versions. */
 async function readHolder(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");

@@ -4,21 +4,21 @@ import { uplinkDevice } from "./device-names.ts";
 import { followEvents } from "./follow-events.ts";
 import type { LocalNetwork } from "./local-network.ts";
 
-/** What {@link NetworkWatch} works with. */
+/** Dependencies of {@link NetworkWatch}. */
 export interface NetworkWatchOptions {
   readonly network: LocalNetwork;
-  /** Runs alone among everything that changes the network, in all processes. */
+  /** Runs `work` while no other process changes the network. */
   readonly lock: <T>(work: () => Promise<T>) => Promise<T>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Delays before the uplink is started again, milliseconds; none after one that ran for longer than the longest. */
+/** Delays before the uplink is restarted, milliseconds. No delay if it ran for longer than the longest one. */
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /**
- * Looks after a network with an uplink while this process runs: closes addresses that the host gets, as soon as the
- * kernel reports them, and starts the uplink again when it ends. Several processes may do so for one network.
+ * Maintains a network with an uplink while this process runs. Closes the host's new addresses as soon as the kernel reports
+ * them, and restarts the uplink when it ends. Several processes may do so for the same network.
  */
 export class NetworkWatch {
   readonly #options: NetworkWatchOptions;
@@ -35,7 +35,7 @@ export class NetworkWatch {
     this.#uplink = new SharedRun(async () => await this.#keepUplink());
   }
 
-  /** Begins to watch, unless it does or there is no uplink. */
+  /** Starts watching, unless it already does or there is no uplink. */
   async start(): Promise<void> {
     const { network, clock, logger } = this.#options;
     const isNeeded = async (): Promise<boolean> => await network.exists();
@@ -74,7 +74,7 @@ export class NetworkWatch {
   async stop(): Promise<void> {
     this.#stop.abort(new Error("The network is no longer watched"));
     await this.#following;
-    await Promise.all([this.#addresses.run(), this.#uplink.run()]); // what was under way has ended
+    await Promise.all([this.#addresses.run(), this.#uplink.run()]); // the work under way has ended
   }
 
   async #closeAddresses(): Promise<void> {
@@ -105,18 +105,18 @@ export class NetworkWatch {
         logger.error("Could not start slirp4netns again: machines have no internet", {
           err: errorText(error),
         });
-        await clock.sleep(backoff.initialMs, signal).catch(() => {}); // seen by the loop
+        await clock.sleep(backoff.initialMs, signal).catch(() => {}); // the loop notices it
       }
     }
   }
 }
 
-/** Whether a line of `ip -oneline monitor address route rule` tells of an address, a rule or a local route. */
+/** Whether a line of `ip -oneline monitor address route rule` is about an address, a rule or a local route. */
 function mayChangeLocalAddresses(line: string): boolean {
   return /^(?:Deleted )?(?:\d+:|local |anycast )/.test(line);
 }
 
-/** Whether a line of `ip -oneline monitor link` tells that the device is gone: "Deleted 7: uplink: <…". */
+/** Whether a line of `ip -oneline monitor link` reports that the device is gone: "Deleted 7: uplink: <…". */
 function isRemoval(line: string, device: string): boolean {
   const [, name] = /^Deleted \d+: ([^:@\s]+)/.exec(line) ?? [];
   return name === device;

@@ -14,44 +14,44 @@ import { openTcpRelay, openUdpRelay, type RelayOptions } from "./relay.ts";
 
 /** Options of {@link NodePorts}. */
 export interface NodePortsOptions {
-  /** Addresses of this computer at which NodePorts answer. */
+  /** Addresses of this computer for NodePorts. */
   readonly addresses: readonly string[];
   /** Address at which rules route each NodePort to its endpoints. */
   readonly target: string;
-  /** The same for clients that are other computers. @default target */
+  /** The same for clients on other computers. @default target */
   readonly targetOfOthers?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Limits the clients of all ports together. @default a limit of this process */
+  /** Limits the clients of all ports together. @default this process's limit */
   readonly clients?: RelayClients | undefined;
 }
 
 /**
- * How often a port that another program has is tried again, and addresses are looked for that this computer has got, milliseconds. Nothing
- * tells when a port is free.
+ * Interval for retrying ports that other programs use, and for finding new addresses of this computer, milliseconds. There is
+ * no event when a port becomes free.
  */
 const retryMs = 30_000;
 
 /**
- * NodePorts of Services at addresses of this computer. This process listens there and passes everything on to the
- * namespace, so nothing of it is left when the process ends. SCTP has no sockets here. Ports for health checks of load balancers it
- * answers itself.
+ * Relays NodePorts of Services at addresses of this computer. This process listens there and forwards everything to the
+ * namespace, so nothing is left when the process ends. SCTP is not supported, because Node has no sockets for it. This process
+ * answers the ports for load balancers' health checks itself.
  *
- * A TCP port is listened at only while its Service has an endpoint, so that clients are refused otherwise, as by kube-proxy. Connections
- * that are open stay when the last endpoint goes, and end with the NodePort.
+ * A TCP port is open only while its Service has an endpoint, so that clients are refused otherwise, as with kube-proxy. Open
+ * connections stay when the last endpoint goes, and end with the NodePort.
  */
 export class NodePorts implements AsyncDisposable {
   readonly #options: NodePortsOptions;
   readonly #ofServices = new Map<string, WantedPorts>();
   /** By port. */
   readonly #health = new Map<number, ServiceHealth>();
-  /** By address, protocol and port; undefined while another program has it. */
+  /** By address, protocol and port. Undefined while another program uses the port. */
   readonly #relays = new Map<string, Relay | undefined>();
-  /** Whose ports are closed, and that have connections; with address, protocol and port. */
+  /** Closed relays that still have connections, with address, protocol and port. */
   readonly #draining = new Map<ConnectionRelay, string>();
   readonly #clients: RelayClients;
   readonly #own: OwnAddresses;
-  /** A port that is tried again may be wanted no longer when it is open. */
+  /** A port that is being retried may no longer be wanted once it is open. */
   readonly #queue = new SerialQueue();
   readonly #stop = new AbortController();
   readonly #retries: Promise<void>;
@@ -72,7 +72,7 @@ export class NodePorts implements AsyncDisposable {
     );
   }
 
-  /** Opens and closes what a change asks for. To be called once its rules are in force. Never throws. */
+  /** Opens and closes ports for a change. Call it once the change's rules are in force. Never throws. */
   async apply(change: ViewChange): Promise<void> {
     await this.#queue.run(async () => await this.#apply(change));
   }
@@ -90,7 +90,7 @@ export class NodePorts implements AsyncDisposable {
     await this.#settle(true);
   }
 
-  /** Closes what is no longer wanted, and opens what is. */
+  /** Closes ports that are no longer wanted, and opens the wanted ones. */
   async #settle(isFirst: boolean): Promise<void> {
     const at = this.#places();
     const ports = [...this.#ofServices.values()];
@@ -124,7 +124,10 @@ export class NodePorts implements AsyncDisposable {
     this.#relays.clear();
   }
 
-  /** Where a port is listened at. A UDP socket of all addresses would answer from the one that the way back begins at, which may not be the one that was asked. */
+  /**
+   * The addresses to listen on for a port. A UDP socket for all addresses would answer from the route's source address, which
+   * may not be the address that the client used.
+   */
   #places(): (port: string) => readonly string[] {
     const { addresses } = this.#options;
     const ofUdp = addresses.includes("0.0.0.0") ? this.#own.list() : addresses;
@@ -163,22 +166,22 @@ export class NodePorts implements AsyncDisposable {
   }
 }
 
-/** Stands for a protocol: this process answers itself. */
+/** Used in place of a protocol for ports that this process answers itself. */
 const healthCheck = "health-check";
 
 /** Ports of a Service, each as protocol and port. */
 interface WantedPorts {
   readonly open: readonly string[];
-  /** Without an endpoint: closed, and connections that there are stay. */
+  /** Ports without an endpoint: they are closed, but existing connections stay. */
   readonly idle: readonly string[];
 }
 
 const noPorts: WantedPorts = { open: [], idle: [] };
 
 /**
- * The ports to open for a Service. One with IPv6 only has none: relays connect by IPv4, for which it has no rule. The
- * host reaches all endpoints, whatever `externalTrafficPolicy` says. UDP ports are always open, because without an
- * endpoint they do not answer anyway.
+ * The ports to open for a Service. None for an IPv6-only Service: relays connect over IPv4, for which it has no rule. The host
+ * can reach all endpoints, whatever `externalTrafficPolicy` says. UDP ports are always open, because a UDP client without an
+ * endpoint gets no answer anyway.
  */
 function nodePortsOf({ clusterIps, ports, healthCheck: check }: ServiceView): WantedPorts {
   if (!clusterIps.some((address) => ipFamily(address) === 4)) return noPorts;

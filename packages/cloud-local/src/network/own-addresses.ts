@@ -2,8 +2,8 @@ import { networkInterfaces } from "node:os";
 import type { Clock } from "@kip/base";
 
 /**
- * How old addresses may be when a client comes, milliseconds. To list them takes 0.5 ms with 5 devices and 28 ms with 400, and anyone who
- * reaches a port decides how many clients come.
+ * How old the list of addresses may be when a client arrives, milliseconds. Listing them takes 0.5 ms with 5 devices and 28 ms
+ * with 400, and clients decide how often they connect.
  */
 const maxAgeMs = 1000;
 
@@ -17,7 +17,7 @@ export class OwnAddresses {
     this.#clock = clock;
   }
 
-  /** All that there are now; those of the last list if this process has no descriptor left to ask for them. */
+  /** All present addresses, or those of the last list if this process has no free file descriptor for listing them. */
   list(): readonly string[] {
     this.#listedAtMs = this.#clock.monotonic();
     try {
@@ -25,16 +25,17 @@ export class OwnAddresses {
       const ofIPv4 = all.filter(({ family }) => family === "IPv4");
       this.#known = [...new Set(ofIPv4.map(({ address }) => address))];
     } catch {
-      // Clients decide how many descriptors are in use.
+      // Without a free file descriptor, the list fails. Clients influence how many are in use.
     }
     return this.#known;
   }
 
   /**
-   * Whether a client's address is one of this computer, now or a second ago: then the client is a program here. One that asks for its own
-   * address is, although addresses of devices without a carrier are not listed.
+   * Whether a client's address belongs to this computer, or did a second ago, so that the client is a program here. That is
+   * also true if the client used its own address as the destination, because addresses of devices without a carrier are not
+   * listed.
    *
-   * @param asked the address that the client has sent to
+   * @param asked the address to which the client has sent
    */
   has(client: string, asked: string | undefined): boolean {
     if (client.startsWith("127.") || client === asked) return true;

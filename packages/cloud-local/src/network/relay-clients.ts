@@ -1,18 +1,21 @@
-/** Most connections of a TCP port at one time, and most clients of a UDP port that answers go back to. */
+/** Most concurrent connections of a TCP port, and most concurrent clients of a UDP port. */
 export const mostClients = 512;
 
-/** Clients at one time, of all relays together: each TCP connection takes two descriptors of this process, each UDP client one. */
+/**
+ * Most concurrent clients of all relays together. Each TCP connection takes two file descriptors of this process, and each UDP
+ * client one.
+ */
 const mostOfAll = 4096;
 
-/** A TCP connection that has room. */
+/** A TCP connection that was admitted. */
 export interface RelayConnection {
-  /** One of its ends sends nothing more: it has to make room before others. */
+  /** Call this when one end sends no more. The connection is then closed before others if a slot is needed. */
   halfClose(): void;
-  /** It has ended. May be called again. */
+  /** Call this when the connection has ended. May be repeated. */
   leave(): void;
 }
 
-/** The TCP connections of a port, in the order in which they came, and in which they were half closed. */
+/** A port's TCP connections in order of arrival, and its half-closed ones in the order of that. */
 interface PortConnections {
   readonly open: Set<Evictable>;
   readonly halfClosed: Set<Evictable>;
@@ -20,29 +23,29 @@ interface PortConnections {
 
 interface Evictable {
   readonly evict: () => void;
-  /** Whether its relay still listens. */
+  /** Whether its relay is still listening. */
   readonly isServed: () => boolean;
 }
 
 /**
- * Counts the clients of all relays. There may be a relay for each NodePort, and a network that reaches one decides how many clients it has.
- * A port takes so many TCP connections, whichever of its relays has them: one that is closed may have some left, while the next one listens.
- * At this limit those of closed relays make room.
- * Above the limit of all ports, a TCP connection to a port that would still have fewer of them than another one makes the port with the most end one
- * of its own; others are refused. Of UDP clients the one that was silent for longest is forgotten.
+ * Limits the clients of all relays. There may be a relay for each NodePort, and other computers decide how many clients there
+ * are. A port's limit for TCP connections counts those of all its relays, because a closed relay may still have some while the
+ * next one listens. At this limit, a new connection ends one of a closed relay, or is refused if there is none. At the limit of
+ * all ports, a new connection ends one of the port with the most connections, if its own port would still have fewer, and is
+ * refused otherwise. For UDP, the client that was silent for longest is forgotten.
  */
 export class RelayClients {
   readonly #most: number;
   readonly #mostOfPort: number;
-  /** By port; only those with connections. */
+  /** By port. Only ports with connections. */
   readonly #ports = new Map<string, PortConnections>();
   #connections = 0;
-  /** What forgets each UDP client, the one that was silent for longest first. */
+  /** Forgets each UDP client. The one that was silent for longest is first. */
   readonly #flows = new Map<object, () => void>();
 
   /**
-   * @param most TCP connections, and UDP clients
-   * @param mostOfPort TCP connections of one port
+   * @param most limit for TCP connections and UDP clients
+   * @param mostOfPort limit for TCP connections of one port
    */
   constructor(most: number = mostOfAll, mostOfPort: number = mostClients) {
     this.#most = most;
@@ -50,11 +53,12 @@ export class RelayClients {
   }
 
   /**
-   * Has room for one more TCP connection, or gives undefined.
+   * Admits another TCP connection, or returns undefined.
    *
-   * @param port address and port that it came to
-   * @param evict ends the connection if it has to make room: of its port, those that are half closed come first, and then the oldest
-   * @param isServed whether the relay that has it still listens
+   * @param port its address and port
+   * @param evict closes the connection if its slot is needed. Of the port's connections, half-closed ones come first, and then
+   * the oldest
+   * @param isServed whether the connection's relay is still listening
    */
   enter(
     port: string,
@@ -83,7 +87,7 @@ export class RelayClients {
     };
   }
 
-  /** Whether a port has more connections than so many, and has given one up. */
+  /** Closes a connection of a port with more than `than` connections. @returns whether there was one */
   #makeRoom(than: number): boolean {
     let largest: PortConnections | undefined;
     for (const each of this.#ports.values())
@@ -94,7 +98,7 @@ export class RelayClients {
     return true;
   }
 
-  /** A UDP client has sent something. @param forget called if it has to make room */
+  /** Call this when a UDP client has sent something. @param forget called if its slot is needed */
   use(flow: object, forget: () => void): void {
     this.#flows.delete(flow);
     this.#flows.set(flow, forget);
@@ -104,13 +108,13 @@ export class RelayClients {
     forgetOldest?.();
   }
 
-  /** A UDP client is forgotten. */
+  /** Call this when a UDP client is forgotten. */
   end(flow: object): void {
     this.#flows.delete(flow);
   }
 }
 
-/** Ends a connection of a relay that no longer listens. @returns whether there is one */
+/** Ends a connection of a relay that no longer listens. @returns whether there was one */
 function endUnserved({ open, halfClosed }: PortConnections): boolean {
   const unserved = [...halfClosed, ...open].find(({ isServed }) => !isServed());
   unserved?.evict();

@@ -6,30 +6,30 @@ import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
 import type { OwnAddresses } from "./own-addresses.ts";
 import { mostClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
 
-/** What is passed on, and where. */
+/** Addresses and limits of a relay. */
 export interface RelayOptions {
-  /** Where this process listens. */
+  /** Address to listen on. */
   readonly address: string;
-  /** The same there and at the target; 0 is for tests. */
+  /** Port to listen on, and of the target. 0 is for tests. */
   readonly port: number;
   readonly target: string;
-  /** Where that of other computers is passed on, which are not the node, and who is none. @default target */
+  /** Target for clients on other computers, and how to recognise clients on this one. @default target */
   readonly others?: { readonly target: string; readonly own: OwnAddresses } | undefined;
   /** @default port */
   readonly targetPort?: number | undefined;
-  /** Of this relay and others. */
+  /** The clients of this relay and others. */
   readonly clients: RelayClients;
-  /** For how long a TCP connection of which one end sends no more may pass nothing on, milliseconds. @default one hour */
+  /** How long a half-closed TCP connection may be silent, milliseconds. @default one hour */
   readonly halfClosedMs?: number | undefined;
 }
 
-/** After how long without a packet a peer is asked whether it is still there, milliseconds. */
+/** Time until the first keepalive probe of a silent peer, milliseconds. */
 const keepAliveMs = 15_000;
 
-/** As kube-proxy has Linux keep a connection that it translates when one end has closed. */
+/** kube-proxy configures the same time for translated half-closed connections in Linux. */
 const defaultHalfClosedMs = 3_600_000;
 
-/** Listens on a TCP port and passes each connection on, both ways. @throws the error of listening */
+/** Listens on a TCP port and relays each connection in both directions. @throws the error of listening */
 export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRelay> {
   const { address, port, targetPort = port, clients } = options;
   const { halfClosedMs = defaultHalfClosedMs } = options;
@@ -39,7 +39,8 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
     const end = (): void => {
       for (const socket of [client, upstream]) reset(socket);
     };
-    // Clients of one address leave room for those of others, also where it listens at all of them.
+    // Counted by destination address, even if the relay listens on all addresses. So clients of one address do not displace
+    // those of others.
     const asked = client.localAddress ?? address;
     const connection = clients.enter(`${asked} ${port}`, end, () => server.listening);
     if (!connection) {
@@ -53,7 +54,7 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
         connection.leave();
       })
       .once("timeout", () => {
-        // Without a reset, as the kernel may have bytes that a slow client has yet to read.
+        // Without a reset, because the kernel may still have data that a slow client has not read.
         for (const socket of [client, upstream]) socket.destroy();
       });
     const upstream = connect({
@@ -67,7 +68,8 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
         .once("close", () => open.delete(socket))
         .once("end", () => {
           connection.halfClose();
-          // Of an end that has sent all, Node sees not even a reset. What the other one sends passes the client, and begins the time again.
+          // Node does not even notice a reset of an end that has sent everything. Data from the other end go to the client and
+          // restart the time limit.
           client.setTimeout(halfClosedMs);
         })
         .setNoDelay(true)
@@ -77,15 +79,15 @@ export async function openTcpRelay(options: RelayOptions): Promise<ConnectionRel
   });
   const endConnections = (): void => {
     for (const socket of open) socket.destroy();
-    // Sockets close after the server.
+    // Sockets are closed after the server.
     for (const connection of entered) connection.leave();
   };
   return await listenAt(server, { address, port, endConnections });
 }
 
 /**
- * @param client its address; undefined if it has gone
- * @param asked the address that it has sent to
+ * @param client the client's address; undefined if it has disconnected
+ * @param asked the address to which the client has sent
  */
 function targetOf(
   client: string | undefined,
@@ -96,9 +98,9 @@ function targetOf(
   return client !== undefined && others.own.has(client, asked) ? target : others.target;
 }
 
-/** Each direction ends by itself; a failure of one side is one of the other, which learns of it as a reset. */
+/** Each direction ends by itself. A failure of one side is passed to the other as a reset. */
 function join(client: Socket, upstream: Socket): void {
-  // Before the pipelines see the failure: they would end the other side as if all had come.
+  // Before the pipelines notice the failure, because they would end the other side as if everything had arrived.
   upstream.once("error", () => reset(client));
   client.once("error", () => reset(upstream));
   pipeline(client, upstream, ignoreFailure);
@@ -106,8 +108,8 @@ function join(client: Socket, upstream: Socket): void {
 }
 
 /**
- * Closes a connection with a reset, unless its end is under way and the kernel has all of its bytes: then Node's reset fails, and leaves
- * the descriptor open for good.
+ * Closes a connection with a reset, unless it is already ending and the kernel has all its data. In that case Node's reset
+ * would fail and leak the file descriptor.
  */
 export function reset(socket: Socket): void {
   const isEnding = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0;
@@ -115,11 +117,11 @@ export function reset(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-/** Listens on a UDP port and passes each packet on; answers go back to the client. @throws the error of listening */
+/** Listens on a UDP port and relays each packet. Answers go back to the client. @throws the error of listening */
 export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
   const { address, port, targetPort = port, clients } = options;
   const server = createSocket("udp4");
-  /** By client, the one that was silent for longest first. */
+  /** By client. The one that was silent for longest is first. */
   const flows = new Map<string, UdpFlow>();
   const forget = (name: string): void => {
     const flow = flows.get(name);
@@ -143,7 +145,7 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
   try {
     await once(server, "listening");
   } catch (error) {
-    server.close(); // Node leaves its descriptor open
+    server.close(); // otherwise Node leaks its file descriptor
     throw error;
   }
   server.on("error", () => {});
@@ -158,7 +160,7 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
   };
 }
 
-/** What passes on the packets of one client. */
+/** Relays the packets of one client. */
 interface UdpFlow {
   readonly socket: UdpSocket;
   readonly target: string;
@@ -167,7 +169,7 @@ interface UdpFlow {
 function newFlow(server: UdpSocket, client: RemoteInfo, target: string): UdpFlow {
   const socket = createSocket("udp4");
   socket.on("message", (answer, from) => {
-    // Who wants no answer may send from port 0, to which nothing can be sent.
+    // A client that wants no answer may send from port 0, to which nothing can be sent.
     if (from.address === target && client.port > 0)
       server.send(answer, client.port, client.address, ignoreFailure);
   });
@@ -175,5 +177,5 @@ function newFlow(server: UdpSocket, client: RemoteInfo, target: string): UdpFlow
   return { socket, target };
 }
 
-/** The sockets' own events have shown it, and UDP promises nothing. */
+/** The sockets' own events have reported it, and UDP does not guarantee delivery. */
 function ignoreFailure(): void {}

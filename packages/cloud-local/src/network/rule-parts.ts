@@ -1,9 +1,12 @@
 import { bridgeDevice, uplinkDevice } from "./device-names.ts";
 
-/** How nftables names the two versions of IP. */
+/** nftables' names of the two IP versions. */
 type FamilyName = "ip" | "ip6";
 
-/** Refuses packets of machines: a connection is reset, all else is answered that it is prohibited, so clients need not wait. */
+/**
+ * Refuses packets of machines at once, so that clients need not wait: TCP connections get a reset, and everything else an ICMP
+ * error.
+ */
 export function refuseRules(family: FamilyName, ranges: readonly string[]): string {
   if (ranges.length === 0) return "";
   const match = `iifname "${bridgeDevice}" ${family} daddr { ${ranges.join(", ")} }`;
@@ -14,7 +17,7 @@ export function refuseRules(family: FamilyName, ranges: readonly string[]): stri
 `;
 }
 
-/** The chain that gives what leaves by the uplink its address. */
+/** The chain that masquerades packets to the uplink. */
 export function leaveChain(): string {
   return `
   chain leave {
@@ -24,7 +27,7 @@ export function leaveChain(): string {
 `;
 }
 
-/** A match of one of several ports. @param ports at least one */
+/** A match for one of several ports. @param ports at least one */
 export function portMatch(field: string, ports: readonly number[]): string {
   return `${field} { ${ports.join(", ")} }`;
 }

@@ -1,7 +1,10 @@
 import type { LocalNetwork } from "./local-network.ts";
 import { NetworkWatch, type NetworkWatchOptions } from "./network-watch.ts";
 
-/** The network that all processes of a state folder share: made and removed by one at a time, and watched while it is there. */
+/**
+ * The network that all processes of a state folder share. One process at a time creates or removes it. Each watches it while it
+ * exists.
+ */
 export class SharedNetwork {
   readonly network: LocalNetwork;
   readonly #lock: NetworkWatchOptions["lock"];
@@ -14,19 +17,19 @@ export class SharedNetwork {
     this.#watch = new NetworkWatch(options);
   }
 
-  /** Watches the network if another process has made it. */
+  /** Starts watching the network if another process has created it. */
   async open(): Promise<void> {
     await this.#watch.start();
   }
 
-  /** Makes what is missing. */
+  /** Creates what is missing. */
   async prepare(): Promise<void> {
     await this.#lock(async () => await this.network.prepare());
     this.#isPrepared = true;
     await this.#watch.start();
   }
 
-  /** The same, unless this process has done so and it is there still. */
+  /** Like {@link SharedNetwork.prepare}, but does nothing if this process has already done so and the network still exists. */
   async ensure(): Promise<void> {
     if (!this.#isPrepared || !(await this.network.exists())) await this.prepare();
   }
@@ -37,7 +40,7 @@ export class SharedNetwork {
     await this.#lock(async () => await this.network.remove());
   }
 
-  /** Stops watching; the network stays. */
+  /** Stops watching. The network stays. */
   async close(): Promise<void> {
     await this.#watch.stop();
   }

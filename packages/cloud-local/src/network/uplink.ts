@@ -18,20 +18,20 @@ const recordDocument = decode.object({
   process: decode.optional(decode.object({ pid: decode.integer, since: decode.string })),
 });
 
-/** What the process is known by, besides its argument: it reads what machines send, and may be broken into. */
+/** Identifies the process, in addition to its argument. It reads packets from machines, so it might be broken into. */
 type UplinkRecord = decode.Decoded<typeof recordDocument>;
 
-/** Whether the program that connects the namespace to the outside is installed. */
+/** Whether the uplink program is installed. */
 export async function hasUplinkProgram(): Promise<boolean> {
   return (await missingPrograms([program])).length === 0;
 }
 
 /**
- * Starts the one process that carries the machines' traffic out: slirp4netns reads packets from a
- * device inside the namespace and opens ordinary sockets on the host, so the host needs no forwarding
- * and no rule. It keeps running when kip ends. The host's loopback cannot be reached through it.
+ * Starts the process that carries the machines' traffic to the outside. slirp4netns reads packets from a device inside the
+ * namespace and opens ordinary sockets on the host, so the host needs no forwarding and no rule. It keeps running when kip
+ * ends. The host's loopback cannot be reached through it.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not come up
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if it does not start
  */
 export async function startUplink(namespace: Namespace, plan: AddressPlan): Promise<void> {
   const network = path.basename(path.dirname(namespace.file));
@@ -81,7 +81,7 @@ function spawnUplink(
   );
 }
 
-/** Resolves when the program says that it is ready, with true, or has ended. */
+/** Resolves with true when the program reports that it is ready, and with false if it ends first. */
 async function untilReady(child: ChildProcess): Promise<boolean> {
   const ready = child.stdio[3];
   if (!ready) throw new TypeError("slirp4netns was started without its ready pipe");
@@ -96,19 +96,19 @@ async function untilReady(child: ChildProcess): Promise<boolean> {
   return isReady;
 }
 
-/** Whether the uplink of the namespace runs. */
+/** Whether the namespace's uplink is running. */
 export async function isUplinkRunning(namespace: Namespace): Promise<boolean> {
   return (await findProcesses(await uplinkProcesses(namespace))).length > 0;
 }
 
-/** Ends the uplink of the namespace. */
+/** Ends the namespace's uplink. */
 export async function stopUplink(namespace: Namespace): Promise<void> {
   await endProcessGroup(await uplinkProcesses(namespace), 2000);
 }
 
 async function uplinkProcesses(namespace: Namespace): Promise<ProcessGroup> {
   const file = recordFile(namespace);
-  // Where there is no record, its writer may have been killed: its argument is there still.
+  // If there is no record, its writer may have been killed, but the process can still be found by its argument.
   const known = await readJsonRecord(file, recordDocument);
   return {
     argument: namespace.file,

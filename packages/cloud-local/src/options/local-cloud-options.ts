@@ -18,84 +18,97 @@ import { defaultFirstUserId, lastAccountId, lastUserId } from "../qemu/machine-u
 
 /** Options of {@link createLocalCloud}. */
 export interface LocalCloudOptions {
-  /** ID of this kip installation; the driver lists and touches only machines of this owner. */
+  /** ID of this kip installation. The driver only lists and changes machines of this owner. */
   readonly owner: string;
-  /** Absolute path of a folder of root's; holds one folder per machine. Made when it is missing. */
+  /** Absolute path of a folder that belongs to root. It contains one folder per machine. Created if missing. */
   readonly stateDir: string;
-  /** Absolute path of the folder that holds one folder per image: `<imagesDir>/<id>/image.json`. */
+  /** Absolute path of the folder with one folder per image: `<imagesDir>/<id>/image.json`. */
   readonly imagesDir: string;
-  /** Name of the network namespace: 1 to 11 lower-case letters, digits or dashes; two state folders need two names. @default "kip" */
+  /**
+   * Name of the network namespace: 1 to 11 lower-case letters, digits or dashes. Each state folder needs a different name.
+   * @default "kip"
+   */
   readonly namespace?: string | undefined;
-  /** Addresses of the local cloud, IPv4 CIDR, /8 to /22: lower half machines, upper half pods. @default "198.18.0.0/15" */
+  /**
+   * Addresses of the local cloud, IPv4 CIDR, /8 to /22: machines in the lower half, pods in the upper half. @default
+   * "198.18.0.0/15"
+   */
   readonly range?: string | undefined;
-  /** IPv6 addresses of the local cloud, besides, CIDR, /16 to /100; laid out as {@link range}. @default IPv4 alone */
+  /**
+   * Additional IPv6 addresses of the local cloud, CIDR, /16 to /100, with the same layout as {@link range}. @default IPv4 only
+   */
   readonly ipv6Range?: string | undefined;
-  /** Whether machines reach what the host reaches; "auto": if slirp4netns is there. @default "auto" */
+  /** Whether machines can reach what the host can reach. "auto": if slirp4netns is installed. @default "auto" */
   readonly internet?: boolean | "auto" | undefined;
-  /** TCP ports of the host, at its address in the range, that machines and pods reach; no other. @default none */
+  /** TCP ports of the host, at its address in the range, that machines and pods can reach. @default none */
   readonly hostPorts?: readonly number[] | undefined;
-  /** TCP and UDP ports of the machines' own addresses that only the host reaches. @default 6421, the agent's */
+  /** TCP and UDP ports at machines' own addresses that only the host can reach. @default 6421, the agent's */
   readonly managementPorts?: readonly number[] | undefined;
   /**
-   * Ranges of the cluster's Services, CIDRs. Packets for them that no rule routes to an endpoint are refused at once, instead
-   * of leaving by way of the host. @default ["10.96.0.0/16"]
+   * CIDRs of the cluster's Services. Packets to them that no rule routes to an endpoint are refused at once, instead of leaving
+   * through the host. @default ["10.96.0.0/16"]
    */
   readonly serviceRanges?: readonly string[] | undefined;
   /**
-   * Whether the host sends to these ranges by way of the namespace, where {@link CloudDriver.routeServices} leads to their
-   * endpoints. The host may have no other route into them. @default false
+   * Whether the host reaches these ranges through the namespace, where {@link CloudDriver.routeServices} routes them to
+   * endpoints. The host must not have another route to them. @default false
    */
   readonly hostServices?: boolean | undefined;
   /**
-   * IPv4 addresses of the host at which NodePorts answer while {@link CloudDriver.routeServices} runs, by TCP and UDP, and at the
-   * host's address in the range; "0.0.0.0" for all. Needs {@link LocalCloudOptions.hostServices}. @default none
+   * IPv4 addresses of the host that serve NodePorts by TCP and UDP while {@link CloudDriver.routeServices} runs, in addition to
+   * the host's address in the range. "0.0.0.0" means all. Needs {@link LocalCloudOptions.hostServices}. @default none
    */
   readonly nodePortAddresses?: readonly string[] | undefined;
   /**
-   * IPv4 address in the network namespace at whose TCP port 80 machines find a metadata service, which the caller runs. Machines
-   * then get no seed disk, and none is copied from a template: the image asks that service for its user data. @default none
+   * IPv4 address in the network namespace with a metadata service on TCP port 80, which the caller runs. Machines then get no
+   * seed disk and are not copied from templates: the image gets its user data from that service. @default none
    */
   readonly metadataAddress?: string | undefined;
-  /** What is on offer instead of the local cloud's own types. @default its own */
+  /** Instance types to offer instead of the local cloud's own. @default its own */
   readonly instanceTypes?: readonly InstanceTypeOffer[] | undefined;
-  /** The ClusterIP of the name server behind {@link LocalCloud.clusterDns}. @default none */
+  /** The ClusterIP of the DNS server at {@link LocalCloud.clusterDns}. @default none */
   readonly dnsService?: string | undefined;
-  /** Processors that machines have: others than this computer's are emulated by QEMU's own program for them. @default that of this computer */
+  /**
+   * Architectures of machines. Those other than this computer's are emulated by their own QEMU program. @default this
+   * computer's
+   */
   readonly architectures?: readonly Architecture[] | undefined;
-  /** Program that runs a machine with this computer's processor. @default "qemu-system-x86_64", with arm64 "qemu-system-aarch64" */
+  /**
+   * Program that runs machines of this computer's architecture. @default "qemu-system-x86_64", on arm64 "qemu-system-aarch64"
+   */
   readonly qemu?: string | undefined;
-  /** "auto" proves KVM with a tiny guest and falls back to software emulation. @default "auto" */
+  /** "auto" tests KVM with a tiny guest, and falls back to software emulation. @default "auto" */
   readonly accelerator?: "auto" | "kvm" | "tcg" | undefined;
-  /** Most memory that all machines may have together, bytes. @default the host's memory */
+  /** Memory limit for all machines together, bytes. @default the host's memory */
   readonly memoryBytes?: number | undefined;
-  /** Most CPUs that one machine may have. @default the host's */
+  /** CPU limit of one machine. @default the host's CPUs */
   readonly cpus?: number | undefined;
-  /** How many CPUs all machines may have together, per CPU of the host: those that idle share. @default 16 */
+  /** Number of CPUs of all machines together, per CPU of the host. Idle ones share. @default 16 */
   readonly cpuOvercommit?: number | undefined;
-  /** How many machines may be starting at the same time; the others wait. @default the host's CPUs */
+  /** How many machines may be starting at the same time. Others wait. @default the host's CPUs */
   readonly startsAtOnce?: number | undefined;
-  /** Free disk that each machine must find, or its whole disk if that is smaller, bytes. @default 1 GiB */
+  /** Free disk space that each machine needs, or its whole disk if that is smaller, bytes. @default 1 GiB */
   readonly diskReserveBytes?: number | undefined;
-  /** Whether machines are copied from templates where that is possible. @default true */
+  /** Whether to copy machines from templates where possible. @default true */
   readonly templates?: boolean | undefined;
   /** Absolute path of the folder of templates, which local clouds may share. @default `<stateDir>/templates` */
   readonly templatesDir?: string | undefined;
-  /** Most that all templates may take on disk, bytes. @default 8 GiB */
+  /** Limit for the disk space of all templates, bytes. @default 8 GiB */
   readonly templateBytes?: number | undefined;
   /**
-   * First of the user IDs that QEMU processes run as, one per machine, above 65535. Nothing else on this computer may run
-   * as one of them: it would be ended with the machine. @default follows from `range`, as every address has one
+   * First of the user IDs for QEMU processes, one per machine, above 65535. Nothing else on this computer may use them: it
+   * would be ended together with the machine. @default derived from `range`, because every address has one
    */
   readonly firstUserId?: number | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
-  /** @default the system's */
+  /** @default the system clock */
   readonly clock?: Clock | undefined;
 }
 
 type OptionalName = "dnsService" | "instanceTypes" | "ipv6Range" | "metadataAddress";
 
-/** {@link LocalCloudOptions} with every default filled in. */
+/** {@link LocalCloudOptions} with all defaults. */
 export interface ResolvedLocalCloudOptions extends Required<
   Defined<Omit<LocalCloudOptions, "memoryBytes" | "cpus" | OptionalName>>
 > {
@@ -103,16 +116,16 @@ export interface ResolvedLocalCloudOptions extends Required<
   readonly instanceTypes?: readonly InstanceTypeOffer[] | undefined;
   readonly dnsService?: string | undefined;
   readonly ipv6Range?: string | undefined;
-  /** What machines may use of this host. */
+  /** The host's resources that machines may use. */
   readonly host: HostFacts;
 }
 
-/** Where a cell's agent listens: the same on every cloud. */
+/** Port of a cell's agent, the same on every cloud. */
 const agentPort = 6421;
 
-/** Longest path that the kernel takes for a socket, minus what we put behind the state folder. */
+/** The kernel's limit for socket paths, minus the part after the state folder. */
 const longestStateDir = 107 - "/machines/.removed-i-0123456789abcdef0/qmp.sock".length;
-/** The same for the folder of templates. */
+/** The same for the templates folder. */
 const longestTemplatesDir = 107 - "/.draft-0123456789abcdef/state.sock".length;
 
 const defaults = {
@@ -136,7 +149,7 @@ const defaults = {
 } as const;
 
 /**
- * Fills in defaults.
+ * Adds the defaults.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */

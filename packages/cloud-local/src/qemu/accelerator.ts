@@ -12,16 +12,16 @@ import {
 import { firstLine } from "../host/file-text.ts";
 import { readBootId } from "../host/host-facts.ts";
 
-/** How machines run: in hardware, or in software emulation. */
+/** How machines run: with hardware virtualisation, or by software emulation. */
 export type Accelerator = "kvm" | "tcg";
 
 /** Options of {@link chooseAccelerator}. */
 export interface ChooseAcceleratorOptions {
   readonly qemu: string;
-  /** Keeps the answer until the machine is switched off. */
+  /** Folder that stores the result until the next boot. */
   readonly stateDir: string;
   readonly logger: Logger;
-  /** How long the tiny guest may take. @default 2000 */
+  /** Time limit for the tiny guest, milliseconds. @default 2000 */
   readonly timeLimitMs?: number | undefined;
 }
 
@@ -31,13 +31,13 @@ const answerDocument = decode.object({
   reason: decode.optional(decode.string),
 });
 
-/** What the tiny guest writes to the exit device; QEMU then ends with `(value << 1) | 1`. */
+/** The value that the tiny guest writes to the exit device. QEMU then exits with `(value << 1) | 1`. */
 const exitValue = 0x31;
 const exitStatus = (exitValue << 1) | 1;
 
 /**
- * Finds out whether KVM works here, by running a tiny guest under it. That `/dev/kvm` is there and
- * opens says nothing: on some hosts no guest ever gets to its first instruction.
+ * Finds out whether KVM works here by running a tiny guest. An accessible `/dev/kvm` is not enough: on some hosts no guest ever
+ * executes its first instruction.
  */
 export async function chooseAccelerator(options: ChooseAcceleratorOptions): Promise<Accelerator> {
   const bootId = await readBootId();
@@ -55,7 +55,10 @@ export async function chooseAccelerator(options: ChooseAcceleratorOptions): Prom
   return accelerator;
 }
 
-/** The accelerator that the options name, or that is found out once; software for another architecture than this computer's. */
+/**
+ * The configured accelerator, or the one that was detected once. Software emulation for architectures other than this
+ * computer's.
+ */
 export class AcceleratorChoice {
   readonly #options: ChooseAcceleratorOptions & { readonly accelerator: Accelerator | "auto" };
   #found: Promise<Accelerator> | undefined;
@@ -72,13 +75,13 @@ export class AcceleratorChoice {
     try {
       return await this.#found;
     } catch (error) {
-      this.#found = undefined; // tried again next time
+      this.#found = undefined; // retried next time
       throw error;
     }
   }
 }
 
-/** Runs the tiny guest; undefined if it ran, else why KVM is not to be used. */
+/** Runs the tiny guest. Undefined if it ran, otherwise the reason not to use KVM. */
 async function whyNotKvm(options: ChooseAcceleratorOptions): Promise<string | undefined> {
   const limitMs = options.timeLimitMs ?? 2000;
   const folder = await mkdtemp(path.join(options.stateDir, "kvm-"));
@@ -114,12 +117,9 @@ function describeFailure(error: unknown, limitMs: number): string {
   return said === "" ? errorText(error) : said;
 }
 
-/**
- * A disk whose boot sector enters 32-bit protected mode, as every kernel must, and writes to the exit
- * device from there.
- */
+/** A disk whose boot sector enters 32-bit protected mode, as every kernel must, and then writes to the exit device. */
 function bootDisk(): Buffer {
-  const sector = Buffer.alloc(2 ** 20); // the firmware refuses a disk of one sector
+  const sector = Buffer.alloc(2 ** 20); // the firmware refuses a disk with one sector
   const code = [
     [0xfa], //                               cli
     [0x31, 0xc0, 0x8e, 0xd8], //             xor ax, ax; mov ds, ax

@@ -4,16 +4,15 @@ import { QmpSession } from "./qmp-session.ts";
 const shutdownData = decode.object({ reason: decode.optional(decode.string) });
 
 /**
- * A connection to a running QEMU that listens only. Its end is the machine's end: that is how kip
- * notices, without looking again and again.
+ * A connection to a running QEMU that only receives. It ends when the machine ends, so kip notices that without polling.
  *
- * A second connection (another kip process) hears nothing of the reason, but ends with the machine all
- * the same. Commands have a socket of their own: {@link runCommands}.
+ * A second connection, from another kip process, gets no reason, but also ends with the machine. Commands use a separate
+ * socket: {@link runCommands}.
  */
 export class ControlSocket {
-  /** Resolves with what QEMU said of the reason, when the machine has ended. */
+  /** Resolves with QEMU's reason when the machine has ended. */
   readonly ended: Promise<string | undefined>;
-  /** Resolves when QEMU tells its events here; fails if the machine ends before. */
+  /** Resolves when QEMU's events arrive here. Fails if the machine ends earlier. */
   readonly heard: Promise<void>;
   readonly #session: QmpSession;
   #closedByUs = false;
@@ -30,7 +29,7 @@ export class ControlSocket {
     void session.closed.then(() => {
       if (!this.#closedByUs) ended.resolve(reason);
     });
-    // A watch alone must not keep a process alive.
+    // Watching alone must not keep a process alive.
     session.unref();
   }
 
@@ -45,7 +44,7 @@ export class ControlSocket {
     return session && new ControlSocket(session);
   }
 
-  /** Lets go of the machine, which runs on. */
+  /** Closes the connection. The machine keeps running. */
   close(): void {
     this.#closedByUs = true;
     this.#session.close();

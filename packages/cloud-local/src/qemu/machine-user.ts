@@ -1,19 +1,18 @@
 import { textBefore } from "@kip/base";
 
-/** The user that a QEMU process runs as: numbers that no account has. */
+/** The user of a QEMU process. No account has these IDs. */
 export interface MachineUser {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** Accounts have IDs up to this one. */
+/** The highest ID of an account. */
 export const lastAccountId = 65_535;
 
 /**
- * First of the user IDs of machines, by default: one for each address of the range, so that two local clouds, whose
- * machines never have the same address, never have a user in common either. Only the last 28 bits of an address count:
- * systemd, which knows of the uses of all ranges, has 1879048192 to 2147483646 as free, above everything that containers
- * and dynamic users are given.
+ * Default for the first of the machines' user IDs. There is one ID for each address of the range. Two local clouds never have
+ * machines with the same address, so they never share a user. Only the last 28 bits of an address count. systemd documents
+ * 1879048192 to 2147483646 as free, above the ranges for containers and dynamic users.
  *
  * @see https://systemd.io/UIDS-GIDS
  */
@@ -22,21 +21,21 @@ export function defaultFirstUserId({ range }: { readonly range: string }): numbe
   return 0x7000_0000 + (octets.reduce((sum, octet) => sum * 256 + octet, 0) % 0x1000_0000);
 }
 
-/** Above this, IDs are negative to programs that hold them in 32 bits. */
+/** Higher IDs are negative in programs that use 32 bits. */
 export const lastUserId = 2 ** 31 - 2;
 
-/** The user of the process that makes templates. */
+/** The user of the process that creates templates. */
 export function templateUser(firstUserId: number): MachineUser {
   return { uid: firstUserId, gid: firstUserId };
 }
 
-/** The user of the machine that has the slot: no two machines share one. */
+/** The user of the machine in a slot. Each machine has a different one. */
 export function userOfSlot(firstUserId: number, slot: number): MachineUser {
   const id = firstUserId + 1 + slot;
   return { uid: id, gid: id };
 }
 
-/** The user of a machine: the one in its record, else that of its slot. */
+/** A machine's user: the one in its record, or else that of its slot. */
 export function userOfMachine(
   { userId, slot }: { readonly userId?: number | undefined; readonly slot: number },
   firstUserId: number,

@@ -4,15 +4,17 @@ import type { Accelerator } from "./accelerator.ts";
 import type { MachineUser } from "./machine-user.ts";
 import { isAtLeast, type QemuVersion } from "./qemu-version.ts";
 
-/** Where a machine's memory comes from. */
+/** The backing of a machine's memory. */
 export type MachineMemory =
   | { readonly kind: "new" }
-  /** A file that what the machine writes goes to: it is to become a template. Full if it was another one's before. */
+  /**
+   * A file that the machine writes to, because it will become a template. `isFull`: it already has another machine's memory.
+   */
   | { readonly kind: "shared"; readonly file: string; readonly isFull?: boolean }
-  /** A file that the machine sees and does not change: that of a template. */
+  /** A template's file, which the machine reads and does not change. */
   | { readonly kind: "private"; readonly file: string };
 
-/** Everything that the command line of a machine depends on. */
+/** All inputs for a machine's command line. */
 export interface QemuMachine {
   readonly id: string;
   readonly architecture: Architecture;
@@ -25,7 +27,7 @@ export interface QemuMachine {
   readonly initrd: string;
   readonly cmdline: string;
   readonly rootDisk: string;
-  /** Machines that come of a template, and templates, have none. */
+  /** Absent for copies and templates. */
   readonly seed?: string | undefined;
   readonly console: string;
   readonly control: string;
@@ -33,28 +35,28 @@ export interface QemuMachine {
   readonly pid: string;
   readonly tap: string;
   readonly mac: string;
-  /** All of the host's files that QEMU sees once it has started. */
+  /** The only folder of the host that QEMU sees once it has started. */
   readonly folder: string;
   readonly user: MachineUser;
-  /** RFC 3339 without a zone: what the machine's clock shows at first. @default the host's time */
+  /** RFC 3339 without a zone: initial time of the machine's clock. @default the host's time */
   readonly clock?: string | undefined;
-  /** Whether a copy or a template: its clone port is connected to {@link portDescriptor}. */
+  /** Whether it is a copy or a template. Its clone port is then connected to {@link portDescriptor}. */
   readonly hasPort: boolean;
 }
 
-/** Descriptors that QEMU inherits: sockets, connected to the process that starts it. */
+/** Descriptors that QEMU inherits: sockets that are connected to the starting process. */
 export const startDescriptor = 3;
 /** @see startDescriptor */
 export const portDescriptor = 4;
-/** A file, open for reading: the device state of a template. */
+/** A file, open for reading, with a template's device state. */
 export const stateDescriptor = 5;
 
 /**
- * Arguments of `qemu-system-x86_64` or `qemu-system-aarch64` for a machine that does not run yet (`-S`): no default devices, no firmware
- * menus, no user-mode network. Once all its files are open it is an unprivileged user in a folder of its own, and
- * the kernel refuses it system calls that it does not need.
+ * Arguments of `qemu-system-x86_64` or `qemu-system-aarch64` for a machine that is not running yet (`-S`): no default devices,
+ * no firmware menus, no user-mode network. Once QEMU has opened all its files, it becomes an unprivileged user in a folder of
+ * its own, and the kernel refuses system calls that it does not need.
  *
- * Devices have names and addresses of their own: those of a template and of its copies must be the same.
+ * Devices have explicit names and addresses, because those of a template and its copies must be the same.
  */
 export function qemuArguments(machine: QemuMachine): readonly string[] {
   const isKvm = machine.accelerator === "kvm";
@@ -78,37 +80,37 @@ export function qemuArguments(machine: QemuMachine): readonly string[] {
     ["-device", `virtio-net-pci,id=nic,netdev=net0,mac=${machine.mac},romfile=,addr=0x4`],
     ["-object", "rng-random,id=rng0,filename=/dev/urandom"],
     ["-device", "virtio-rng-pci,id=rng,rng=rng0,addr=0x5"],
-    // For disks that are plugged in later: their bus is "volumes.0".
+    // For disks that are plugged in later. Their bus is "volumes.0".
     ["-device", "virtio-scsi-pci,id=volumes,addr=0x6"],
     ["-device", "virtio-serial-pci,id=ports,max_ports=2,addr=0x7"],
     ["-chardev", machine.hasPort ? `socket,id=port,fd=${portDescriptor}` : "null,id=port"],
     ["-device", `virtserialport,id=clone,bus=ports.0,nr=1,chardev=port,name=${clonePort}`],
     ["-chardev", `file,id=console,append=on,path=${escape(machine.console)}`],
     ["-serial", "chardev:console"],
-    // Three control connections: to start the machine, to watch it, and for commands.
+    // Three control connections: for starting the machine, watching it, and commands.
     ["-chardev", `socket,id=start,fd=${startDescriptor}`],
     ["-mon", "chardev=start,mode=control"],
     ["-chardev", `socket,id=control,server=on,wait=off,path=${escape(machine.control)}`],
     ["-mon", "chardev=control,mode=control"],
     ["-chardev", `socket,id=command,server=on,wait=off,path=${escape(machine.command)}`],
     ["-mon", "chardev=command,mode=control"],
-    // Locked by QEMU for its life: a second QEMU of the same machine cannot start.
+    // QEMU locks this file while it runs, so a second QEMU for the same machine cannot start.
     ["-pidfile", machine.pid],
     isCopy(machine.memory) ? ["-incoming", "defer"] : [],
     confinement(machine),
   ].flat();
 }
 
-/** What machines of an architecture are built around. */
+/** Board and processor by architecture. */
 const boards: Readonly<
   Record<Architecture, { readonly board: string; readonly processor: string }>
 > = {
   amd64: { board: "q35,vmport=off,hpet=off", processor: "max" },
-  // Signatures of pointers by another cipher than a real processor's: that one takes much of the time.
+  // A faster cipher for pointer authentication than that of real processors, which would take much of the time.
   arm64: { board: "virt,gic-version=max", processor: "max,pauth-impdef=on" },
 };
 
-/** Whether the machine goes on from where another one was stopped. */
+/** Whether the machine continues from the state of another one. */
 function isCopy(memory: MachineMemory): boolean {
   return memory.kind === "private" || (memory.kind === "shared" && memory.isFull === true);
 }
@@ -124,9 +126,9 @@ function memoryObject(machine: QemuMachine): string {
   return `${file},share=off${isReadOnly ? ",readonly=on,rom=off" : ""}`;
 }
 
-/** A disk dies with its machine, so what it writes need not reach the platter. */
+/** A disk ends with its machine, so its data need not reach the physical disk. */
 function diskArguments({ rootDisk, seed }: QemuMachine): readonly string[] {
-  // QEMU would open the file for reading and again, for writing, when it is no longer allowed to.
+  // Otherwise QEMU would open the file for reading and later reopen it for writing, when it no longer may.
   const common = "auto-read-only=off,discard=unmap,cache.no-flush=on";
   const root = [
     ["-blockdev", `driver=file,node-name=root-file,filename=${escape(rootDisk)},${common}`],
@@ -143,8 +145,8 @@ function diskArguments({ rootDisk, seed }: QemuMachine): readonly string[] {
 }
 
 /**
- * `elevateprivileges` would also forbid QEMU the one step down to its user; after that step it has no capability and
- * `no_new_privs` is on, so there is no way up.
+ * `elevateprivileges` would also prevent QEMU from switching to its user. After that switch it has no capabilities and
+ * `no_new_privs` is set, so it cannot regain privileges.
  */
 function confinement({ qemuVersion, folder, user }: QemuMachine): readonly string[] {
   const id = `${user.uid}:${user.gid}`;
@@ -158,12 +160,12 @@ function mebibytes({ memoryBytes }: QemuMachine): number {
   return Math.ceil(memoryBytes / 2 ** 20);
 }
 
-/** QEMU's own escape of a comma in a value. */
+/** Escapes commas in a value, as QEMU requires. */
 function escape(value: string): string {
   return value.replaceAll(",", ",,");
 }
 
-/** The machine's hardware address: locally administered, the same for the same IP address. */
+/** The machine's MAC address. It is locally administered and derived from the IP address. */
 export function macOf(managementIp: string): string {
   const octets = managementIp
     .split(".")
@@ -176,7 +178,7 @@ export function tapOf(slot: number): string {
   return `cell${slot}`;
 }
 
-/** What the launcher adds to the image's kernel command line, so that no DHCP is needed. */
+/** The launcher's additions to the image's kernel command line, which make DHCP unnecessary. */
 export function networkCmdline(options: {
   readonly address: string;
   readonly gateway: string;

@@ -7,44 +7,44 @@ import { firstLine, readStart } from "../host/file-text.ts";
 import { MachineError } from "../host/machine-error.ts";
 import { QmpSession } from "./qmp-session.ts";
 
-/** How long QEMU may take until it answers. */
+/** Time limit until QEMU answers, milliseconds. */
 const startLimitMs = 30_000;
 
-/** Holds the first line of QEMU's log. The log has no limit: a guest that has broken into QEMU may write to it. */
+/** Enough for the first line of QEMU's log. The log itself has no limit: a guest that has broken into QEMU may write to it. */
 const logBytes = 4096;
 
-/** How {@link startQemu} starts a QEMU. */
+/** Options of {@link startQemu}. */
 export interface StartQemuOptions {
-  /** The program, after those that prepare its surroundings: `nsenter --net=… qemu-system-x86_64`. */
+  /** The program, preceded by those that prepare its environment: `nsenter --net=… qemu-system-x86_64`. */
   readonly program: readonly string[];
-  /** As `qemuArguments` gives them. */
+  /** From `qemuArguments`. */
   readonly args: readonly string[];
-  /** Takes what QEMU says of failures. */
+  /** File for QEMU's error messages. */
   readonly logFile: string;
-  /** Open for reading; becomes QEMU's `stateDescriptor`. Not closed here. */
+  /** Open for reading. Becomes QEMU's `stateDescriptor`. The caller closes it. */
   readonly state?: FileHandle | undefined;
 }
 
-/** A QEMU as the process that starts it sees it. It outlives that process. */
+/** A QEMU from the point of view of the process that started it. It outlives that process. */
 export interface StartedQemu extends Disposable {
   readonly commands: QmpSession;
   /** The host's end of the machine's clone port. */
   readonly port: Socket;
-  /** Aborts when QEMU has ended; the reason is an error with what it said. */
+  /** Aborts when QEMU has ended. The reason is an error with QEMU's message. */
   readonly ended: AbortSignal;
-  /** Lets go of it: it runs on. */
+  /** Releases it. It keeps running. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Starts QEMU and returns when it answers; the machine does not run yet.
+ * Starts QEMU and returns when it answers. The machine is not running yet.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's message
  */
 export async function startQemu(options: StartQemuOptions): Promise<StartedQemu> {
   await using log = await open(options.logFile, "w", 0o600);
   const child = spawnQemu(options, log);
-  const ended = endOf(child, options.logFile); // at once: it may end at any time
+  const ended = endOf(child, options.logFile); // at once, because it may end at any time
   const commands = new QmpSession(asSocket(child.stdio[3]));
   const port = asSocket(child.stdio[4]);
   port.on("error", () => {}); // followed by "close"
@@ -75,7 +75,7 @@ function spawnQemu({ program, args, state }: StartQemuOptions, log: FileHandle):
   const [file = "", ...rest] = program;
   return spawn(file, [...rest, ...args], {
     cwd: "/",
-    // A session of its own: Ctrl-C in a terminal does not end machines.
+    // A session of its own, so that Ctrl-C in a terminal does not end machines.
     detached: true,
     stdio: ["ignore", log.fd, log.fd, "pipe", "pipe", state?.fd ?? "ignore"],
   });
@@ -93,7 +93,7 @@ function endOf(child: ChildProcess, logFile: string): AbortSignal {
 }
 
 async function untilServed({ commands, ended }: StartedQemu): Promise<void> {
-  // The connection closes a moment before the process has ended and its words can be read.
+  // The connection closes shortly before the process has ended and its messages can be read.
   const served = commands.served.catch(async () => {
     await pause(Number.POSITIVE_INFINITY, systemClock, ended);
     throw ended.reason;
@@ -106,7 +106,7 @@ async function untilServed({ commands, ended }: StartedQemu): Promise<void> {
   });
 }
 
-/** The first line that QEMU said, without its name. */
+/** The first line of QEMU's log, without QEMU's name. */
 async function lastWords(logFile: string): Promise<string> {
   return firstLine(await readStart(logFile, logBytes)).replace(/^\S*qemu-system-\S+: /, "");
 }

@@ -1,15 +1,15 @@
 import { stat } from "node:fs/promises";
 import { runCommand, textBefore } from "@kip/base";
 
-/** What is known of the QEMU that runs machines. */
+/** Facts about the QEMU that runs machines. */
 export interface QemuFacts {
-  /** Absolute path; as given if there is no such program. */
+  /** Absolute path. Unchanged if the program does not exist. */
   readonly program: string;
-  /** Major, minor, patch; zeros if it does not say. */
+  /** Major, minor, patch. Zeros if unknown. */
   readonly version: QemuVersion;
-  /** What it says of itself, with the distribution's own version. */
+  /** QEMU's own version text, including the distribution's version. */
   readonly text: string;
-  /** Changes whenever the program does. */
+  /** Changes whenever the program changes. */
   readonly identity: string;
 }
 
@@ -18,7 +18,7 @@ export type QemuVersion = readonly [number, number, number];
 
 const known = new Map<string, Promise<QemuFacts>>();
 
-/** Asks QEMU for its version, once per installed program. */
+/** Gets QEMU's version, once per installed program. */
 export async function readQemuFacts(qemu: string): Promise<QemuFacts> {
   const program = await findProgram(qemu);
   const identity = await stat(program).then(
@@ -34,13 +34,13 @@ export async function readQemuFacts(qemu: string): Promise<QemuFacts> {
   return await facts;
 }
 
-/** Whether a version is at least another one. */
+/** Whether a version is at least the given one. */
 export function isAtLeast(version: QemuVersion, wanted: readonly [number, number]): boolean {
   const [major, minor] = version;
   return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);
 }
 
-/** "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)" */
+/** Parses "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)". */
 export function parseQemuVersion(text: string): QemuVersion {
   const match = /version (\d+)\.(\d+)(?:\.(\d+))?/.exec(text);
   return [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0), Number(match?.[3] ?? 0)];

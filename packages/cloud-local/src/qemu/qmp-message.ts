@@ -9,10 +9,10 @@ const message = decode.object({
   return: decode.optional(decode.unknownValue),
 });
 
-/** A line of QEMU's: a greeting (`QMP`), an event, or the answer to the command with this `id`. */
+/** A line from QEMU: a greeting (`QMP`), an event, or the answer to the command with this `id`. */
 export type QmpMessage = decode.Decoded<typeof message>;
 
-/** Reads a line; undefined if it is not a message: a guest may have broken into QEMU. */
+/** Parses a line. Undefined if it is not a message, because a guest may have broken into QEMU. */
 export function parseQmpMessage(line: string): QmpMessage | undefined {
   try {
     return message(JSON.parse(line), "QMP");
@@ -21,7 +21,7 @@ export function parseQmpMessage(line: string): QmpMessage | undefined {
   }
 }
 
-/** The data of an event, in an object; undefined if they have another shape. */
+/** The data of an event, in an object. Undefined if they have another form. */
 export function decodeEventData<T>(
   decoder: decode.Decoder<T>,
   data: unknown,

@@ -4,16 +4,16 @@ import { CloudError } from "@kip/cloud";
 import { decodeEventData, parseQmpMessage, type QmpMessage } from "./qmp-message.ts";
 import { ReadLimit } from "./read-limit.ts";
 
-/** A command as QEMU takes it. */
+/** A QMP command. */
 export interface QmpCommand {
   readonly execute: string;
   readonly arguments?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** How long one command may take, and how long QEMU may serve others before it serves us. */
+/** Time limit for a command, and for other connections that QEMU serves first, milliseconds. */
 const answerLimitMs = 10_000;
 
-/** Many times what QEMU answers, UTF-16 code units. */
+/** Many times the length of QEMU's answers, UTF-16 code units. */
 const maxLineLength = 1_048_576;
 
 type EventListener = (event: string, data: unknown) => void;
@@ -26,13 +26,13 @@ interface Pending {
 /**
  * A connection to one of QEMU's control sockets.
  *
- * QEMU serves one connection per socket at a time; a second one waits in the queue and hears nothing
- * until the first is closed, but ends with the machine all the same.
+ * QEMU serves one connection per socket at a time. A second one waits in the queue and receives nothing until the first is
+ * closed, but also ends with the machine.
  *
  * @see https://www.qemu.org/docs/master/interop/qmp-spec.html
  */
 export class QmpSession {
-  /** Resolves when QEMU serves this connection: from here on it tells its events and takes commands. */
+  /** Resolves when QEMU serves this connection. It then sends events and accepts commands. */
   readonly served: Promise<void>;
   /** Resolves when the connection is closed, by either side. */
   readonly closed: Promise<void>;
@@ -48,12 +48,12 @@ export class QmpSession {
     const closed = Promise.withResolvers<void>();
     this.served = served.promise;
     this.closed = closed.promise;
-    this.served.catch(() => {}); // its waiters see it
+    this.served.catch(() => {}); // callers that wait get the error
     const limit = new ReadLimit(socket);
     let rest = "";
     socket.setEncoding("utf8").on("data", (text: string) => {
       limit.count(text.length);
-      // Looks at new text alone: a line may come letter by letter.
+      // Only searches the new text, because a line may arrive one character at a time.
       const lines = text.includes("\n") ? (rest + text).split("\n") : [rest + text];
       rest = lines.pop() ?? "";
       // A guest may have broken into QEMU. The end of a line whose beginning is dropped cannot be parsed and is ignored.
@@ -64,7 +64,7 @@ export class QmpSession {
         else if (message) this.#take(message);
       }
     });
-    // An error is followed by "close", which is what counts.
+    // An error is followed by "close", which is handled.
     socket.on("error", () => {});
     socket.on("close", () => {
       limit[Symbol.dispose]();
@@ -102,10 +102,9 @@ export class QmpSession {
   }
 
   /**
-   * Runs a command and returns what QEMU answered.
+   * Runs a command and returns QEMU's answer.
    *
-   * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words if it refuses, ends, or
-   * does not answer within 10 s
+   * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's message if it refuses, ends, or does not answer within 10 s
    */
   async execute(execute: string, args?: Readonly<Record<string, unknown>>): Promise<unknown> {
     const command: QmpCommand = { execute, arguments: args };
@@ -114,8 +113,8 @@ export class QmpSession {
   }
 
   /**
-   * Calls `listener` for each event of this name until the returned function is called. An event that cannot be decoded is
-   * ignored: a guest may have broken into QEMU.
+   * Calls `listener` for each event with this name, until the returned function is called. An event that cannot be decoded is
+   * ignored, because a guest may have broken into QEMU.
    */
   onEvent<T>(event: string, decoder: decode.Decoder<T>, listener: (data: T) => void): () => void {
     const own: EventListener = (name, data) => {
@@ -132,7 +131,7 @@ export class QmpSession {
     this.#socket.unref();
   }
 
-  /** Lets go of the machine, which runs on. */
+  /** Closes the connection. The machine keeps running. */
   close(): void {
     this.#socket.destroy();
   }
@@ -141,7 +140,7 @@ export class QmpSession {
     this.close();
   }
 
-  /** QEMU begins in a mode in which it sends no events and takes no command but this. */
+  /** QEMU starts in a mode without events, in which this is the only command. */
   async #leaveFirstMode(): Promise<void> {
     await this.#send({ execute: "qmp_capabilities" });
   }
@@ -169,10 +168,10 @@ export class QmpSession {
 }
 
 /**
- * Runs commands on a machine, one after the other, over its command socket (`files.command`), and
- * returns their answers. Any process may do so at any time: it waits for its turn.
+ * Runs commands on a machine, one after the other, over its command socket (`files.command`), and returns their answers. Any
+ * process may do so at any time. It waits for its turn.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's words; commands after the failed one are not run
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's message; commands after the failed one are not run
  * @example
  * await runCommands(files.command, [
  *   { execute: "device_del", arguments: { id: "volume-1" } },
@@ -190,9 +189,9 @@ export async function runCommands(
 }
 
 /**
- * A session on the command socket, for those who also wait for events. Close it soon: others wait.
+ * A session on the command socket, for callers that also wait for events. Close it soon, because others wait.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not run or serves others for over 10 s
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine is not running, or serves others for over 10 s
  */
 export async function openCommands(commandSocket: string): Promise<QmpSession> {
   const until = systemClock.monotonic() + answerLimitMs;
@@ -202,8 +201,8 @@ export async function openCommands(commandSocket: string): Promise<QmpSession> {
       if (session) return session;
       throw new CloudError("CLOUD_UNAVAILABLE", "Cannot control the machine: it does not run");
     } catch (error) {
-      // QEMU's queue takes two. A connection to a full one fails at once, and there is no event when
-      // there is room again.
+      // QEMU's queue has two places. A connection to a full queue fails at once, and there is no event when there is a free
+      // place.
       const isFull = CloudError.is(error) && isSystemError(error.cause, "EAGAIN");
       if (!isFull || systemClock.monotonic() > until) throw error;
       await systemClock.sleep(10);

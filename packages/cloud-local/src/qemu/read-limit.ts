@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 
-/** What is read at once, UTF-16 code units: many times what QEMU says in a second. Above it, reading pauses. */
+/** How much may be read without a pause, UTF-16 code units: many times QEMU's usual output per second. */
 const burstLength = 1_048_576;
-/** How long reading pauses, milliseconds: a guest that has broken into QEMU must not keep this process busy. */
+/** Length of a pause, milliseconds. A guest that has broken into QEMU must not keep this process busy. */
 const pauseMs = 500;
 
-/** Pauses a socket that sends more than {@link burstLength} within {@link pauseMs}. */
+/** Pauses a socket that delivers more than {@link burstLength} within {@link pauseMs}. */
 export class ReadLimit implements Disposable {
   readonly #socket: Socket;
   #length = 0;
@@ -15,11 +15,11 @@ export class ReadLimit implements Disposable {
     this.#socket = socket;
   }
 
-  /** Counts what the socket has sent. */
+  /** Counts received text. */
   count(length: number): void {
     this.#length += length;
     if (this.#length > burstLength) this.#socket.pause();
-    // A clock's timer would keep the process running, which the socket itself may not do.
+    // A clock's timer would keep the process alive, unlike the socket.
     this.#timer ??= setTimeout(() => this.#startAgain(), pauseMs).unref();
   }
 

@@ -22,49 +22,52 @@ import { templateCmdline, type MachineShape, type TemplateFacts } from "./templa
 import type { DraftFiles, DraftProcesses, TemplateStore } from "./template-store.ts";
 import { readTail } from "../host/file-text.ts";
 
-/** Behind everything else on this computer, but with a fair share: where cells are always starting it is made too. */
+/**
+ * Lower priority than everything else on this computer, but with a fair share, so that the template is also completed while
+ * cells keep starting.
+ */
 const nice = ["nice", "-n", "5"] as const;
 
 /**
- * The clock of a machine that is to be a template. Programs that draw new random numbers when much time has passed
- * do so in each copy.
+ * The clock of a machine that will become a template. Programs that draw new random numbers after a long time then do so in
+ * each copy.
  */
 const templateClock = "2020-01-01T00:00:00";
 
-/** What {@link buildTemplate} makes. */
+/** Options of {@link buildTemplate}. */
 export interface BuildTemplateOptions {
   readonly key: string;
   readonly facts: TemplateFacts;
   readonly shape: MachineShape;
   readonly store: TemplateStore;
   readonly firstUserId: number;
-  /** Names of control groups begin so. */
+  /** Prefix of control groups' names. */
   readonly groupPrefix: string;
   /** RFC 3339. */
   readonly created: string;
-  /** Makes it of another template, by getting images. @default it boots */
+  /** Makes the template by pulling images into another one. @default the machine boots */
   readonly preload?: ImagePreload | undefined;
-  /** Ends it. */
+  /** Aborts the build. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Boots a machine up to the point where it needs a clone identity, or lets a copy of one that has got there get images, and
- * keeps its memory, disk and device state. Callers hold the templates' lock. If it fails nothing is left.
+ * Boots a machine, or lets a copy of a template pull images, until it needs a clone identity. Then saves its memory, disk and
+ * device state. Callers hold the templates' lock. Leaves nothing behind on failure.
  *
- * @throws {MachineError} with what the machine's console said last
+ * @throws {MachineError} with the end of the machine's console
  */
 export async function buildTemplate(options: BuildTemplateOptions): Promise<void> {
   const { key, store, signal } = options;
   const draft = store.draft(key);
-  await store.removeDraft(key); // of a process that was killed
-  const onAbort = (): void => void store.removeDraft(key).catch(() => {}); // done again below
+  await store.removeDraft(key); // left by a killed process
+  const onAbort = (): void => void store.removeDraft(key).catch(() => {}); // repeated below
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     signal.throwIfAborted();
-    await makeFolder(draft.folder, 0o711); // QEMU's user finds files in it by their names
+    await makeFolder(draft.folder, 0o711); // QEMU's user finds files in it by name
     await runAndSave(options, draft);
-    await store.endDraft(key); // a guest that has broken into QEMU must not change what is sealed
+    await store.endDraft(key); // a guest that has broken into QEMU must not change sealed files
     const seals = await sealFiles(draft, signal);
     await store.write(draft, {
       key,
@@ -100,7 +103,7 @@ async function runAndSave(options: BuildTemplateOptions, draft: DraftFiles): Pro
   if (preload) await loadDeviceState(started);
   await untilPrepared(started, options);
   await saveDeviceState(started, draft.stateSocket, draft.state);
-  await started.commands.execute("quit").catch(() => {}); // what it says last is not always read
+  await started.commands.execute("quit").catch(() => {}); // its last message is not always read
   await pause(Number.POSITIVE_INFINITY, systemClock, started.ended);
   for (const file of [draft.console, draft.control, draft.command, draft.pid, draft.log])
     await rm(file, { force: true });
@@ -144,20 +147,23 @@ function builderArguments(
   });
 }
 
-/** QEMU after what puts it into its control group and its network: one that leads nowhere, unless it gets images. */
+/**
+ * QEMU's command, preceded by those that enter its control group and its network. The network leads nowhere, unless the machine
+ * pulls images.
+ */
 async function builderProgram(
   options: BuildTemplateOptions,
   draft: DraftFiles,
 ): Promise<readonly string[]> {
   const { preload, shape } = options;
-  // The same kind of device as a machine has.
+  // The same kind of device as in a machine.
   const network = preload
     ? ["nsenter", `--net=${preload.network.namespace.file}`]
     : ["unshare", "--net"];
   return [...(await enterGroup(options, draft)), ...nice, ...network, shape.qemu.program];
 }
 
-/** Lets the machine run until it needs a clone identity. */
+/** Runs the machine until it needs a clone identity. */
 async function untilPrepared(
   { commands, port, ended }: StartedQemu,
   { preload, signal }: BuildTemplateOptions,
@@ -170,7 +176,7 @@ async function untilPrepared(
   await Promise.all([untilAborted(prepared, AbortSignal.any([ended, signal])), letRun()]);
 }
 
-/** Notes what the processes will be known by, and makes their control group; returns what puts them into it. */
+/** Records how to identify the processes and creates their control group. Returns the command that enters it. */
 async function enterGroup(
   { key, firstUserId, groupPrefix }: BuildTemplateOptions,
   draft: DraftFiles,
@@ -199,7 +205,7 @@ async function sealFiles(
   };
 }
 
-/** SHA-256 of files, by a process that lets everything else go first. */
+/** SHA-256 of files, computed by a process with the lowest priority. */
 export async function hashFiles(
   files: readonly string[],
   signal: AbortSignal,

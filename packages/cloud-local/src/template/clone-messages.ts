@@ -1,13 +1,13 @@
 import type { Socket } from "node:net";
 import { MachineError } from "../host/machine-error.ts";
 
-/** Longer than any word, UTF-16 code units. */
+/** Longer than any message, UTF-16 code units. */
 const maxLength = 4096;
 
 /**
- * Reads the next message (a line) that a machine sends on its clone port.
+ * Reads the next message (a line) from a machine's clone port.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if it says another one than `wanted` or one without an end, or hangs up
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if the message is not `wanted`, has no end, or the port is closed
  */
 export async function waitForMessage(port: Socket, wanted: string): Promise<void> {
   let text = "";

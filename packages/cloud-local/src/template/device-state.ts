@@ -11,15 +11,15 @@ import type { StartedQemu } from "../qemu/qemu-process.ts";
 
 const migrationData = decode.object({ status: decode.string });
 
-/** Memory in files stays where it is: only the devices' state is written and read. */
+/** Memory in files stays there. Only the device state is written and read. */
 const capabilities = [
   { capability: "x-ignore-shared", state: true },
   { capability: "events", state: true },
 ];
 
 /**
- * Stops a machine and writes the state of its devices. QEMU, which sees no file outside its folder and may make none
- * inside, sends it over a socket.
+ * Stops a machine and writes its device state. QEMU sees no file outside its folder and cannot create one inside, so it sends
+ * the state over a socket.
  *
  * @param socket path of the socket, in QEMU's folder
  * @throws {CloudError} `CLOUD_UNAVAILABLE`
@@ -36,7 +36,7 @@ export async function saveDeviceState(
   try {
     server.listen(socket);
     await once(server, "listening");
-    await chmod(socket, 0o666); // QEMU is another user; no other user gets to this folder
+    await chmod(socket, 0o666); // QEMU runs as another user, and no other user can enter this folder
     await Promise.all([
       untilMigrated(qemu),
       receive(server, file, qemu.ended),
@@ -49,9 +49,9 @@ export async function saveDeviceState(
 }
 
 /**
- * Gives a QEMU that was started with `-incoming defer` the devices' state that it has open.
+ * Makes a QEMU that was started with `-incoming defer` load the device state from its open file.
  *
- * @throws {CloudError} `CLOUD_UNAVAILABLE` with what QEMU said
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` with QEMU's message
  */
 export async function loadDeviceState(qemu: StartedQemu): Promise<void> {
   const { commands } = qemu;
@@ -62,14 +62,14 @@ export async function loadDeviceState(qemu: StartedQemu): Promise<void> {
   ]);
 }
 
-/** Writes what the first connection to a server brings into a file. */
+/** Writes the data of a server's first connection to a file. */
 async function receive(server: Server, file: string, signal: AbortSignal): Promise<void> {
   const connection = once(server, "connection") as Promise<[Socket]>; // as Node documents it
   const [stream] = await untilAborted(connection, signal);
   await pipeline(stream, createWriteStream(file, { mode: 0o600 }));
 }
 
-/** Waits for QEMU's event that the state has been written or read. */
+/** Waits for QEMU's event that the state was written or read. */
 async function untilMigrated({ commands, ended }: StartedQemu): Promise<void> {
   const finished = Promise.withResolvers<void>();
   const stop = commands.onEvent("MIGRATION", migrationData, ({ status }) => {

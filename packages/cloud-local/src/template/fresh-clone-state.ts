@@ -4,7 +4,7 @@ import type { ImagePreload } from "@kip/cloud-init";
 import type { AddressPlan } from "../network/address-plan.ts";
 import { machinePort } from "../network/machine-port.ts";
 
-/** What every order to a copy has: the time it is now, random numbers of its own, and a network. */
+/** The common part of every order to a copy: the current time, new random numbers, and a network. */
 export function freshCloneState(
   plan: AddressPlan,
   slot: number,

@@ -1,10 +1,13 @@
 import type { Clock } from "@kip/base";
 
-/** How long a template is not tried again after its making has taken too long, milliseconds; doubled each time. */
+/** How long a template is not retried after a build took too long, milliseconds. Doubled each time. */
 const firstPauseMs = 10 * 60_000;
 const longestPauseMs = 2 * 3600_000;
 
-/** Templates that are not made: some indefinitely, and those whose making took too long for a while, as the computer was busy. */
+/**
+ * Templates that are not built. Some are excluded indefinitely. Others are excluded for a while, because their build took too
+ * long on a busy computer.
+ */
 export class GivenUp {
   readonly #clock: Clock;
   readonly #untilMs = new Map<string, number>();
@@ -18,12 +21,12 @@ export class GivenUp {
     return (this.#untilMs.get(key) ?? Number.NEGATIVE_INFINITY) > this.#clock.monotonic();
   }
 
-  /** Nothing more is tried for this template. */
+  /** Excludes a template indefinitely. */
   add(key: string): void {
     this.#untilMs.set(key, Number.POSITIVE_INFINITY);
   }
 
-  /** Its making took too long: it may be tried again after a pause, which is twice as long each time. */
+  /** Excludes a template whose build took too long, for a pause that doubles each time. */
   postpone(key: string): void {
     const pauseMs = this.#pauseMs.get(key) ?? firstPauseMs;
     this.#pauseMs.set(key, Math.min(2 * pauseMs, longestPauseMs));

@@ -6,16 +6,16 @@ import type { LocalNetwork } from "../network/local-network.ts";
 import { machinePort } from "../network/machine-port.ts";
 import type { TemplateFiles } from "./template-record.ts";
 
-/** How a template with images is made of one without. */
+/** How a template with images is made from one without. */
 export interface ImagePreload {
-  /** The template without. */
+  /** The template without images. */
   readonly base: TemplateFiles;
   readonly images: LaunchImages;
-  /** The machines' network: the registry answers there as it does to them. */
+  /** The machines' network, so that the registry answers as it does for machines. */
   readonly network: LocalNetwork;
 }
 
-/** Copies what the machine will write to. It needs the other template no more. */
+/** Copies the files that the machine writes to. The other template is then no longer needed. */
 export async function copyTemplate(
   { base }: ImagePreload,
   draft: Pick<TemplateFiles, "memory" | "disk">,
@@ -27,7 +27,7 @@ export async function copyTemplate(
   }
 }
 
-/** The device of the machine that fetches images: it has a place of its own among machines. */
+/** The device of the machine that pulls images. It has a reserved slot. */
 export function preloadDevice({ network: { plan } }: ImagePreload): {
   readonly tap: string;
   readonly mac: string;
@@ -36,7 +36,7 @@ export function preloadDevice({ network: { plan } }: ImagePreload): {
   return { tap: device, mac };
 }
 
-/** Makes the device; disposing of the result removes it. */
+/** Creates the device. Disposing of the result removes it. */
 export async function addPreloadDevice(preload: ImagePreload): Promise<AsyncDisposable> {
   const { network } = preload;
   const { tap } = preloadDevice(preload);
@@ -44,7 +44,7 @@ export async function addPreloadDevice(preload: ImagePreload): Promise<AsyncDisp
   return { [Symbol.asyncDispose]: async () => await network.removeTap(tap) };
 }
 
-/** The order that the machine gets. */
+/** The order for the machine. */
 export async function preloadLine(preload: ImagePreload): Promise<string> {
   const { images, network } = preload;
   const { plan } = network;

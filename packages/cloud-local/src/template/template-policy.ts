@@ -1,17 +1,17 @@
-/** A template as far as its removal goes. */
+/** A template, as far as its removal is concerned. */
 export interface StoredTemplate {
   readonly key: string;
-  /** On disk. */
+  /** Disk space. */
   readonly bytes: number;
   /** Milliseconds since the epoch. */
   readonly lastUsedAt: number;
-  /** Whether a machine's disk stands on it. */
+  /** Whether a machine's disk is based on it. */
   readonly isInUse: boolean;
 }
 
 /**
- * Which templates go so that all together take no more than the limit: those that were not used for longest. One
- * that a machine stands on stays, even if the limit is not met then.
+ * Chooses templates to remove so that all together do not exceed the limit, starting with those unused for longest. Templates
+ * in use stay, even if the limit is then exceeded.
  */
 export function chooseForRemoval(
   templates: readonly StoredTemplate[],

@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { decode } from "@kip/base";
 
-/** A file as it was when it was known to be good. Times are nanoseconds since the epoch. */
+/** State of a file when it was known to be valid. Times are nanoseconds since the epoch. */
 const sealDocument = decode.object({
   bytes: decode.integer,
   modified: decode.string,
-  /** This cannot be set back: any change of the file shows. */
+  /** This cannot be set back, so it shows any change of the file. */
   changed: decode.string,
   sha256: decode.string,
 });
@@ -16,12 +16,12 @@ export type Seal = decode.Decoded<typeof sealDocument>;
 
 const recordDocument = decode.object({
   key: decode.string,
-  /** What the key is made of. */
+  /** The inputs of the key. */
   facts: decode.map(decode.string),
   memory: sealDocument,
   disk: sealDocument,
   state: sealDocument,
-  /** The start of the host in which the contents were made or compared with their hashes. */
+  /** The host's boot ID when the contents were created or last compared with their hashes. */
   verifiedBootId: decode.string,
   /** RFC 3339. */
   created: decode.string,
@@ -36,16 +36,16 @@ export interface TemplateFiles {
   readonly record: string;
   readonly memory: string;
   readonly disk: string;
-  /** The devices' state, as QEMU writes it. */
+  /** The device state in QEMU's format. */
   readonly state: string;
 }
 
-/** Reads the text of a `template.json`. */
+/** Parses a `template.json`. */
 export function parseTemplateRecord(text: string, file: string): TemplateRecord {
   return recordDocument(JSON.parse(text), file);
 }
 
-/** Notes what a file is like now. */
+/** Records the present state of a file. */
 export async function sealOf(file: string, sha256: string): Promise<Seal> {
   const found = await stat(file, { bigint: true });
   return {
@@ -57,9 +57,9 @@ export async function sealOf(file: string, sha256: string): Promise<Seal> {
 }
 
 /**
- * Why a template must not be used, in words that follow "its"; undefined if nothing speaks against it. The device
- * state, which is small, is read; of the other files all that can change without a trace is their content on a
- * disk that is not mounted: {@link TemplateRecord.verifiedBootId}.
+ * Why a template must not be used, in words that follow "its". Undefined if it is valid. The device state is small and is read.
+ * The content of the other files can only change without a trace on a disk that is not mounted:
+ * {@link TemplateRecord.verifiedBootId}.
  */
 export async function findDamage(
   record: TemplateRecord,

@@ -8,32 +8,32 @@ import type { Accelerator } from "../qemu/accelerator.ts";
 import { qemuArguments, type MachineMemory } from "../qemu/qemu-arguments.ts";
 import type { QemuFacts } from "../qemu/qemu-version.ts";
 
-/** What machines that can be copies of one template have in common. */
+/** The common properties of machines that can be copies of the same template. */
 export interface MachineShape {
   readonly image: LocalImage;
   readonly cpus: number;
-  /** Of the machine, its overhead included. */
+  /** Memory of the machine, including its overhead. */
   readonly memoryBytes: number;
   readonly rootDiskBytes: number;
   readonly qemu: QemuFacts;
   readonly accelerator: Accelerator;
-  /** Images that the machine has already. */
+  /** Images that the machine already contains. */
   readonly images?: LaunchImages | undefined;
 }
 
-/** The same, without images. */
+/** The shape without images. */
 export function withoutImages(shape: MachineShape): MachineShape {
   const { images, ...rest } = shape;
   return images ? rest : shape;
 }
 
-/** Everything that a template depends on, as text to compare and to show. */
+/** Everything that a template depends on, as text for comparing and displaying. */
 export type TemplateFacts = Readonly<Record<string, string>>;
 
-/** Changes when templates of earlier versions of kip can no longer be used. */
+/** Increased when templates of earlier versions of kip can no longer be used. */
 const formatVersion = "1";
 
-/** Files and names that a machine does not share with another one. */
+/** Files and names that a machine does not share with others. */
 const noFiles = {
   id: "template",
   rootDisk: "disk",
@@ -47,7 +47,7 @@ const noFiles = {
   user: { uid: 1, gid: 1 },
 } as const;
 
-/** Collects what a template of this shape depends on. */
+/** Collects the facts that a template of this shape depends on. */
 export async function templateFacts(shape: MachineShape): Promise<TemplateFacts> {
   const { image, qemu, accelerator } = shape;
   const [kernel, initrd, rootDisk] = await Promise.all(
@@ -68,17 +68,17 @@ export async function templateFacts(shape: MachineShape): Promise<TemplateFacts>
     accelerator,
     arguments: shapeArguments(shape).join(" "),
   };
-  // Absent without images: the key of such a template depends on it.
+  // Absent without images, because it would change the key.
   return shape.images ? { ...own, images: [...shape.images.references].sort().join(" ") } : own;
 }
 
-/** The name of the template that all of this, and nothing else, leads to. */
+/** A template's name, derived from its facts. */
 export function templateKey(facts: TemplateFacts): string {
   const sorted = Object.entries(facts).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 16);
 }
 
-/** What machines of the shape, and their template, are started with. */
+/** The command line of machines of this shape and of their template. */
 export function templateCmdline(image: LocalImage): string {
   return `${image.cmdline} ${templateArgument}`;
 }
@@ -98,7 +98,7 @@ function shapeArguments({ image, ...shape }: MachineShape): readonly string[] {
   });
 }
 
-/** An image is never changed under its ID; should it be all the same, its files tell. */
+/** An image's files should never change under its ID. If they do, this shows it. */
 async function identityOf(file: string): Promise<string> {
   const { size, mtimeMs } = await stat(file);
   return `${size}:${mtimeMs}`;

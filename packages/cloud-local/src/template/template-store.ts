@@ -13,16 +13,16 @@ import { allocatedBytes } from "../machine/machine-process.ts";
 import { chooseForRemoval, type StoredTemplate } from "./template-policy.ts";
 import { parseTemplateRecord, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
 
-/** What a template that is being made has besides its files. */
+/** Files of a template that is being built. */
 export interface DraftFiles extends TemplateFiles {
   readonly console: string;
   readonly control: string;
   readonly command: string;
   readonly pid: string;
-  /** What its processes are known by: {@link DraftProcesses}. */
+  /** Identifies its processes: {@link DraftProcesses}. */
   readonly processes: string;
   readonly log: string;
-  /** QEMU sends the devices' state here. */
+  /** Socket to which QEMU sends the device state. */
   readonly stateSocket: string;
 }
 
@@ -31,15 +31,15 @@ const processesDocument = decode.object({
   controlGroup: decode.optional(decode.string),
 });
 
-/** What the processes that make a template are known by; written before there is one. */
+/** Identifies the processes that build a template. Written before there are any. */
 export type DraftProcesses = decode.Decoded<typeof processesDocument>;
 
-/** How long a QEMU may take to end after it was asked to. */
+/** How long a QEMU may take to end on request, milliseconds. */
 const endLimitMs = 1000;
 
 /**
- * The folder with one folder per template. A template appears whole, by one rename, and disappears by one; what
- * is hidden (`.draft-…`, `.aside-…`) is of no use to anybody.
+ * A folder with one folder per template. A template appears completely by one rename, and disappears by one. Hidden folders
+ * (`.draft-…`, `.aside-…`) are not usable.
  */
 export class TemplateStore {
   readonly #folder: string;
@@ -53,8 +53,8 @@ export class TemplateStore {
   /**
    * Removes what killed processes have left.
    *
-   * @param inUse keys of templates that machines stand on
-   * @param tidy removes what builds have left elsewhere; called while none can begin
+   * @param inUse keys of templates that machines use
+   * @param tidy removes what builds have left elsewhere; called while no build can start
    */
   async open(inUse: ReadonlySet<string>, tidy: () => Promise<void>): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
@@ -87,12 +87,12 @@ export class TemplateStore {
     };
   }
 
-  /** Takes the right to make a template: one at a time, in all processes. */
+  /** Takes the lock for building templates, one at a time in all processes. */
   async lock(signal: AbortSignal): Promise<AsyncDisposable> {
     return await acquireFileLock(this.#lock, { signal });
   }
 
-  /** @returns undefined if there is none @throws if what is there cannot be read */
+  /** @returns undefined if it does not exist @throws if it cannot be read */
   async read(key: string): Promise<TemplateRecord | undefined> {
     const file = this.files(key).record;
     try {
@@ -105,7 +105,7 @@ export class TemplateStore {
     }
   }
 
-  /** Templates that can be read. */
+  /** The readable templates. */
   async readAll(): Promise<readonly TemplateRecord[]> {
     const found = await Promise.allSettled((await this.#keys()).map((key) => this.read(key)));
     return found
@@ -113,25 +113,25 @@ export class TemplateStore {
       .filter((record) => record !== undefined);
   }
 
-  /** Writes the record into a folder of a template, finished or not. */
+  /** Writes the record into the folder of a template, whether complete or not. */
   async write(files: TemplateFiles, record: TemplateRecord): Promise<void> {
     await writeFile(`${files.record}.new`, JSON.stringify(record, undefined, 2), { mode: 0o600 });
     await rename(`${files.record}.new`, files.record);
   }
 
-  /** Makes a template of a draft. */
+  /** Turns a draft into a template. */
   async publish(key: string): Promise<void> {
     await rename(this.draft(key).folder, this.files(key).folder);
   }
 
-  /** Ends the QEMU that makes a template and removes what it has made. */
+  /** Ends the QEMU that builds a template, and removes the draft. */
   async removeDraft(key: string): Promise<void> {
     await this.endDraft(key);
     await rm(this.draft(key).folder, { recursive: true, force: true });
   }
 
   /**
-   * Ends the QEMU that makes a template, and what it may have forked.
+   * Ends the QEMU that builds a template, and any processes that it forked.
    *
    * @throws {CloudError} `CLOUD_UNAVAILABLE` if one cannot be ended
    */
@@ -143,7 +143,7 @@ export class TemplateStore {
     await rm(processes, { force: true });
   }
 
-  /** Removes what killed processes had begun to make. */
+  /** Removes the drafts of killed processes. */
   async removeDrafts(): Promise<void> {
     await using lock = await this.#lockIfFree();
     if (!lock) return;
@@ -151,19 +151,19 @@ export class TemplateStore {
       if (name.startsWith(".draft-")) await this.removeDraft(name.slice(".draft-".length));
   }
 
-  /** A machine was made of it. */
+  /** Records that a machine was made from it. */
   async touch(key: string, nowMs: number): Promise<void> {
     await utimes(this.files(key).record, nowMs / 1000, nowMs / 1000);
   }
 
-  /** Takes a template out of use; removes it unless a machine's disk stands on it. */
+  /** Takes a template out of use. Removes it, unless a machine's disk is based on it. */
   async setAside(key: string, isInUse: boolean): Promise<void> {
     const name = `.aside-${key}.${process.pid}.${systemClock.now()}`;
     await this.#rename(key, name);
     if (!isInUse) await this.#delete(name);
   }
 
-  /** Removes the templates that were not used for longest; returns their keys. */
+  /** Removes the templates that were unused for longest. Returns their keys. */
   async collect(inUse: ReadonlySet<string>, limitBytes: number): Promise<readonly string[]> {
     const keys = await this.#keys();
     const stored = await Promise.all(keys.map((key) => this.#describe(key, inUse.has(key))));
@@ -175,7 +175,7 @@ export class TemplateStore {
     return chosen;
   }
 
-  /** @returns undefined if another process makes a template; it has tidied up */
+  /** @returns undefined if another process is building a template. That process has cleaned up */
   async #lockIfFree(): Promise<AsyncDisposable | undefined> {
     try {
       return await acquireFileLock(this.#lock, { whenHeld: "fail" });
@@ -205,7 +205,7 @@ export class TemplateStore {
     try {
       await rename(path.join(this.#folder, from), path.join(this.#folder, to));
     } catch (error) {
-      if (!isSystemError(error, "ENOENT")) throw error; // another process was first
+      if (!isSystemError(error, "ENOENT")) throw error; // another process removed it first
     }
   }
 
@@ -215,7 +215,7 @@ export class TemplateStore {
 }
 
 async function readProcesses(file: string): Promise<DraftProcesses | undefined> {
-  return await readJsonRecord(file, processesDocument); // none: its writer had not started QEMU
+  return await readJsonRecord(file, processesDocument); // undefined: the process that wrote it had not started QEMU
 }
 
 function filesIn(folder: string): TemplateFiles {

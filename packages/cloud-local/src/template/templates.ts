@@ -20,26 +20,26 @@ import {
 } from "./template-shape.ts";
 import { TemplateStore } from "./template-store.ts";
 
-/** A build that takes longer is given up. */
+/** Time limit for a build, milliseconds. */
 const buildLimitMs = 300_000;
-/** Disk that a build leaves free, bytes: machines that run may need it meanwhile. */
+/** Disk space that a build leaves free, bytes. Running machines may need it in the meantime. */
 const diskReserveBytes = 256 * 2 ** 20;
-/** Templates that are being made, or wait for their turn. What is wanted beyond these has to be wanted again. */
+/** Most templates that are being built or waiting. Further requests are dropped and must be repeated. */
 const buildsAtMost = 4;
-/** How often copies of one template may fail before no other is made in its place. */
+/** How many copies of a template may fail before no other template is built in its place. */
 const failureLimit = 2;
 
-/** A template that a machine can be made of. */
+/** A template from which a machine can be made. */
 export interface UsableTemplate {
   readonly key: string;
-  /** Tells it from an earlier one of the same key. */
+  /** Distinguishes it from an earlier one with the same key. */
   readonly created: string;
   readonly files: TemplateFiles;
 }
 
 /**
- * The templates of one state folder as one process sees them. When there is any doubt about one, machines boot: a
- * template saves time and nothing else.
+ * The templates of one state folder, as seen by one process. If there is any doubt about a template, machines boot. A template
+ * only saves time.
  */
 export class Templates {
   readonly #options: ResolvedLocalCloudOptions;
@@ -48,12 +48,12 @@ export class Templates {
   readonly #store: TemplateStore;
   readonly #logger: Logger;
   readonly #notices: TemplateNotices;
-  /** Work in the background, by key. */
+  /** Background builds, by key. */
   readonly #builds = new Map<string, Promise<void>>();
   readonly #checks = new Map<string, Promise<void>>();
   readonly #givenUp: GivenUp;
   readonly #failures = new Map<string, number>();
-  /** Keys without a template, and it was looked for why. */
+  /** Keys without a template for which the reason was already examined. */
   readonly #explained = new Set<string>();
   #abort = new AbortController();
   #isClosed = false;
@@ -74,7 +74,7 @@ export class Templates {
     await this.#store.open(await this.#inUse(), async () => await this.#network.removeTap(device));
   }
 
-  /** The template for machines of this shape, if there is one and nothing speaks against it. */
+  /** The template for machines of this shape, if it exists and is valid. */
   async find(shape: MachineShape): Promise<UsableTemplate | undefined> {
     if (!this.#isWanted(shape)) return undefined;
     const facts = await templateFacts(shape);
@@ -94,21 +94,24 @@ export class Templates {
       this.#verify(record);
       return undefined;
     }
-    await this.#store.touch(key, this.#options.clock.now()).catch(() => {}); // removed meanwhile
+    await this.#store.touch(key, this.#options.clock.now()).catch(() => {}); // removed in the meantime
     return { key, created: record.created, files };
   }
 
-  /** Makes a template for this shape in the background, if there is none; does nothing while several others are to be made. */
+  /**
+   * Builds a template for this shape in the background, if there is none. Does nothing if several others are already being
+   * built.
+   */
   want(shape: MachineShape): void {
     if (!this.#isWanted(shape)) return;
-    // Failures are said where they happen.
+    // Failures are logged where they happen.
     this.#buildOnce(shape, buildsAtMost).catch(() => {});
   }
 
   /**
-   * Makes a template for this shape if there is none.
+   * Builds a template for this shape if there is none.
    *
-   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if there can be none, `CLOUD_UNAVAILABLE` if it cannot be made now
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` if it is impossible, `CLOUD_UNAVAILABLE` if it is impossible now
    */
   async prepare(shape: MachineShape, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
@@ -125,7 +128,9 @@ export class Templates {
     await untilAborted(this.#buildOnce(shape), signal);
   }
 
-  /** A copy of the template did not become a machine. Of several that were being made, the first one counts. */
+  /**
+   * Call this when a copy of the template failed to start. If several copies fail at the same time, only the first one counts.
+   */
   async reportFailure(
     { key, created }: UsableTemplate,
     reason: string,
@@ -140,20 +145,20 @@ export class Templates {
     this.#notices.givenUp(key, count);
   }
 
-  /** Takes a template out of use, and says why. */
+  /** Takes a template out of use and logs the reason. */
   async setAside(key: string, reason: string, fields: LogFields = {}): Promise<void> {
     this.#notices.setAside(key, reason, fields);
     await this.#store.setAside(key, (await this.#inUse()).has(key));
   }
 
-  /** Ends what is being made, in all processes. */
+  /** Aborts builds in all processes. */
   async abort(): Promise<void> {
     this.#abort.abort(new CloudError("CLOUD_UNAVAILABLE", "Cannot make a template: kip ends"));
     await Promise.allSettled([...this.#builds.values(), ...this.#checks.values()]);
     this.#abort = new AbortController();
   }
 
-  /** Ends what other processes make. */
+  /** Aborts builds of other processes. */
   async removeDrafts(): Promise<void> {
     await this.#store.removeDrafts();
   }
@@ -179,7 +184,7 @@ export class Templates {
     }
   }
 
-  /** Compares contents with their hashes: the host was switched off since they were last known to be good. */
+  /** Compares contents with their hashes, because the host was rebooted since the last check. */
   #verify(record: TemplateRecord): void {
     const { key } = record;
     if (this.#checks.has(key)) return;
@@ -200,7 +205,7 @@ export class Templates {
     this.#checks.set(key, work);
   }
 
-  /** @param most does nothing while as many others are being made */
+  /** @param most does nothing if this many others are already being built */
   async #buildOnce(shape: MachineShape, most = Infinity): Promise<void> {
     const facts = await templateFacts(shape);
     const key = templateKey(facts);
@@ -209,7 +214,7 @@ export class Templates {
     if (!build) {
       if (this.#builds.size >= most) return;
       build = this.#build(key, facts, shape).finally(() => this.#builds.delete(key));
-      build.catch(() => {}); // who waits for it sees it
+      build.catch(() => {}); // callers that wait get the error
       this.#builds.set(key, build);
     }
     await build;
@@ -259,7 +264,7 @@ export class Templates {
         { limitMs: buildLimitMs, clock, signal, error: tooLate },
       );
     } catch (error) {
-      await build?.catch(() => {}); // it removes what it has made
+      await build?.catch(() => {}); // it cleans up on its own
       signal.throwIfAborted();
       if (isLate) this.#givenUp.postpone(key);
       else this.#givenUp.add(key);
@@ -269,7 +274,7 @@ export class Templates {
     }
   }
 
-  /** What it takes to make a template with images of one without. */
+  /** The data for making a template with images from one without. */
   async #preload(shape: MachineShape, images: LaunchImages): Promise<ImagePreload> {
     const base = await this.find(withoutImages(shape));
     if (!base) throw new MachineError("Cannot make a template", "its base is gone");
@@ -293,7 +298,7 @@ export class Templates {
     }
   }
 
-  /** There is none, although there is one that differs in the host's part only: something was updated. */
+  /** If a template only differs in facts about the host, logs that: something was updated. */
   async #explainMiss(key: string, facts: TemplateFacts): Promise<void> {
     if (this.#explained.has(key)) return;
     this.#explained.add(key);

@@ -6,26 +6,26 @@ import { hasOpen } from "../host/open-files.ts";
 import type { ProcessGroup } from "../host/processes.ts";
 import { openCommands, type QmpSession } from "../qemu/qmp-session.ts";
 
-/** A machine that runs, as far as disks need it. Its lock is held. */
+/** What volumes need to know about a running machine. Its lock is held. */
 export interface DiskMachine {
   /** The machine's folder. */
   readonly folder: string;
   /** QEMU's control socket for commands. */
   readonly command: string;
-  /** A file of that folder as QEMU names it, which may see nothing but its folder. */
+  /** QEMU's path of a file in that folder, which is all that QEMU sees. */
   readonly pathInside: (file: string) => string;
-  /** The user that QEMU runs as. */
+  /** QEMU's user. */
   readonly user: { readonly uid: number; readonly gid: number };
-  /** QEMU, and what it may have forked. */
+  /** QEMU, and any processes that it forked. */
   readonly processes: ProcessGroup;
 }
 
-/** The controller that every machine has for disks that come later. */
+/** The controller for disks that are added later, on every machine. */
 const bus = "volumes.0";
-/** How long QEMU may take to take a disk out; a guest cannot hold a SCSI disk back. */
+/** How long QEMU may take to remove a disk, milliseconds. A guest cannot prevent the removal of a SCSI disk. */
 const unplugLimitMs = 30_000;
 
-/** How long QEMU may take to close the file of a disk that it says it has no more, milliseconds. */
+/** How long QEMU may take to close the file of a removed disk, milliseconds. */
 const closeLimitMs = 2000;
 
 const nodeList = decode.list(decode.object({ "node-name": decode.optional(decode.string) }));
@@ -33,11 +33,11 @@ const deletion = decode.object({ device: decode.optional(decode.string) });
 const objectList = decode.list(decode.object({ name: decode.string }));
 
 /**
- * Gives a running machine a disk. The disk's file gets a second name in the machine's folder, which is all that its QEMU
- * may see. Repeating it goes on where a killed process stopped.
+ * Adds a disk to a running machine. The disk's file gets a second name in the machine's folder, which is all that its QEMU can
+ * see. Repeating it continues where a killed process has stopped.
  *
  * @param disk file of the disk, raw
- * @param serial what the guest finds it by; names the disk within QEMU too
+ * @param serial the guest finds the disk by it. It is also the disk's name in QEMU
  */
 export async function plugDisk(machine: DiskMachine, disk: string, serial: string): Promise<void> {
   const file = await linkInto(machine.folder, disk, serial);
@@ -47,7 +47,7 @@ export async function plugDisk(machine: DiskMachine, disk: string, serial: strin
     await control.execute("blockdev-add", {
       "node-name": serial,
       driver: "raw",
-      // What the guest flushes is on the platter, and what it discards is free again.
+      // Flushes by the guest reach the physical disk, and discarded blocks are freed.
       cache: { direct: false, "no-flush": false },
       discard: "unmap",
       file: {
@@ -70,10 +70,10 @@ export async function plugDisk(machine: DiskMachine, disk: string, serial: strin
 }
 
 /**
- * Takes a disk out of a running machine; nothing happens if it has none of this serial number.
+ * Removes a disk from a running machine. Does nothing if it has none with this serial number.
  *
  * @param disk file of the disk
- * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not let go of it, or still has the file open
+ * @throws {CloudError} `CLOUD_UNAVAILABLE` if the machine does not release it, or still has the file open
  */
 export async function unplugDisk(
   machine: DiskMachine,
@@ -90,8 +90,8 @@ export async function unplugDisk(
 }
 
 /**
- * A QEMU that was broken into may say that it has no disk and write to it, when it is another machine's already. The kernel
- * has no event for the end of the last descriptor, so this looks again and again.
+ * A QEMU that was broken into may claim to have no disk, and keep writing to it after another machine has it. The kernel has no
+ * event when the last descriptor is closed, so this polls.
  */
 async function untilClosed(machine: DiskMachine, disk: string, serial: string): Promise<void> {
   const until = systemClock.monotonic() + closeLimitMs;
@@ -107,7 +107,7 @@ async function untilClosed(machine: DiskMachine, disk: string, serial: string): 
   }
 }
 
-/** Takes a disk's second name out of a machine's folder and gives its file back to root. */
+/** Removes a disk's second name from a machine's folder and gives the file back to root. */
 export async function takeBack(folder: string, disk: string, serial: string): Promise<void> {
   await rm(linkOf(folder, serial), { force: true });
   await chown(disk, 0, 0);
@@ -115,7 +115,7 @@ export async function takeBack(folder: string, disk: string, serial: string): Pr
 
 async function removeDevice(control: QmpSession, device: string): Promise<void> {
   const removed = Promise.withResolvers<void>();
-  void control.closed.then(removed.resolve); // it has ended, and no longer has disks
+  void control.closed.then(removed.resolve); // it has ended and has no disks
   const stop = control.onEvent("DEVICE_DELETED", deletion, (deleted) => {
     if (deleted.device === device) removed.resolve();
   });
@@ -141,9 +141,9 @@ function linkOf(folder: string, serial: string): string {
 async function linkInto(folder: string, disk: string, serial: string): Promise<string> {
   const file = linkOf(folder, serial);
   await mkdir(path.dirname(file), { recursive: true });
-  // The mode of mkdir() is subject to the umask; and who made the folder may have been killed before it had this one.
+  // The umask changes the mode of mkdir(), and a process that created the folder may have been killed before setting its mode.
   await chmod(path.dirname(file), 0o711);
-  // The root of all that QEMU sees, whose user is not its owner. To others the folder above is closed.
+  // QEMU's root folder, which does not belong to its user. Other users cannot enter the parent folder.
   await chmod(folder, 0o711);
   try {
     await link(disk, file);

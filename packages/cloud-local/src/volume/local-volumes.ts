@@ -7,14 +7,14 @@ import { plugDisk, takeBack, unplugDisk, type DiskMachine } from "./hot-plug.ts"
 import { serialOf, toVolume, volumeFolders, volumeId, type VolumeRecord } from "./volume-record.ts";
 import { checkDiskRoom, diskSize } from "./volume-room.ts";
 
-/** The machines that volumes are given to. */
+/** The machines for volumes. */
 export interface VolumeMachines {
   /**
-   * Runs alone among everything that changes this machine, with undefined if none of this owner runs
-   * under the ID. Notes an end that was not noted before.
+   * Runs `work` while no other process changes this machine. Passes undefined if no machine of this owner is running with this
+   * ID. Records an end that was not recorded yet.
    */
   withRunning<T>(id: string, work: (machine: DiskMachine | undefined) => Promise<T>): Promise<T>;
-  /** Notes the end of a machine, if it has ended and that was not noted. */
+  /** Records the end of a machine, if it has ended and that was not recorded. */
   noteEnd(id: string): Promise<void>;
 }
 
@@ -24,14 +24,13 @@ export interface LocalVolumesOptions {
   readonly stateDir: string;
   readonly diskReserveBytes: number;
   readonly store: MachineStore;
-  /** Free disk beside what machines and volumes were promised, bytes. */
+  /** Free disk space, without what was promised to machines and volumes, bytes. */
   readonly freeDisk: () => Promise<number>;
   readonly machines: VolumeMachines;
 }
 
 /**
- * Disks of their own, kept as sparse files below the state folder. Like everything in the local cloud they are remembered
- * there alone.
+ * Volumes, stored as sparse files below the state folder. Like the rest of the local cloud, they have no state elsewhere.
  *
  * Order of locks: machine, volume, all.
  */
@@ -44,7 +43,7 @@ export class LocalVolumes {
     this.#folders = volumeFolders(options.stateDir);
   }
 
-  /** Finishes what a killed process began: machines that are gone have let go of their disks. */
+  /** Completes what killed processes have started: detaches volumes from machines that are gone. */
   async open(): Promise<void> {
     await this.#folders.open();
     for (const { attachedTo } of await this.#folders.readAll()) {
@@ -133,7 +132,7 @@ export class LocalVolumes {
     return await Promise.all(own.map((record) => this.#show(record)));
   }
 
-  /** Takes the disks of a machine whose process has ended. The caller holds the machine's lock. */
+  /** Detaches the volumes of a machine whose process has ended. The caller holds the machine's lock. */
   async letGo(machineId: string): Promise<void> {
     for (const { id, attachedTo } of await this.#folders.readAll()) {
       if (attachedTo !== machineId) continue;
@@ -144,12 +143,12 @@ export class LocalVolumes {
     }
   }
 
-  /** After a failed attempt: the disk is free again if QEMU does not have it. */
+  /** After a failed attempt: the volume becomes free again if QEMU does not have it. */
   async #giveUp(machine: DiskMachine, record: VolumeRecord): Promise<void> {
     try {
       await unplugDisk(machine, this.#disk(record.id), record.serial);
     } catch {
-      return; // QEMU does not answer: it may have the disk, so the record stays
+      return; // QEMU does not answer and may have the disk, so the record stays
     }
     await this.#release(record);
   }
@@ -172,7 +171,7 @@ export class LocalVolumes {
     return toVolume(record, await this.#holder(record));
   }
 
-  /** The machine that has the disk. */
+  /** The machine that has the volume. */
   async #holder({ attachedTo }: VolumeRecord): Promise<string | undefined> {
     return attachedTo !== undefined && (await this.#isThere(attachedTo)) ? attachedTo : undefined;
   }
@@ -182,7 +181,7 @@ export class LocalVolumes {
     return machine !== undefined && machine.state !== "ended";
   }
 
-  /** Before locks are taken, since it needs the lock of another machine. */
+  /** Before locks are taken, because it needs the lock of another machine. */
   async #noteEndOfHolder(id: string): Promise<void> {
     const holder = (await this.#own(id))?.attachedTo;
     if (holder !== undefined) await this.#options.machines.noteEnd(holder);

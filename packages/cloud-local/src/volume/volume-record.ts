@@ -13,16 +13,16 @@ const recordDocument = decode.object({
   serial: decode.string,
   tags: decode.map(decode.string),
   /**
-   * ID of the machine that has the disk, or is just being given it. Written before the machine gets it
-   * and removed after it was taken, so that it is never too little; a machine that has ended has none.
+   * ID of the machine that has the volume or is just getting it. Written before the machine gets it, and removed after it was
+   * detached, so that it never misses a machine. A machine that has ended has no volumes.
    */
   attachedTo: decode.optional(decode.string),
 });
 
-/** What is known of a volume: `volume.json` in its folder. */
+/** A volume's record: `volume.json` in its folder. */
 export type VolumeRecord = decode.Decoded<typeof recordDocument>;
 
-/** Volumes below the state folder, one folder each with `volume.json` and `disk.raw`. */
+/** Volumes below the state folder, with one folder each that contains `volume.json` and `disk.raw`. */
 export function volumeFolders(stateDir: string): RecordFolders<VolumeRecord> {
   return new RecordFolders({
     folder: path.join(stateDir, "volumes"),
@@ -33,17 +33,17 @@ export function volumeFolders(stateDir: string): RecordFolders<VolumeRecord> {
   });
 }
 
-/** ID of the volume that a token of an owner stands for. */
+/** ID of the volume for an owner's token. */
 export function volumeId(owner: string, token: string): string {
   return `vol-${createHash("sha256").update(`${owner}\0${token}`).digest("hex").slice(0, 17)}`;
 }
 
-/** The serial number of a volume's disk: 20 characters, as long as any kind of disk can have. */
+/** Serial number of a volume's disk: 20 characters, the limit that all kinds of disks support. */
 export function serialOf(id: string): string {
   return id.replace("-", "");
 }
 
-/** The volume as the port shows it. */
+/** The volume in the form of the port. */
 export function toVolume(record: VolumeRecord, attachedTo: string | undefined): Volume {
   const { id, token, name, owner, sizeBytes, serial, tags } = record;
   return {

@@ -3,15 +3,15 @@ import { CloudError } from "@kip/cloud";
 import { allocatedBytes } from "../machine/machine-process.ts";
 import { volumeFolders } from "./volume-record.ts";
 
-/** Smallest size of a disk, and what sizes are rounded up to; bytes. */
+/** Smallest size of a disk. Sizes are rounded up to multiples of it. Bytes. */
 const diskUnit = 2 ** 20;
-/** Largest file that the usual file systems hold with room to spare, bytes. */
+/** Largest file that common file systems support with a margin, bytes. */
 const largest = 2 ** 43;
 
 /**
- * The size that a disk gets: whole MiB.
+ * Rounds the size of a disk up to whole MiB.
  *
- * @param action what it is for, "make a volume of"
+ * @param action completes "Cannot …" in the error, for example "make a volume of"
  * @throws {CloudError} `CLOUD_INVALID_REQUEST`
  */
 export function diskSize(action: string, asked: number): number {
@@ -24,7 +24,7 @@ export function diskSize(action: string, asked: number): number {
   return Math.ceil(asked / diskUnit) * diskUnit;
 }
 
-/** Disk space that volumes were promised and have not written yet, bytes; at most `reserve` of each counts. */
+/** Disk space that was promised to volumes and is not written yet, bytes. At most `reserve` of each counts. */
 export async function unwrittenOfVolumes(stateDir: string, reserve: number): Promise<number> {
   const folders = volumeFolders(stateDir);
   const volumes = await folders.readAll();
@@ -38,12 +38,11 @@ export async function unwrittenOfVolumes(stateDir: string, reserve: number): Pro
 }
 
 /**
- * Refuses a disk for which there is too little. Disks are thin, so what must be free is what they were promised of the
- * reserve.
+ * Refuses a disk if there is not enough free space. Disks are sparse, so only the reserve must be free.
  *
- * @param action what it is for, "make a volume"
+ * @param action completes "Cannot …" in the error, for example "make a volume"
  * @param needed bytes that must be free
- * @param left free disk beside what others were promised, bytes
+ * @param left free disk space without what was promised to others, bytes
  * @throws {CloudError} `CLOUD_NO_CAPACITY`
  */
 export function checkDiskRoom(action: string, needed: number, left: number): void {

@@ -1,4 +1,4 @@
-// Run by crash.int.test.ts as a process of its own: does one thing to the cloud, and is killed meanwhile.
+// Started by crash.int.test.ts as a separate process. Does one thing to the cloud, and is killed during that.
 import { createLocalCloud, type LocalCloudOptions } from "../../src/index.ts";
 import type { LaunchImages, LaunchRequest } from "@kip/cloud";
 
@@ -10,7 +10,7 @@ interface Act {
   readonly prepareTemplate?: string;
   readonly images?: LaunchImages;
   readonly removeNetwork?: boolean;
-  /** Token of a volume that the launched machine gets, and loses again. */
+  /** Token of a volume that is attached to the launched machine and detached again. */
   readonly attachVolume?: string;
 }
 
@@ -35,7 +35,7 @@ if (machine && act.attachVolume !== undefined) {
 }
 if (act.removeNetwork === true) await cloud.removeNetwork();
 
-/** JSON has user data as the object that `Buffer.toJSON()` makes. */
+/** In JSON, user data is the object from `Buffer.toJSON()`. */
 function withBuffers(_key: string, value: unknown): unknown {
   const { type, data } = (value ?? {}) as { readonly type?: unknown; readonly data?: unknown };
   return type === "Buffer" ? Buffer.from(data as number[]) : value;

@@ -10,30 +10,30 @@ import { addressNumber, canonicalAddress } from "@kip/network-view";
 import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
 import { programFile } from "./program-file.ts";
 
-/** What stands for a machine: a namespace whose end of a cable is on the bridge in place of a tap. */
+/** Replaces a machine: a namespace with a veth end on the bridge in place of a tap. */
 export interface BridgeGuest extends AsyncDisposable {
   readonly port: MachinePort;
-  /** Its own address, and its pod's. */
+  /** Its own address and its pod's. */
   readonly machineIp: string;
   readonly podIp: string;
-  /** The same of IPv6; none where the network has none. */
+  /** The same for IPv6. Empty if the network has none. */
   readonly ipv6: { readonly machineIp: string; readonly podIp: string };
   readonly namespace: Namespace;
-  /** Sends frames as they are, one after the other. */
+  /** Sends the given frames unchanged, one after the other. */
   send(...frames: readonly Buffer[]): Promise<void>;
-  /** Collects what arrives, from when it resolves; `until` resolves with it once that frame is there. */
+  /** Collects arriving frames from the time it resolves. `until` resolves with them once the given frame has arrived. */
   receive(): Promise<{ until(last: Buffer): Promise<readonly Buffer[]> }>;
-  /** Starts a program; it is ended with the guest at the latest. */
+  /** Starts a program. It ends with the guest at the latest. */
   start(program: string, args: readonly string[]): ChildProcessByStdio<null, Readable, null>;
-  /** What curl gets. */
+  /** Fetches a URL with curl. */
   fetch(url: string, ...options: readonly string[]): Promise<string>;
-  /** The error that a datagram to the place comes to within five seconds; "no answer" if none does. */
+  /** The error that a datagram causes within five seconds, or "no answer". */
   askByUdp(address: string, port: number, source: string): Promise<string>;
   /** Fails if something answers at one of the addresses (with their ports) within a second. */
   reachesNone(places: readonly string[]): Promise<void>;
 }
 
-/** Puts a guest at the port of a machine. */
+/** Adds a guest at a machine's port. */
 export async function joinBridge(network: LocalNetwork, slot: number): Promise<BridgeGuest> {
   const port = machinePort(network.plan, slot);
   const { device, mac } = port;
@@ -126,7 +126,7 @@ export async function joinBridge(network: LocalNetwork, slot: number): Promise<B
   };
 }
 
-/** As a cell's agent sets it up. */
+/** The same configuration as by a cell's agent. */
 function ipv6Lines({ plan }: LocalNetwork, { ipv6Addresses }: MachinePort): readonly string[] {
   if (!plan.ipv6) return [];
   const { gateway } = plan.ipv6;
@@ -145,7 +145,7 @@ const bytes = (address: string): Buffer =>
       : address.split(".").map(Number),
   );
 
-/** An IPv6 packet; `protocol` is its next header. */
+/** An IPv6 packet. `protocol` is its next header. */
 export function ipv6Packet(from: string, to: string, protocol: number, payload: Buffer): Buffer {
   const header = Buffer.alloc(8);
   header.writeUInt8(0x60, 0);
@@ -163,7 +163,7 @@ export function ipv6Packet(from: string, to: string, protocol: number, payload: 
   return Buffer.concat([header, ...addresses, payload]);
 }
 
-/** A datagram of UDP, without a checksum. */
+/** A UDP datagram without a checksum. */
 export function udpDatagram(
   [source, destination]: readonly [source: number, destination: number],
   text: string,
@@ -175,12 +175,12 @@ export function udpDatagram(
   return Buffer.concat([header, Buffer.from(text)]);
 }
 
-/** An Ethernet frame, not padded: no wire needs it here, and the bridge may take it off. */
+/** An Ethernet frame without padding. No wire needs it here, and the bridge may remove it. */
 export function frame(to: string, from: string, type: number, payload: Buffer): Buffer {
   return Buffer.concat([bytes(to), bytes(from), Buffer.from([type >> 8, type & 255]), payload]);
 }
 
-/** An IPv4 packet with UDP in it. */
+/** An IPv4 packet that contains UDP. */
 export function udpPacket(
   from: string,
   to: string,
@@ -211,7 +211,7 @@ export function tcpPacket(
   return ipPacket(from, to, 6, tcp);
 }
 
-/** An IPv4 packet; `fragment` as in its header: flags and offset. */
+/** An IPv4 packet. `fragment` is the header's field with flags and offset. */
 export function ipPacket(
   from: string,
   to: string,

@@ -1,4 +1,4 @@
-// Run by listeners.ts inside a network namespace: answers each HTTP request at a port with "hello".
+// Started by listeners.ts inside a network namespace. Answers each HTTP request on a port with "hello".
 import { createServer } from "node:http";
 
 const [, , port] = process.argv;

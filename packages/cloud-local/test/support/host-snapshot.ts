@@ -4,8 +4,8 @@ import { runCommand } from "@kip/base";
 import { controlGroupPath } from "../../src/host/control-group.ts";
 
 /**
- * What a local cloud could leave on the host, as text to compare: devices, addresses, routes, rules,
- * namespaces, mounts, control groups. Only lines that tell of the given name or range: other tests run meanwhile.
+ * Everything that a local cloud could leave on the host, as text for comparing: devices, addresses, routes, rules, namespaces,
+ * mounts, control groups. Only includes lines with the given name or range, because other tests run at the same time.
  */
 export async function hostSnapshot(name: string, range: string): Promise<readonly string[]> {
   const commands = [
@@ -28,7 +28,7 @@ export async function hostSnapshot(name: string, range: string): Promise<readonl
     [...outputs, mounts, ...siblings]
       .flatMap((text) => text.split("\n"))
       .filter((line) => line.includes(name) || line.includes(network))
-      // Another test's process may name our addresses: it tries whether its machines reach them.
+      // A process of another test may contain these addresses, to test whether its machines can reach them.
       .concat(processes.filter((line) => line.includes(name)))
       .filter((line) => !line.includes(".int.test.ts"))
   );

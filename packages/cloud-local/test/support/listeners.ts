@@ -6,7 +6,7 @@ import path from "node:path";
 import { runCommand } from "@kip/base";
 import { namespaceOf, type Namespace } from "../../src/network/namespace.ts";
 
-/** A server of this process that says hello. */
+/** A server in this process that answers "hello". */
 export async function listen(
   address: string,
 ): Promise<AsyncDisposable & { readonly port: number }> {
@@ -23,14 +23,14 @@ export async function listen(
   };
 }
 
-/** A computer that the host has routes to, with something that says hello on each of its addresses. */
+/** A computer that the host has routes to, with a server on each of its addresses that answers "hello". */
 export async function internet(
   name: string,
   addresses: readonly string[],
 ): Promise<
   AsyncDisposable & {
     readonly port: number;
-    /** How many packets for a range have come to it. */
+    /** How many packets for a range it has received. */
     received(range: string): Promise<number>;
     /** Runs a program there. */
     readonly run: Namespace["run"];
@@ -72,7 +72,7 @@ export async function internet(
   };
 }
 
-/** What a computer of the {@link internet} counts. */
+/** The packets that a computer of {@link internet} counts. */
 const counters = `table ip seen {
   chain arrive {
     type filter hook prerouting priority 0;
@@ -80,14 +80,14 @@ const counters = `table ip seen {
   }
 }`;
 
-/** Gives the host addresses that `os.networkInterfaces()` leaves out; disposing takes them away. */
+/** Adds addresses to the host that `os.networkInterfaces()` leaves out. Disposing removes them. */
 export async function hostAddresses(name: string): Promise<
   AsyncDisposable & {
-    /** Each of them is the host's own. */
+    /** The added addresses, which are all the host's own. */
     readonly addresses: readonly string[];
-    /** Adds another one, with its prefix length. */
+    /** Adds another address, with its prefix length. */
     add(address: string): Promise<void>;
-    /** Makes a prefix the host's own (AnyIP). */
+    /** Adds a local route for a prefix (AnyIP). */
     addLocalRoute(prefix: string): Promise<void>;
   }
 > {
@@ -98,7 +98,7 @@ export async function hostAddresses(name: string): Promise<
     await ip("route", "add", "local", prefix, "dev", "lo");
     routes.push(prefix);
   };
-  // A bridge has no carrier while its ports are down, as docker0 without containers.
+  // A bridge has no carrier while its ports are down, like docker0 without containers.
   await ip("link", "add", name, "type", "bridge");
   await ip("link", "add", `${name}p`, "type", "veth", "peer", "name", `${name}q`);
   await ip("link", "set", `${name}p`, "master", name);

@@ -2,7 +2,7 @@ import type { GuestView } from "@kip/cloud/testing";
 import { scriptHead, writeScriptImage } from "./script-image.ts";
 
 /**
- * Writes an image that tells on its console what disks it sees, and writes its host name on those that are empty.
+ * Writes an image that prints the disks that it sees on its console, and writes its host name to empty ones.
  *
  * @param template whether it can become a template
  */
@@ -14,9 +14,9 @@ export async function writeLookingImage(
   await writeScriptImage(imagesDir, { id, script, template });
 }
 
-/** The last view in the text of a console; of no disks at all while there is none. */
+/** The last view on a console. Without any disks if there is none yet. */
 export function readView(consoleText: string): GuestView {
-  // Not at the beginning of a line: the firmware leaves its last words without an end.
+  // Not at the beginning of a line, because the firmware's last output has no line end.
   const views = [...consoleText.matchAll(/view (.*) end\r?$/gm)];
   const [root = "", ...disks] = views.at(-1)?.[1]?.split(" / ") ?? [];
   return {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { LaunchRequest } from "@kip/cloud";
 
-/** A request for the smallest machine, of the image `idle`. */
+/** A request for the smallest machine with the image `idle`. */
 export function machineRequest(changes: Partial<LaunchRequest> = {}): LaunchRequest {
   return {
     token: randomUUID(),

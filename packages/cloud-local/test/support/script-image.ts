@@ -5,7 +5,7 @@ import { cpioArchive } from "../../../cell-image/src/cpio.ts";
 
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
-/** Begins a script: has the programs of busybox and the root disk; `modules` are read from there. */
+/** The start of a script. It provides busybox's programs and the root disk, and loads `modules` from there. */
 export function scriptHead(modules: string): string {
   return `#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -22,15 +22,15 @@ cmdline=" $(cat /proc/cmdline) "
 `;
 }
 
-/** Writes an image that has kernel, modules and root disk of the cell image, and a shell script instead of an agent. */
+/** Writes an image with the kernel, modules and root disk of the cell image, and a shell script instead of an agent. */
 export async function writeScriptImage(
   imagesDir: string,
   image: {
     readonly id: string;
     readonly script: string;
-    /** Kernel arguments besides those of a cell. */
+    /** Additional kernel arguments. */
     readonly word?: string;
-    /** It can become a template. @default false */
+    /** Whether it can become a template. @default false */
     readonly template?: boolean;
   },
 ): Promise<void> {
@@ -44,7 +44,7 @@ export async function writeScriptImage(
   await symlink(cell.rootDisk, path.join(folder, "root.img"));
   await copyFile(cell.initrd, path.join(folder, "initrd"));
   const init = { path: "init", content: Buffer.from(image.script), isExecutable: true };
-  await appendFile(path.join(folder, "initrd"), cpioArchive([init])); // the later one counts
+  await appendFile(path.join(folder, "initrd"), cpioArchive([init])); // the later file replaces the earlier one
   const document = {
     schema: 1,
     id: image.id,

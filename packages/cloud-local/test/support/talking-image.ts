@@ -1,14 +1,14 @@
 import { scriptHead, writeScriptImage } from "./script-image.ts";
 
 /**
- * What the guest does once it is there: `good` becomes what its clone identity says; `refuse` says another word;
- * `hang-up` closes the port without one; `die` switches itself off; `never` never becomes a template.
+ * The guest's behaviour once it has started: `good` applies its clone identity; `refuse` sends another message; `hang-up`
+ * closes the port without one; `die` powers itself off; `never` never becomes a template.
  */
 export type TalkingGuest = "good" | "refuse" | "hang-up" | "die" | "never";
 
 /**
- * Writes an image that talks as a cell does at its clone port, but has no agent. It becomes a template in two
- * seconds instead of ten.
+ * Writes an image that uses its clone port as a cell does, but has no agent. It becomes a template in two seconds instead of
+ * ten.
  */
 export async function writeTalkingImage(
   imagesDir: string,

@@ -5,25 +5,26 @@ import { isProcessRunning, thisProcess, isSystemError } from "@kip/base";
 import { createLocalCloud, type LocalCloud, type LocalCloudOptions } from "../../src/index.ts";
 import { writeTinyImage } from "./tiny-image.ts";
 
-/** A local cloud of a test's own, beside whatever else runs on the machine. */
+/** A local cloud for one test, independent of others on the machine. */
 export interface TestCloud {
   readonly folder: string;
   readonly options: LocalCloudOptions;
-  /** Each call stands for another process. */
+  /** Opens a handle. Each call stands for another process. */
   open(changes?: Partial<LocalCloudOptions>): Promise<LocalCloud>;
-  /** Removes all of it. */
+  /** Removes everything. */
   remove(): Promise<void>;
 }
 
-/** Holds the ID and start time of the process that a test runs in, in the test's folder. */
+/** File in the test's folder with the ID and start time of the test's process. */
 const processFile = "test-process";
-/** A folder without that file belongs to a test that has just begun, or to one that was killed. Milliseconds. */
+/** A folder without that file belongs to a test that has just started, or to one that was killed. Milliseconds. */
 const beginLimitMs = 600_000;
 
 /**
- * Prepares folders and images; no network yet. Removes what runs of the same test that were killed have left.
+ * Prepares folders and images, but no network. Removes what killed runs of the same test have left.
  *
- * @param name network namespace, and a number that gives a range that no other test has
+ * @param name name of the network namespace
+ * @param part a number that selects a range which no other test has
  */
 export async function prepareTestCloud(name: string, part: number): Promise<TestCloud> {
   const folder = await mkdtemp(path.join(os.tmpdir(), `${name}-`));
@@ -37,7 +38,7 @@ export async function prepareTestCloud(name: string, part: number): Promise<Test
     internet: false,
     accelerator: "tcg",
     diskReserveBytes: 2 ** 20,
-    // The tiny guests never say that they are up.
+    // The tiny guests never report that they are up.
     startsAtOnce: 1000,
   };
   for (const left of await leftFolders(name))
@@ -64,7 +65,7 @@ async function removeCloud(folder: string, options: LocalCloudOptions): Promise<
   await rm(folder, { recursive: true, force: true });
 }
 
-/** Folders of runs of the test that have ended without removing theirs. */
+/** Folders that earlier runs of the test have left. */
 async function leftFolders(name: string): Promise<readonly string[]> {
   const names = (await readdir(os.tmpdir())).filter((each) => each.startsWith(`${name}-`));
   const folders = names.map((each) => path.join(os.tmpdir(), each));

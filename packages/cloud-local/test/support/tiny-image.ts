@@ -2,9 +2,8 @@ import { mkdir, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
 
 /**
- * Writes an image whose "kernel" is a few instructions: it writes its command line to the serial port
- * and then idles, or resets the machine. It stands for a system that boots in no time, so these tests
- * need neither a Linux kernel nor a root file system.
+ * Writes an image whose "kernel" is a few instructions: it writes its command line to the serial port, and then idles or resets
+ * the machine. It stands for a system that boots instantly, so these tests need neither a Linux kernel nor a root file system.
  */
 export async function writeTinyImage(
   imagesDir: string,
