@@ -1,51 +1,51 @@
 import { CodedError, type CodedErrorOptions } from "@kip/base";
 
-/** Codes of {@link VirtualKubeletError}; docs/errors.md says what to do about each. */
+/** Codes of {@link VirtualKubeletError}. docs/errors.md explains what to do about each. */
 export type VirtualKubeletErrorCode =
-  /** A provider has no such pod, container or log. */
+  /** The provider does not have the pod, container or log. */
   | "VK_NOT_FOUND"
-  /** A provider can never run this pod; the pod fails with the message. */
+  /** The provider can never run this pod. The pod fails with the message. */
   | "VK_INVALID_POD"
-  /** A ConfigMap, Secret, key or field that the pod needs is missing or cannot be read. */
+  /** A ConfigMap, Secret, key or field that the pod needs is missing or unreadable. */
   | "VK_UNRESOLVED"
-  /** Another replica may run the node now; the provider was not called. */
+  /** Another replica may be running the node by now. The provider was not called. */
   | "VK_FENCED"
-  /** An option of this package cannot be used. */
+  /** An option of this package is invalid. */
   | "VK_OPTIONS_INVALID"
   /** The node was not registered in time. */
   | "VK_START_TIMEOUT"
-  /** No provider has the name. */
+  /** There is no provider with this name. */
   | "VK_PROVIDER_UNKNOWN"
-  /** A provider's name is taken, or it lacks mandatory calls. */
+  /** A provider's name is already registered, or the provider lacks mandatory calls. */
   | "VK_PROVIDER_INVALID"
-  /** The kubelet API or the metrics server cannot open its port. */
+  /** The kubelet API or the metrics server cannot listen on its port. */
   | "VK_LISTEN_FAILED"
-  /** Certificate, key and client CA of the kubelet API do not belong together. */
+  /** The certificate, key and client CA of the kubelet API do not match. */
   | "VK_TLS_INVALID"
-  /** The API server does not let the client act as its node. */
+  /** The API server does not allow the client to act as its node. */
   | "VK_NODE_USER_FORBIDDEN"
-  /** The cluster did not sign the kubelet API's certificate. */
+  /** The cluster refused to sign the kubelet API's certificate. */
   | "VK_CERTIFICATE_REFUSED"
-  /** A client of exec, attach or port-forward broke the SPDY/3.1 protocol. */
+  /** A client of exec, attach or port-forward violated the SPDY/3.1 protocol. */
   | "VK_SPDY_PROTOCOL"
-  /** A client of exec, attach or port-forward closed a stream, or left. */
+  /** A client of exec, attach or port-forward closed a stream or disconnected. */
   | "VK_STREAM_RESET";
 
 /** Options of {@link VirtualKubeletError}. */
 export interface VirtualKubeletErrorOptions extends CodedErrorOptions {
-  /** With `VK_INVALID_POD`: `status.reason` of the pod, in CamelCase. @default "ProviderRejected" */
+  /** With `VK_INVALID_POD`: the pod's `status.reason`, in CamelCase. @default "ProviderRejected" */
   readonly reason?: string | undefined;
-  /** With `VK_UNRESOLVED`: the container whose environment it is. @default a volume or the whole pod */
+  /** With `VK_UNRESOLVED`: the container with the environment. @default a volume or the whole pod */
   readonly container?: string | undefined;
-  /** With `VK_UNRESOLVED`: whether it is certain that there is no such object or key. @default false */
+  /** With `VK_UNRESOLVED`: whether the object or key certainly does not exist. @default false */
   readonly isAbsent?: boolean | undefined;
 }
 
 /**
- * A failure of this package, or of a provider towards it.
+ * A failure of this package or of a provider.
  *
- * A provider throws `VK_NOT_FOUND` and `VK_INVALID_POD`, itself or as a `cause`. Any other error that it throws
- * is repeated with a back-off and shown as an event of the pod.
+ * A provider throws `VK_NOT_FOUND` and `VK_INVALID_POD`, directly or as a `cause`. After any other error, the call is repeated
+ * with a back-off, and the pod gets an event.
  *
  * @example
  * ```ts
@@ -77,8 +77,8 @@ export class VirtualKubeletError extends CodedError<VirtualKubeletErrorCode> {
 }
 
 /**
- * Finds an error with one of the codes in an error and its causes, up to a depth of five. It goes by the code alone:
- * a provider may be installed with a copy of this package of its own.
+ * Finds an error with one of the codes in an error and its causes, up to a depth of five. Only checks the code, because a
+ * provider may be installed with its own copy of this package.
  */
 export function findError(
   error: unknown,
@@ -99,7 +99,7 @@ function hasCode(
   return codes.some((code) => code === error.code);
 }
 
-/** An error with a code of this package, maybe of another copy's class. */
+/** An error with a code of this package, possibly of another copy's class. */
 export type FoundError = Error & {
   readonly code: VirtualKubeletErrorCode;
   readonly reason?: unknown;

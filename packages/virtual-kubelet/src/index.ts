@@ -1,4 +1,4 @@
-// What the author of a provider needs. Sub-paths of the package have more, for programs and tests.
+// For authors of providers. Other entry points of the package have more, for programs and tests.
 
 // The provider and its errors
 export { VirtualKubeletError, type VirtualKubeletErrorCode } from "./errors.ts";
@@ -42,7 +42,7 @@ export {
 } from "./node/standby-node.ts";
 export { delegatedAccess, type KubeletApiOptions } from "./kubelet-api/index.ts";
 
-// Of the packages below, so that one package is enough
+// Re-exported from other packages, so that this package is enough
 export { createLogger, systemClock, type Clock, type Logger, type ProcessStreams } from "@kip/base";
 export { createApiClient, loadKubeConfig, wireTime, type ApiClient } from "@kip/k8s-client";
 export type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";

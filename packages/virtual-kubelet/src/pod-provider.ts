@@ -4,199 +4,194 @@ import type { EnvVar, FileKeySelector, Node, NodeStatus, Pod, PodStatus } from "
 import type { MetricFamily } from "./metrics/metrics-text.ts";
 import type { ProbeCounts, ProviderStats } from "./usage.ts";
 
-/** Whether a provider has a pod. "unknown" means it cannot tell now, and never leads to a deletion. */
+/** Whether a provider has a pod. "unknown" means that it cannot tell at the moment, and never leads to a deletion. */
 export type PodPresence = "present" | "absent" | "unknown";
 
-/** A file that a volume of the pod shows. */
+/** A file in a volume of the pod. */
 export interface VolumeFile {
-  /** Path below the volume's root. */
+  /** Path relative to the volume's root. */
   readonly path: string;
   readonly data: Uint8Array;
   /** Permission bits. */
   readonly mode: number;
-  /** User as containers number them. @default 0 */
+  /** User ID inside containers. @default 0 */
   readonly owner?: number | undefined;
 }
 
-/**
- * A pod with everything it refers to, as a provider receives it.
- * The values are secret; do not log them.
- */
+/** A pod with everything it refers to, as passed to a provider. The values are secret, so do not log them. */
 export interface ResolvedPod {
-  /** The pod as the API has it. Do not change it. */
+  /** The pod as in the API. Do not change it. */
   readonly pod: Pod;
-  /** Environment of each container (init, regular, ephemeral) by container name, in order. `$(VAR)` is expanded. */
+  /** Environment of each container (init, regular, ephemeral) by container name, in order, with `$(VAR)` expanded. */
   readonly env: ReadonlyMap<string, readonly Required<Pick<EnvVar, "name" | "value">>[]>;
   /**
-   * Variables whose value is known only once the pod has an address: container name → variable →
-   * field path (`status.podIP`, `status.podIPs`, `status.hostIP`, `status.hostIPs`). The provider fills them in.
+   * Variables whose values are known only once the pod has an address: container name → variable → field path (`status.podIP`,
+   * `status.podIPs`, `status.hostIP`, `status.hostIPs`). The provider sets them.
    */
   readonly lateEnv: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /**
-   * Values that refer to late variables: container name → variable → text with their `$(NAME)`
-   * references left in it. `bindLateEnv` fills in both.
+   * Values that refer to late variables: container name → variable → text that still contains their `$(NAME)` references.
+   * `bindLateEnv` sets both.
    */
   readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
   /**
-   * Variables whose value is in a file of the pod when the container starts: container name → variable → file, volume and
-   * key. Only for providers with {@link PodProvider.readsEnvFiles}.
+   * Variables with values from files of the pod when the container starts: container name → variable → file, volume and key.
+   * Only for providers with {@link PodProvider.readsEnvFiles}.
    */
   readonly fileEnv?: ReadonlyMap<string, ReadonlyMap<string, FileKeySelector>> | undefined;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
-  /** `.dockerconfigjson` documents of the pod's imagePullSecrets, parsed. */
+  /** Parsed `.dockerconfigjson` documents of the pod's imagePullSecrets. */
   readonly pullSecrets: readonly unknown[];
-  /** When something in here must be resolved again (a token expires), milliseconds since the epoch. */
+  /** When some content must be resolved again, because a token expires, milliseconds since the epoch. */
   readonly refreshAt?: number | undefined;
 }
 
-/** Options of a log request, as the kubelet's `containerLogs` takes them. */
+/** Options of a log request, like the kubelet's for `containerLogs`. */
 export interface LogOptions {
   readonly follow: boolean;
   readonly previous: boolean;
   readonly timestamps: boolean;
-  /** Lines from the end, 0 or more. */
+  /** Number of lines from the end, 0 or more. */
   readonly tailLines?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly sinceTimeMs?: number | undefined;
-  /** Largest answer in bytes, 1 or more. */
+  /** Largest response in bytes, 1 or more. */
   readonly limitBytes?: number | undefined;
-  /** One stream only; asked of providers with {@link PodProvider.hasLogStreams} alone. @default both */
+  /** A single stream, only for providers with {@link PodProvider.hasLogStreams}. @default both */
   readonly stream?: "Stdout" | "Stderr" | undefined;
 }
 
-/** The end of a process that a client was connected to. */
+/** The end of a process to which a client was connected. */
 export interface ProcessExit {
   readonly exitCode: number;
 }
 
-/** A status that the provider reports. */
+/** A status reported by the provider. */
 export interface PodStatusUpdate {
   readonly uid: string;
-  /** The whole new status of the pod. */
+  /** The complete new status of the pod. */
   readonly status: PodStatus;
-  /** Annotations to set on the pod; its others stay. */
+  /** Annotations to set on the pod. Other annotations stay. */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   /**
-   * The backend has removed the pod for good. The status is written (containers that still run in it
-   * have ended with 137) and the pod's object is deleted, so that its owner makes another one.
-   * @default false
+   * Whether the backend has removed the pod for good. The status is then written, with exit code 137 for containers that were
+   * still running, and the pod's object is deleted, so that its owner creates a replacement. @default false
    */
   readonly isDeleted?: boolean | undefined;
 }
 
-/** An event the provider wants on a pod. */
+/** An event for a pod from the provider. */
 export interface PodEvent {
   readonly uid: string;
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
-  /** Field path of the container concerned, for example `spec.containers{web}`. */
+  /** Field path of the container, for example `spec.containers{web}`. */
   readonly fieldPath?: string | undefined;
 }
 
-/** Callbacks through which a provider reports. They never block. */
+/** Callbacks for a provider's reports. They never block. */
 export interface ProviderCallbacks {
   /**
-   * Where replicas of one node stand by for each other: the number of this replica's term. It rises
-   * with each change of the active replica, so that a backend that remembers the highest can refuse an outdated one.
+   * With several replicas of a node: the number of this replica's term. It increases with each change of the active replica, so
+   * a backend that remembers the highest can refuse an outdated replica.
    */
   readonly term?: number | undefined;
   podStatus(update: PodStatusUpdate): void;
   podEvent(event: PodEvent): void;
-  /** The node's facts changed: {@link PodProvider.nodeFacts} is called again. */
+  /** Reports that the node's facts have changed. {@link PodProvider.nodeFacts} is then called again. */
   nodeChanged(): void;
-  /** The labels of the Node object, those of others too, as they were seen last; undefined before it is registered. */
+  /** Last known labels of the Node object, including those of other clients. Undefined before it is registered. */
   nodeLabels?(): Readonly<Record<string, string>> | undefined;
-  /** The same, as the API has them now. @throws {K8sError} */
+  /** Reads the Node's present labels from the API. @throws {K8sError} */
   readNodeLabels?(): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
-/** The provider's part of the Node object; the library adds names, leases and conditions. */
+/** The provider's part of the Node object. The library adds names, Leases and conditions. */
 export interface NodeFacts {
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly capacity: Readonly<Record<string, string>>;
   readonly allocatable?: Readonly<Record<string, string>> | undefined;
   readonly internalIp: string;
-  /** Its address of the other family, where it has one. @default none */
+  /** The node's address of the other family, if it has one. @default none */
   readonly otherInternalIps?: readonly string[] | undefined;
   readonly providerId?: string | undefined;
   readonly nodeInfo?: Partial<NonNullable<NonNullable<Node["status"]>["nodeInfo"]>> | undefined;
-  /** What the node's containers can have that others cannot; the scheduler and clients look at it. */
+  /** Features of the node's containers that not all nodes have. The scheduler and clients use them. */
   readonly features?: NodeStatus["features"];
   readonly runtimeHandlers?: NodeStatus["runtimeHandlers"];
-  /** Absent when all is well; else why the node cannot take pods. */
+  /** Why the node cannot accept pods. Absent if it can. */
   readonly notReady?: { readonly reason: string; readonly message: string };
 }
 
 /**
- * What runs pods. Calls for one pod UID are serial; calls for different pods are not.
+ * Runs pods. Calls for one pod UID are serial, but calls for different pods are not.
  *
- * Errors: throw {@link VirtualKubeletError}s, or other errors that have one as a `cause`. The code `VK_NOT_FOUND` means
- * that the pod or container does not exist, `VK_INVALID_POD` that this pod can never run here: it fails with the error's
- * message. After any other error the call is repeated with a back-off, and the error is shown as an event on the pod.
+ * Errors: throw {@link VirtualKubeletError}s, or other errors with one as a `cause`. `VK_NOT_FOUND` means that the pod or
+ * container does not exist. `VK_INVALID_POD` means that this pod can never run here, and the pod then fails with the error's
+ * message. After any other error, the call is repeated with a back-off, and the pod gets an event with the error.
  */
 export interface PodProvider {
-  /** Called once, before anything else. */
+  /** Called once, before all other calls. */
   start(callbacks: ProviderCallbacks): Promise<void>;
-  /** Optional: called once, after everything else, with ten seconds to return. The pods go on. */
+  /** Optional: called once, after all other calls. It has ten seconds to return. The pods keep running. */
   stop?(): Promise<void>;
   /**
-   * Optional: whether the node takes a pod at all, as a kubelet's admission. Called before anything that the pod refers
-   * to is looked up, and not for a pod whose status has a start time: an earlier process has admitted it.
+   * Optional: whether the node accepts the pod, like a kubelet's admission. Called before the pod's references are resolved.
+   * Not called for a pod with a start time in its status, because an earlier process has admitted it.
    *
-   * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails, and is not applied; after another
-   *   error it is asked again
+   * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails and is not applied. After any other error, it
+   * is called again
    */
   admit?(pod: Pod): Promise<void>;
   /**
-   * Brings the pod to run, or its changed parts into effect. Called with the pod's whole desired
-   * state: at first sight, after each change, after a restart of the library for each pod that is not
-   * finished, and when resolved content changed. Must be idempotent by the pod's UID. Returns when
-   * the pod is accepted, not when it runs; what happens later comes as status.
+   * Runs the pod, or applies its changes. Gets the pod's whole desired state: when the pod is first seen, after each change,
+   * after a restart of the library for each pod that is not finished, and when resolved content has changed. Must be idempotent
+   * by the pod's UID. Returns when the pod is accepted, not when it is running. Later progress is reported as status.
    */
   apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
   /**
-   * Optional: follows what an earlier process has started of a pod, and changes nothing of it. Called after a restart of
-   * the library, for a pod whose status has a start time, while something that it refers to cannot be looked up: as with
-   * a kubelet, its status, logs and commands do not wait for that. `apply` follows when all is found. Must be idempotent.
+   * Optional: resumes following a pod that an earlier process has started, without changing it. Called after a restart of the
+   * library for a pod with a start time in its status, while something that it refers to cannot be resolved. As in a kubelet,
+   * its status, logs and commands do not wait for that. `apply` follows once everything is resolved. Must be idempotent.
    */
   resume?(pod: Pod): Promise<void>;
   /**
-   * Stops the pod within the grace period and releases its resources. Resolves when nothing of it is
-   * left. Called again, while the first call still runs, if the user shortens the grace period.
+   * Stops the pod within the grace period and releases its resources. Resolves when nothing of it is left. Called again during
+   * the first call if the user shortens the grace period.
    */
   remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void>;
   /**
-   * Optional: the pod is terminal in the API (Succeeded or Failed), whichever client set that: stops whatever
-   * still runs of it within its grace period, and keeps its logs until `remove`. Must be idempotent.
-   * Called for a pod that the provider has not itself reported as ended, and after a restart of the
-   * library for each pod that is terminal; not followed by another `apply`. The signal ends when the
-   * pod is to be removed instead. Without it the library calls `remove` for pods that may still run.
+   * Optional: called when the pod is terminal in the API (Succeeded or Failed), whichever client set that. Stops whatever is
+   * still running within the grace period, and keeps the pod's logs until `remove`. Must be idempotent. Called for a pod that
+   * the provider has not itself reported as ended, and after a restart of the library for each terminal pod. No `apply`
+   * follows. The signal aborts when the pod is to be removed instead. Without this method, the library calls `remove` for pods
+   * that may still be running.
    */
   finish?(pod: Pod, signal: AbortSignal): Promise<void>;
   /** Whether the provider has this pod. */
   presence(uid: string): Promise<PodPresence>;
-  /** The pods that the provider has, whether the API still has them or not. Pods of which it is uncertain are left out. */
+  /** The provider's pods, whether they are still in the API or not. Omits pods of which it is uncertain. */
   list(): Promise<
     readonly { readonly uid: string; readonly namespace: string; readonly name: string }[]
   >;
-  /** Removes a pod that the API no longer has, at once; a `remove` of it may still be running. */
+  /** Removes a pod that is no longer in the API, at once. A `remove` of it may still be running. */
   removeUnknown(uid: string): Promise<void>;
   nodeFacts(): Promise<NodeFacts>;
   /**
-   * Optional: what the machine of this pod offers, where a node has several. A `resourceFieldRef` of a limit that is not
-   * set shows it. @default what the node offers
+   * Optional: the resources of this pod's machine, if a node has several machines. They are the value of a `resourceFieldRef`
+   * for a limit that is not set. @default the node's resources
    */
   podAllocatable?(pod: Pod): Promise<Readonly<Record<string, string>>>;
-  /** Whether it gives variables the values that files of the pod have (`fileKeyRef`). @default false: such a container waits */
+  /** Whether it sets variables from files of the pod (`fileKeyRef`). @default false: such a container waits */
   readonly readsEnvFiles?: boolean | undefined;
-  /** Throws, or does not return, when the provider cannot work. */
+  /** Throws, or does not return, if the provider cannot work. */
   ping(signal: AbortSignal): Promise<void>;
-  /** Optional: `kubectl logs`. Ends with the log, or never with `follow` until `signal`. */
+  /** Optional: `kubectl logs`. Ends with the log. With `follow`, ends only when `signal` aborts. */
   logs?(pod: Pod, container: string, options: LogOptions, signal: AbortSignal): Promise<Readable>;
-  /** Whether its logs can tell standard output from standard error (KEP-3288). @default false */
+  /** Whether its logs distinguish standard output from standard error (KEP-3288). @default false */
   readonly hasLogStreams?: boolean | undefined;
   /** Optional: `kubectl exec`. */
   exec?(
@@ -215,17 +210,20 @@ export interface PodProvider {
   ): Promise<ProcessExit>;
   /** Optional: `kubectl port-forward`. Copies until either side ends. */
   portForward?(pod: Pod, port: number, connection: Duplex, signal: AbortSignal): Promise<void>;
-  /** Optional: what the pods use now; for `kubectl top`, autoscalers and `/metrics`. */
+  /** Optional: present usage of the pods, for `kubectl top`, autoscalers and `/metrics`. */
   stats?(signal: AbortSignal): Promise<ProviderStats>;
-  /** Optional: how probes of containers went, for `/metrics/probes`. */
+  /** Optional: results of container probes, for `/metrics/probes`. */
   probes?(signal: AbortSignal): Promise<readonly ProbeCounts[]>;
-  /** Optional: a log of the node itself, at `/logs/PATH` of the kubelet API. Undefined: there is no log of this path. */
+  /** Optional: a log of the node itself, at `/logs/PATH` of the kubelet API. Undefined if there is no log with this path. */
   nodeLog?(path: string, signal: AbortSignal): Promise<string | undefined>;
-  /** Optional: figures of its own at `/metrics`, by names of its own; from memory, each time they are read. */
+  /**
+   * Optional: the provider's own metrics for `/metrics`, with its own names. Must return at once, because it is called for each
+   * request.
+   */
   metricFamilies?(): readonly MetricFamily[];
 }
 
-/** Names of the calls that a provider may leave out. */
+/** Names of the optional calls of a provider. */
 export const optionalCalls = [
   "logs",
   "exec",

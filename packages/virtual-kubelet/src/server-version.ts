@@ -1,9 +1,9 @@
 import { K8sError, type ApiClient } from "@kip/k8s-client";
 
 /**
- * Whether the API server is Kubernetes 1.`minor` or newer. False for one that does not show its version.
+ * Whether the API server is Kubernetes 1.`minor` or newer. False if it hides its version.
  *
- * @throws {K8sError} if it cannot be asked
+ * @throws {K8sError} if the API server is unreachable
  */
 export async function isServerSince(
   client: ApiClient,

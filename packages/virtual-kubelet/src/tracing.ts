@@ -1,19 +1,22 @@
 /** Values that a span can carry. */
 export type SpanFields = Readonly<Record<string, string | number | boolean>>;
 
-/** A piece of work that is timed. */
+/** A timed piece of work. */
 export interface Span {
-  /** Sets fields; the last value of a name counts. */
+  /** Sets fields. The last value of a name counts. */
   with(fields: SpanFields): void;
-  /** Something happened during the work. */
+  /** Records an event during the work. */
   log(level: string, message: string, fields?: SpanFields): void;
-  /** Ends the span, with the error that ended the work; now, or at a time in milliseconds since the epoch. Ending it again does nothing. */
+  /**
+   * Ends the span, with the error if the work failed, now or at a time in milliseconds since the epoch. Has no effect on an
+   * ended span.
+   */
   end(error?: unknown, endedAt?: number): void;
 }
 
-/** What a span belongs to, and when it was. */
+/** The trace and the start time of a span. */
 export interface SpanOptions {
-  /** 32 lower-case hexadecimal digits; spans of one trace are taken or left out together. @default a trace of its own */
+  /** 32 lower-case hexadecimal digits. The spans of one trace are recorded or dropped together. @default a new trace */
   readonly traceId?: string | undefined;
   /** Milliseconds since the epoch. @default now */
   readonly startedAt?: number | undefined;
@@ -29,7 +32,7 @@ const noSpan: Span = { with: () => {}, log: () => {}, end: () => {} };
 /** A tracer that drops everything. */
 export const noTracer: Tracer = { start: () => noSpan };
 
-/** A span of the trace of all that is done for one pod. */
+/** Starts a span in the trace of a pod. */
 export function startPodSpan(
   tracer: Tracer,
   name: string,
@@ -40,7 +43,7 @@ export function startPodSpan(
   return tracer.start(name, fields, { ...podTrace(uid), startedAt });
 }
 
-/** The trace of a pod: its UID, which has the length of a trace's ID. */
+/** A pod's trace. Its ID is the pod's UID, which has the right length. */
 export function podTrace(podUid: string): SpanOptions {
   const traceId = podUid.replaceAll("-", "").toLowerCase();
   return /^(?!0{32})[0-9a-f]{32}$/.test(traceId) ? { traceId } : {};

@@ -1,20 +1,20 @@
-/** How long processes have waited for a resource, as Linux' pressure stall information has it. */
+/** How long processes have waited for a resource, from Linux' pressure stall information. */
 export interface PressureShare {
-  /** Since the start, microseconds. */
+  /** Microseconds since the start. */
   readonly totalMicroseconds: number;
-  /** Percent of the last 10, 60 and 300 seconds. */
+  /** Percentage of the last 10, 60 and 300 seconds. */
   readonly avg10: number;
   readonly avg60: number;
   readonly avg300: number;
 }
 
-/** Pressure on a resource: `some` while at least one process waited, `full` while all did. */
+/** Pressure on a resource: `some` means that at least one process waited, `full` that all did. */
 export interface Pressure {
   readonly some: PressureShare;
   readonly full: PressureShare;
 }
 
-/** What was read from and written to a block device since the start. */
+/** Reads from and writes to a block device since the start. */
 export interface BlockDeviceUsage {
   /** For example `vda`. */
   readonly device: string;
@@ -24,27 +24,31 @@ export interface BlockDeviceUsage {
   readonly writes: number;
 }
 
-/** What processes use at one moment; what is not known is absent, and so are limits that are not set. Counters begin with the start. */
+/**
+ * Resource usage of processes at one time. Unknown values and limits that are not set are absent. Counters begin at the start.
+ */
 export interface Usage {
   /** When it was measured, milliseconds since the epoch. */
   readonly timeMs: number;
-  /** Processor time since the start, nanoseconds; all of it, in user mode and in the kernel. */
+  /** CPU time since the start, nanoseconds, in user mode and in the kernel. */
   readonly cpuNanoseconds?: number | undefined;
   readonly cpuUserNanoseconds?: number | undefined;
   readonly cpuSystemNanoseconds?: number | undefined;
-  /** Periods that a limit was applied in, those in which it was reached, and how long processes were held then. */
+  /**
+   * Number of periods with a limit, number of periods in which it was reached, and how long processes were throttled in those.
+   */
   readonly cpuPeriods?: number | undefined;
   readonly cpuThrottledPeriods?: number | undefined;
   readonly cpuThrottledNanoseconds?: number | undefined;
-  /** The limit: so much processor time in a period. */
+  /** The limit: CPU time per period. */
   readonly cpuQuotaMicroseconds?: number | undefined;
   readonly cpuPeriodMicroseconds?: number | undefined;
-  /** Memory, file cache included. */
+  /** Memory, including the file cache. */
   readonly memoryBytes?: number | undefined;
-  /** Memory without the file cache that can be dropped at once; what is held against a limit. */
+  /** Memory without the file cache that can be dropped at once. It counts against a limit. */
   readonly workingSetBytes?: number | undefined;
   readonly memoryLimitBytes?: number | undefined;
-  /** The most memory it has used. */
+  /** Highest memory usage so far. */
   readonly memoryPeakBytes?: number | undefined;
   /** Anonymous memory. */
   readonly rssBytes?: number | undefined;
@@ -57,7 +61,7 @@ export interface Usage {
   readonly majorPageFaults?: number | undefined;
   readonly swapBytes?: number | undefined;
   readonly swapLimitBytes?: number | undefined;
-  /** Processes that were killed for lack of memory. */
+  /** Number of processes killed for lack of memory. */
   readonly oomKills?: number | undefined;
   readonly processes?: number | undefined;
   readonly threads?: number | undefined;
@@ -68,25 +72,25 @@ export interface Usage {
   readonly devices?: readonly BlockDeviceUsage[] | undefined;
 }
 
-/** Files, and the file system that they are on; what is not known is absent. */
+/** Usage of files, and of the file system that they are on. Unknown values are absent. */
 export interface FileSystemUsage {
   /** When it was measured, milliseconds since the epoch. */
   readonly timeMs: number;
   readonly sizeBytes?: number | undefined;
   readonly freeBytes?: number | undefined;
-  /** Of the files themselves; others may be on the same file system. */
+  /** Usage of the files themselves. The file system may have others. */
   readonly usedBytes?: number | undefined;
   readonly inodes?: number | undefined;
   readonly freeInodes?: number | undefined;
   readonly usedInodes?: number | undefined;
 }
 
-/** What a container uses. */
+/** Usage of a container. */
 export interface ContainerUsage extends Usage {
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly startTimeMs?: number | undefined;
-  /** What it has written beside volumes. */
+  /** Files written by the container, without volumes. */
   readonly rootFileSystem?: FileSystemUsage | undefined;
   readonly logs?: FileSystemUsage | undefined;
 }
@@ -104,43 +108,43 @@ export interface InterfaceUsage {
   readonly sentDropped?: number | undefined;
 }
 
-/** Bytes that a pod has received and sent since its start. */
+/** Bytes received and sent by a pod since its start. */
 export interface NetworkUsage {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
-  /** Of all interfaces together. */
+  /** Sum over all interfaces. */
   readonly receivedBytes: number;
   readonly sentBytes: number;
-  /** @default one, `eth0`, with the bytes of the pod */
+  /** @default one interface `eth0` with the pod's bytes */
   readonly interfaces?: readonly InterfaceUsage[] | undefined;
 }
 
 /** A volume of a pod. */
 export interface VolumeUsage extends FileSystemUsage {
-  /** As `spec.volumes` has it. */
+  /** Its name in `spec.volumes`. */
   readonly name: string;
 }
 
-/** What a pod uses. */
+/** Usage of a pod. */
 export interface PodUsage {
   readonly uid: string;
   readonly containers: readonly ContainerUsage[];
-  /** The pod as a whole. @default the sum of its containers */
+  /** Usage of the whole pod. @default the sum of its containers */
   readonly total?: Usage | undefined;
   readonly network?: NetworkUsage | undefined;
   readonly volumes?: readonly VolumeUsage[] | undefined;
-  /** All that it has on the disk: files of containers, logs and emptyDirs. */
+  /** The pod's whole disk usage: files of containers, logs and emptyDirs. */
   readonly ephemeralStorage?: FileSystemUsage | undefined;
 }
 
-/** What the pods of a node use; pods whose figures are not available are left out. */
+/** Usage of a node's pods. Omits pods without figures. */
 export interface ProviderStats {
   readonly pods: readonly PodUsage[];
-  /** The node as a whole. @default the sum of its pods */
+  /** Usage of the whole node. @default the sum of its pods */
   readonly node?: Usage | undefined;
 }
 
-/** How the probes of one kind of one container went since its pod was started. */
+/** Results of one kind of probe of one container since its pod was started. */
 export interface ProbeCounts {
   /** UID of the pod. */
   readonly uid: string;
@@ -148,6 +152,6 @@ export interface ProbeCounts {
   readonly kind: "Liveness" | "Readiness" | "Startup";
   readonly successful: number;
   readonly failed: number;
-  /** Probes without a known outcome. @default 0 */
+  /** Probes with an unknown result. @default 0 */
   readonly unknown?: number | undefined;
 }

@@ -2,17 +2,17 @@ import type { Option } from "@kip/base";
 import { klogOptions } from "./klog-flags.ts";
 import { nodeOptions, type NodeOptionDefaults } from "./node-options.ts";
 
-/** Defaults of options that differ from command to command. */
+/** Defaults of options that differ between commands. */
 export interface CommandOptionDefaults extends NodeOptionDefaults {
   readonly logFormat: "text" | "json";
   /** Default of `--metrics-addr`. */
   readonly metrics: string;
-  /** What `--os` may be. @default linux or windows */
+  /** Allowed values of `--os`. @default linux or windows */
   readonly systems?: string | undefined;
 }
 
 /**
- * The options of each command that runs a node as Virtual Kubelet's does. Names, variables and meaning follow Virtual
+ * The options of all commands that run a node like Virtual Kubelet's. Their names, variables and meanings are those of Virtual
  * Kubelet and its early releases.
  */
 export function commandOptions(defaults: CommandOptionDefaults): readonly Option[] {

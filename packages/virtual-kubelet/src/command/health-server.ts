@@ -1,15 +1,15 @@
 import { servePages, type PlainServer } from "./plain-server.ts";
 
-/** What a process reports of itself. */
+/** The health of a process. */
 export interface ProcessHealth {
-  /** Whether the process does its work or stands by, and what it is doing, in a few words. */
+  /** Whether the process is working or is a ready standby, and what it is doing, in a few words. */
   readonly isReady: boolean;
   readonly doing: string;
 }
 
 /**
- * Serves `GET /livez` and `GET /healthz`, which answer as long as the process does, and `GET /readyz`: 503 while it starts.
- * Without TLS and without authentication.
+ * Serves `GET /livez` and `GET /healthz`, which answer as long as the process does, and `GET /readyz`, which answers 503 while
+ * it starts. Uses neither TLS nor authentication.
  *
  * @throws {VirtualKubeletError} `VK_LISTEN_FAILED`
  */

@@ -1,4 +1,4 @@
-// What a command needs that runs a node: its options, providers by name, certificate files, metrics and traces.
+// Parts of a command that runs a node: options, providers by name, certificate files, metrics and traces.
 export { NodeMetrics } from "../metrics/node-metrics.ts";
 export { ServingTls } from "../node/serving-tls.ts";
 export { optionalCalls } from "../pod-provider.ts";

@@ -1,6 +1,6 @@
 import type { Option } from "@kip/base";
 
-/** The flags of klog, which the original passes on as `--klog.*` and its libraries know without prefix. */
+/** klog's flags. The original passes them on as `--klog.*`, and its libraries use them without this prefix. */
 export const klogOptions: readonly Option[] = [
   {
     flag: "klog.v",
@@ -79,7 +79,7 @@ export const klogOptions: readonly Option[] = [
 
 const names = new Set(klogOptions.map(({ flag }) => flag.replace("klog.", "")));
 
-/** Writes klog's flags as the table has them: `-v=4`, `--logtostderr` and `--log-file=x` are klog's, too. */
+/** Renames klog's flags to the names in the table. `-v=4`, `--logtostderr` and `--log-file=x` are also klog's. */
 export function withKlogNames(args: readonly string[]): readonly string[] {
   return args.map((arg) => {
     const [, name = "", rest = ""] = /^--?(?:klog\.)?([\w-]+)(=.*)?$/s.exec(arg) ?? [];

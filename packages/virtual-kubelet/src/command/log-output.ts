@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { errorText, logLevels, type LogLevel, type OptionValues, OptionError } from "@kip/base";
 
-/** Where log lines go; disposing it closes the file. */
+/** The destination of log lines. Disposing it closes the file. */
 export interface LogOutput extends Disposable {
   write(line: string, level: LogLevel): void;
 }
@@ -21,7 +21,7 @@ const severities: Readonly<Record<string, LogLevel>> = {
 };
 
 /**
- * Where log lines go: standard error, or as klog's flags say.
+ * Opens the destination of log lines: standard error, or the one in klog's flags.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
@@ -45,7 +45,7 @@ export function openLogOutput(
   return {
     write: (line, level) => {
       const isWritten = file.write(line);
-      // INFO is klog's lowest: whatever else is written counts as it.
+      // INFO is klog's lowest severity, so lower levels count as INFO.
       const rank = Math.max(logLevels.indexOf(level), logLevels.indexOf("info"));
       if (rank >= threshold || !isWritten) print(line);
     },
@@ -53,7 +53,7 @@ export function openLogOutput(
   };
 }
 
-/** The level that klog's verbosity asks for, if it asks for more than the given one. */
+/** The level that klog's verbosity requests, if it is lower than the given one. */
 export function verboseLevel(level: LogLevel, options: OptionValues): LogLevel {
   if (options.text("klog.v") === undefined) return level;
   const verbosity = options.integer("klog.v", { min: 0, max: 1_000_000 });
@@ -72,14 +72,17 @@ function severity(flag: string, text: string): LogLevel {
 
 interface LogFileOptions {
   readonly path: string;
-  /** 0 for no limit. */
+  /** 0 means no limit. */
   readonly maxBytes: number;
-  /** The name is predictable: in a folder that everyone may write to, it could be another user's symbolic link. */
+  /**
+   * Whether to refuse a symbolic link. Set for a predictable name: in a folder that everyone can write to, it could be another
+   * user's link.
+   */
   readonly isOwn: boolean;
   readonly print: (line: string) => void;
 }
 
-/** A log file that is renamed when it reaches a size, and started again. */
+/** A log file that is renamed when it reaches a size. A new one then starts. */
 class LogFile implements Disposable {
   readonly #path: string;
   readonly #maxBytes: number;
@@ -105,7 +108,7 @@ class LogFile implements Disposable {
     }
   }
 
-  /** Whether the line is in the file. Never throws: a full disk must not end what is being logged. */
+  /** @returns whether the line is in the file. Never throws: a full disk must not end the process that logs */
   write(line: string): boolean {
     const wasOpen = this.#file !== undefined;
     try {

@@ -1,7 +1,7 @@
 import { servePages, type PlainServer } from "./plain-server.ts";
 
 /**
- * Serves `GET /metrics` without TLS and without authentication, as the original's flag promised.
+ * Serves `GET /metrics` without TLS and authentication, as documented for the original's flag.
  *
  * @throws {VirtualKubeletError} `VK_LISTEN_FAILED`
  */

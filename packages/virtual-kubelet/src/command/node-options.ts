@@ -6,12 +6,12 @@ export interface NodeOptionDefaults {
   readonly certificate: string;
   /** Default of `--client-ca-file`. */
   readonly clientCa?: string | undefined;
-  /** Help of `--node-ip`, where the program takes an address of each family. @default one address */
+  /** Help of `--node-ip`, for programs that accept an address of each family. @default help for one address */
   readonly nodeIp?: string | undefined;
 }
 
 /**
- * The options of each command that runs a node. Names, variables and meaning follow Virtual Kubelet and its early
+ * The options of all commands that run a node. Their names, variables and meanings are those of Virtual Kubelet and its early
  * releases.
  */
 export function nodeOptions({
@@ -28,7 +28,7 @@ export function nodeOptions({
       help: "name of the node",
     },
     {
-      // KUBECONFIG may list files: it is left to the client.
+      // KUBECONFIG may list several files, so the client reads it.
       flag: "kubeconfig",
       type: "string",
       help: "kubeconfig file. Default: the first existing file of those in KUBECONFIG (a:b), else ~/.kube/config, else the pod's service account",

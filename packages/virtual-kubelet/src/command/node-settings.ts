@@ -8,7 +8,7 @@ import { serveMetrics } from "./metrics-server.ts";
 import { address, duration } from "./read-values.ts";
 import { levelOf, textLine } from "./text-log.ts";
 
-/** The log as `--log-level`, `--log-format` and klog's flags ask for it. @throws {OptionError} `OPTION_INVALID` */
+/** Creates the logger according to `--log-level`, `--log-format` and klog's flags. @throws {OptionError} `OPTION_INVALID` */
 export function createCommandLogger(options: OptionValues, output: LogOutput): Logger {
   const level = options.choice("log-level", logLevels);
   const format = options.choice("log-format", ["text", "json"]);
@@ -33,7 +33,7 @@ export function taintsOf(options: OptionValues, providerName: string): readonly 
   return options.isSet("disable-taint") ? [] : [taint];
 }
 
-/** Time limits of streams, and of comparisons with the API. @throws {OptionError} `OPTION_INVALID` */
+/** Time limits of streams, and the interval of comparisons with the API. @throws {OptionError} `OPTION_INVALID` */
 export function nodeTimes(options: OptionValues): {
   readonly streams: Pick<KubeletApiOptions, "streamIdleTimeoutMs" | "streamCreationTimeoutMs">;
   readonly intervals: Partial<NodeIntervals>;
@@ -49,7 +49,7 @@ export function nodeTimes(options: OptionValues): {
 }
 
 /**
- * Serves metrics at `--metrics-addr` until the stack is disposed of. Returns the port; undefined if it is off.
+ * Serves metrics at `--metrics-addr` until the stack is disposed of. Returns the port, or undefined if disabled.
  *
  * @throws {OptionError} `OPTION_INVALID`; {@link VirtualKubeletError} `VK_LISTEN_FAILED`
  */
@@ -64,7 +64,7 @@ export async function startMetrics(
 }
 
 /**
- * Serves the health of the process at `--health-addr` until the stack is disposed of.
+ * Serves the process's health at `--health-addr` until the stack is disposed of.
  *
  * @throws {OptionError} `OPTION_INVALID`; {@link VirtualKubeletError} `VK_LISTEN_FAILED`
  */

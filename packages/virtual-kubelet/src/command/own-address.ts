@@ -2,12 +2,12 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { networkInterfaces } from "node:os";
 
-/** A public address that packets to the internet go to; nothing is sent there. The original asks for the same one. */
+/** A public address for finding the route to the internet. Nothing is sent to it. The original uses the same one. */
 const farAddress = { host: "8.8.8.8", port: 53 } as const;
 
 /**
- * The IPv4 address that this machine has towards others, as the original finds it: the one that packets to the internet would
- * come from; without such a route the first one that is not local to the machine. Undefined if there is none.
+ * This machine's IPv4 address, found as in the original: the source address of packets to the internet. Without such a route,
+ * the first address that is not local to the machine. Undefined if there is none.
  */
 export async function ownAddress(): Promise<string | undefined> {
   const socket = createSocket("udp4");

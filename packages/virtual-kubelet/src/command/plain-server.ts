@@ -4,7 +4,7 @@ import { VirtualKubeletError } from "../errors.ts";
 const maxConnections = 100;
 const headersTimeoutMs = 10_000;
 
-/** One page of a server. */
+/** A page of a server. */
 export interface Page {
   /** @default 200 */
   readonly status?: number | undefined;
@@ -12,7 +12,7 @@ export interface Page {
   readonly body: string;
 }
 
-/** A server of a few pages; disposing it ends it. */
+/** A server with a few pages. Disposing it closes it. */
 export interface PlainServer extends AsyncDisposable {
   readonly port: number;
 }
@@ -21,21 +21,21 @@ export interface PlainServer extends AsyncDisposable {
 export interface PagesOptions {
   readonly host?: string | undefined;
   readonly port: number;
-  /** By their path. */
+  /** Pages by path. */
   readonly pages: Readonly<Record<string, () => Page>>;
-  /** What is served, and the flag of its address, for the error. */
+  /** What is served, for the error message; and the flag with its address. */
   readonly what: string;
   readonly flag: string;
 }
 
 /**
- * Serves pages to `GET` without TLS and without authentication.
+ * Serves pages for `GET` without TLS and authentication.
  *
  * @throws {VirtualKubeletError} `VK_LISTEN_FAILED`
  */
 export async function servePages(options: PagesOptions): Promise<PlainServer> {
   const { host, port, pages, what, flag } = options;
-  // Requests are not authenticated, so they get no more than a few of the process's file descriptors.
+  // Clients are not authenticated, so they get only a few of the process's file descriptors.
   const server = httpModule().createServer({ maxHeaderSize: 8192 }, (request, response) => {
     const name = request.url?.split("?")[0] ?? "";
     const page = Object.hasOwn(pages, name) ? pages[name]?.() : undefined;

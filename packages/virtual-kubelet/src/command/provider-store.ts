@@ -11,7 +11,7 @@ export interface ProviderSetup {
   /** Path of the provider's own configuration file. */
   readonly configPath?: string | undefined;
   readonly os: "linux" | "windows";
-  /** Address of the node, for its pods' `hostIP`. */
+  /** Address of the node, which is the `hostIP` of its pods. */
   readonly internalIp: string;
   /** Port of the kubelet API. */
   readonly kubeletPort: number;
@@ -22,7 +22,7 @@ export interface ProviderSetup {
   readonly clock: Clock;
 }
 
-/** Makes a provider; one that is polled is adapted. */
+/** Creates a provider. A polled one is then adapted. */
 export type ProviderFactory = (
   setup: ProviderSetup,
 ) => PodProvider | PolledPodProvider | Promise<PodProvider | PolledPodProvider>;
@@ -49,14 +49,14 @@ export type ProviderFactory = (
 export class ProviderStore {
   readonly #factories = new Map<string, ProviderFactory>();
 
-  /** @throws {VirtualKubeletError} `VK_PROVIDER_INVALID` for an empty name, or one that is taken */
+  /** @throws {VirtualKubeletError} `VK_PROVIDER_INVALID` for an empty or registered name */
   register(name: string, factory: ProviderFactory): void {
     if (name === "" || this.#factories.has(name))
       throw invalid(name, "its name is empty or taken already");
     this.#factories.set(name, factory);
   }
 
-  /** Names in alphabetical order. */
+  /** All names, in alphabetical order. */
   list(): readonly string[] {
     return [...this.#factories.keys()].sort();
   }
@@ -66,8 +66,8 @@ export class ProviderStore {
   }
 
   /**
-   * The factory of that name: a registered one, else the export `createProvider` of the npm package or
-   * file of that name.
+   * Finds the factory with that name: a registered one, or the export `createProvider` of the npm package or file with that
+   * name.
    *
    * @throws {VirtualKubeletError} `VK_PROVIDER_UNKNOWN`; `VK_PROVIDER_INVALID` for a package without that export
    */
@@ -92,7 +92,7 @@ export class ProviderStore {
     throw invalid(name, "the package does not export createProvider");
   }
 
-  /** Makes the provider of that name; a polled one is adapted. */
+  /** Creates the provider with that name. A polled one is adapted. */
   async create(name: string, setup: ProviderSetup): Promise<PodProvider> {
     const factory = await this.find(name);
     const made: unknown = await factory(setup);
@@ -107,7 +107,7 @@ export class ProviderStore {
     ])
       if (typeof (made as Record<string, unknown>)[call] !== "function")
         throw invalid(name, `it has no ${call}()`);
-    const provider = made as PodProvider | PolledPodProvider; // as far as it can be checked
+    const provider = made as PodProvider | PolledPodProvider; // checked as far as possible
     return "status" in provider ? pollProvider(provider, setup) : provider;
   }
 }

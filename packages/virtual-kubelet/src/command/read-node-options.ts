@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
 import { createApiClient, loadKubeConfig, type ApiClient, type KubeConfig } from "@kip/k8s-client";
 
-/** The program that {@link openClient} makes a client for. */
+/** Facts about the program for {@link openClient}. */
 export interface ClientProgram {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Name and version, `kip/0.1.0`. */
@@ -10,19 +10,25 @@ export interface ClientProgram {
   readonly logger: Logger;
 }
 
-/** The kubeconfig that `--kubeconfig` or the environment names, with the server of `MASTER_URI` if that is set, and a client of its API server; close it. */
+/**
+ * Loads the kubeconfig from `--kubeconfig` or the environment, replaces its server if `MASTER_URI` is set, and creates a client
+ * of the API server. The caller closes the client.
+ */
 export async function openClient(
   options: OptionValues,
   { env, userAgent, logger }: ClientProgram,
 ): Promise<{ readonly config: KubeConfig; readonly client: ApiClient }> {
   const found = await loadKubeConfig({ env, path: options.text("kubeconfig") });
-  // The original's override of the server that the kubeconfig names.
+  // `MASTER_URI` is the original's override of the server in the kubeconfig.
   const server = env["MASTER_URI"] ?? "";
   const config = server === "" ? found : withServer(found, server);
   return { config, client: createApiClient(config, { userAgent, logger, clock: systemClock }) };
 }
 
-/** Without a file: the authority that the kubeconfig trusts, which signs the API server's clients in most clusters. */
+/**
+ * The authority for client certificates. Without a file: the one that the kubeconfig trusts, which in most clusters also signs
+ * the API server's client certificate.
+ */
 export async function clientCaOf(options: OptionValues, config: KubeConfig): Promise<string> {
   if (options.text("client-ca-file") !== undefined)
     return readOptionFile(options, "client-ca-file");
@@ -34,10 +40,10 @@ export async function clientCaOf(options: OptionValues, config: KubeConfig): Pro
 }
 
 /**
- * Certificate and key of `--tls-cert-file` and `--tls-private-key-file`; undefined without both.
+ * Certificate and key from `--tls-cert-file` and `--tls-private-key-file`. Undefined if neither is given.
  *
- * @throws {OptionError} `OPTION_MISSING` if one is not given; `OPTION_INVALID`, with Node's error as the cause, if a
- *   file cannot be read
+ * @throws {OptionError} `OPTION_MISSING` if only one is given; `OPTION_INVALID`, with Node's error as the cause, if a file
+ * cannot be read
  */
 export async function certificatePair(
   options: OptionValues,
@@ -52,7 +58,7 @@ export async function certificatePair(
 }
 
 /**
- * The text of the file that an option names.
+ * The text of an option's file.
  *
  * @throws {OptionError} `OPTION_MISSING`; `OPTION_INVALID`, with Node's error as the cause, if it cannot be read
  */

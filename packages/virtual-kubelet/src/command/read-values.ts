@@ -12,7 +12,7 @@ const units: Readonly<Record<string, number>> = {
 };
 
 /**
- * Milliseconds of a duration as Go writes it, for example `1m30s`; `0` needs no unit.
+ * Parses a duration in Go's format, for example `1m30s`, into milliseconds. `0` needs no unit.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
@@ -27,14 +27,14 @@ export function duration(flag: string, text: string): number {
   );
 }
 
-/** One of several words. @throws {OptionError} `OPTION_INVALID` */
+/** One of the given words. @throws {OptionError} `OPTION_INVALID` */
 export function choice<const T extends string>(flag: string, text: string, all: readonly T[]): T {
   const found = all.find((each) => each === text);
   if (found !== undefined) return found;
   throw wrong(flag, text, `one of ${all.join(", ")} is expected`);
 }
 
-/** Host and port of `host:port` or `:port`. @throws {OptionError} `OPTION_INVALID` */
+/** Parses `host:port` or `:port`. @throws {OptionError} `OPTION_INVALID` */
 export function address(
   flag: string,
   text: string,
@@ -44,7 +44,7 @@ export function address(
   return { port: Number(port), host: host === "" ? undefined : host.replace(/^\[|\]$/g, "") };
 }
 
-/** A provider's name as a label's value may be: of a file its name, of a package its name without `@` and `/`. */
+/** Turns a provider's name into a valid label value: a file's base name, or a package's name without `@` and `/`. */
 export function labelValue(provider: string): string {
   const name = path.isAbsolute(provider) ? path.parse(provider).name : provider;
   return name

@@ -2,10 +2,9 @@ import { systemClock, untilAborted, withTimeout } from "@kip/base";
 import { VirtualKubeletError } from "../errors.ts";
 
 /**
- * Waits for the start no longer than until the signal aborts or the time is over: a provider may hang
- * and heed nothing.
+ * Waits for the start until the signal aborts or the time is over, because a provider may hang and ignore signals.
  *
- * @param limitMs 0 for no limit
+ * @param limitMs 0 means no limit
  * @throws {VirtualKubeletError} `VK_START_TIMEOUT`
  */
 export async function waitForStart<T>(
@@ -21,7 +20,7 @@ export async function waitForStart<T>(
       ? await untilAborted(begin(), signal)
       : await withTimeout(begin, { limitMs, clock: systemClock, signal, error });
   } catch (reason) {
-    // Not once it has started: it is disposed of then, and writes what its pods came to.
+    // Not after the start: the node is then disposed of, and writes the final statuses of its pods.
     ending.abort(reason);
     throw reason;
   }

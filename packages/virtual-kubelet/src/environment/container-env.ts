@@ -22,39 +22,39 @@ import {
 import { fieldValue, lateFields } from "./field-reference.ts";
 import { containerNamed, resourceValue, withPodLimits } from "./resource-reference.ts";
 
-/** Where the values of a container's environment come from. */
+/** Sources of the values in a container's environment. */
 export interface EnvSources {
   readonly pod: Pod;
   readonly references: ReferenceReader;
   /** From `serviceVariables`. */
   readonly services: ReadonlyMap<string, string>;
-  /** What the node offers to pods, for limits that are not set. */
+  /** The node's resources for pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
-  /** Whether the provider takes values from files of the pod. @default false */
+  /** Whether the provider reads values from files of the pod. @default false */
   readonly readsFiles?: boolean | undefined;
-  /** Shared by all containers and volumes of the pod. @default one of its own */
+  /** Shared by all containers and volumes of the pod. @default a separate one */
   readonly budget?: ContentBudget | undefined;
 }
 
 /** A container's environment. */
 export interface ContainerEnv {
-  /** In order: `envFrom`, `env`, services. Late variables and what refers to them are empty here. */
+  /** In order: `envFrom`, `env`, services. Late variables, and those that refer to them, are empty here. */
   readonly env: readonly { readonly name: string; readonly value: string }[];
-  /** Variable → field path, for fields that are known only with the pod's addresses. */
+  /** Variable → field path, for fields whose values are known only with the pod's addresses. */
   readonly late: ReadonlyMap<string, string>;
   /** Variable → text with `$(LATE)` references, for values that refer to late variables. */
   readonly lateTemplates: ReadonlyMap<string, string>;
-  /** Variable → file of the pod that has its value when the container starts. Empty here, as late variables are. */
+  /** Variable → file of the pod with its value when the container starts. The variable is empty here, like a late one. */
   readonly files: ReadonlyMap<string, FileKeySelector>;
 }
 
 /**
- * Resolves the environment of one container as the kubelet does: `envFrom` in order (a later source
- * overrides), then `env` in order with `$(VAR)` expanded from what is known so far and from the
- * services, then the service variables whose names are free.
+ * Resolves a container's environment as the kubelet does. First `envFrom` in order (later sources override earlier ones), then
+ * `env` in order, with `$(VAR)` expanded from earlier variables and those of services, and finally service variables with
+ * unused names.
  *
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or unreadable
  */
 export async function containerEnv(
   container: Container | EphemeralContainer,
@@ -93,7 +93,7 @@ async function fill(
   for (const variable of container.env ?? []) {
     await addVariable(state, container, { variable, sources });
   }
-  // Their texts are shared by the containers, but each has entries of its own.
+  // Containers share the texts, but each has its own entries.
   state.podBudget.takeAll(sources.services.size, entryBytes);
   for (const [name, value] of sources.services) {
     if (!state.values.has(name)) state.values.set(name, value);
@@ -193,7 +193,7 @@ function addLiteral(
   put(state, name, state.podBudget.takeOwn(expandVariables(value, lookUp, state.budget)));
 }
 
-/** Sets a variable. The last value wins. */
+/** Sets a variable. The last value counts. */
 function put(state: EnvState, name: string, value: string): void {
   state.podBudget.take(name.length + value.length);
   state.values.set(name, value);
@@ -202,7 +202,7 @@ function put(state: EnvState, name: string, value: string): void {
   state.files.delete(name);
 }
 
-/** In the kubelet's words. */
+/** Checks a reference to a file, with the kubelet's messages. */
 function checkFile(
   { key, volumeName }: FileKeySelector,
   { name }: Container | EphemeralContainer,
@@ -218,7 +218,7 @@ function checkFile(
 
 const maxFileKey = 128;
 
-/** Kept, because a pod may have thousands of volumes, and as many variables from files. */
+/** Cached, because a pod may have thousands of volumes and as many variables from files. */
 const volumesByPod = new WeakMap<Pod["spec"], ReadonlySet<string>>();
 
 function volumeNames(spec: Pod["spec"]): ReadonlySet<string> {
@@ -287,14 +287,14 @@ async function readContent(access: Access): Promise<ReferencedContent | undefine
   } catch (error) {
     if (!isCodedError(error)) throw error;
     const message = `${nameOf(reference)} could not be read: ${errorText(error)}`;
-    // An optional object is not known to be missing yet.
+    // It is not certain that an optional object is missing.
     return missing(access, "", message, error.retryable);
   }
   if (content) return content;
   return missing(access, `${reference.kind}NotFound`, `${nameOf(reference)} not found`);
 }
 
-/** Records an event. Returns if the object is optional and certainly missing, throws otherwise. */
+/** Records an event. Returns if the object is optional and certainly missing, and throws otherwise. */
 function missing(access: Access, what: string, message: string, mustWait = false): undefined {
   const { reference, optional, container, sources } = access;
   const demand = optional ? "Optional" : "Mandatory";
@@ -316,8 +316,8 @@ function fieldPathOf(pod: Pod, { name }: Container | EphemeralContainer): string
 }
 
 /**
- * Whether a name may be a variable of a container: printable ASCII without "=", the rule since
- * Kubernetes 1.34 (before, C identifiers with dots and dashes).
+ * Whether a name is valid for a container's variable: printable ASCII without "=". This is the rule since Kubernetes 1.34.
+ * Before, names were C identifiers with dots and dashes.
  */
 function isVariableName(name: string): boolean {
   return /^[\x20-\x3c\x3e-\x7e]+$/.test(name);

@@ -2,16 +2,16 @@ import { expandReferences, referencesIn } from "@kip/base";
 import { unresolved } from "../references/reference.ts";
 
 /**
- * Limit of one container's expanded environment and arguments, characters: more than Linux starts a program with.
- * A few variables that refer to each other several times would exceed any memory.
+ * Limit for one container's expanded environment and arguments, characters. It is more than a program on Linux can be started
+ * with. Without it, a few variables that refer to each other several times could exhaust the memory.
  */
 const maxExpanded = 8 * 1024 * 1024;
 
-/** Counts the text that is put into a container's environment, or into all texts of a pod. */
+/** Counts the text in a container's environment, or in all texts of a pod. */
 export class ExpansionBudget {
   #remaining = maxExpanded;
 
-  /** @throws {VirtualKubeletError} code `VK_UNRESOLVED` if the text exceeds what is left */
+  /** @throws {VirtualKubeletError} code `VK_UNRESOLVED` if the text exceeds the remaining budget */
   take(text: string): string {
     this.#remaining -= text.length;
     if (this.#remaining < 0)
@@ -20,7 +20,7 @@ export class ExpansionBudget {
   }
 }
 
-/** The value of a variable; undefined if there is none of this name. */
+/** Returns a variable's value, or undefined if it does not exist. */
 export type VariableLookup = (name: string) => string | undefined;
 
 /**
@@ -51,8 +51,8 @@ export function expandVariables(
 }
 
 /**
- * Expands what is known and leaves references to late variables; the rest is escaped, so that a second expansion
- * touches late variables only.
+ * Expands known variables and leaves references to late ones. Escapes the rest, so that a second expansion only changes late
+ * variables.
  */
 export function expandExcept(
   text: string,
@@ -69,7 +69,7 @@ export function expandExcept(
   );
 }
 
-/** A text whose expansion it is. */
+/** Escapes a text so that its expansion is the text itself. */
 export function escaped(text: string): string {
   return text.replaceAll("$", "$$$$");
 }
@@ -80,11 +80,11 @@ export function refersTo(text: string, isWanted: (variable: string) => boolean):
 }
 
 /**
- * Expands a `subPathExpr`. Unlike elsewhere every variable must have a value: without one the path
- * would lead to another part of the volume, or to all of it.
+ * Expands a `subPathExpr`. Unlike elsewhere, every variable must exist and have a value. Otherwise the path would refer to
+ * another part of the volume, or to all of it.
  *
- * @param budget shared by all texts of the container, or of the pod
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if one has none, or if the result exceeds the budget
+ * @param budget shared by all texts of the container or pod
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable has no value, or if the result exceeds the budget
  */
 export function expandSubPath(
   text: string,

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** Fields that have a value only when the pod has its addresses. */
+/** Fields whose values are known only with the pod's addresses. */
 export const lateFields: readonly string[] = [
   "status.podIP",
   "status.podIPs",
@@ -9,8 +9,8 @@ export const lateFields: readonly string[] = [
 ];
 
 /**
- * The value of a pod's field for `fieldRef`, in environment and downward API volumes; undefined for
- * a path that has no such meaning. Labels and annotations that are not there are empty.
+ * The value of a pod's field for `fieldRef`, in environments and downward API volumes. Undefined for an unsupported path.
+ * Missing labels and annotations are empty.
  *
  * @param path for example `metadata.labels['app']`
  * @see https://kubernetes.io/docs/concepts/workloads/pods/downward-api/#available-fields
@@ -40,7 +40,7 @@ const plainFields: Readonly<Record<string, (pod: Pod) => string | undefined>> = 
   "status.phase": (pod) => pod.status?.phase,
 };
 
-/** A map as the downward API writes it: sorted lines `key="value"`. */
+/** A map in the downward API's format: sorted lines `key="value"`. */
 function mapText(map: Readonly<Record<string, string>> | undefined): string {
   return Object.entries(map ?? {})
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -48,10 +48,10 @@ function mapText(map: Readonly<Record<string, string>> | undefined): string {
     .join("\n");
 }
 
-/** What Go does not print, and what would end the text. */
+/** Characters that Go does not print, and those that are special in a quoted text. */
 const unprintable = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
 
-/** Escapes of one letter: those of JSON, and two of Go's own. */
+/** Escapes with one letter: those of JSON, and two more of Go's. */
 const letters: ReadonlyMap<string, string> = new Map([
   ["\x07", "\\a"],
   ["\v", "\\v"],
@@ -61,7 +61,7 @@ const letters: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * A text as Go quotes it: differs from JSON in control characters and in what cannot be seen.
+ * Quotes a text like Go. This differs from JSON for control characters and other unprintable ones.
  *
  * @see https://pkg.go.dev/strconv#Quote
  */

@@ -1,4 +1,4 @@
-// What a provider needs that finishes a container's environment itself, on the pod's machine.
+// For providers that complete a container's environment themselves, on the pod's machine.
 export {
   expandExcept,
   expandSubPath,

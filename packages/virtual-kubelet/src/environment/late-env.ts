@@ -2,7 +2,7 @@ import type { FileKeySelector } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
 import { expandExcept, expandVariables, ExpansionBudget, refersTo } from "./expand-variables.ts";
 
-/** Addresses of a pod, the main one first. */
+/** Addresses of a pod, the primary one first. */
 export interface LateAddresses {
   readonly podIPs: readonly string[];
   readonly hostIPs: readonly string[];
@@ -11,20 +11,20 @@ export interface LateAddresses {
 /** A variable of a container. */
 export interface BoundVariable {
   readonly name: string;
-  /** Empty with one of the others. */
+  /** Empty if one of the other fields is set. */
   readonly value: string;
-  /** The file that has its value when the container starts. */
+  /** The file with its value when the container starts. */
   readonly file?: FileKeySelector;
-  /** Text with `$(NAME)` references to variables that have their values from files, directly or not. */
+  /** Text with `$(NAME)` references to variables that get their values from files, directly or indirectly. */
   readonly template?: string;
 }
 
 /**
- * The whole environment of a container, once the pod has its addresses: late variables, and those
- * that refer to them by `$(VAR)`, get their values. What comes from files is left to the machine that has them.
+ * A container's complete environment, once the pod has its addresses. Sets late variables and those that refer to them.
+ * Variables from files are left to the machine that has the files.
  *
- * @param budget shared by all texts of the container, or of the pod
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it is larger than any program can be started with
+ * @param budget shared by all texts of the container or pod
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds what any program can be started with
  */
 export function bindLateEnv(
   resolved: ResolvedPod,

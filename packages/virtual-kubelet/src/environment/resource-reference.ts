@@ -5,16 +5,16 @@ import type { Container, EphemeralContainer, Pod } from "@kip/k8s-types";
 export interface ResourceReference {
   /** For example `limits.cpu`. */
   readonly resource: string;
-  /** Unit of the value; "0" and absent mean 1. */
+  /** Unit of the value. "0" and absent mean 1. */
   readonly divisor?: string | undefined;
 }
 
 /**
- * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is
- * not set, or 0, is the machine's amount, except for huge pages, of which a container without a limit has none; a request that is not set is the
+ * The value of a `resourceFieldRef`: the amount in units of the divisor, rounded up. A limit that is not set, or is 0, is the
+ * machine's amount. For huge pages it is 0, because a container without a limit has none. A request that is not set is the
  * limit, or else 0. Undefined for an unknown resource name.
  *
- * @param allocatable of the node, or of the pod's own machine
+ * @param allocatable resources of the node or of the pod's own machine
  */
 export function resourceValue(
   container: Container | EphemeralContainer,
@@ -32,13 +32,16 @@ export function resourceValue(
       ? ((isOpen ? allocatable[name] : undefined) ?? limit)
       : (requests[name] ?? limit);
   const divisor = parseQuantity(reference.divisor ?? "1") || 1;
-  // Milli-units for CPU, as the kubelet divides; the rest are whole bytes.
+  // Milli-units for CPU, like the kubelet. Other resources use whole bytes.
   const scale = name === "cpu" ? 1000 : 1;
   const exact = (parseQuantity(amount) * scale) / (divisor * scale);
   return String(Math.ceil(exact - 1e-9));
 }
 
-/** What a variable shows of a container without limits: those of the pod as a whole, else the machine's amounts. Not files, as in a kubelet. */
+/**
+ * The amounts in variables of a container without limits: the limits of the whole pod, or else the machine's amounts. As in the
+ * kubelet, this does not apply to files.
+ */
 export function withPodLimits(
   { spec }: Pod,
   allocatable: Readonly<Record<string, string>>,
@@ -49,10 +52,10 @@ export function withPodLimits(
   return { ...allocatable, ...Object.fromEntries(limits) };
 }
 
-/** Resources that a pod as a whole may have limits of, and that may be left open. */
+/** Resources with optional limits for the whole pod. */
 const podLevelNames: ReadonlySet<string> = new Set(["cpu", "memory"]);
 
-/** Whether a variable or a file of the pod shows a request or a limit. */
+/** Whether a variable or file of the pod refers to a request or limit. */
 export function hasResourceReference({ spec }: Pod): boolean {
   const { initContainers = [], containers, ephemeralContainers = [], volumes = [] } = spec;
   const isInEnv = [...initContainers, ...containers, ...ephemeralContainers].some(({ env = [] }) =>
@@ -70,7 +73,7 @@ export function hasResourceReference({ spec }: Pod): boolean {
 
 const indexes = new WeakMap<Pod, ReadonlyMap<string, Container>>();
 
-/** The init or regular container of that name; a pod may have thousands, and name them as often. */
+/** The init or regular container with that name. A pod may have thousands, and refer to them as often. */
 export function containerNamed(pod: Pod, name: string): Container | undefined {
   const { containers, initContainers = [] } = pod.spec;
   const index =

@@ -2,10 +2,10 @@ import type { Service } from "@kip/k8s-types";
 import { unresolved } from "../references/reference.ts";
 
 /**
- * The variables that tell a container of the services around it: `default/kubernetes` always, those
- * of the pod's namespace unless the pod has `enableServiceLinks: false`. Headless services have none.
+ * The service variables of a container: always those of `default/kubernetes`, and those of the pod's namespace unless the pod
+ * has `enableServiceLinks: false`. Headless services have none.
  *
- * @param services of all namespaces; the order does not matter
+ * @param services services of all namespaces, in any order
  * @see https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
  */
 export function serviceVariables(
@@ -15,7 +15,7 @@ export function serviceVariables(
 ): ReadonlyMap<string, string> {
   const master = clusterServices(services, "default").filter(({ name }) => name === "kubernetes");
   const own = hasServiceLinks ? clusterServices(services, namespace) : [];
-  // A service "kubernetes" of the pod's namespace comes second, and so overrides.
+  // A service "kubernetes" in the pod's namespace comes second, so it overrides the other one.
   const chosen = [...new Map([...master, ...own].map((each) => [each.name, each])).values()];
   const variables = chosen.reduce((sum, { ports }) => sum + variablesPerPort * ports.length, 0);
   if (variables > maxVariables)
@@ -25,16 +25,17 @@ export function serviceVariables(
   return new Map(chosen.sort(byName).flatMap(variablesOf));
 }
 
-/** At least. */
+/** Minimum number of variables per port. */
 const variablesPerPort = 4;
 
 /**
- * The most that are made; each takes 45 bytes or more of a pod's document, which would be too large with as many. A Service may have
- * tens of thousands of ports, and each pod of its namespace would need hundreds of megabytes for a moment.
+ * Most variables of a pod. Each takes at least 45 bytes of a pod's document, which would be too large with this many. A Service
+ * may have tens of thousands of ports, and without a limit each pod of its namespace would temporarily need hundreds of
+ * megabytes.
  */
 const maxVariables = 200_000;
 
-/** A service that has an address of the cluster. */
+/** A service with a cluster IP. */
 interface ClusterService {
   readonly service: Service;
   readonly name: string;
@@ -60,7 +61,7 @@ function byName(a: ClusterService, b: ClusterService): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** Pods of a namespace share the texts, which each of them keeps for life. */
+/** Pods of a namespace share the texts, because each keeps them for its lifetime. */
 const known = new WeakMap<Service, readonly (readonly [string, string])[]>();
 
 function variablesOf(one: ClusterService): readonly (readonly [string, string])[] {

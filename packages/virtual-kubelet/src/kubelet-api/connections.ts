@@ -8,14 +8,14 @@ import type { Socket } from "node:net";
 export class Connections {
   readonly #limit: number;
   readonly #all = new Set<Socket>();
-  /** By client address and port, which a socket and the TLS socket around it share; the oldest first. */
+  /** By client address and port, which a socket and its TLS socket share, the oldest first. */
   readonly #notAdmitted = new Map<string, Socket>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Takes a new connection in, or closes it. */
+  /** Accepts a new connection or closes it. */
   add(socket: Socket): void {
     if (this.#all.size >= this.#limit) {
       const oldest = this.#notAdmitted.values().next();
@@ -28,14 +28,14 @@ export class Connections {
     }
     this.#all.add(socket);
     this.#notAdmitted.set(addresses(socket), socket);
-    const key = addresses(socket); // gone once the socket is closed
+    const key = addresses(socket); // no longer available once the socket is closed
     socket.once("close", () => {
       this.#all.delete(socket);
       if (this.#notAdmitted.get(key) === socket) this.#notAdmitted.delete(key);
     });
   }
 
-  /** The client of this connection is known from now on. */
+  /** Call this once the client of the connection is authenticated. */
   admit(socket: Socket): void {
     this.#notAdmitted.delete(addresses(socket));
   }

@@ -7,7 +7,7 @@ import { HttpRefusal } from "./transport/answer.ts";
 import { parseLogQuery } from "./log-query.ts";
 import type { KubeletHandlers } from "./options.ts";
 
-/** One request for a container's log. */
+/** A request for a container's log. */
 export interface LogRequest {
   readonly pod: Pod;
   readonly container: string;
@@ -19,10 +19,10 @@ export interface LogRequest {
 }
 
 /**
- * Sends a container's log as the provider gives it. A failure before the first byte is an answer in
- * words; a later one cuts the connection, since its text would pass for a line of the log. The API server passes
- * a log that is cut on as one that has ended. So the answer begins with the first byte, but to a client that follows the log
- * of a container that prints nothing yet: it is connected, and must know it.
+ * Sends a container's log from the provider. A failure before the first byte becomes an error response. A later one closes the
+ * connection, because its text would look like a line of the log. But the API server treats a log that was cut off as complete.
+ * So the response usually starts with the first byte. It starts earlier only for a client that follows the log of a container
+ * without output, so that the client knows it is connected.
  */
 export async function sendContainerLogs(request: LogRequest): Promise<void> {
   const { pod, container, response, handlers, logger } = request;
@@ -55,7 +55,7 @@ export async function sendContainerLogs(request: LogRequest): Promise<void> {
   }
 }
 
-/** Why a container has no log, in the kubelet's words. */
+/** Why a container has no log, with the kubelet's message. */
 export function noLogReason(pod: Pod, container: string, isPrevious: boolean): string {
   const podName = pod.metadata.name;
   const named = `container "${container}" in pod "${podName}"`;

@@ -1,12 +1,12 @@
 import type { Status } from "@kip/k8s-types";
 
-/** What the error stream says at the end of an exec or attach. */
+/** The final message of the error stream of an exec or attach. */
 export type CommandOutcome =
   | { readonly kind: "success" }
   | { readonly kind: "exit"; readonly exitCode: number }
   | { readonly kind: "failure"; readonly message: string };
 
-/** The outcome as a Kubernetes Status, as `v4.channel.k8s.io` and later have it. */
+/** The outcome as a Kubernetes Status, for `v4.channel.k8s.io` and later. */
 export function outcomeStatus(outcome: CommandOutcome): Status {
   switch (outcome.kind) {
     case "success":
@@ -31,7 +31,7 @@ export function outcomeStatus(outcome: CommandOutcome): Status {
   }
 }
 
-/** The outcome as text, as the protocols before `v4.channel.k8s.io` have it; success is empty. */
+/** The outcome as text, for protocols before `v4.channel.k8s.io`. Empty for success. */
 export function outcomeText(outcome: CommandOutcome): string {
   switch (outcome.kind) {
     case "success":

@@ -1,22 +1,23 @@
 import { HttpRefusal } from "./transport/answer.ts";
 
-/** A thing that can be wrong with the node; throws if it is. */
+/** A check of the node. Throws if something is wrong. */
 export interface HealthCheck {
   readonly name: string;
   readonly check: () => Promise<void> | void;
 }
 
-/** How a health request is to be answered. */
+/** Options of a health request. */
 export interface HealthQuery {
-  /** Only this check. */
+  /** The only check to run. */
   readonly only?: string | undefined;
   readonly isVerbose: boolean;
-  /** Checks that are not to be made. */
+  /** Checks to skip. */
   readonly excluded: readonly string[];
 }
 
 /**
- * The text of `/healthz`, in the form all of Kubernetes' servers have: the reasons are for the log.
+ * The text of `/healthz`, in the form of all Kubernetes servers. Reasons are only logged.
+ *
  * @throws HttpRefusal 500 if a check fails
  */
 export async function healthText(

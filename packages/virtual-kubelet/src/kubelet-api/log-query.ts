@@ -2,7 +2,7 @@ import { defined } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
 import { HttpRefusal } from "./transport/answer.ts";
 
-/** Spellings of a truth value that Go reads. */
+/** Go's spellings of booleans. */
 const booleans: ReadonlyMap<string, boolean> = new Map([
   ...["1", "t", "T", "true", "TRUE", "True"].map((word) => [word, true] as const),
   ...["0", "f", "F", "false", "FALSE", "False"].map((word) => [word, false] as const),
@@ -12,8 +12,9 @@ const booleans: ReadonlyMap<string, boolean> = new Map([
 const timestamp = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 
 /**
- * Reads the query of `containerLogs`. Unknown keys are ignored, as the kubelet ignores them.
- * @param nowMs the time `sinceSeconds` counts back from, milliseconds since the epoch
+ * Parses the query of `containerLogs`. Like the kubelet, ignores unknown keys.
+ *
+ * @param nowMs the time from which `sinceSeconds` counts back, milliseconds since the epoch
  * @throws HttpRefusal 400 naming the key
  */
 export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions {
@@ -41,12 +42,12 @@ export function parseLogQuery(query: URLSearchParams, nowMs: number): LogOptions
   });
 }
 
-/** A value of the query; "" if it is absent, which means the same. */
+/** A value of the query, or "" if it is absent, which means the same. */
 function valueOf(query: URLSearchParams, key: string): string {
   return query.get(key) ?? "";
 }
 
-/** KEP-3288. */
+/** The option `stream` of KEP-3288. */
 function streamOf(query: URLSearchParams): LogOptions["stream"] {
   const stream = valueOf(query, "stream");
   if (stream === "" || stream === "All") return undefined;

@@ -5,14 +5,14 @@ import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletLimits } from "./options.ts";
 
 /**
- * Decides which clients may send a long request head (it contains the command of an exec), and limits the memory of
- * all long heads: a client without a certificate of the client CA gets the usual limit. One with a certificate gets
- * the long limit, but a certificate does not say what its owner may do. So only some connections may have the long
- * limit before a request of theirs was authorised; for a further one the oldest of them is closed.
+ * Decides which clients may send a long request head (it contains the command of an exec), and limits the memory for all long
+ * heads. A client without a certificate of the client CA gets the usual limit. One with a certificate gets the long limit, but
+ * a certificate does not show what its owner may do. So only a limited number of connections may have the long limit before one
+ * of their requests was authorised. A further one replaces the oldest.
  */
 export class LongRequests {
   readonly #limits: KubeletLimits;
-  /** Connections with the long limit that have not been authorised yet, the oldest first. */
+  /** Connections with the long limit and without an authorised request, the oldest first. */
   readonly #unproven = new Set<TLSSocket>();
   #heldBytes = 0;
 
@@ -20,7 +20,7 @@ export class LongRequests {
     this.#limits = limits;
   }
 
-  /** Bytes that the heads of requests on a new connection may have. */
+  /** Limit for the request heads of a new connection, bytes. */
   headLimit(socket: TLSSocket): number {
     const { requestHeaderBytes, longRequestHeaderBytes, unprovenLongConnections } = this.#limits;
     if (!hasClientCertificate(socket)) return requestHeaderBytes;
@@ -35,9 +35,9 @@ export class LongRequests {
   }
 
   /**
-   * Counts the head of an authorised request until the function it returns is called.
+   * Counts the head of an authorised request until the returned function is called.
    *
-   * @throws HttpRefusal 429 if long heads hold too much already
+   * @throws HttpRefusal 429 if long heads already take too much memory
    */
   hold(request: IncomingMessage): () => void {
     this.#unproven.delete(request.socket as TLSSocket); // the server is a TLS server

@@ -16,11 +16,11 @@ import { resourceMetrics } from "./stats/resource-metrics.ts";
 import { StatsSource } from "./stats/stats-source.ts";
 import { statsSummary } from "./stats/summary.ts";
 
-/** What the answers about the node are made of. */
+/** Dependencies of {@link NodeAnswers}. */
 export interface NodeAnswersOptions {
   readonly handlers: KubeletHandlers;
   readonly requests: RequestMetrics;
-  /** What the kubelet API itself can say of its configuration. */
+  /** The kubelet API's own configuration. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -29,7 +29,7 @@ export interface NodeAnswersOptions {
 /** Time limit for the provider to return the probe counts or a log of the node, milliseconds. */
 const answerTimeoutMs = 15_000;
 
-/** Answers what is asked of the node as a whole. */
+/** Answers requests about the node as a whole. */
 export class NodeAnswers {
   readonly #options: NodeAnswersOptions;
   readonly #stats: StatsSource | undefined;
@@ -46,7 +46,7 @@ export class NodeAnswers {
       new StatsSource(async (signal) => (await handlers.stats?.(signal)) ?? { pods: [] }, clock);
   }
 
-  /** @throws HttpRefusal 501 if the provider has no part for it; 404, 405 for a log that it does not have */
+  /** @throws HttpRefusal 501 if the provider does not support it; 404 or 405 for a missing log */
   async send(
     route: NodeRoute | NodeLogRoute,
     query: URLSearchParams,
@@ -80,7 +80,7 @@ export class NodeAnswers {
     }
   }
 
-  /** Without counts of the provider the answer is empty. */
+  /** Empty if the provider has no probe counts. */
   async #probes(): Promise<readonly MetricFamily[]> {
     const { handlers, clock } = this.#options;
     const [counts, pods] = await Promise.all([
@@ -93,7 +93,7 @@ export class NodeAnswers {
     return probeMetrics(counts, pods);
   }
 
-  /** @throws HttpRefusal 405 if the provider has no logs, 404 if it has not this one */
+  /** @throws HttpRefusal 405 if the provider has no logs, 404 if this one does not exist */
   async #log(path: string): Promise<string> {
     const { handlers, clock } = this.#options;
     const { nodeLog } = handlers;

@@ -3,67 +3,62 @@ import type { Pod } from "@kip/k8s-types";
 import type { PodProvider } from "../pod-provider.ts";
 import type { KubeletAuthenticate, KubeletAuthorize } from "./access/user.ts";
 
-/** PEM texts of the server; all of them can be replaced while it runs. */
+/** PEM texts for the server. All of them can be replaced while it runs. */
 export interface KubeletTls {
-  /** The server's certificate, followed by its intermediates if any. */
+  /** The server's certificate, followed by any intermediates. */
   readonly certificate: string;
   readonly key: string;
   /** Certificates of the authorities whose client certificates are accepted. */
   readonly clientCa: string;
 }
 
-/**
- * Options of the kubelet API. The optional calls are those of {@link PodProvider}; without one, its routes answer
- * 501.
- */
+/** The calls behind the kubelet API. The optional ones are those of {@link PodProvider}. Without one, its routes answer 501. */
 export interface KubeletHandlers extends Pick<
   PodProvider,
   "logs" | "hasLogStreams" | "exec" | "attach" | "portForward" | "stats" | "probes" | "nodeLog"
 > {
   /** Name of the Node object. */
   readonly nodeName: string;
-  /** The pods bound to this node, as the API server has them. */
+  /** The pods bound to this node, according to the API server. */
   pods(): Promise<readonly Pod[]> | readonly Pod[];
-  /** The pods the provider runs. */
+  /** The pods that the provider runs. */
   runningPods(): Promise<readonly Pod[]> | readonly Pod[];
-  /** A pod of this node; with a `uid`, only if it is that very pod. */
+  /** A pod of this node. With a `uid`, only the pod with this UID. */
   findPod(namespace: string, name: string, uid?: string): Pod | undefined;
-  /** Optional: throws if the node cannot do its work; check `syncloop` of `/healthz`. */
+  /** Optional: throws if the node cannot work. This is the check `syncloop` of `/healthz`. */
   checkHealth?(): Promise<void> | void;
-  /** Optional: more of `/metrics`, in Prometheus' text format. */
+  /** Optional: additional text for `/metrics`, in Prometheus' text format. */
   metrics?(): Promise<string> | string;
-  /** Optional: more fields of the KubeletConfiguration that `/configz` shows. */
+  /** Optional: additional fields of the KubeletConfiguration at `/configz`. */
   config?(): Readonly<Record<string, unknown>>;
 }
 
-/** Bounds on what one client can make the server hold. */
+/** Limits for what clients can make the server hold. */
 export interface KubeletLimits {
   /**
-   * Most open TCP connections. For one more, the oldest is closed whose client is not authenticated yet; if there is
-   * none, the new one. @default 1000
+   * Most open TCP connections. A further one replaces the oldest one whose client is not authenticated yet. If there is none,
+   * the new one is closed. @default 1000
    */
   readonly connections: number;
-  /**
-   * Most connections for exec, attach, port-forward and logs of one pod; a further one is refused with 429. @default 250
-   */
+  /** Most connections for exec, attach, port-forward and logs of one pod. Further ones are refused with 429. @default 250 */
   readonly podConnections: number;
-  /** The same for all pods; the others are left for requests that end by themselves. @default 900 */
+  /** The same for all pods together. The rest is reserved for requests that end by themselves. @default 900 */
   readonly allPodConnections: number;
-  /** Bytes of request line and headers of an HTTP request of a client without a certificate. @default 32768 */
+  /** Limit for the request line and headers of a client without a certificate, bytes. @default 32768 */
   readonly requestHeaderBytes: number;
   /**
-   * The same for a client with a certificate of `clientCa`, as the API server has one: the command of
-   * an exec comes in the request line. @default 1048576, as in a kubelet
+   * The same for a client with a certificate of `clientCa`, such as the API server. The request line contains the command of an
+   * exec. @default 1048576, as in a kubelet
    */
   readonly longRequestHeaderBytes: number;
   /**
-   * Connections that may have the longer limit before a request of theirs was authorised. For one
-   * more the oldest of them is closed. @default 64
+   * Most connections with the longer limit that have not had an authorised request yet. A further one replaces the oldest.
+   * @default 64
    */
   readonly unprovenLongConnections: number;
   /**
-   * Bytes of the heads above `requestHeaderBytes` of all requests under way; a further one is refused
-   * with 429. @default 67108864
+   * Limit for all request heads above `requestHeaderBytes` together, bytes. Further ones are refused with 429. @default
+   * 67108864
    */
   readonly longRequestBytes: number;
   /** Streams open at once on one connection; further ones are refused. @default 512 */
@@ -92,32 +87,32 @@ export interface KubeletLimits {
 export interface KubeletApiOptions extends KubeletTls {
   /** Address to listen on. @default all addresses */
   readonly host?: string | undefined;
-  /** TCP port; 0 takes a free one. @default 10250 */
+  /** TCP port. 0 uses a free one. @default 10250 */
   readonly port?: number | undefined;
   readonly handlers: KubeletHandlers;
   /**
-   * Common names of client certificates that are let in. Used by the default `authorize` only.
-   * @default every certificate that `clientCa` signed for client authentication
+   * Common names of allowed client certificates. Only used by the default `authorize`. @default all certificates that
+   * `clientCa` signed for client authentication
    */
   readonly allowedUsers?: readonly string[] | undefined;
-  /** @default the client certificate, verified against `clientCa`; no anonymous access */
+  /** @default by client certificate, verified against `clientCa`, without anonymous access */
   readonly authenticate?: KubeletAuthenticate | undefined;
   /** @default the users of `allowedUsers` */
   readonly authorize?: KubeletAuthorize | undefined;
   readonly limits?: Partial<KubeletLimits> | undefined;
-  /** Milliseconds without any frame from the client before a stream connection is closed. @default 4 hours */
+  /** Time without any frame from the client until a stream connection is closed, milliseconds. @default 4 hours */
   readonly streamIdleTimeoutMs?: number | undefined;
-  /** Milliseconds a client has to open the streams it asked for. @default 30 seconds */
+  /** Time for a client to open the requested streams, milliseconds. @default 30 seconds */
   readonly streamCreationTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
-/** A kubelet API that listens. Disposing it ends all connections and running requests. */
+/** A running kubelet API. Disposing it ends all connections and requests. */
 export interface RunningKubeletApi extends AsyncDisposable {
   /** The port it listens on. */
   readonly port: number;
-  /** Takes new certificates into use for connections made from now on. @throws VK_TLS_INVALID */
+  /** Uses new certificates for new connections. @throws VK_TLS_INVALID */
   replaceTls(tls: KubeletTls): void;
 }
 

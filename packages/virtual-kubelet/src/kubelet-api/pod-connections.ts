@@ -2,13 +2,13 @@ import { HttpRefusal } from "./transport/answer.ts";
 import type { KubeletLimits } from "./options.ts";
 import type { PodPath } from "./routes.ts";
 
-// kubectl takes a text for YAML, and shows none that is: no colon here.
+// kubectl parses the text as YAML and hides it if that fails, so it must not contain a colon.
 const uses = "connections for exec, attach, port-forward and logs";
 const remedy = "close some of them, or try again later";
 
 /**
- * Limits the connections that the streams and logs of one pod hold, and those of all pods: all clients come by way of the
- * API server, so that who may open those of one pod would otherwise keep everybody from all pods. A kubelet has no such limits.
+ * Limits the connections for the streams and logs of one pod, and of all pods together. All clients come through the API
+ * server. Without these limits, a user with access to one pod could block access to all pods. A kubelet has no such limits.
  */
 export class PodConnections {
   readonly #limits: Pick<KubeletLimits, "podConnections" | "allPodConnections">;
@@ -21,9 +21,9 @@ export class PodConnections {
   }
 
   /**
-   * Counts a connection until the function it returns is called.
+   * Counts a connection until the returned function is called.
    *
-   * @throws HttpRefusal 429 if the pod, or all together, have as many as they may
+   * @throws HttpRefusal 429 if the pod, or all pods together, have reached the limit
    */
   hold({ namespace, pod }: PodPath): () => void {
     const key = `${namespace}/${pod}`;

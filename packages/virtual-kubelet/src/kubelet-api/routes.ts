@@ -1,13 +1,13 @@
 import type { KubeletAction } from "./access/user.ts";
 
-/** A pod as a path names it. */
+/** A pod in a request's path. */
 export interface PodPath {
   readonly namespace: string;
   readonly pod: string;
   readonly uid?: string | undefined;
 }
 
-/** What a request is about. */
+/** The subject of a request. */
 export type Route = NodeRoute | NodeLogRoute | DisabledRoute | LogRoute | StreamRoute;
 
 /** The routes that open streams. */
@@ -15,7 +15,7 @@ export type StreamRoute =
   | ({ readonly kind: "exec" | "attach"; readonly container: string } & PodPath)
   | ({ readonly kind: "portForward" } & PodPath);
 
-/** Routes that tell of the node as a whole. */
+/** Routes about the node as a whole. */
 export interface NodeRoute {
   readonly kind:
     | "health"
@@ -27,21 +27,21 @@ export interface NodeRoute {
     | "resourceMetrics"
     | "cadvisorMetrics"
     | "probeMetrics";
-  /** Of `health`: the one check that is asked for. */
+  /** For `health`: the only check to run. */
   readonly check?: string | undefined;
 }
 
-/** A log of the node itself, if the provider has some. */
+/** A log of the node itself, if the provider has any. */
 export interface NodeLogRoute {
   readonly kind: "nodeLog";
-  /** What follows `/logs/`. */
+  /** The path after `/logs/`. */
   readonly path: string;
 }
 
-/** A route of a kubelet whose operator has switched it off. */
+/** A route of a kubelet that its operator has disabled. */
 interface DisabledRoute {
   readonly kind: "disabled";
-  /** What the kubelet says then. */
+  /** The kubelet's message for it. */
   readonly message: string;
 }
 
@@ -62,10 +62,10 @@ const nodeRoutes: ReadonlyMap<string, NodeRoute> = new Map([
   ["metrics/probes", { kind: "probeMetrics" }],
 ]);
 
-/** What a kubelet says whose logs are switched off. */
+/** The message of a kubelet with disabled logs. */
 export const logsDisabled = "logs endpoint is disabled.";
 
-/** First segments of paths that are switched off: there is no machine whose insides they could show. */
+/** First segments of disabled paths. There is no machine whose internals they could show. */
 const disabledRoutes: ReadonlyMap<string, string> = new Map([
   ["run", "Debug endpoints are disabled."],
   ["logs", logsDisabled],
@@ -73,7 +73,7 @@ const disabledRoutes: ReadonlyMap<string, string> = new Map([
   ["debug", "profiling endpoint is disabled."],
 ]);
 
-/** Finds the route of a path; a slash at its end makes no difference. Undefined if there is none. */
+/** Finds the route of a path. Ignores a trailing slash. Undefined if there is none. */
 export function findRoute(path: string): Route | undefined {
   const parts = path.replace(/\/$/, "").split("/").slice(1).map(decodeSegment);
   const names = parts.filter((segment) => segment !== undefined).filter((name) => name !== "");
@@ -104,7 +104,7 @@ function podRoute(first: string, names: readonly string[]): Route | undefined {
   return undefined;
 }
 
-/** The methods a route answers to. */
+/** The methods that a route supports. */
 export function allowedMethods(route: Route): readonly string[] {
   return isStreamRoute(route) ? ["GET", "POST"] : ["GET"];
 }
@@ -120,7 +120,7 @@ const verbs: ReadonlyMap<string, KubeletAction["verb"]> = new Map([
   ["DELETE", "delete"],
 ]);
 
-/** Subresources of `nodes` by the first segment of a path: KEP-2862, with `proxy` as the wide one. */
+/** Subresources of `nodes` by a path's first segment, according to KEP-2862. `proxy` is the broadest. */
 const subresources: ReadonlyMap<string, readonly string[]> = new Map([
   ["pods", ["pods", "proxy"]],
   ["runningpods", ["pods", "proxy"]],
@@ -132,12 +132,12 @@ const subresources: ReadonlyMap<string, readonly string[]> = new Map([
   ["checkpoint", ["checkpoint"]],
 ]);
 
-/** Paths by which something is made to happen in a pod. */
+/** Paths that cause something to happen in a pod. */
 const acting: ReadonlySet<string> = new Set(["exec", "attach", "portForward", "run"]);
 
 /**
- * What a request means to an authoriser, whether its path leads anywhere or not. Opening a stream is
- * `create` for a GET too: WebSockets begin with one, and who may look must not be able to act by it.
+ * The action of a request for an authoriser, whether its path exists or not. Opening a stream is `create` even with GET,
+ * because WebSockets start with a GET. Users with read access must not be able to run commands with it.
  */
 export function requestAction(method: string, path: string): KubeletAction {
   const first = decodeSegment(path.split("/")[1] ?? "") ?? "";

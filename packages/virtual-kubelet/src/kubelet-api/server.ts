@@ -37,7 +37,7 @@ import { isWebSocketUpgrade } from "./websocket/upgrade.ts";
 const defaultPort = 10_250;
 const handshakeTimeoutMs = 10_000;
 const headersTimeoutMs = 30_000;
-/** How often the server looks for requests that are late. */
+/** Interval for finding requests that are late, milliseconds. */
 const checkIntervalMs = 5000;
 const keepAliveTimeoutMs = 60_000;
 const keepAliveProbeMs = 30_000;
@@ -46,7 +46,8 @@ const defaultCreationTimeoutMs = 30_000;
 
 /**
  * Serves the kubelet's HTTPS API.
- * @throws VK_LISTEN_FAILED if the port is not free; VK_TLS_INVALID if a PEM text is not valid
+ *
+ * @throws VK_LISTEN_FAILED if the port is not free; VK_TLS_INVALID if a PEM text is invalid
  */
 export async function startKubeletApi(options: KubeletApiOptions): Promise<RunningKubeletApi> {
   const api = new KubeletApi(options);
@@ -96,7 +97,7 @@ class KubeletApi implements RunningKubeletApi {
     this.#server = createServer(options, limits.requestHeaderBytes);
     this.#longRequests = new LongRequests(limits);
     this.#podConnections = new PodConnections(limits);
-    // Node's own listener, which comes after this one, reads the limit for the connection it takes over.
+    // Node's own listener runs after this one and reads the limit for the new connection.
     this.#server.prependListener("secureConnection", (socket) =>
       Object.assign(this.#server, { maxHeaderSize: this.#longRequests.headLimit(socket) }),
     );
@@ -150,7 +151,7 @@ class KubeletApi implements RunningKubeletApi {
       const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
       if (isStreamRoute(route))
-        this.#prepare(request, query, route); // throws: it is not an upgrade
+        this.#prepare(request, query, route); // throws because this is not an upgrade
       else await this.#answer(route, query, response, count);
     } catch (error) {
       this.#refuse(request, response, error);
@@ -160,7 +161,7 @@ class KubeletApi implements RunningKubeletApi {
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const count = this.#count(request);
     socket.once("close", () => count.end());
-    socket.on("error", () => {}); // clients that leave early are not worth a log line
+    socket.on("error", () => {}); // clients that disconnect early are not worth a log line
     try {
       const { route, query } = await this.#admit(request, count);
       count.route = route.kind;
@@ -168,21 +169,21 @@ class KubeletApi implements RunningKubeletApi {
       const streams = this.#prepare(request, query, route);
       count.releases.push(this.#podConnections.hold(route));
       if (isWebSocketUpgrade(request)) this.#requests.webSocket(route.kind.toLowerCase());
-      mergeSmallPieces(socket); // a client may write each byte in a TLS record of its own
-      // What has come while the cluster was asked about the client: nothing that is to count bytes has seen it.
+      mergeSmallPieces(socket); // a client may send each byte in a separate TLS record
+      // Bytes that arrived while the client was being authorised. No code that counts bytes has seen them yet.
       const early = (socket.read() as Buffer | null) ?? Buffer.alloc(0);
       await streams.begin(socket, Buffer.concat([head, early]));
     } catch (error) {
       const response = new (httpModule().ServerResponse)(request);
       response.shouldKeepAlive = false;
-      // Node gives this response a socket only if asked to; the types know the server's own class.
+      // Node only assigns a socket to this response on request. The types expect the server's own class.
       response.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);
       response.once("finish", () => socket.end(() => socket.destroy()));
       this.#refuse(request, response, error);
     }
   }
 
-  /** Counts a request from now to its end. */
+  /** Counts a request from now until its end. */
   #count({ method = "" }: IncomingMessage): RequestCount {
     const startedAt = this.#options.clock.monotonic();
     this.#requests.begin();
@@ -215,7 +216,7 @@ class KubeletApi implements RunningKubeletApi {
       const asked = `resource=nodes, subresource(s)=[${subresources.join(" ")}]`;
       throw new HttpRefusal(403, `Forbidden (user=${user.name}, verb=${verb}, ${asked})`);
     }
-    // What it holds would not be released: its end has come already.
+    // The client has disconnected, so nothing would release what the request holds.
     if (request.socket.destroyed) throw new HttpRefusal(400, "the client has left");
     count.releases.push(this.#longRequests.hold(request));
     const route = findRoute(path);
@@ -234,7 +235,7 @@ class KubeletApi implements RunningKubeletApi {
     } catch (error) {
       if (error instanceof HttpRefusal) throw error;
       logger.warn("Could not authenticate a client", { err: error });
-      return undefined; // the kubelet answers 401 then, too
+      return undefined; // as in the kubelet, the response is then also 401
     }
   }
 
@@ -283,13 +284,13 @@ class KubeletApi implements RunningKubeletApi {
   }
 }
 
-/** Kinds of routes whose requests stay open for as long as their clients want. */
+/** Kinds of routes whose requests stay open as long as their clients want. */
 const longRoutes: ReadonlySet<string> = new Set(["exec", "attach", "portForward", "containerLogs"]);
 
-/** A request that is under way. */
+/** A request under way. */
 interface RequestCount {
   route: Route["kind"] | "unknown";
-  /** Give back what the request holds. */
+  /** Release what the request holds. */
   readonly releases: (() => void)[];
   readonly end: () => void;
 }
@@ -297,7 +298,7 @@ interface RequestCount {
 type AnsweredRoute = Exclude<Route, { readonly kind: "disabled" }>;
 type PlainRoute = Exclude<AnsweredRoute, StreamRoute>;
 
-/** A request that its sender may make. */
+/** A request that its user may make. */
 interface Admitted {
   readonly route: AnsweredRoute;
   readonly query: URLSearchParams;
@@ -308,7 +309,7 @@ function createServer(tls: KubeletTls, maxHeaderSize: number): https.Server {
   const server = withTlsErrors(() =>
     https.createServer({
       ...secureContext(tls),
-      // Requested, not required: a client without one gets an HTTP answer, as from a kubelet.
+      // Requested, but not required: as in a kubelet, a client without a certificate gets an HTTP response.
       requestCert: true,
       rejectUnauthorized: false,
       ALPNProtocols: ["http/1.1"],
@@ -326,12 +327,12 @@ function createServer(tls: KubeletTls, maxHeaderSize: number): https.Server {
 }
 
 function secureContext(tls: KubeletTls): https.ServerOptions {
-  // Without an authority, Node would take the public ones: a file may be empty while it is written.
+  // Without an authority, Node would use the public ones. A file may be empty while it is written.
   checkCertificates(tls.clientCa);
   return { cert: tls.certificate, key: tls.key, ca: tls.clientCa, minVersion: "TLSv1.2" };
 }
 
-/** @throws if a text has no certificate, or one that cannot be read */
+/** @throws if a text contains no certificate, or an unreadable one */
 function checkCertificates(pem: string): void {
   const blocks = pem.match(/-----BEGIN [^-]*CERTIFICATE-----[^-]*-----END [^-]*CERTIFICATE-----/g);
   if (blocks === null) throw new Error("There is no certificate of a client CA");

@@ -2,24 +2,24 @@ import { Readable } from "node:stream";
 import { untilAborted, type Clock } from "@kip/base";
 import type { LogOptions } from "../pod-provider.ts";
 
-/** A line, or a part of one that was written at once. */
+/** A line, or a part of a line that was written at once. */
 interface Piece {
   readonly timeMs: number;
   readonly stream: "Stdout" | "Stderr";
   readonly bytes: Buffer;
-  /** Whether a line begins with it. */
+  /** Whether it starts a line. */
   readonly isStart: boolean;
 }
 
 /** Options of {@link ContainerLog}. */
 export interface ContainerLogOptions {
   readonly clock: Pick<Clock, "now">;
-  /** Memory for what is kept, some 130 bytes for each line besides its text; the oldest go first. @default 1048576 */
+  /** Memory limit, bytes. A line takes some 130 bytes besides its text. The oldest lines are dropped first. @default 1048576 */
   readonly maxBytes?: number | undefined;
 }
 
 const newline = 10;
-/** What a piece costs besides its bytes. */
+/** Memory of a piece besides its text, bytes. */
 const pieceBytes = 128;
 
 /**
@@ -44,7 +44,7 @@ export class ContainerLog {
   readonly #clock: Pick<Clock, "now">;
   readonly #maxBytes: number;
   #pieces: Piece[] = [];
-  /** Number of the first piece that is kept. */
+  /** Number of the first piece that is still stored. */
   #first = 0;
   #bytes = 0;
   #isEnded = false;
@@ -55,7 +55,7 @@ export class ContainerLog {
     this.#maxBytes = maxBytes;
   }
 
-  /** Adds output as it comes. */
+  /** Adds output. */
   write(stream: "Stdout" | "Stderr", output: Uint8Array | string): void {
     const chunk = Buffer.from(output);
     const timeMs = this.#clock.now();
@@ -72,13 +72,13 @@ export class ContainerLog {
     this.#change();
   }
 
-  /** Ends the log, and with it the streams that follow it. */
+  /** Ends the log and the streams that follow it. */
   end(): void {
     this.#isEnded = true;
     this.#change();
   }
 
-  /** As `PodProvider.logs`; `previous` is for the provider to look at. */
+  /** Like `PodProvider.logs`. The provider itself handles `previous`. */
   read(options: LogOptions, signal: AbortSignal): Readable {
     return Readable.from(this.#read(options, signal), { objectMode: false });
   }
@@ -89,7 +89,7 @@ export class ContainerLog {
     while (!signal.aborted) {
       const changed = this.#changed.promise;
       const isEnded = this.#isEnded;
-      // A reader that is too slow misses what was dropped meanwhile.
+      // A slow reader misses pieces that were dropped in the meantime.
       const pieces = this.#pieces.slice(Math.max(0, next - this.#first));
       next = this.#first + this.#pieces.length;
       for (const piece of pieces.filter((each) => isWanted(each, options))) {
@@ -102,7 +102,7 @@ export class ContainerLog {
     }
   }
 
-  /** Number of the first piece that is shown. */
+  /** Number of the first piece to show. */
   #begin(options: LogOptions): number {
     const { tailLines } = options;
     if (tailLines === undefined) return this.#first;
@@ -113,7 +113,7 @@ export class ContainerLog {
     return this.#first + (start ?? this.#pieces.length);
   }
 
-  /** A quarter at a time, so that it is not done for each line. */
+  /** Drops a quarter at a time, so that this is not done for each line. */
   #drop(): void {
     if (this.#bytes <= this.#maxBytes) return;
     let count = 0;

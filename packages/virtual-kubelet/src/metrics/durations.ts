@@ -4,13 +4,13 @@ type Labels = Readonly<Record<string, string>>;
 
 interface Series {
   readonly labels: Labels;
-  /** How many durations are at most as long as the bound of the same index, and longer than the one before. */
+  /** Number of durations up to the bound with the same index, and above the previous bound. */
   readonly buckets: number[];
   count: number;
   sumSeconds: number;
 }
 
-/** Histograms of one metric, by labels, in the order of their first durations. */
+/** Histograms of one metric, by labels, in the order in which the labels first appeared. */
 export class Durations {
   readonly #bounds: readonly number[];
   readonly #series = new Map<string, Series>();
@@ -33,12 +33,12 @@ export class Durations {
     if (bucket !== -1) series.buckets[bucket] = (series.buckets[bucket] ?? 0) + 1;
   }
 
-  /** How many durations there are with each labels. */
+  /** Number of durations for each set of labels. */
   counts(): readonly MetricSample[] {
     return [...this.#series.values()].map(({ labels, count }) => ({ labels, value: count }));
   }
 
-  /** The samples of a family of type `histogram`. */
+  /** The samples for a family of type `histogram`. */
   samples(): readonly MetricSample[] {
     return [...this.#series.values()].flatMap((series) => this.#histogram(series));
   }

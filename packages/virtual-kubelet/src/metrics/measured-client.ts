@@ -1,7 +1,7 @@
 import { K8sError, wrapRequests, type ApiClient } from "@kip/k8s-client";
 import type { NodeMetrics } from "./node-metrics.ts";
 
-/** A client whose requests are counted. */
+/** Wraps a client so that its requests are counted. */
 export function measuredClient(client: ApiClient, metrics: NodeMetrics): ApiClient {
   return wrapRequests(client, async (verb, send) => {
     const startedAt = performance.now();

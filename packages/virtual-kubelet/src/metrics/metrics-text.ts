@@ -1,18 +1,18 @@
-/** One figure of a family. */
+/** A value of a family. */
 export interface MetricSample {
   /** Appended to the family's name, for example `_bucket`. */
   readonly suffix?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly value: number;
-  /** When it was measured, milliseconds since the epoch. @default when it is read */
+  /** When it was measured, milliseconds since the epoch. @default the time of reading */
   readonly timeMs?: number | undefined;
 }
 
-/** Figures of one name. */
+/** Values with the same metric name. */
 export interface MetricFamily {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
-  /** One line that says what it is. */
+  /** A description in one line. */
   readonly help: string;
   readonly samples: readonly MetricSample[];
 }
@@ -21,7 +21,8 @@ export interface MetricFamily {
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
- * Families in Prometheus' text format, version 0.0.4; families without samples are left out.
+ * Families in Prometheus' text format, version 0.0.4. Omits families without samples.
+ *
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 export function metricsText(families: readonly MetricFamily[]): string {

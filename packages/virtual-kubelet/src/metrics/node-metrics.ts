@@ -4,12 +4,12 @@ import { metricsText, type MetricFamily } from "./metrics-text.ts";
 /** Upper bounds of duration buckets, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** How many pods are in which state of their workers. */
+/** Number of pods by the state of their workers. */
 export interface PodCounts {
   readonly known: number;
-  /** A step is under way. */
+  /** Pods with a running step. */
   readonly busy: number;
-  /** The last step failed, and is going to be repeated. */
+  /** Pods whose last step failed and will be repeated. */
   readonly failing: number;
 }
 
@@ -18,27 +18,27 @@ export class NodeMetrics {
   readonly #steps = new Durations(bounds);
   readonly #starts = new Durations(bounds);
   readonly #requests = new Durations(bounds);
-  /** Asked for when the metrics are read. */
+  /** Called when the metrics are read. */
   podCounts: () => PodCounts = () => ({ known: 0, busy: 0, failing: 0 });
-  /** Figures of the provider's own, asked for when the metrics are read. */
+  /** The provider's own metrics. Called when the metrics are read. */
   providerFamilies: () => readonly MetricFamily[] = () => [];
 
-  /** A step of a pod's worker ended. */
+  /** Records the end of a step of a pod's worker. */
   step(step: string, result: "ok" | "failed", ms: number): void {
     this.#steps.observe({ step, result }, ms / 1000);
   }
 
-  /** A pod is Running: time since its object was created. */
+  /** Records that a pod is Running, and the time since its object was created. */
   podStarted(ms: number): void {
     this.#starts.observe({}, Math.max(0, ms) / 1000);
   }
 
-  /** A request to the API server ended. */
+  /** Records the end of a request to the API server. */
   apiRequest(method: string, code: string, ms: number): void {
     this.#requests.observe({ method, code }, ms / 1000);
   }
 
-  /** In Prometheus' text format. */
+  /** The metrics in Prometheus' text format. */
   text(): string {
     const { known, busy, failing } = this.podCounts();
     return metricsText([

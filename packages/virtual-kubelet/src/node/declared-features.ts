@@ -1,15 +1,15 @@
 import type { ApiClient } from "@kip/k8s-client";
 import { isServerSince } from "../server-version.ts";
 
-/** Features of the kubelet API that an API server looks for before it relies on them. */
+/** Features of the kubelet API that an API server checks before it uses them. */
 export const kubeletApiFeatures = ["ExtendWebSocketsToKubelet"] as const;
 
-/** The first minor version whose API server reads `status.declaredFeatures`; older ones refuse the field. */
+/** The first minor version with `status.declaredFeatures`. Older API servers refuse the field. */
 const firstMinor = 36;
 
 /**
- * The features to declare in the node's status: all of them, or none for an API server that does not know the
- * field or does not show its version.
+ * The features to declare in the node's status: all of them, or none if the API server does not know the field or hides its
+ * version.
  *
  * @see https://github.com/kubernetes/enhancements/issues/5328
  */

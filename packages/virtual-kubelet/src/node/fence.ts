@@ -5,11 +5,11 @@ import type { PodProvider } from "../pod-provider.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 
 /**
- * Refuses calls that change a pod once the term of its replica may be over. The check is made before each call,
- * on a clock that continues while the process is suspended.
+ * Refuses calls that change a pod once the term of its replica may be over. The check before each call uses a clock that
+ * continues while the process is suspended.
  */
 export class Fence {
-  /** The provider behind the fence. */
+  /** The wrapped provider. */
   readonly provider: PodProvider;
   readonly #term: LeaderTerm;
   readonly #calls = new Set<Promise<void>>();

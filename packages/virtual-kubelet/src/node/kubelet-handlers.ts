@@ -12,11 +12,11 @@ export interface KubeletHandlersOptions {
   readonly provider: PodProvider;
   readonly pods: PodController;
   readonly intervals: NodeIntervals;
-  /** Why the provider cannot work now. */
+  /** Why the provider cannot work at the moment. */
   readonly problem: () => NotReady | undefined;
 }
 
-/** Handlers of a node's kubelet API, which answer from its pods and its provider. */
+/** Creates the handlers of a node's kubelet API from its pods and its provider. */
 export function kubeletHandlers(options: KubeletHandlersOptions): KubeletHandlers {
   const { nodeName, provider, pods, intervals } = options;
   return {
@@ -24,7 +24,7 @@ export function kubeletHandlers(options: KubeletHandlersOptions): KubeletHandler
     pods: () => pods.list(),
     runningPods: async () => {
       const kept = await provider.list();
-      // A provider may still have the log of a pod that has ended.
+      // A provider may still have the log of a finished pod.
       return kept.flatMap(({ uid }) => pods.byUid(uid) ?? []).filter((pod) => !isFinished(pod));
     },
     findPod: (namespace, name, uid) => pods.find(namespace, name, uid),

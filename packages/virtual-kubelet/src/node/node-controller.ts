@@ -33,7 +33,7 @@ export interface NodeControllerOptions {
   readonly intervals: NodeIntervals;
   readonly recorder: EventRecorder;
   readonly facts: NodeFacts;
-  /** Whether the node has a Lease; without one the status is its heartbeat. */
+  /** Whether the node has a Lease. Without one, its status is the heartbeat. */
   readonly hasLease: boolean;
   readonly onStatusError?: NodeOptions["onStatusError"] | undefined;
   readonly clock: Clock;
@@ -48,12 +48,12 @@ export class NodeController {
   readonly #options: NodeControllerOptions;
   readonly #ping: ProviderPing;
   #facts: NodeFacts;
-  /** Number of the last call of `nodeFacts`, and of the call that {@link NodeController.#facts} are from. */
+  /** Number of the last call of `nodeFacts`, and of the call that returned {@link NodeController.#facts}. */
   #questions = 0;
   #answered = 0;
   #unhealthy: NotReady | undefined;
   readonly #node: NodeObject;
-  /** Whether a write of the status may be needed, and what ends the wait for it. */
+  /** Whether the status may have to be written, and how to end the wait for that. */
   #isDue = false;
   #due = new AbortController();
 
@@ -88,7 +88,7 @@ export class NodeController {
     });
   }
 
-  /** Why the provider cannot work now, as its last ping had it. */
+  /** Why the provider cannot work, according to its last ping. */
   get problem(): NotReady | undefined {
     return this.#unhealthy;
   }
@@ -98,15 +98,15 @@ export class NodeController {
     return this.#node.labels;
   }
 
-  /** What pods can have of the node. */
+  /** The node's resources for pods. */
   get allocatable(): Readonly<Record<string, string>> {
     return this.#facts.allocatable ?? this.#facts.capacity;
   }
 
   /**
-   * Registers the node and writes its first status; repeats while the API server is out of reach.
+   * Registers the node and writes its first status. Repeats while the API server is unreachable.
    *
-   * @throws {K8sError} if the API server refuses it for good
+   * @throws {K8sError} if the API server refuses it permanently
    */
   async register(): Promise<void> {
     const { clock, logger, signal } = this.#options;
@@ -123,7 +123,7 @@ export class NodeController {
     }
   }
 
-  /** Keeps lease, status and health up to date until the signal aborts. */
+  /** Keeps Lease, status and health up to date until the signal aborts. */
   async run(): Promise<void> {
     const { client, identity, intervals, clock, logger, signal, hasLease } = this.#options;
     const nodeUid = (): string | undefined => this.#node.uid;
@@ -136,12 +136,12 @@ export class NodeController {
     ]);
   }
 
-  /** The provider's facts changed. */
+  /** Call this when the provider's facts have changed. */
   async factsChanged(): Promise<void> {
     const question = ++this.#questions;
     try {
       const facts = await this.#options.provider.nodeFacts();
-      if (question < this.#answered) return; // overtaken by a newer answer
+      if (question < this.#answered) return; // a newer answer arrived first
       this.#answered = question;
       this.#facts = facts;
     } catch (err) {
@@ -174,7 +174,9 @@ export class NodeController {
     });
   }
 
-  /** Writes the status after each ping, if needed. It is a loop of its own because a slow API server must not delay the pings. */
+  /**
+   * Writes the status after each ping if needed. This is a separate loop, because a slow API server must not delay the pings.
+   */
   async #writeWhenDue(): Promise<void> {
     const { clock, intervals, signal } = this.#options;
     while (!signal.aborted) {
@@ -195,7 +197,7 @@ export class NodeController {
       try {
         if (!onStatusError) throw error;
         await onStatusError(error, signal);
-        await this.#node.writeStatus(); // the handler has repaired the cause
+        await this.#node.writeStatus(); // the handler has fixed the cause
       } catch (err) {
         logger.warn("Could not write the node's status", { err });
       }

@@ -3,14 +3,14 @@ import type { NodeIntervals } from "./node-options.ts";
 
 const leaseDurationMs = 40_000;
 
-/** Leases are valid for four renewals, as the kubelet's. */
+/** As in the kubelet, a Lease is valid for four renewals. */
 const leaseRenewals = 4;
 
 /**
- * Fills in the defaults.
+ * Adds the defaults.
  *
- * @throws {VirtualKubeletError} `VK_OPTIONS_INVALID` for an interval that is not above 0, or a Lease that ends
- *   before it is renewed
+ * @throws {VirtualKubeletError} `VK_OPTIONS_INVALID` for an interval that is not above 0, or a Lease that would expire before
+ * its renewal
  */
 export function nodeIntervals(wanted: Partial<NodeIntervals> = {}): NodeIntervals {
   const duration =

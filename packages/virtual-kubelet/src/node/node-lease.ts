@@ -7,7 +7,7 @@ import type { NodeIntervals } from "./node-options.ts";
 export interface NodeLeaseOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
-  /** UID of the Node object; undefined while it is not there. */
+  /** UID of the Node object. Undefined if it does not exist. */
   readonly nodeUid: () => string | undefined;
   readonly intervals: Pick<NodeIntervals, "leaseMs" | "leaseDurationMs">;
   readonly clock: Clock;

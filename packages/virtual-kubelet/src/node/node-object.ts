@@ -23,13 +23,13 @@ import {
   type NotReady,
 } from "./node-status.ts";
 
-/** A Node that was read from the API server. */
+/** A Node from the API server. */
 type StoredNode = Node & KubeObject;
 
-/** What changes during the life of a node. */
+/** Facts about a node that may change. */
 export interface NodeFindings {
   readonly facts: NodeFacts;
-  /** Why the provider cannot work now. */
+  /** Why the provider cannot work at the moment. */
   readonly problem: NotReady | undefined;
 }
 
@@ -40,11 +40,11 @@ export interface NodeObjectOptions {
   readonly nodeClient?: ApiClient | undefined;
   readonly identity: NodeIdentity;
   readonly taints: readonly NodeTaint[];
-  /** What is written. */
+  /** The facts to write. */
   readonly findings: () => NodeFindings;
-  /** Whether the node has a Lease; without one the status is its heartbeat, and always written. */
+  /** Whether the node has a Lease. Without one, the status is the heartbeat and is always written. */
   readonly hasLease: boolean;
-  /** After how long an unchanged status is written again, milliseconds. */
+  /** Interval for writing an unchanged status, milliseconds. */
   readonly statusMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -54,12 +54,12 @@ export interface NodeObjectOptions {
 const fieldManager = "virtual-kubelet";
 
 /**
- * The Node object in the API: creates it and writes its status, with one write at a time. The status is server-side applied, so
- * that what others put on the node stays and what the provider dropped goes.
+ * The Node object in the API. Creates it and writes its status, one write at a time. Uses server-side apply for the status, so
+ * that other clients' fields stay and fields that the provider dropped are removed.
  */
 export class NodeObject {
   readonly #options: NodeObjectOptions;
-  /** As the API has it. */
+  /** The object as last seen in the API. */
   #node: StoredNode | undefined;
   #written: unknown;
   #writtenAt = Number.NEGATIVE_INFINITY;
@@ -75,23 +75,23 @@ export class NodeObject {
     return this.#node?.metadata.uid;
   }
 
-  /** As the API had them last; undefined while there is no Node. */
+  /** The labels as last seen in the API. Undefined if there is no Node. */
   get labels(): Readonly<Record<string, string>> | undefined {
     return this.#node && (this.#node.metadata.labels ?? {});
   }
 
-  /** The watch shows a version of the Node. */
+  /** Call this with each version of the Node from the watch. */
   seen(node: StoredNode): void {
     this.#node = node;
   }
 
   /**
-   * The watch shows that the Node was deleted.
+   * Call this when the watch reports that the Node was deleted.
    *
-   * @returns whether it must be registered again; not if that was another object than the present one
+   * @returns whether it must be registered again. Not if the present object is a different one
    */
   deleted(node: StoredNode): boolean {
-    // Our own registration may have made a new one already.
+    // This process may already have created a new one.
     if (this.#node && this.uid !== node.metadata.uid) return false;
     this.#node = undefined;
     this.#written = undefined;
@@ -99,24 +99,24 @@ export class NodeObject {
   }
 
   /**
-   * Creates the Node if it is not there, and writes its taints and status.
+   * Creates the Node if it does not exist, and writes its taints and status.
    *
-   * @throws {K8sError} if the API server refuses it, or is out of reach
+   * @throws {K8sError} if the API server refuses it or is unreachable
    */
   async register(): Promise<void> {
     await this.#writes.run(() => this.#ensure());
   }
 
   /**
-   * Writes the status if it has changed, or was not written for `statusMs`. A deleted Node is registered again.
+   * Writes the status if it has changed, or if it was not written for `statusMs`. Registers a deleted Node again.
    *
-   * @throws {K8sError} if the API server refuses it, or is out of reach
+   * @throws {K8sError} if the API server refuses it or is unreachable
    */
   async writeStatus(): Promise<void> {
     await this.#writes.run(() => this.#writeStatus());
   }
 
-  /** Creates the Node if it is not there, brings its taints in, and writes its status. */
+  /** Creates the Node if it does not exist, adds its taints, and writes its status. */
   async #ensure(): Promise<void> {
     const { client, identity, logger, signal } = this.#options;
     const path = paths.nodes(identity.nodeName);
@@ -153,7 +153,7 @@ export class NodeObject {
     }
   }
 
-  /** The list of taints has one owner for all, so ours are added to what is there. */
+  /** The whole list of taints has a single field owner, so the taints are added to the existing ones. */
   async #addTaints(node: StoredNode): Promise<void> {
     const { client, identity, taints, findings, logger, signal } = this.#options;
     const providerID = findings().facts.providerId;
@@ -171,7 +171,7 @@ export class NodeObject {
     try {
       await client.patch(paths.nodes(identity.nodeName), patch, "merge", { signal, fieldManager });
     } catch (error) {
-      // Roles for the original virtual-kubelet allow to create nodes and to write their status only.
+      // The original virtual-kubelet's roles only allow creating nodes and writing their status.
       if (!K8sError.is(error, "K8S_FORBIDDEN", "K8S_INVALID")) throw error;
       logger.warn("Could not set the node's taints", { err: error });
     }
@@ -211,11 +211,11 @@ export class NodeObject {
       );
     } catch (error) {
       if (!isNotFound(error) || !this.#isRegistered) throw error;
-      this.#isRegistered = false; // no second try from in here
+      this.#isRegistered = false; // no second attempt from this call
       try {
         await this.#ensure();
       } finally {
-        this.#isRegistered = true; // it was once: the next write tries again
+        this.#isRegistered = true; // it was registered before, so the next write tries again
       }
       return;
     }
@@ -224,7 +224,7 @@ export class NodeObject {
     this.#writtenAt = clock.monotonic();
   }
 
-  /** Writes addresses that {@link applied} has left out, where they are not there. */
+  /** Writes addresses that {@link applied} left out, if they are missing. */
   async #writeAddresses(addresses: readonly NodeAddress[]): Promise<void> {
     const { client, identity, signal } = this.#options;
     if (isDeepStrictEqual(this.#node?.status?.addresses, addresses)) return;
@@ -234,7 +234,7 @@ export class NodeObject {
   }
 }
 
-/** Labels of a Node as the API has them now; undefined if there is none. @throws {K8sError} if the API server is out of reach */
+/** Labels of a Node, read from the API. Undefined if it does not exist. @throws {K8sError} if the API server is unreachable */
 export async function readNodeLabels(
   client: Pick<ApiClient, "get">,
   nodeName: string,
@@ -253,7 +253,10 @@ function hasBothFamilies({ otherInternalIps = [] }: NodeFacts): boolean {
   return otherInternalIps.length > 0;
 }
 
-/** A server-side apply takes one address of each type, although a Node has two with two families. */
+/**
+ * The part of the content for server-side apply. It accepts one address of each type, so the addresses are left out if there
+ * are two families.
+ */
 function applied(content: { readonly status: NodeStatus }, facts: NodeFacts): object {
   if (!hasBothFamilies(facts)) return content;
   const { addresses: _others, ...status } = content.status;

@@ -2,25 +2,25 @@ import { defined } from "@kip/base";
 import type { Node, NodeAddress, NodeCondition, NodeStatus } from "@kip/k8s-types";
 import type { NodeFacts } from "../pod-provider.ts";
 
-/** What is fixed for the life of a node. */
+/** Facts about a node that do not change. */
 export interface NodeIdentity {
   readonly nodeName: string;
   readonly os: string;
   readonly arch: string;
   readonly kubeletVersion: string;
-  /** Port of the kubelet API; absent if none is served. */
+  /** Port of the kubelet API. Absent if there is none. */
   readonly kubeletPort: number | undefined;
-  /** What the kubelet API can do beyond what every kubelet can. */
+  /** Features of the kubelet API that not every kubelet has. */
   readonly features: readonly string[];
 }
 
-/** Why the node cannot take pods. */
+/** Why the node cannot accept pods. */
 export interface NotReady {
   readonly reason: string;
   readonly message: string;
 }
 
-/** Labels that every virtual node has. The provider's own go before them. */
+/** Labels of every virtual node. The provider's own labels take precedence. */
 export function nodeLabels(identity: NodeIdentity): Readonly<Record<string, string>> {
   return {
     type: "virtual-kubelet",
@@ -33,13 +33,13 @@ export function nodeLabels(identity: NodeIdentity): Readonly<Record<string, stri
   };
 }
 
-/** Those of {@link nodeLabels} with which a node may create itself: NodeRestriction refuses it a role. */
+/** The labels of {@link nodeLabels} with which a node may create itself. NodeRestriction does not allow it to set a role. */
 export function firstLabels(identity: NodeIdentity): Readonly<Record<string, string>> {
   const { "kubernetes.io/role": _role, ...labels } = nodeLabels(identity);
   return labels;
 }
 
-/** A node's status as the node itself writes it. */
+/** A node's status, as written by the node. */
 export function nodeStatus(
   identity: NodeIdentity,
   facts: NodeFacts,
@@ -48,7 +48,7 @@ export function nodeStatus(
 ): NodeStatus {
   const { kubeletPort } = identity;
   return defined({
-    // Newer than the types we have.
+    // Newer than the generated types.
     declaredFeatures: declaredFeatures.length > 0 ? [...declaredFeatures] : undefined,
     capacity: { ...facts.capacity },
     allocatable: { ...(facts.allocatable ?? facts.capacity) },
@@ -74,7 +74,7 @@ export function nodeStatus(
   });
 }
 
-/** A node's addresses: of one type with two families there may be two. */
+/** A node's addresses. With two families there may be two of one type. */
 export function nodeAddresses(identity: NodeIdentity, facts: NodeFacts): NodeAddress[] {
   const { internalIp, otherInternalIps = [] } = facts;
   return [
@@ -113,10 +113,10 @@ const healthy: readonly Verdict[] = [
 ];
 
 /**
- * The node's conditions. A condition keeps its transition time while its status stays; each carries
- * the time of this heartbeat.
+ * The node's conditions. A condition keeps its transition time while its status does not change. Each has the time of this
+ * heartbeat.
  *
- * @param known conditions the API has
+ * @param known conditions in the API
  * @param now as `metav1.Time`
  */
 export function nodeConditions(
@@ -139,7 +139,7 @@ export function nodeConditions(
   });
 }
 
-/** Whether the taints of a node include all of ours. */
+/** Whether a node has all of the given taints. */
 export function hasTaints(
   node: Node,
   taints: readonly { readonly key: string; readonly effect: string; readonly value?: string }[],

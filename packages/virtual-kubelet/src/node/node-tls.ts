@@ -5,26 +5,26 @@ import type { KubeletTls, RunningKubeletApi } from "../kubelet-api/index.ts";
 /** Options of {@link NodeTls}. */
 export interface NodeTlsOptions {
   readonly api: Pick<RunningKubeletApi, "replaceTls">;
-  /** What the API serves with now. */
+  /** The certificates that are now in use. */
   readonly tls: KubeletTls;
-  /** Reads the certificates again. Absent: they do not change by themselves. */
+  /** Rereads the certificates. Absent: they are not reread. */
   readonly reload: (() => Promise<KubeletTls>) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** How often certificates are read again, milliseconds; the kubelet's interval. */
+/** Interval for rereading certificates, milliseconds. The kubelet uses the same. */
 const reloadMs = 60_000;
 
 /**
- * The certificates that a node's kubelet API serves with. They change with their files, when the
- * cluster issues one, and when the caller replaces them. Invalid new ones leave the old ones in use.
+ * The certificates of a node's kubelet API. They change with their files, when the cluster issues a certificate, and when the
+ * caller replaces them. If new ones are invalid, the old ones stay in use.
  */
 export class NodeTls {
   readonly #options: NodeTlsOptions;
   #tls: KubeletTls;
-  /** What was read last and is in use; the key pair may be one that the cluster issued instead. */
+  /** The last certificates that were read. The key pair may be replaced by one that the cluster issued. */
   #read: KubeletTls;
   #isIssued = false;
 
@@ -34,19 +34,19 @@ export class NodeTls {
     this.#read = options.tls;
   }
 
-  /** Uses other certificates. @throws VK_TLS_INVALID */
+  /** Replaces the certificates. @throws VK_TLS_INVALID */
   replace(tls: KubeletTls): void {
     this.#options.api.replaceTls(tls);
     this.#tls = tls;
   }
 
-  /** Uses a certificate of the cluster; one that is read later does not replace it. @throws VK_TLS_INVALID */
+  /** Uses a certificate from the cluster. Certificates that are read later do not replace it. @throws VK_TLS_INVALID */
   useIssued(pair: KeyPair): void {
     this.replace({ ...this.#tls, ...pair });
     this.#isIssued = true;
   }
 
-  /** Reads the certificates again from time to time, until the signal aborts. Never rejects. */
+  /** Rereads the certificates regularly until the signal aborts. Never rejects. */
   async run(): Promise<void> {
     const { reload, clock, logger, signal } = this.#options;
     if (!reload) return;
@@ -65,7 +65,7 @@ export class NodeTls {
     }
   }
 
-  /** Whether something has changed. */
+  /** @returns whether something has changed */
   #take(next: KubeletTls): boolean {
     const { certificate, key, clientCa } = next;
     const hasNewPair = certificate !== this.#read.certificate || key !== this.#read.key;

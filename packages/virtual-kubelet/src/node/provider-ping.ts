@@ -3,8 +3,8 @@ import type { PodProvider } from "../pod-provider.ts";
 import type { NotReady } from "./node-status.ts";
 
 /**
- * Pings a provider, one call at a time: while a call is pending no second one starts, and the provider
- * counts as failing once the time limit has passed.
+ * Pings a provider, one call at a time. While a call is pending, no other one starts, and the provider counts as failing once
+ * the time limit has passed.
  */
 export class ProviderPing {
   readonly #provider: PodProvider;
@@ -18,7 +18,7 @@ export class ProviderPing {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Undefined if the provider works, else why not. Never throws. */
+  /** Undefined if the provider works, otherwise the reason. Never throws. */
   async ping(signal: AbortSignal): Promise<NotReady | undefined> {
     const error = (): Error =>
       new Error(`The provider did not answer a ping within ${this.#timeoutMs / 1000} s`);

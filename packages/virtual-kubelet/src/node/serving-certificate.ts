@@ -10,28 +10,27 @@ export interface ServingCertificateOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
   readonly ipAddresses: readonly string[];
-  /** Who signs it. @default `kubernetes.io/kubelet-serving` */
+  /** The certificate's signer. @default `kubernetes.io/kubelet-serving` */
   readonly signerName?: string | undefined;
-  /** Called with each certificate that was issued. */
+  /** Called with each issued certificate. */
   readonly onCertificate: (pair: KeyPair) => void;
-  /** How long it is to be valid, seconds, 600 or more. @default the signer's own */
+  /** Requested validity, seconds, 600 or more. @default the signer's own */
   readonly expirationSeconds?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** How long a request may stay undecided before another one is made, milliseconds; the kubelet's figure. */
+/** How long a request may stay undecided before a new one is made, milliseconds. The kubelet uses the same. */
 const decisionTimeoutMs = 15 * 60_000;
 const backoff = { initialMs: 5_000, maxMs: 15 * 60_000 };
 
-/** Share of its life after which a certificate is replaced; spread, so that a fleet does not ask at once. */
+/** Share of its lifetime after which a certificate is replaced. It is random, so that many nodes do not renew at once. */
 const renewal = { least: 0.7, spread: 0.2 };
 
 /**
- * Has the cluster sign certificates for the node's kubelet API, and asks for the next one in time.
- * Resolves when the signal aborts. Another program or an administrator approves: a cluster has no built-in approver
- * for this signer.
+ * Requests certificates for the node's kubelet API from the cluster and renews them in time. Resolves when the signal aborts.
+ * Another program or an administrator must approve the requests, because clusters have no built-in approver for this signer.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
  */
@@ -64,7 +63,7 @@ export async function keepServingCertificate(options: ServingCertificateOptions)
 async function request(options: ServingCertificateOptions): Promise<KeyPair> {
   const { client, nodeName, ipAddresses, expirationSeconds, signal } = options;
   const { signerName = "kubernetes.io/kubelet-serving" } = options;
-  // Loaded only here: it takes 11 MB, and most nodes are given their certificate.
+  // Loaded on demand: it takes 11 MB, and most nodes are given their certificate.
   const { createSigningRequest } = await import("@kip/pki");
   const { request: pem, key } = await createSigningRequest({
     commonName: `system:node:${nodeName}`,

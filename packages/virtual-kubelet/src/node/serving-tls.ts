@@ -5,7 +5,7 @@ import type { KubeletTls } from "../kubelet-api/index.ts";
 
 /** Options of {@link ServingTls}. */
 export interface ServingTlsOptions {
-  /** Reads certificate and key; undefined if the operator configured none. */
+  /** Reads certificate and key. Undefined if the operator configured none. */
   readonly pair: () => Promise<KeyPair | undefined>;
   /** Reads the authority of client certificates. */
   readonly clientCa: () => Promise<string>;
@@ -17,12 +17,12 @@ export interface ServingTlsOptions {
 
 const selfSignedMs = 365 * 24 * 60 * 60 * 1000;
 
-/** A self-signed certificate is replaced when less of its life is left than this share. */
+/** A self-signed certificate is replaced when less than this share of its lifetime remains. */
 const renewedShare = 1 / 3;
 
 /**
- * The certificates of a program's kubelet API: those of its files, else a self-signed one, which is
- * replaced well before its end. For `kubelet` and `reloadTls` of a node's options.
+ * The certificates of a program's kubelet API: those in its files, or a self-signed one, which is replaced well before it
+ * expires. For `kubelet` and `reloadTls` of a node's options.
  */
 export class ServingTls {
   readonly #options: ServingTlsOptions;
@@ -33,12 +33,12 @@ export class ServingTls {
     this.#options = options;
   }
 
-  /** Whether the certificate that was read last is self-signed. */
+  /** Whether the last certificate is self-signed. */
   get isSelfSigned(): boolean {
     return !this.#hadFiles;
   }
 
-  /** Reads what is there now. @throws the error of reading; an error if the files have disappeared */
+  /** Reads the present certificates. @throws errors of reading; an error if the files have disappeared */
   async read(): Promise<KubeletTls> {
     const [given, clientCa] = await Promise.all([this.#options.pair(), this.#options.clientCa()]);
     if (!given && this.#hadFiles)
@@ -50,7 +50,7 @@ export class ServingTls {
   async #ownPair(): Promise<KeyPair> {
     const { nodeName, ipAddress, clock } = this.#options;
     if (this.#selfSigned && clock.now() < this.#selfSigned.renewAt) return this.#selfSigned.pair;
-    // Loaded only here: it takes 7 MB, and many nodes are given their certificate.
+    // Loaded on demand: it takes 7 MB, and many nodes are given their certificate.
     const { createSelfSigned } = await import("@kip/pki");
     const pair = await createSelfSigned(
       {

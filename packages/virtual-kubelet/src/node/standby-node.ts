@@ -7,7 +7,7 @@ import { Fence } from "./fence.ts";
 import type { NodeOptions, RunningNode } from "./node-options.ts";
 import { startNode } from "./start-node.ts";
 
-/** The Lease by which replicas of one node agree which of them is active. */
+/** The Lease that decides which replica of a node is active. */
 export interface StandbyOptions {
   /** Namespace of the Lease. @default "kube-node-lease" */
   readonly namespace?: string | undefined;
@@ -15,22 +15,22 @@ export interface StandbyOptions {
   readonly leaseName?: string | undefined;
   /** How long after the last renewal another replica takes over, milliseconds, whole seconds. @default 15000 */
   readonly durationMs?: number | undefined;
-  /** Name of this replica in the Lease; unique. @default host name and a random part */
+  /** Unique name of this replica in the Lease. @default host name and a random part */
   readonly identity?: string | undefined;
 }
 
 /** Options of {@link startStandbyNode}. */
 export interface StandbyNodeOptions extends Omit<NodeOptions, "provider" | "signal"> {
-  /** Makes the provider; called at the start of each term of this replica. */
+  /** Creates the provider. Called at the start of each term of this replica. */
   readonly provider: () => PodProvider | Promise<PodProvider>;
   readonly standby?: StandbyOptions | undefined;
 }
 
-/** One replica of a node. Disposing it hands the node over at once; its pods go on. */
+/** A replica of a node. Disposing it hands the node over at once. Its pods keep running. */
 export interface StandbyNode extends AsyncDisposable {
-  /** The node, while this replica runs it. */
+  /** The node, while this replica is active. */
   readonly node: RunningNode | undefined;
-  /** Resolves when this replica runs the node for the first time. */
+  /** Resolves when this replica becomes active for the first time. */
   readonly active: Promise<RunningNode>;
 }
 
@@ -41,9 +41,9 @@ const backoff = { initialMs: 500, maxMs: 30_000 };
 const lastCallsMs = 5000;
 
 /**
- * Runs a node of which there are several replicas. The holder of a Lease is active; the
- * others wait. A pod is never handled by two: a replica that could not renew the Lease for two thirds
- * of its duration stops by itself, and checks before each call that changes a pod.
+ * Runs a node with several replicas. The holder of a Lease is active, and the others wait. Two replicas never handle the same
+ * pod: a replica that could not renew the Lease for two thirds of its duration stops by itself, and it also checks this before
+ * each call that changes a pod.
  */
 export function startStandbyNode(options: StandbyNodeOptions): StandbyNode {
   return new Replica(options);
@@ -104,7 +104,7 @@ class Replica implements StandbyNode {
     const { standby: _, ...options } = this.#options;
     const { clock, logger, nodeName } = options;
     const signal = AbortSignal.any([this.#stop.signal, term.ended]);
-    // A running node is stopped by disposing of it, which waits for last writes; the end of the term stops it at once.
+    // Disposing stops a running node and waits for its last writes. The end of the term stops it at once.
     const ending = new AbortController();
     const end = (): void => ending.abort();
     term.ended.addEventListener("abort", end, { once: true });
@@ -130,7 +130,9 @@ class Replica implements StandbyNode {
     }
   }
 
-  /** Releases the term, unless a call that ignores its signal may still change a pod: then the lease is left to expire. */
+  /**
+   * Releases the term, unless a call that ignores its signal may still change a pod. In that case the Lease expires by itself.
+   */
   async #handOver(term: LeaderTerm, fence: Fence | undefined): Promise<void> {
     const { clock, logger } = this.#options;
     try {

@@ -16,25 +16,25 @@ import type { NodeIntervals, NodeOptions, RunningNode } from "./node-options.ts"
 import { NodeTls } from "./node-tls.ts";
 import { keepServingCertificate } from "./serving-certificate.ts";
 
-/** How long a node that ends waits until the terminal statuses of its pods are written, milliseconds. */
+/** How long a stopping node waits for the terminal statuses of its pods to be written, milliseconds. */
 const lastStatusesMs = 5000;
 
 /** How long it then waits for its provider to stop, milliseconds. */
 const providerStopMs = 10_000;
 
-/** How long it waits at last until its events are written, milliseconds. */
+/** How long it finally waits for its events to be written, milliseconds. */
 const lastEventsMs = 5000;
 
 /**
- * Registers a node and runs the pods bound to it with a provider. Resolves when the node is
- * registered and its pods are known.
+ * Registers a node and runs the pods bound to it with a provider. Resolves when the node is registered and its pods are known.
  *
- * The order: the provider starts; the kubelet API listens; the pods and those of the provider are
- * compared; the node is registered and becomes ready. Disposing goes backwards and changes nothing in
- * the cluster: the pods go on, and the node counts as ready until its lease ends, so that a restart
- * within that time is not noticed. Terminal statuses of pods have five seconds to be written.
+ * The order: the provider starts; the kubelet API listens; the API's pods are compared with the provider's; the node is
+ * registered and becomes ready. Disposing reverses this and changes nothing in the cluster: the pods keep running, and the node
+ * counts as ready until its Lease expires, so a restart within that time is not noticed. Terminal statuses of pods get five
+ * seconds to be written.
  *
- * @throws {K8sError} if the API server refuses the node for good; {VirtualKubeletError} `VK_LISTEN_FAILED` if the kubelet API cannot listen
+ * @throws {K8sError} if the API server refuses the node permanently; {VirtualKubeletError} `VK_LISTEN_FAILED` if the kubelet
+ * API cannot listen
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const node = new VirtualNode(options);
@@ -57,9 +57,9 @@ class VirtualNode implements RunningNode {
   readonly #metrics: NodeMetrics;
   readonly #recorder: EventRecorder;
   readonly #stop = new AbortController();
-  /** What {@link VirtualNode.stop} undoes, in reverse order. */
+  /** Undone by {@link VirtualNode.stop} in reverse order. */
   readonly #started = new AsyncDisposableStack();
-  /** Statuses that the provider reports before the pods are watched: they must neither fail nor be lost. */
+  /** Statuses that the provider reports before the pods are watched. They must neither fail nor be lost. */
   readonly #bufferedStatuses = new Map<string, PodStatusUpdate>();
   #haveFactsChanged = false;
   #pods: PodController | undefined;
@@ -136,7 +136,7 @@ class VirtualNode implements RunningNode {
     await this.#flush("events", lastEventsMs, () => this.#recorder.flush());
   }
 
-  /** The caller's signal ends everything at once. */
+  /** Aborting the caller's signal ends everything at once. */
   #stopWithSignal(): void {
     const { signal } = this.#options;
     const end = (): void => this.#stop.abort(signal?.reason);
@@ -150,7 +150,7 @@ class VirtualNode implements RunningNode {
 
   async #startProvider(): Promise<void> {
     const { provider, clock } = this.#options;
-    // The provider may be the only one that knows these: a pod that has succeeded would run again.
+    // Only the provider may know these statuses. Without them, a pod that has succeeded would run again.
     this.#started.defer(() =>
       this.#flush("terminal statuses", lastStatusesMs, async () => this.#pods?.flushEnds()),
     );
@@ -275,7 +275,7 @@ class VirtualNode implements RunningNode {
     });
   }
 
-  /** Resolves when the node has been stopped. */
+  /** Resolves when the node has stopped. */
   async #runInBackground(node: NodeController, facts: NodeFacts): Promise<void> {
     await Promise.all([
       node.run(),
@@ -285,7 +285,7 @@ class VirtualNode implements RunningNode {
     ]);
   }
 
-  /** Catches what an event may have missed. */
+  /** Finds changes whose events were missed. */
   async #sweepRepeatedly(): Promise<void> {
     const options = {
       intervalMs: this.#intervals.sweepMs,
@@ -314,7 +314,7 @@ class VirtualNode implements RunningNode {
     });
   }
 
-  /** Waits for writes, within a limit: an API server that is away must not hold up the end of the node. */
+  /** Waits for writes with a time limit, because an unreachable API server must not delay the end of the node. */
   async #flush(what: string, limitMs: number, write: () => Promise<void>): Promise<void> {
     try {
       await withTimeout(write, { clock: this.#options.clock, limitMs });

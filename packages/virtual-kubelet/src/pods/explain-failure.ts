@@ -18,15 +18,15 @@ export interface ExplainFailureOptions {
   readonly logger: Logger;
 }
 
-/** Shows on the pod why its step failed: by an event, a condition, and by its status if it has not started. */
+/** Shows on the pod why its step failed: with an event, a condition, and, if the pod has not started, its status. */
 export function explainFailure(
   { step, error, delayMs }: StepFailure<PodStep>,
   { state, status, problems, clock, logger }: ExplainFailureOptions,
 ): void {
-  if (!isPlanned(state, step.kind)) return; // the step is not needed any longer, which may be why it failed
+  if (!isPlanned(state, step.kind)) return; // the step is no longer needed, which may be why it failed
   logger.warn(`Could not ${step.kind} a pod`, { delayMs, err: error });
   const { pod } = state.api;
-  // What the provider has reported, now or before a restart, must not be overwritten.
+  // A status from the provider, now or before a restart, must not be overwritten.
   const hasBetterStatus = state.provider.hasReported || hasStarted(pod);
   if (VirtualKubeletError.is(error, "VK_UNRESOLVED")) {
     if (!hasBetterStatus) status.write(waitingStatus(pod, error, wireTime(clock.now())));
@@ -40,7 +40,7 @@ export function explainFailure(
     status.write({ phase: "Pending", reason: "ProviderFailed", message });
 }
 
-/** The middle of the event's reason `Provider…Failed`; undefined for steps whose failures are not shown on the pod. */
+/** The middle of the event's reason `Provider…Failed`. Undefined for steps whose failures are not shown on the pod. */
 function failedVerb(step: PodStep, { content }: PodState): string | undefined {
   switch (step.kind) {
     case "apply":

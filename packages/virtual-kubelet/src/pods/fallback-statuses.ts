@@ -1,4 +1,4 @@
-// Statuses that the library writes itself, where the provider has not reported one that can be written.
+// Statuses that the library writes itself if the provider has not reported a valid one.
 import { defined, errorText } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
@@ -6,9 +6,9 @@ import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 
 /**
- * The status of a pod that cannot start because something it refers to is missing.
+ * The status of a pod that cannot start because an object that it refers to is missing.
  *
- * @param error the reason; its `container` may name the container that it is about
+ * @param error the reason. Its `container` may name the container
  * @param now as `metav1.Time`
  */
 export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus {
@@ -22,7 +22,7 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
   return { phase: "Pending", ...statuses, conditions };
 }
 
-/** The parts of an invalid terminal status that can be used: phase, and reason and message if they are text. */
+/** The usable parts of an invalid terminal status: phase, and reason and message if they are text. */
 export function terminalFields({ phase, reason, message }: PodStatus): PodStatus {
   return defined({
     phase,
@@ -32,8 +32,8 @@ export function terminalFields({ phase, reason, message }: PodStatus): PodStatus
 }
 
 /**
- * The last status of a pod that its provider removed without reporting an end: the pod has failed, and containers that
- * were shown as running have ended with exit code 137.
+ * The last status of a pod that its provider has removed without reporting an end: the pod has failed, and running containers
+ * have ended with exit code 137.
  *
  * @param now as `metav1.Time`
  */

@@ -25,12 +25,12 @@ export interface PodControllerOptions {
   readonly nodeClient?: ApiClient | undefined;
   readonly nodeName: string;
   readonly provider: PodProvider;
-  /** Statuses that the provider reported before the pods were listed, by UID; the controller takes them out. */
+  /** Statuses that the provider reported before the pods were listed, by UID. The controller removes them. */
   readonly bufferedStatuses: Map<string, PodStatusUpdate>;
   readonly recorder: EventRecorder;
-  /** What the node offers to pods. */
+  /** The node's resources for pods. */
   readonly allocatable: () => Readonly<Record<string, string>>;
-  /** Whether environment variables are looked up. */
+  /** Whether to resolve environment variables. */
   readonly resolveEnv: boolean;
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
@@ -44,7 +44,7 @@ export interface PodControllerOptions {
   readonly signal: AbortSignal;
 }
 
-/** The pods bound to one node: a worker for each UID, and the comparison of API and provider. */
+/** The pods bound to one node. Has a worker for each UID, and compares the API with the provider. */
 export class PodController {
   readonly #options: PodControllerOptions;
   readonly #workers = new Map<string, PodWorker>();
@@ -91,7 +91,7 @@ export class PodController {
       logger,
       signal,
     });
-    // The remaining buffered statuses are of deleted pods.
+    // The remaining buffered statuses belong to deleted pods.
     const forget = (): void => options.bufferedStatuses.clear();
     this.#pods.synced.then(forget, forget);
     signal.addEventListener("abort", () => this.#end(), { once: true });
@@ -115,7 +115,7 @@ export class PodController {
     return this.#pods.byUid(uid);
   }
 
-  /** How many pods there are, and what their workers do. */
+  /** The number of pods, by the state of their workers. */
   counts(): PodCounts {
     const workers = [...this.#workers.values()];
     const failing = workers.filter(({ isFailing }) => isFailing).length;
@@ -123,28 +123,29 @@ export class PodController {
     return { known: workers.length, busy, failing };
   }
 
-  /** Takes a status that the provider reports, perhaps of a pod that is not listed yet. */
+  /** Handles a status from the provider, possibly for a pod that is not listed yet. */
   podStatus(update: PodStatusUpdate): void {
     const worker = this.#workers.get(update.uid);
     if (worker) worker.reportStatus(update);
     else if (!this.#pods.isSynced) this.#options.bufferedStatuses.set(update.uid, update);
   }
 
-  /** Writes the terminal statuses that the API does not have yet; resolves when it has them all. */
+  /** Writes terminal statuses that the API does not have yet. Resolves when it has all of them. */
   async flushEnds(): Promise<void> {
     await Promise.all([...this.#workers.values()].map((worker) => worker.flushEnd()));
   }
 
-  /** Records an event that the provider reports. */
+  /** Records an event from the provider. */
   podEvent({ uid, type, reason, message, fieldPath }: PodEvent): void {
     const pod = this.#workers.get(uid)?.pod;
     if (pod) this.#record(pod, { type, reason, message }, fieldPath);
   }
 
   /**
-   * Compares the API's pods with the provider's, both ways, and starts to repair the differences: see {@link PodSweep}.
+   * Compares the API's pods with the provider's, in both directions, and starts to repair the differences: see
+   * {@link PodSweep}.
    *
-   * @throws the error of the provider's `list` or of the API server; nothing was changed then
+   * @throws errors of the provider's `list` or of the API server; nothing has then changed
    */
   async sweep(): Promise<void> {
     await this.#sweep.run();

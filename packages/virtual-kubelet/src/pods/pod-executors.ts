@@ -21,22 +21,22 @@ import type { PodChange, PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";
 import type { StatusWriter } from "./status-writer.ts";
 
-/** What the steps of one pod work with. */
+/** Dependencies of a pod's steps. */
 export interface PodExecutorOptions {
   readonly client: ApiClient;
-  /** Changes the pod. */
+  /** The client for changing the pod. */
   readonly nodeClient: ApiClient;
   readonly provider: PodProvider;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Looks up what the pod refers to; `previous` is what the provider accepted last. */
+  /** Resolves the pod's references. `previous` is the content that the provider last accepted. */
   readonly resolve: (pod: Pod, previous: ResolvedPod | undefined) => Promise<ResolvedPod>;
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   readonly metrics: NodeMetrics;
   readonly tracer: Tracer;
   readonly status: StatusWriter;
   readonly problems: ProviderProblems;
-  /** Ends with the pod's worker. */
+  /** Aborts when the pod's worker ends. */
   readonly signal: AbortSignal;
 }
 
@@ -46,7 +46,7 @@ type Context<K extends keyof PodStepArgs> = StepContext<
   StepOf<PodStepArgs, K>
 >;
 
-/** Carries out each kind of step, traced and measured. */
+/** The functions that run each kind of step, with traces and metrics. */
 export function podExecutors(
   options: PodExecutorOptions,
 ): Executors<PodStepArgs, PodState, PodChange> {
@@ -111,7 +111,7 @@ async function apply(
   return { kind: "applied", revision: content.revision, resolved };
 }
 
-/** Fails a pod that can never run here, with the words that a kubelet puts before the reason. */
+/** Fails a pod that can never run here, with the kubelet's words before the reason. */
 function reject(
   { clock, recordEvent, status }: PodExecutorOptions,
   pod: Pod,
@@ -130,7 +130,7 @@ function reject(
   return { kind: "rejected" };
 }
 
-/** Stops what still runs of a pod that is terminal in the API. Its object stays. */
+/** Stops whatever is still running of a pod that is terminal in the API. Its object stays. */
 async function finish(
   { provider, problems, logger }: PodExecutorOptions,
   { state, signal }: Context<"finish">,
@@ -146,7 +146,7 @@ async function finish(
   return { kind: "stopped" };
 }
 
-/** Starts a second, more urgent removal beside the first when the grace period gets shorter. It is done when either ends. */
+/** Starts a second, more urgent removal in parallel when the grace period is shortened. The step is done when either ends. */
 async function remove(
   options: PodExecutorOptions,
   { graceSeconds }: StepOf<PodStepArgs, "remove">,
@@ -154,7 +154,7 @@ async function remove(
 ): Promise<PodChange> {
   const { provider, problems, logger } = options;
   const done = Promise.withResolvers<void>();
-  // It goes on when the provider reports meanwhile that the pod is gone.
+  // Continues when the provider reports in the meantime that the pod is gone.
   const call = async (seconds: number): Promise<void> =>
     provider.remove(state().api.pod, seconds, options.signal);
   let shortest = graceSeconds;
@@ -184,19 +184,19 @@ async function finalize(
   await status.idle();
   const { pod } = state().api;
   if (!isFinished(pod)) {
-    // Also for a pod that never ran: its Job waits for a terminal phase.
+    // Also for a pod that never ran, because its Job waits for a terminal phase.
     status.write(goneStatus(pod, wireTime(clock.now())));
     await status.idle();
   }
   const { namespace, name, uid } = pod.metadata;
-  // A conflict means that another pod has the name by now, which the watch will show, or that the server
-  // is busy: the step is repeated until one of them is certain.
+  // A conflict means that another pod has the name by now, which the watch will report, or that the server is busy. The step is
+  // repeated until one of them is certain.
   const path = paths.pods(namespace, name);
   try {
     await nodeClient.delete(path, { uid, graceSeconds: 0 });
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // To a node, the API server also says this of a pod that its admission (NodeRestriction) does not know yet.
+    // To a node, the API server also answers this for a pod that its admission plugin NodeRestriction does not know yet.
     const found = await ignoreNotFound(client.get<Pod>(path));
     if (found?.metadata.uid === uid) throw error;
   }
@@ -210,7 +210,7 @@ async function forget(
   try {
     await provider.removeUnknown(state().api.pod.metadata.uid);
   } catch (error) {
-    // A removal that was still running may have been first.
+    // Another removal that was still running may have been faster.
     if (!findError(error, "VK_NOT_FOUND")) throw error;
   }
   return { kind: "removed" };

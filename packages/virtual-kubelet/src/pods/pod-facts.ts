@@ -1,13 +1,13 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** Whether a pod has ended for good. */
+/** Whether a pod is in a terminal phase. */
 export function isFinished({ status }: Pick<Pod, "status">): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /**
- * Whether something of a finished pod may still run, by its status alone: a container is shown as
- * running, or all that there are wait. A pod that its provider reported as ended shows the end of a container.
+ * Whether something of a finished pod may still be running, judging only by its status: it shows a running container, or all
+ * its containers are waiting. If its provider reported its end, at least one container shows an end.
  */
 export function mayStillRun({ status }: Pod): boolean {
   const { initContainerStatuses = [], containerStatuses = [] } = status ?? {};
@@ -16,17 +16,20 @@ export function mayStillRun({ status }: Pod): boolean {
   return states.length > 0 && !states.some((state) => state?.terminated);
 }
 
-/** How long a pod has to stop: `deletionGracePeriodSeconds` if it is being deleted, else the grace period of its spec. @default 30 */
+/**
+ * How long a pod has to stop: `deletionGracePeriodSeconds` if it is being deleted, otherwise the grace period in its spec.
+ * @default 30
+ */
 export function gracePeriodSeconds(pod: Pod): number {
   return pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30;
 }
 
-/** Whether the pod runs, or ran, by its phase in the API. */
+/** Whether the pod is or was running, according to its phase in the API. */
 export function hasStarted({ status }: Pod): boolean {
   return status?.phase !== undefined && status.phase !== "Pending";
 }
 
-/** The pod's `resourceVersion` as a number: versions of one object are comparable (etcd revisions). */
+/** The pod's `resourceVersion` as a number. Versions of one object can be compared (etcd revisions). */
 export function versionOf(pod: Pod): bigint {
   return BigInt(pod.metadata.resourceVersion);
 }

@@ -3,49 +3,49 @@ import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import type { PodState } from "./pod-state.ts";
 
 /**
- * The steps of a pod, and their arguments. A pod that runs needs `apply`, once for each change. One that is being deleted needs
- * `remove`, then `finalize`. `finish` is for a pod that became terminal in the API without its provider, `forget` for one whose
- * object has disappeared.
+ * The steps of a pod and their arguments. A running pod needs `apply` once for each change. A pod that is being deleted needs
+ * `remove`, then `finalize`. `finish` is for a pod that another client made terminal in the API, and `forget` for one whose
+ * object is gone.
  */
 export interface PodStepArgs {
-  /** Gives the pod's newest content to the provider. */
+  /** Passes the pod's newest content to the provider. */
   readonly apply: { readonly revision: number };
-  /** Has the provider stop what still runs of the pod, because it is terminal in the API. */
+  /** Makes the provider stop whatever is still running of the pod, because the pod is terminal in the API. */
   readonly finish: NoArguments;
-  /** Has the provider stop the pod and release what it holds. */
+  /** Makes the provider stop the pod and release its resources. */
   readonly remove: {
     readonly graceSeconds: number;
-    /** Whether the pod's deletion was requested; otherwise it is terminal, and its provider cannot `finish` pods. */
+    /** Whether the pod is being deleted. Otherwise it is terminal, and its provider does not support `finish`. */
     readonly isDeletion: boolean;
   };
   /** Writes the pod's last status and completes the deletion of its object. */
   readonly finalize: NoArguments;
-  /** Has the provider drop the pod, because its object is gone. */
+  /** Makes the provider drop the pod, because its object is gone. */
   readonly forget: NoArguments;
 }
 
 export type PodStep = StepOf<PodStepArgs>;
 
-/** What to do next for a pod: one step, or nothing. */
+/** The next step of a pod, or nothing. */
 export function planPod(state: PodState): Plan<PodStep> {
   const step = nextStep(state);
   return { steps: step ? [step] : [] };
 }
 
-/** Whether a step of this kind is what to do next. */
+/** Whether the next step has this kind. */
 export function isPlanned(state: PodState, kind: keyof PodStepArgs): boolean {
   return nextStep(state)?.kind === kind;
 }
 
-/** What a failed step depends on: a change of it ends the pause before the next attempt. */
+/** The input of a step. When it changes, the pause after a failure ends. */
 export function stepInput(step: PodStep): unknown {
   if (step.kind === "apply") return step.revision;
   if (step.kind === "remove") return `${step.graceSeconds} ${step.isDeletion}`;
-  // Others do not depend on the content: writes to the pod must not shorten their pauses.
+  // Other steps do not depend on the content, so writes to the pod must not shorten their pauses.
   return undefined;
 }
 
-/** Whether the provider has accepted the pod, and should have it and run it now. */
+/** Whether the provider has accepted the pod and should be running it. */
 export function shouldBePresent({ api, content, provider }: PodState): boolean {
   return (
     content.applied !== undefined &&
@@ -68,7 +68,7 @@ function nextStep({ api, content, provider }: PodState): PodStep | undefined {
   }
   if (provider.isRemoved) return undefined;
   if (isFinished(pod)) {
-    // Any client may have set the phase. Without a report in this process, an earlier process may have applied the pod.
+    // Any client may have set the phase. Without a report to this process, an earlier process may have applied the pod.
     if (provider.isEnded || provider.isStopped) return undefined;
     return provider.canFinish ? { kind: "finish" } : remove;
   }

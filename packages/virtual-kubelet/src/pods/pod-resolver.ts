@@ -21,25 +21,25 @@ export interface PodResolverOptions {
   readonly client: ApiClient;
   /** See `NodeOptions.nodeClient`. */
   readonly nodeClient?: ApiClient | undefined;
-  /** What the machine of a pod offers. */
+  /** The resources of a pod's machine. */
   readonly allocatable: (pod: Pod) => Promise<Readonly<Record<string, string>>>;
-  /** Whether environment variables are looked up. */
+  /** Whether to resolve environment variables. */
   readonly resolveEnv: boolean;
   /** See `PodProvider.readsEnvFiles`. */
   readonly readsEnvFiles: boolean;
-  /** Called with the UIDs of the pods that refer to what has changed. */
+  /** Called with the UIDs of pods that refer to a changed object. */
   readonly onChange: (uids: Iterable<string>) => void;
-  /** Records an event of the pod, for the container that the field path names. */
+  /** Records an event for the pod, or for the container at the field path. */
   readonly recordEvent: (pod: Pod, event: RecordedEvent, fieldPath?: string) => void;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** How long an attempt to start a pod waits for the first list of services, milliseconds. */
+/** How long a pod's start waits for the first list of services, milliseconds. */
 const servicesTimeoutMs = 5000;
 
-/** Looks up what the pods of a node refer to, and watches it. */
+/** Resolves the references of a node's pods and watches the objects. */
 export class PodResolver {
   readonly #options: PodResolverOptions;
   readonly #references: ReferenceStore;
@@ -47,7 +47,7 @@ export class PodResolver {
   readonly #trustBundles: TrustBundles;
   readonly #certificates: PodCertificates;
 
-  /** Starts watching services at once; ConfigMaps and Secrets when a pod refers to them. */
+  /** Starts watching services at once, and ConfigMaps and Secrets when a pod refers to them. */
   constructor(options: PodResolverOptions) {
     this.#options = options;
     const { client, nodeClient, onChange, clock, logger, signal } = options;
@@ -71,10 +71,10 @@ export class PodResolver {
   }
 
   /**
-   * Looks up everything that a pod refers to.
+   * Resolves all references of a pod.
    *
-   * @param previous what the provider accepted last
-   * @throws {VirtualKubeletError} `VK_UNRESOLVED`, as {@link resolvePod} does; also while no services are known yet
+   * @param previous the content that the provider last accepted
+   * @throws {VirtualKubeletError} `VK_UNRESOLVED` as in {@link resolvePod}; also while services are unknown
    */
   async resolve(
     pod: Pod,
@@ -100,7 +100,7 @@ export class PodResolver {
     return resolved;
   }
 
-  /** The pod is gone: what only it refers to is no longer watched. */
+  /** Call this when the pod is gone. Objects that only this pod refers to are no longer watched. */
   release(uid: string): void {
     this.#references.release(uid);
     this.#trustBundles.release(uid);
@@ -124,7 +124,7 @@ export class PodResolver {
   }
 }
 
-/** The parts of a service that environment variables need: a cluster may have thousands of services. */
+/** The parts of a service for environment variables. A cluster may have thousands of services. */
 function prunedService({ metadata, spec }: Service): Service {
   const { namespace, name, uid, resourceVersion } = metadata;
   return {

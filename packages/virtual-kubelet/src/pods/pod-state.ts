@@ -7,85 +7,85 @@ import { isRelevantChange } from "./relevant-change.ts";
 interface ApiState {
   /** The newest known version. */
   readonly pod: Pod;
-  /** The version that the next event of the watch is compared with, to see whether the provider has to know. */
+  /** The version with which the next event of the watch is compared, to decide whether the provider must be called. */
   readonly compared: Pod;
-  /** The API server has deleted the object. */
+  /** Whether the API server has deleted the object. */
   readonly isGone: boolean;
-  /** The object's deletion was completed; finalizers of others may still hold it. */
+  /** Whether the object's deletion was completed. Other clients' finalizers may still keep it. */
   readonly isFinalized: boolean;
 }
 
-/** What the provider is to run. */
+/** The content for the provider. */
 interface ContentState {
-  /** Counts the changes that the provider has to know, from 1. */
+  /** Number of changes that are relevant for the provider, from 1. */
   readonly revision: number;
-  /** Newest revision that the provider accepted or rejected; 0 before the first. */
+  /** Newest revision that the provider has accepted or rejected. 0 before the first. */
   readonly handled: number;
-  /** What the provider accepted last; undefined if it has accepted nothing yet. */
+  /** The content that the provider last accepted. Undefined if there is none yet. */
   readonly applied: ResolvedPod | undefined;
-  /** Generation of the pod that the provider was given last. */
+  /** The pod's generation that was last passed to the provider. */
   readonly generation: number | undefined;
 }
 
-/** What the provider has done with the pod. */
+/** The provider's part of the state. */
 interface ProviderState {
   /** Whether it can stop a pod and keep its logs. */
   readonly canFinish: boolean;
-  /** It has reported a status: then the library writes none of its own. */
+  /** Whether it has reported a status. The library then writes none of its own. */
   readonly hasReported: boolean;
-  /** Its last status cannot be written, and it was not given the pod since. */
+  /** Whether its last status cannot be written, and it did not get the pod since. */
   readonly isStatusInvalid: boolean;
-  /** Its last report says that the pod has ended: nothing of it runs, and its logs are kept. */
+  /** Whether it last reported that the pod has ended. Nothing is running, and the logs are kept. */
   readonly isEnded: boolean;
-  /** What still ran of the pod was stopped, because the pod is terminal in the API. */
+  /** Whether the rest of the pod was stopped because the pod is terminal in the API. */
   readonly isStopped: boolean;
-  /** It has removed the pod by itself, for good. */
+  /** Whether it has removed the pod permanently on its own. */
   readonly hasDeleted: boolean;
-  /** It has nothing left of the pod. */
+  /** Whether it has nothing left of the pod. */
   readonly isRemoved: boolean;
-  /** Keys of the annotations that it has set. */
+  /** Keys of the annotations from its reports. */
   readonly ownAnnotations: ReadonlySet<string>;
 }
 
-/** All that a pod's next step is planned from. Only {@link reducePod} makes a new one. */
+/** Everything that a pod's next step depends on. Only {@link reducePod} makes a new one. */
 export interface PodState {
   readonly api: ApiState;
   readonly content: ContentState;
   readonly provider: ProviderState;
 }
 
-/** What can happen to a pod. */
+/** Everything that can happen to a pod. */
 export type PodChange =
-  /** A version of the object was received, as an event of the watch or as the answer to a write. */
+  /** A version of the object arrived, from the watch or in the response to a write. */
   | { readonly kind: "seen"; readonly pod: Pod; readonly source: "watch" | "write" }
   /** The API server has deleted the object. */
   | { readonly kind: "objectDeleted" }
-  /** Something that the pod refers to has changed, or the provider has lost the pod. */
+  /** An object that the pod refers to has changed, or the provider has lost the pod. */
   | { readonly kind: "contentChanged" }
-  /** The provider is given the pod now: it may report a status before it has accepted it. */
+  /** The pod is passed to the provider. It may report a status before it has accepted the pod. */
   | { readonly kind: "offered"; readonly generation: number | undefined }
   /** The provider has accepted this revision. */
   | { readonly kind: "applied"; readonly revision: number; readonly resolved: ResolvedPod }
   /** The provider can never run the pod. */
   | { readonly kind: "rejected" }
-  /** The provider reported a valid status. */
+  /** The provider has reported a valid status. */
   | {
       readonly kind: "reported";
       readonly isEnd: boolean;
-      /** Keys of the annotations that came with it. */
+      /** Keys of the annotations in the report. */
       readonly annotations: readonly string[];
       readonly isDeleted: boolean;
     }
-  /** The provider reported a status that is invalid, or that the API server refuses. */
+  /** The provider has reported a status that is invalid or that the API server refuses. */
   | { readonly kind: "statusInvalid" }
   /** The step `finish` is done. */
   | { readonly kind: "stopped" }
-  /** The provider has nothing left of the pod: the steps `remove` and `forget`. */
+  /** The provider has nothing left of the pod, after the step `remove` or `forget`. */
   | { readonly kind: "removed" }
-  /** The step `finalize` is done: the object is deleted, or waits for finalizers of others. */
+  /** The step `finalize` is done: the object is deleted or waits for other clients' finalizers. */
   | { readonly kind: "finalized" };
 
-/** The state at first sight of a pod, perhaps after a restart of the process. */
+/** The state when a pod is first seen, possibly after a restart of the process. */
 export function initialPodState(
   pod: Pod,
   { canFinish }: Pick<ProviderState, "canFinish">,
@@ -97,7 +97,7 @@ export function initialPodState(
       canFinish,
       hasReported: false,
       isStatusInvalid: false,
-      // Removing a pod that its provider reported as ended would lose its logs.
+      // If its provider has reported the pod as ended, removing it would lose its logs.
       isEnded: isFinished(pod) && !canFinish && !mayStillRun(pod),
       isStopped: false,
       hasDeleted: false,
@@ -107,7 +107,7 @@ export function initialPodState(
   };
 }
 
-/** The state after a change; the same object if nothing is different. */
+/** The state after a change. The same object if nothing has changed. */
 export function reducePod(state: PodState, change: PodChange): PodState {
   const { api, content, provider } = state;
   switch (change.kind) {
@@ -144,10 +144,10 @@ export function reducePod(state: PodState, change: PodChange): PodState {
   }
 }
 
-/** Of two equal versions the watch's copy is kept, because the informer's cache holds it already. */
+/** On a tie, keeps the watch's copy, because the informer's cache already holds it. */
 function watched({ api, content, provider }: PodState, pod: Pod): PodState {
   const newest = versionOf(pod) >= versionOf(api.pod) ? pod : api.pod;
-  // Also if the event is outdated: the answer to a write may have shown what it announces.
+  // Also compare for an outdated event: the response to a write may already have contained its change.
   const isChanged = isRelevantChange(api.compared, newest, provider.ownAnnotations);
   return {
     api: { ...api, pod: newest, compared: newest },
@@ -156,7 +156,7 @@ function watched({ api, content, provider }: PodState, pod: Pod): PodState {
   };
 }
 
-/** Answers to writes and events of the watch overtake each other. */
+/** Responses to writes and events of the watch may arrive in any order. */
 function written(state: PodState, pod: Pod): PodState {
   if (versionOf(pod) <= versionOf(state.api.pod)) return state;
   return { ...state, api: { ...state.api, pod } };

@@ -25,7 +25,7 @@ export interface PodSweepOptions {
 /** Compares the API's pods with the provider's, and starts to repair the differences. */
 export class PodSweep {
   readonly #options: PodSweepOptions;
-  /** UIDs of unknown pods whose removal is under way. */
+  /** UIDs of unknown pods that are being removed. */
   readonly #removals = new Set<string>();
 
   constructor(options: PodSweepOptions) {
@@ -33,9 +33,9 @@ export class PodSweep {
   }
 
   /**
-   * Compares once, both ways. A pod is removed only if a fresh list of the API server does not have it either.
+   * Compares once in both directions. Only removes a pod if a fresh list of the API server does not contain it either.
    *
-   * @throws the error of the provider's `list` or of the API server; nothing was changed then
+   * @throws errors of the provider's `list` or of the API server; nothing has then changed
    */
   async run(): Promise<void> {
     const { provider, pods, workers, start } = this.#options;
@@ -54,14 +54,14 @@ export class PodSweep {
     await Promise.all(checks);
   }
 
-  /** Resolves content again that is due, such as tokens that expire soon. */
+  /** Resolves content that is due again, such as tokens that expire soon. */
   #refresh(): void {
     const { clock, workers } = this.#options;
     const now = clock.now();
     for (const worker of workers.values()) if (worker.isRefreshDue(now)) worker.wake();
   }
 
-  /** Never rejects: an error of the provider for one pod must not affect the others. */
+  /** Never rejects, because a provider's error for one pod must not affect the others. */
   async #checkPresence(worker: PodWorker): Promise<void> {
     const { provider, logger } = this.#options;
     const podUid = worker.uid;
@@ -84,13 +84,13 @@ export class PodSweep {
 
   async #removeUnknownPods(uids: readonly string[]): Promise<void> {
     const known = await this.#listUids();
-    // A removal may take as long as the backend needs: neither the other pods nor the next sweep wait for it.
+    // A removal may take as long as the backend needs. Neither the other pods nor the next sweep wait for it.
     for (const uid of uids) {
       if (!known.has(uid) && !this.#options.workers.has(uid)) void this.#removeUnknown(uid);
     }
   }
 
-  /** UIDs of the node's pods, from a fresh list. */
+  /** UIDs of the node's pods, from a new list. */
   async #listUids(): Promise<ReadonlySet<string>> {
     const { client, nodeName } = this.#options;
     const known = new Set<string>();
@@ -107,7 +107,7 @@ export class PodSweep {
     return known;
   }
 
-  /** Never rejects: the next sweep finds again what could not be removed. */
+  /** Never rejects. The next sweep tries failed removals again. */
   async #removeUnknown(podUid: string): Promise<void> {
     if (this.#removals.has(podUid)) return;
     this.#removals.add(podUid);

@@ -25,17 +25,17 @@ export interface PodWorkerOptions extends Omit<
   readonly onEnd: () => void;
 }
 
-/** Reason of all aborted waits, made once: an error with a stack trace per worker is measurably slow. */
+/** Reason of all aborted waits, created once: an error with a stack trace for each worker is measurably slow. */
 const workerEnded = new DOMException("The pod's worker has ended", "AbortError");
 
 /**
- * Drives one pod, identified by its UID, towards its desired state: calls the provider, and writes the status.
+ * Moves one pod, identified by its UID, towards its desired state: calls the provider and writes the status.
  *
  * Invariants:
- * - One step at a time ({@link planPod}); changes meanwhile are seen by the next plan.
- * - The object is deleted from the API only when the provider has nothing of the pod left.
- * - A failing step is repeated without end, with a back-off that a relevant change ends.
- * - Without work there is no timer and no waiting promise.
+ * - Only one step runs at a time ({@link planPod}). The next plan takes changes during the step into account.
+ * - The object is deleted from the API only when the provider has nothing left of the pod.
+ * - A failing step is repeated endlessly with a back-off. A relevant change ends the back-off.
+ * - Without work, there is no timer and no waiting promise.
  */
 export class PodWorker {
   readonly uid: string;
@@ -97,25 +97,28 @@ export class PodWorker {
     return this.#reconciler.state.api.pod;
   }
 
-  /** Takes a newer state of the pod, and starts the worker if it is not running. */
+  /** Handles a newer version of the pod. Starts the worker if it is not running. */
   update(pod: Pod): void {
     this.#change({ kind: "seen", pod, source: "watch" });
     this.#status.repair();
   }
 
-  /** To be called when the API server has deleted the pod's object. */
+  /** Call this when the API server has deleted the pod's object. */
   objectDeleted(): void {
     this.#status.objectDeleted();
     this.#change({ kind: "objectDeleted" });
   }
 
-  /** To be called when something changed that the pod refers to: gives the pod to the provider again, without waiting for a pause to end. */
+  /**
+   * Call this when an object that the pod refers to has changed. Passes the pod to the provider again, without waiting for the
+   * end of a pause.
+   */
   wake(): void {
     this.#change({ kind: "contentChanged" });
   }
 
   /**
-   * Whether content of the pod, such as a token, has to be resolved again.
+   * Whether some content of the pod, such as a token, must be resolved again.
    *
    * @param now milliseconds since the epoch
    */
@@ -139,13 +142,13 @@ export class PodWorker {
     return shouldBePresent(this.#reconciler.state);
   }
 
-  /** Takes a status that the provider reports. */
+  /** Handles a status from the provider. */
   reportStatus({ status, annotations = {}, isDeleted = false }: PodStatusUpdate): void {
     if (this.#reconciler.state.api.isGone) return;
     const problem = statusProblem(status);
     if (problem !== undefined) {
       this.#statusInvalid(`The provider reported an invalid status: ${problem}`);
-      // A provider may report an end only once: an invalid field must not keep the pod running.
+      // A provider may report an end only once, so an invalid field must not keep the pod running.
       if (isFinished({ status }))
         this.reportStatus({ uid: this.uid, status: terminalFields(status) });
       return;
@@ -160,12 +163,12 @@ export class PodWorker {
     this.#status.repair();
   }
 
-  /** Writes a terminal status that the provider reported, without pauses; resolves when the API has it. */
+  /** Writes a terminal status from the provider without pauses. Resolves when the API has it. */
   async flushEnd(): Promise<void> {
     await this.#status.flushEnd();
   }
 
-  /** Ends the worker without ending the pod. */
+  /** Ends the worker, but not the pod. */
   stop(): void {
     this.#stop.abort(workerEnded);
     void this.#reconciler.stop();

@@ -13,22 +13,25 @@ export interface ProviderProblemsOptions {
   readonly recordEvent: (pod: Pod, event: RecordedEvent) => void;
   /** How long a call may take before it is reported, milliseconds. */
   readonly slowCallMs: number;
-  /** How long requests to the API server wait for their turn now, milliseconds. */
+  /** How long requests to the API server are waiting at the moment, milliseconds. */
   readonly apiWaitMs: () => number;
-  /** Ends all watches of calls. */
+  /** Ends the monitoring of all calls. */
   readonly signal: AbortSignal;
 }
 
-/** Condition that a pod has once a call of its provider failed. */
+/** The condition that a pod gets after a failed call of its provider. */
 const conditionType = "virtual-kubelet.io/ProviderReady";
 const maxMessageLength = 1024;
-/** From what wait for a request's turn on, milliseconds, a slow call is not the provider's fault: its own requests wait as long. */
+/**
+ * If requests wait at least this long, a slow call is not the provider's fault, because its own requests also wait.
+ * Milliseconds.
+ */
 const longApiWaitMs = 1000;
 
-/** Reason of timers that are no longer needed, made once: an error with a stack trace per call is measurably slow. */
+/** Reason for cancelling timers, created once: an error with a stack trace for each call is measurably slow. */
 const timerCancelled = new Error("The call has ended");
 
-/** Shows failures of the provider on one pod: an event each, and a condition until a call succeeds. */
+/** Shows the provider's failures on one pod: an event for each, and a condition until a call succeeds. */
 export class ProviderProblems {
   readonly #options: ProviderProblemsOptions;
   #isShown = false;
@@ -48,7 +51,7 @@ export class ProviderProblems {
 
   /** Sets the condition to True if a problem was shown. */
   clear(): void {
-    // The problem may have been shown by an earlier process.
+    // An earlier process may have shown the problem.
     const known = this.#options
       .pod()
       .status?.conditions?.find(({ type }) => type === conditionType);
@@ -58,10 +61,10 @@ export class ProviderProblems {
   }
 
   /**
-   * Waits for a call of the provider, however long it takes, and reports it once it is slow. As long as requests to the API server
-   * wait for their turn, it is not reported: an event and a condition of each pod would make them wait longer.
+   * Waits for a call of the provider, however long it takes, and reports it if it is slow. Does not report it while requests to
+   * the API server have to wait, because an event and a condition for each pod would make them wait even longer.
    *
-   * @param graceSeconds time that this call may take in addition
+   * @param graceSeconds additional time for this call
    */
   async watch(call: string, start: () => Promise<void>, graceSeconds = 0): Promise<void> {
     const { slowCallMs, signal } = this.#options;

@@ -3,9 +3,8 @@ import type { Pod } from "@kip/k8s-types";
 import { nameOf, unresolved, type Notify, type ReferenceReader } from "../references/reference.ts";
 
 /**
- * The registry credentials of a pod's `imagePullSecrets`, as `.dockerconfigjson` documents; the old
- * `.dockercfg` form is converted. Secrets that are missing or unreadable are left out, with
- * one event, as the kubelet does.
+ * The registry credentials in a pod's `imagePullSecrets`, as `.dockerconfigjson` documents. Converts the old `.dockercfg` form.
+ * Like the kubelet, skips missing or unreadable Secrets and records one event for them.
  *
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` while the API server does not answer
  */
@@ -16,7 +15,7 @@ export async function pullSecrets(
 ): Promise<readonly unknown[]> {
   const documents: unknown[] = [];
   const missing: string[] = [];
-  // Once each: a pod may name one Secret some ten thousand times.
+  // Without duplicates, because a pod may name one Secret some ten thousand times.
   const names = new Set((pod.spec.imagePullSecrets ?? []).map(({ name = "" }) => name));
   for (const name of names) {
     const document = await readDocument(references, name);

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * Whether a change of a pod concerns its provider: spec, labels, annotations, or the conditions that
- * its readiness gates name. A change of the status alone does not.
+ * Whether a change of a pod is relevant for its provider: a change of the spec, labels, annotations, or the conditions of its
+ * readiness gates. Other changes of the status are not.
  *
- * @param own keys of annotations that the provider itself sets: their changes do not count
+ * @param own keys of annotations that the provider itself sets. Their changes are ignored
  */
 export function isRelevantChange(
   before: Pod,
@@ -20,14 +20,14 @@ export function isRelevantChange(
   );
 }
 
-/** The annotations that others than the provider have set. */
+/** The annotations that the provider has not set itself. */
 function foreignAnnotations({ metadata }: Pod, own: ReadonlySet<string>): object {
   const annotations = metadata.annotations ?? {};
   if (own.size === 0) return annotations;
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !own.has(key)));
 }
 
-/** The statuses of the pod's readiness gates, as a text to compare. */
+/** The statuses of the pod's readiness gates, as text for comparing. */
 function gates(pod: Pod): string {
   const wanted = (pod.spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
   const conditions = new Map(pod.status?.conditions?.map(({ type, status }) => [type, status]));

@@ -14,25 +14,25 @@ import { ContentBudget } from "../references/content-budget.ts";
 import { isAbsent } from "../references/reference.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
-/** Where a pod's references are looked up. */
+/** The sources for resolving a pod's references. */
 export interface ResolveSources
   extends Omit<EnvSources, "pod" | "services" | "budget">, Omit<VolumeSources, "pod" | "budget"> {
-  /** Services of all namespaces, or at least of the pod's and of "default". */
+  /** Services of all namespaces, or at least of the pod's namespace and of "default". */
   readonly services: readonly Service[];
-  /** Whether environment variables are looked up. @default true */
+  /** Whether to resolve environment variables. @default true */
   readonly resolveEnv?: boolean | undefined;
   /**
-   * What the pod had before. It stays in place of objects that were deleted: a running pod needs a new
-   * token even when its ConfigMap is gone.
+   * The pod's earlier content. It replaces that of deleted objects, because a running pod needs a new token even if its
+   * ConfigMap is gone.
    */
   readonly previous?: ResolvedPod | undefined;
 }
 
 /**
- * Looks up everything a pod refers to: environment, files of its volumes, registry credentials.
+ * Resolves all references of a pod: environment, files of its volumes, registry credentials.
  *
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have
- *   before (an event was recorded), or if the content exceeds 64 MiB
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have before (an
+ * event was recorded), or if the content exceeds 64 MiB
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -79,7 +79,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   };
 }
 
-/** Handles an error: the previous value replaces an object that is gone; any other error is thrown. */
+/** Handles an error. The previous value replaces that of a missing object. Any other error is thrown. */
 function previousIfAbsent<T>(previous: T | undefined): (error: unknown) => T {
   return (error) => {
     if (previous !== undefined && isAbsent(error)) return previous;

@@ -1,14 +1,14 @@
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 
-/** How long why containers wait, and other details, may wait for the status after them, milliseconds. */
+/** How long details, such as why containers wait, may wait for the next status, milliseconds. */
 const detailMs = 1000;
-/** The same for a first address: short, because policies of other pods need it before the containers run. */
+/** The same for a first address. It is short, because network policies of other pods need it before the containers run. */
 const addressMs = 200;
 
 /**
- * How long a status of a pod that starts may wait for the status after it, milliseconds; 0 if it may not. A detail is the start time, and why
- * containers wait. A first address has less time. A phase, a container that runs or has ended, and a condition that becomes true or false
- * without an address may not wait; nor may anything of a pod that ends.
+ * How long a status of a starting pod may wait for the next status, milliseconds. 0 if it must not wait. Details are the start
+ * time, and why containers wait. A first address has less time. A phase, a container that runs or has ended, and a condition
+ * that becomes true or false without an address must not wait. Neither must anything in a pod that is ending.
  */
 export function mayWaitMs(wanted: PodStatus, { metadata, spec, status = {} }: Pod): number {
   const isStarting =

@@ -1,6 +1,6 @@
 import type { Pod, PodCondition, PodStatus } from "@kip/k8s-types";
 
-/** Fields of a pod's status that a node writes; other fields keep their writers. */
+/** The fields of a pod's status that a node writes. Other clients write the other fields. */
 const ownFields = [
   "phase",
   "reason",
@@ -16,7 +16,7 @@ const ownFields = [
   "ephemeralContainerStatuses",
 ] as const satisfies readonly (keyof PodStatus)[];
 
-/** Fields that keep their value when a later status leaves them out. */
+/** Fields that keep their value if a later status omits them. */
 const stickyFields: ReadonlySet<string> = new Set([
   "phase",
   "startTime",
@@ -27,11 +27,11 @@ const stickyFields: ReadonlySet<string> = new Set([
 
 /** Options of {@link statusPatch}. */
 export interface StatusPatchOptions {
-  /** Generation of the pod the provider has accepted. */
+  /** The pod's generation that the provider has accepted. */
   readonly observedGeneration?: number | undefined;
-  /** For transitions of conditions that have no valid time of their own, as `metav1.Time`. */
+  /** Time for transitions of conditions without a valid time, as `metav1.Time`. */
   readonly now?: string | undefined;
-  /** Set on the pod; its others stay. */
+  /** Annotations to set on the pod. Other annotations stay. */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -50,12 +50,12 @@ export interface StatusPatch {
 const mergedLists: ReadonlySet<string> = new Set(["hostIPs", "podIPs"]);
 
 /**
- * The strategic merge patch that brings a pod's status from what the API has to what the node wants;
- * undefined if nothing differs. Conditions are compared one by one, so that those of others stay.
+ * The strategic merge patch that changes a pod's status from the API's to the wanted one. Undefined if nothing differs.
+ * Compares conditions one by one, so that other clients' conditions stay.
  *
- * By the UID and the version in it the API server refuses it for a pod of the same name that came later, and where the pod has
- * changed meanwhile. The kubelet sends the UID alone; but the write of a process that was killed may arrive after those
- * of the next one, which may run on another machine.
+ * The patch contains the UID and the version. So the API server refuses it for a later pod with the same name, and if the pod
+ * has changed in the meantime. The kubelet only sends the UID. But a write of a killed process may arrive after those of the
+ * next process, possibly on another machine.
  */
 export function statusPatch(
   pod: Pod,
@@ -84,7 +84,7 @@ export function statusPatch(
 
 function changedFields(current: PodStatus, given: PodStatus): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
-  // The API server makes the list of the one address itself.
+  // The API server itself makes the list from the single address.
   const ip = given.podIP ?? "";
   const wanted = ip === "" ? given : { ...given, podIPs: given.podIPs ?? [{ ip }] };
   for (const field of ownFields) {
@@ -101,7 +101,7 @@ function changedFields(current: PodStatus, given: PodStatus): Record<string, unk
   return changes;
 }
 
-/** A condition in a patch: `null` removes the text that the API has, which a merge would keep. */
+/** A condition in a patch. `null` removes a text in the API, which a merge would keep. */
 type ConditionPatch = Omit<PodCondition, "reason" | "message"> & {
   readonly reason?: string | null;
   readonly message?: string | null;
@@ -112,19 +112,19 @@ function changedConditions(
   wanted: readonly PodCondition[],
   { now, observedGeneration }: Pick<StatusPatchOptions, "now" | "observedGeneration">,
 ): ConditionPatch[] {
-  // The API keeps one condition of each type. Without this the first of two would be in every later patch.
+  // The API keeps one condition of each type. Without this, the first of two would be in every later patch.
   const last = new Map(wanted.map((condition) => [condition.type, condition]));
   return [...last.values()].flatMap((given): ConditionPatch[] => {
     const known = current.find(({ type }) => type === given.type);
     const newest = Math.max(observedGeneration ?? 0, known?.observedGeneration ?? 0);
     const condition = { ...(newest > 0 && { observedGeneration: newest }), ...given };
     if (!known) return [condition];
-    // Probe times do not count as a change; a transition time counts only with its transition.
+    // A changed probe time is ignored. A transition time only counts together with its transition.
     const isChanged =
       known.status !== condition.status ||
       !isSameText(known.reason, condition.reason) ||
       !isSameText(known.message, condition.message) ||
-      // An API server that does not know the field drops it, here and in the status.
+      // An API server that does not know the field drops it, both here and in the status.
       (tracked !== undefined && known.observedGeneration !== condition.observedGeneration);
     const lastTransitionTime = transitionTime(known, condition) ?? now;
     if (!isChanged) return [];
@@ -139,10 +139,10 @@ function changedConditions(
   });
 }
 
-/** Conditions that only a node writes, and that a pod has for a while. */
+/** Temporary conditions that only a node writes. */
 const passingTypes: ReadonlySet<string> = new Set(["PodResizePending", "PodResizeInProgress"]);
 
-/** Removes conditions that have passed, if the status has any conditions at all. */
+/** Removes temporary conditions that no longer apply, if the status has any conditions. */
 function endedConditions(
   current: readonly PodCondition[],
   wanted: readonly PodCondition[] | undefined,
@@ -153,7 +153,7 @@ function endedConditions(
     .map(({ type }) => ({ type, $patch: "delete" }));
 }
 
-/** An absent text, "" and the null that a provider's JSON may have are the same on the wire. */
+/** An absent text, "" and a null in a provider's JSON are the same on the wire. */
 function isSameText(a: string | null | undefined, b: string | null | undefined): boolean {
   return (a ?? "") === (b ?? "");
 }
@@ -168,8 +168,8 @@ function clearedText(
 }
 
 /**
- * When a condition got its status; undefined if that is now. A provider computes times from the pod that it received
- * last, which may lack conditions that the API has.
+ * When a condition got its status. Undefined if that is now. A provider computes times from the last pod that it got, which may
+ * lack conditions of the API.
  */
 function transitionTime(known: PodCondition, condition: PodCondition): string | undefined {
   const before = known.lastTransitionTime;
@@ -180,7 +180,7 @@ function transitionTime(known: PodCondition, condition: PodCondition): string | 
     : undefined;
 }
 
-/** A fraction of a second, which the API server does not keep. */
+/** A fraction of a second, which the API server does not store. */
 const fraction = /(?<=^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+(?=Z$)/;
 
 /** undefined, null, "" and empty lists and objects are the same on the wire. */

@@ -7,7 +7,7 @@ import { refusedFields } from "./status-refusal.ts";
 /** How much of a status is written. */
 type Extent = "undisputed" | "essential" | "minimal" | "nothing";
 
-/** What is left out next. */
+/** The next smaller extent. */
 const nextExtent: Readonly<Record<Extent, Extent | undefined>> = {
   undisputed: "essential",
   essential: "minimal",
@@ -16,13 +16,13 @@ const nextExtent: Readonly<Record<Extent, Extent | undefined>> = {
 };
 
 const keptFields: Readonly<Record<Extent, ReadonlySet<string> | undefined>> = {
-  undisputed: undefined, // all but the fields that were named
+  undisputed: undefined, // everything except the named fields
   essential: new Set(["phase", "reason", "message", "conditions", "podIP", "podIPs"]),
   minimal: new Set(["phase", "reason", "message"]),
   nothing: new Set(),
 };
 
-/** Length to which a message is cut that may make a status too large, characters. */
+/** Length to which a message is truncated if a status may be too large, characters. */
 const minimalMessageLength = 1024;
 
 const containerLists: ReadonlySet<string> = new Set([
@@ -32,10 +32,9 @@ const containerLists: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fields of a pod's status that are left out because the API server refuses them: first those that the
- * refusal names, then all but the essential ones, then all but phase, reason and message. Of a status
- * with a terminal phase, container statuses are reduced to how containers ended before they are left out:
- * Jobs decide by exit codes.
+ * Leaves out fields of a pod's status that the API server refuses: first those named in the refusal, then all except the
+ * essential ones, then all except phase, reason and message. In a status with a terminal phase, container statuses are first
+ * reduced to how containers ended, because Jobs use the exit codes.
  */
 export class StatusReduction {
   readonly #omitted = new Set<string>();
@@ -48,15 +47,15 @@ export class StatusReduction {
     return this.#extent === "undisputed" && this.#omitted.size + this.#shortened.size === 0;
   }
 
-  /** Whether nothing of the status is written. */
+  /** Whether no field is written. */
   get isNothing(): boolean {
     return this.#extent === "nothing";
   }
 
   /**
-   * Leaves out more.
+   * Leaves out more fields.
    *
-   * @returns false if there is nothing more to leave out
+   * @returns false if there are no more fields to leave out
    */
   reduce(error: unknown, wanted: PodStatus): boolean {
     const isEnd = isFinished({ status: wanted });
@@ -77,7 +76,7 @@ export class StatusReduction {
     this.#extent = "undisputed";
   }
 
-  /** A patch without what is left out; undefined if nothing remains. */
+  /** The patch without the fields that are left out. Undefined if it is then empty. */
   of(patch: StatusPatch | undefined): StatusPatch | undefined {
     if (!patch || this.isWhole) return patch;
     const status = Object.fromEntries(
@@ -101,11 +100,11 @@ export class StatusReduction {
     if (field === "message" && this.#extent === "minimal" && typeof value === "string")
       return value.slice(0, minimalMessageLength);
     if (!isShortened || !Array.isArray(value)) return value;
-    const ends = (value as readonly ContainerStatus[]).flatMap(endOf); // by the field's name
+    const ends = (value as readonly ContainerStatus[]).flatMap(endOf); // implied by the field's name
     return ends.length > 0 ? ends : undefined;
   }
 
-  /** Whether the refusal names a field that was written so far. */
+  /** Whether the refusal names a field that was still written. */
   #omitNamed(error: unknown, isEnd: boolean): boolean {
     const named = refusedFields(error).filter(
       (field) => field !== "phase" && !this.#omitted.has(field),

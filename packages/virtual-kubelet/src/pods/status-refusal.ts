@@ -1,6 +1,6 @@
 import { K8sError } from "@kip/k8s-client";
 
-/** Whether the API server will never take this status: it is not valid, or too large. */
+/** Whether the API server will never accept this status, because it is invalid or too large. */
 export function isRefusal(error: unknown): boolean {
   return K8sError.is(error) && (error.code === "K8S_INVALID" || error.httpStatus === 413);
 }
@@ -10,7 +10,7 @@ export function isOtherPod(error: unknown): boolean {
   return causeFields(error).includes("metadata.uid");
 }
 
-/** The fields of the pod's status that the API server names as wrong, and `annotations` if it names those. */
+/** The fields of the pod's status that the API server rejects, and `annotations` if it rejects those. */
 export function refusedFields(error: unknown): string[] {
   const fields = causeFields(error).flatMap((path) => {
     const name = /^(?:status\.(\w+)|metadata\.(annotations)\b)/.exec(path);
@@ -19,7 +19,7 @@ export function refusedFields(error: unknown): string[] {
   return [...new Set(fields)];
 }
 
-/** Paths of fields that the API server names, such as `status.podIP`. */
+/** Paths of rejected fields, such as `status.podIP`. */
 function causeFields(error: unknown): string[] {
   const causes = K8sError.is(error) ? error.status?.details?.causes : undefined;
   return (causes ?? []).flatMap(({ field }) => field ?? []);

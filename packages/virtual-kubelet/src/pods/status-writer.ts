@@ -22,41 +22,41 @@ export interface StatusWriterOptions {
   readonly logger: Logger;
   /** The newest known state of the pod in the API. */
   readonly pod: () => Pod;
-  /** Called with the pod that the API server returned, for a write or when it was read after a conflict. */
+  /** Called with the pod from the API server, after a write, or after reading it because of a conflict. */
   readonly onAnswer: (pod: Pod) => void;
-  /** Called when the API server refuses a status as a whole. */
+  /** Called when the API server refuses a whole status. */
   readonly onRefused: (error: unknown) => void;
-  /** Generation of the pod that the provider has accepted. */
+  /** The pod's generation that the provider has accepted. */
   readonly observedGeneration: () => number | undefined;
   readonly signal: AbortSignal;
 }
 
 const backoff = { initialMs: 200, maxMs: 30_000 };
 
-/** Conflicts in a row after which a status that is not the last is left to the next sweep. */
+/** After this many consecutive conflicts, a status that is not the last is left to the next sweep. */
 const maxConflicts = 4;
 
-/** How long the watch may take to bring what caused a conflict before the pod is read, milliseconds. */
+/** How long to wait for the watch to deliver the cause of a conflict before reading the pod, milliseconds. */
 const watchDelayMs = 1000;
 
-/** Least time between two corrections of a status that another client keeps changing, milliseconds. */
+/** Shortest interval between corrections of a status that another client keeps changing, milliseconds. */
 const repairIntervalMs = 10_000;
 
-/** Least time until a status that was refused in part is tried again as a whole, milliseconds. */
+/** Shortest interval before a partly refused status is tried again completely, milliseconds. */
 const refusedIntervalMs = 60_000;
 
-/** Least time between two writes of the library's condition when only its text changes, milliseconds. */
+/** Shortest interval between writes of the library's condition if only its text changes, milliseconds. */
 const conditionIntervalMs = 10_000;
 
 /**
- * Writes one pod's status: one request at a time, always the latest status, and none at all if the
- * API has it already. A finished pod's status is never written again.
+ * Writes one pod's status: one request at a time, always the latest status, and no request if the API already has it. The
+ * status of a finished pod is never written again.
  *
- * A status that only adds detail to a pod that starts, or its address, waits for a newer one ({@link mayWaitMs}): a pod that runs within
- * that time is one write.
+ * A status that only adds details or an address to a starting pod waits for a newer one ({@link mayWaitMs}). A pod that is
+ * running within that time needs a single write.
  *
- * Of a status that the API server refuses, the other fields are written. A terminal phase is
- * repeated until the API server accepts it.
+ * If the API server refuses a status, its other fields are written. A terminal phase is repeated until the API server accepts
+ * it.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
@@ -67,12 +67,12 @@ export class StatusWriter {
   #annotations: Readonly<Record<string, string>> = {};
   #isDirty = false;
   #writing: Promise<void> | undefined;
-  /** Ends the pause after a failure, and the wait for the watch. */
+  /** Ends the pause after a failure and the wait for the watch. */
   #pauseEnd: AbortController | undefined;
-  /** The newest version of the pod to which a write was a conflict. */
+  /** The newest version of the pod for which a write had a conflict. */
   #outdated: bigint | undefined;
   #isWaitingForWatch = false;
-  /** How long the present wait for a newer status may take, milliseconds; 0 if there is none. */
+  /** Time limit of the present wait for a newer status, milliseconds. 0 if it is not waiting. */
   #waitsMs = 0;
   #isDeleted = false;
   #repairedAt = Number.NEGATIVE_INFINITY;
@@ -82,7 +82,7 @@ export class StatusWriter {
     this.#options = options;
   }
 
-  /** Brings the API's status to this one, and the pod's annotations to these; its others stay. */
+  /** Changes the API's status to this one, and sets these annotations on the pod. Other annotations stay. */
   write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
     this.#wanted = status;
     this.#annotations = annotations;
@@ -91,8 +91,8 @@ export class StatusWriter {
   }
 
   /**
-   * Sets a condition of the library's own, in addition to the status. If only its text changes shortly after the last
-   * write, it waits for the next write or {@link StatusWriter.repair}.
+   * Sets a condition of the library's own, in addition to the status. If only its text changes soon after the last write, it
+   * waits for the next write or {@link StatusWriter.repair}.
    */
   setCondition(condition: PodCondition): void {
     const isSame = this.#ownCondition?.status === condition.status;
@@ -104,8 +104,8 @@ export class StatusWriter {
   }
 
   /**
-   * Writes the status again because the observed generation has changed. Does nothing for a pod that has started, as long as
-   * its provider has not reported a status to this process: the API's status stays until then.
+   * Writes the status again because the observed generation has changed. Does nothing for a pod that has started if its
+   * provider has not reported a status to this process yet: the API's status stays until then.
    */
   refresh(): void {
     const isStarted = (this.#options.pod().status?.phase ?? "Pending") !== "Pending";
@@ -113,8 +113,8 @@ export class StatusWriter {
   }
 
   /**
-   * To be called when a newer version of the pod is known: writes the status again if the API no longer has it, at most every
-   * ten seconds. A write that had a conflict, and waits for that version, continues.
+   * Call this when a newer version of the pod is known. Writes the status again if the API no longer has it, at most every ten
+   * seconds. A write that had a conflict and waits for this version continues.
    */
   repair(): void {
     if (this.#isWaitingForWatch && !this.#isOutdated) this.#pauseEnd?.abort();
@@ -130,7 +130,7 @@ export class StatusWriter {
     this.#start();
   }
 
-  /** To be called when the API server has deleted the pod's object: nothing is written afterwards. */
+  /** Call this when the API server has deleted the pod's object. Nothing is written afterwards. */
   objectDeleted(): void {
     this.#isDeleted = true;
     this.#pauseEnd?.abort();
@@ -141,7 +141,10 @@ export class StatusWriter {
     while (this.#writing) await this.#writing;
   }
 
-  /** Writes a terminal phase that the API does not have yet, without waiting for the end of a pause; resolves when it has it. */
+  /**
+   * Writes a terminal phase that the API does not have yet, without waiting for the end of a pause. Resolves when the API has
+   * it.
+   */
   async flushEnd(): Promise<void> {
     if (!this.#isEnd || isFinished(this.#options.pod())) return;
     this.#pauseEnd?.abort();
@@ -154,7 +157,7 @@ export class StatusWriter {
     return isFinished({ status: this.#wanted ?? {} });
   }
 
-  /** Whether the newest known version of the pod is one that the API server no longer has. */
+  /** Whether the newest known version of the pod is outdated on the API server. */
   get #isOutdated(): boolean {
     return this.#outdated !== undefined && versionOf(this.#options.pod()) <= this.#outdated;
   }
@@ -186,7 +189,7 @@ export class StatusWriter {
         if (isRefusal(error) && !this.#refused(error)) continue;
         if (isConflict(error)) {
           conflicts++;
-          if (conflicts >= maxConflicts && !this.#isEnd) return; // others write it all the time
+          if (conflicts >= maxConflicts && !this.#isEnd) return; // other clients keep writing it
         }
         this.#isDirty = true;
         if (isConflict(error) && conflicts === 1) continue;
@@ -196,7 +199,7 @@ export class StatusWriter {
     }
   }
 
-  /** Resolves when the status may not wait, or has waited. One that may wait less than the one before it begins a wait of its own. */
+  /** Resolves when the status must not wait, or has waited. A status that may wait for less time starts a new, shorter wait. */
   async #waitForMore(): Promise<void> {
     let lastMs = Infinity;
     for (let ms = this.#mayWaitMs; ms > 0 && ms < lastMs; ms = this.#mayWaitMs) {
@@ -206,15 +209,15 @@ export class StatusWriter {
     this.#waitsMs = 0;
   }
 
-  /** How long the status may wait, milliseconds; a condition of the library's own may not. */
+  /** How long the status may wait, milliseconds. A condition of the library's own must not wait. */
   get #mayWaitMs(): number {
     if (!this.#wanted || this.#ownCondition) return 0;
     return mayWaitMs(this.#wanted, this.#options.pod());
   }
 
   /**
-   * Waits for the version of the pod that was the cause of a conflict, and reads it if the watch is late; without the right to
-   * read pods, the watch alone brings it.
+   * Waits for the version of the pod that caused a conflict, and reads the pod if the watch is late. Without permission to read
+   * pods, it relies on the watch.
    *
    * @returns false if the pod is gone
    */
@@ -251,7 +254,7 @@ export class StatusWriter {
     this.#options.onAnswer(pod);
   }
 
-  /** The watch has delivered the deletion of this pod, or is about to. */
+  /** The watch has delivered the deletion of this pod, or will do so soon. */
   #leaveGone(): void {
     this.#options.logger.debug("Did not write a pod's status: the pod is gone");
   }
@@ -265,10 +268,10 @@ export class StatusWriter {
   }
 
   /**
-   * Leaves out of the status what the API server may refuse. If the condition that reports the refusal is refused, too,
-   * it is dropped silently.
+   * Leaves out fields that the API server may refuse. If it also refuses the condition that reports the refusal, drops that
+   * condition silently.
    *
-   * @returns whether to pause, and then to try the whole status again
+   * @returns whether to pause and then try the complete status again
    */
   #refused(error: unknown): boolean {
     const wanted = this.#wanted;
@@ -282,7 +285,7 @@ export class StatusWriter {
     }
     this.#isDirty = this.#reduction.reduce(error, wanted);
     if (this.#isDirty) return false;
-    this.#reduction.reset(); // only a terminal status gets here
+    this.#reduction.reset(); // only reached for a terminal status
     return true;
   }
 

@@ -15,17 +15,17 @@ export interface PollOptions {
   readonly logger: Logger;
   /** Pause between two rounds, milliseconds. @default 5000 */
   readonly intervalMs?: number | undefined;
-  /** Calls of `status` at once. @default 16 */
+  /** Most concurrent calls of `status`. @default 16 */
   readonly concurrency?: number | undefined;
-  /** Time limit of a call; after it the status counts as unknown, milliseconds. @default 30000 */
+  /** Time limit of a call, milliseconds. Afterwards the status counts as unknown. @default 30000 */
   readonly timeoutMs?: number | undefined;
 }
 
-/** A pod that has just been accepted may not show in the provider's answers yet, milliseconds. */
+/** How long an accepted pod may be missing in the provider's answers, milliseconds. */
 const settlingMs = 60_000;
 
 /**
- * Adapts a polled provider to one that reports statuses. The status of a pod is also asked for right after each `apply`.
+ * Adapts a polled provider to one that reports statuses. Also gets a pod's status right after each `apply`.
  *
  * @example
  * ```ts
@@ -70,7 +70,7 @@ interface Tracked {
   /** Milliseconds of the monotonic clock. */
   readonly acceptedAt: number;
   last: PodStatus | undefined;
-  /** Number of the question that `last` answers. */
+  /** Number of the question to which `last` is the answer. */
   question: number;
   isAsked: boolean;
 }
@@ -82,7 +82,7 @@ class Poller {
   readonly #tracked = new Map<string, Tracked>();
   #callbacks: ProviderCallbacks | undefined;
   #rounds: Promise<void> | undefined;
-  /** Questions asked so far. */
+  /** Number of questions so far. */
   #questions = 0;
 
   constructor(provider: PolledPodProvider, options: PollOptions) {
@@ -136,7 +136,7 @@ class Poller {
 
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
     await this.#provider.finish?.(pod, signal);
-    // Its status is final: there is nothing more to ask.
+    // Its status is final, so it need not be polled.
     this.#tracked.delete(pod.metadata.uid);
   }
 
@@ -156,7 +156,7 @@ class Poller {
     await inParallel(missing, concurrency, async (uid) => await this.#ask(uid));
   }
 
-  /** Asks for all pods at once, if the provider can; returns those that are not answered for. */
+  /** Gets the statuses of all pods at once, if the provider supports that. @returns the pods without an answer */
   async #askAll(): Promise<readonly string[]> {
     const open = [...this.#tracked].filter(([, { last }]) => !isFinished({ status: last ?? {} }));
     const uids = open.map(([uid]) => uid);
@@ -185,7 +185,7 @@ class Poller {
       const status = await this.#withTimeout((signal) =>
         this.#provider.status(tracked.pod, signal),
       );
-      if (this.#tracked.get(uid) !== tracked) return; // removed meanwhile
+      if (this.#tracked.get(uid) !== tracked) return; // removed in the meantime
       if (status) this.#answered(uid, status, question);
       else this.#vanished(uid, tracked, question);
     } catch (error) {
@@ -203,14 +203,14 @@ class Poller {
 
   #answered(uid: string, status: PodStatus, question: number): void {
     const tracked = this.#tracked.get(uid);
-    // A question that was asked later may be answered first.
+    // The answer to a later question may arrive first.
     if (!tracked || question < tracked.question) return;
     tracked.question = question;
     tracked.last = status;
     this.#callbacks?.podStatus({ uid, status });
   }
 
-  /** The backend lost a pod that we did not remove: it has failed, and its owner makes a new one. */
+  /** The backend has lost a pod without a request. The pod has failed, and its owner creates a replacement. */
   #vanished(uid: string, tracked: Tracked, question: number): void {
     const age = this.#options.clock.monotonic() - tracked.acceptedAt;
     const wasRunning = tracked.last?.phase === "Running";
@@ -222,7 +222,7 @@ class Poller {
     this.#answered(uid, { ...lost, reason: "NotFound", message, conditions }, question);
   }
 
-  /** The status of a pod that the provider has removed as asked, without an end of its own. */
+  /** The status of a pod that was removed on request, without having ended before. */
   #ended(pod: Pod, last: PodStatus): PodStatus {
     const finishedAt = wireTime(this.#options.clock.now());
     const ended = (each: ContainerStatus): ContainerStatus => {

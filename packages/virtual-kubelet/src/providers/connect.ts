@@ -7,11 +7,11 @@ import { holdSmallWrites, type ProcessStreams } from "@kip/base";
 import type { ProcessExit } from "../pod-provider.ts";
 
 /**
- * Connects a child process that was started with pipes to the streams of a client; for `exec` by a program such
- * as ssh or a runtime's command. Resolves once it has ended and all its output was copied. A
- * process that was killed counts as 137.
+ * Connects a child process that was started with pipes to a client's streams, for an `exec` that uses a program such as ssh or
+ * a runtime's command. Resolves once the process has ended and all its output was copied. The exit code of a killed process is
+ * 137.
  *
- * @throws the error of a program that could not be started
+ * @throws the error if the program could not be started
  * @example
  * ```ts
  * import { spawn } from "node:child_process";
@@ -32,7 +32,7 @@ export async function connectProcess(
   const ended = Promise.withResolvers<number>();
   child.once("error", ended.reject);
   child.once("close", (code) => ended.resolve(code ?? 137));
-  // It may end before it has read all of its input.
+  // It may end before it has read all its input.
   if (child.stdin) holdSmallWrites(child.stdin);
   if (streams.stdin && child.stdin) pipeline(streams.stdin, child.stdin).catch(() => {});
   else child.stdin?.end();
@@ -46,10 +46,10 @@ export async function connectProcess(
 }
 
 /**
- * Copies between a client's connection and a TCP port until both directions have ended; for
- * `portForward` to pods that have an address.
+ * Copies data between a client's connection and a TCP port until both directions have ended. For `portForward` to pods with an
+ * address.
  *
- * @throws the error of a port without a listener
+ * @throws the error of connecting if nothing listens on the port
  */
 export async function connectPort(
   to: { readonly host: string; readonly port: number },

@@ -1,6 +1,6 @@
 import { optionalCalls, type OptionalCalls } from "../pod-provider.ts";
 
-/** The optional calls that a provider has, bound to it. Calls that it lacks are absent, which shows what it can do. */
+/** A provider's optional calls, bound to it. Unsupported calls are absent. */
 export function boundOptionalCalls(provider: OptionalCalls): OptionalCalls {
   const bound = optionalCalls.flatMap((name) => {
     const call: unknown = provider[name];

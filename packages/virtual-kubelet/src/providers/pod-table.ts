@@ -1,8 +1,8 @@
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * A provider's pods by UID, with its answers to `presence` and `list`. It lasts as long as the process:
- * a provider whose backend outlives it asks the backend instead.
+ * A provider's pods by UID, with implementations of `presence` and `list`. It only lasts as long as the process. A provider
+ * whose backend outlives the process should ask the backend instead.
  *
  * @example
  * ```ts
@@ -19,7 +19,7 @@ import type { Pod } from "@kip/k8s-types";
 export class PodTable<T> {
   readonly #rows = new Map<string, { readonly pod: Pod; readonly value: T }>();
 
-  /** The value of a pod, by the pod or its UID. */
+  /** The value for a pod or its UID. */
   get(pod: Pod | string): T | undefined {
     return this.#rows.get(uidOf(pod))?.value;
   }
@@ -32,12 +32,12 @@ export class PodTable<T> {
     this.#rows.delete(uidOf(pod));
   }
 
-  /** As `PodProvider.presence`. */
+  /** Like `PodProvider.presence`. */
   presence(uid: string): "present" | "absent" {
     return this.#rows.has(uid) ? "present" : "absent";
   }
 
-  /** As `PodProvider.list`. */
+  /** Like `PodProvider.list`. */
   list(): { uid: string; namespace: string; name: string }[] {
     return [...this.#rows.values()].map(({ pod: { metadata } }) => ({
       uid: metadata.uid,

@@ -1,24 +1,25 @@
 import { unresolved } from "./reference.ts";
 
 /**
- * Limit of what is looked up for one pod, bytes: environment and files of volumes. A pod of the largest size
- * that the API server takes can name its content some ten thousand times.
+ * Limit for the resolved content of one pod, bytes: environment and files of volumes. A pod of the largest size that the API
+ * server accepts can refer to its content some ten thousand times.
  */
 const maxContent = 64 * 1024 * 1024;
 
 /**
- * Limit of the part that can be made for the pod alone, characters: expanded variables, fields of the pod, and trust bundles.
- * The rest is in memory once for all pods that name it. Without this a pod of 2 KB would hold 64 MiB for its whole life.
+ * Limit for the content that no other pod shares, characters: expanded variables, fields of the pod, and trust bundles. All
+ * other content is in memory once for all pods that refer to it. Without this limit, a pod of 2 KB would hold 64 MiB for its
+ * whole life.
  */
 const maxOwnContent = 8 * 1024 * 1024;
 
-/** What an entry costs besides its text: objects, and the work of making it. */
+/** Cost of an entry besides its text, for its objects and the work of creating it. */
 export const entryBytes = 256;
 
-/** What an entry costs each pod whose own it is although its text is shared. */
+/** Cost of an entry that a pod has of its own although its text is shared. */
 const ownEntryBytes = 64;
 
-/** Counts what is looked up for one pod. */
+/** Counts the resolved content of one pod. */
 export class ContentBudget {
   #remaining = maxContent;
   #remainingOwn = maxOwnContent;
@@ -26,7 +27,7 @@ export class ContentBudget {
   /**
    * Counts one entry, for example a variable.
    *
-   * @param bytes of its name and value, about
+   * @param bytes approximate size of its name and value
    * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   take(bytes: number): void {
@@ -34,7 +35,7 @@ export class ContentBudget {
   }
 
   /**
-   * Counts a text that perhaps no other pod shares, in addition to its entry.
+   * Counts a text that other pods may not share, in addition to its entry.
    *
    * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
@@ -48,17 +49,17 @@ export class ContentBudget {
   }
 
   /**
-   * Counts an entry that is made of an object as a whole: a pod of some hundred bytes can have hundreds of thousands of them, and keeps
-   * them for life.
+   * Counts an entry that results from reading a whole object. A pod of some hundred bytes can have hundreds of thousands of
+   * them, and keeps them for its lifetime.
    *
-   * @param ownLength characters of the texts that are the pod's alone
+   * @param ownLength characters of the texts that no other pod shares
    * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds the budget
    */
   takeOwnEntry(ownLength = 0): void {
     this.takeOwn({ length: ownLength + ownEntryBytes });
   }
 
-  /** Counts entries whose texts are shared, and that cost some bytes each. */
+  /** Counts entries with shared texts, each with a cost of some bytes. */
   takeAll(count: number, bytesEach: number): void {
     this.#remaining -= count * bytesEach;
     if (this.#remaining < 0)

@@ -19,19 +19,19 @@ export interface NodeUserClientOptions {
   readonly logger: Logger;
 }
 
-/** Attempts of a request that is forbidden. */
+/** Number of attempts for a forbidden request. */
 const maxAttempts = 6;
 const changes: ReadonlySet<string> = new Set(["PUT", "PATCH", "DELETE"]);
 const backoff = { initialMs: 20, maxMs: 500 };
 
 /**
- * A client that acts as the kubelet of a node, `system:node:<name>` in the group `system:nodes`: the API server's Node authorizer
- * lets it read the Secrets and ConfigMaps that pods bound to this node refer to, and get tokens for their service accounts;
- * no others. Its admission plugin NodeRestriction lets it change these pods alone. The user of the configuration needs the right to
- * impersonate these two, and none to read Secrets or to change pods.
+ * Creates a client that acts as a node's kubelet, `system:node:<name>` in the group `system:nodes`. The API server's Node
+ * authorizer allows it to read only the Secrets and ConfigMaps that pods on this node refer to, and to get tokens only for
+ * their service accounts. The admission plugin NodeRestriction allows it to change only these pods. The configuration's user
+ * needs the right to impersonate that user and group, but no right to read Secrets or change pods.
  *
- * The authorizer follows the pods of the cluster by a watch of its own, so it may not know yet of a pod that this node has seen:
- * what is forbidden is tried again within about a second, but for changes of objects, which their callers repeat.
+ * The authorizer follows pods with a watch of its own, so it may not know yet of a pod that this node has already seen.
+ * Forbidden requests are therefore repeated for about a second, except for changes of objects, which their callers repeat.
  */
 export function createNodeUserClient(
   config: KubeConfig,
@@ -43,11 +43,11 @@ export function createNodeUserClient(
 }
 
 /**
- * Checks that a client of {@link createNodeUserClient} is accepted as its node, and logs an error if the API server would let it
- * make other nodes, too: then NodeRestriction is not enabled. Changes nothing.
+ * Checks that the API server accepts a client of {@link createNodeUserClient} as its node. Logs an error if the client could
+ * also create other nodes, because NodeRestriction is then not enabled. Changes nothing.
  *
  * @throws {VirtualKubeletError} `VK_NODE_USER_FORBIDDEN`
- * @throws {K8sError} if the API server is out of reach
+ * @throws {K8sError} if the API server is unreachable
  */
 export async function checkNodeUser(
   client: ApiClient,
@@ -78,8 +78,8 @@ export async function checkNodeUser(
 }
 
 /**
- * A client that makes a forbidden request again, up to five times. Not one that changes or deletes an object: by then another replica
- * may run the node.
+ * Wraps a client so that it repeats a forbidden request up to five times. It does not repeat requests that change or delete an
+ * object, because by then another replica may be running the node.
  */
 export function retryForbidden(client: ApiClient, clock: Clock): ApiClient {
   return wrapRequests(client, async (verb, send) => {

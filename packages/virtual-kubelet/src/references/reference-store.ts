@@ -21,27 +21,27 @@ import {
 export interface ReferenceStoreOptions {
   readonly client: ApiClient;
   /**
-   * What one watch is for: all objects of a kind in a namespace, or one of them, which is all that a kubelet may watch.
+   * The scope of each watch: all objects of a kind in a namespace, or a single object, which is all that a kubelet may watch.
    * @default "namespaces"
    */
   readonly watches?: "namespaces" | "objects" | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called with the UIDs of pods whose content changed or appeared. */
+  /** Called with the UIDs of pods whose content has changed or appeared. */
   readonly onChange: (podUids: readonly string[]) => void;
 }
 
 /**
- * The ConfigMaps and Secrets that pods refer to. Content is fetched by name, only what a pod names,
- * and kept while a pod names it; changes are noticed by metadata-only watches, one per namespace and kind or one per object.
+ * The ConfigMaps and Secrets that pods refer to. Gets content by name, only what pods refer to, and keeps it for as long.
+ * Notices changes with metadata-only watches, one for each namespace and kind or one for each object.
  *
- * Without the permission to watch (`list` and `watch`), `get` is enough: then a pod that waits for an
- * object finds it at its next attempt, and running pods do not see changes.
+ * If `list` and `watch` are not permitted, `get` is enough: a pod that waits for an object then finds it at its next attempt,
+ * and running pods do not get changes.
  */
 export class ReferenceStore {
   readonly #options: ReferenceStoreOptions;
   readonly #scopes = new Map<string, Scope>();
-  /** What each pod uses, by its UID and the reference's key. */
+  /** The objects that each pod uses, by its UID and the reference's key. */
   readonly #uses = new Map<string, Map<string, Use>>();
   #isStopped = false;
 
@@ -50,8 +50,8 @@ export class ReferenceStore {
   }
 
   /**
-   * A reader for one attempt to resolve one pod: what it reads is watched for the pod from then on. It asks for each
-   * object once, also for one that is missing, which a pod may name some ten thousand times.
+   * A reader for one attempt to resolve a pod. Everything it reads is watched for the pod from then on. It requests each object
+   * once, even a missing one, which a pod may refer to some ten thousand times.
    */
   readerFor(namespace: string, podUid: string): ReferenceReader & { readonly used: Set<string> } {
     const used = new Set<string>();
@@ -71,7 +71,7 @@ export class ReferenceStore {
     };
   }
 
-  /** Keeps only what a pod still uses; nothing if it is gone. */
+  /** Keeps only the objects that a pod still uses. Without `used`, keeps none, because the pod is gone. */
   release(podUid: string, used: ReadonlySet<string> = new Set()): void {
     const uses = this.#uses.get(podUid);
     for (const [key, { kind, namespace, name }] of uses ?? []) {
@@ -87,14 +87,14 @@ export class ReferenceStore {
     if (uses?.size === 0) this.#uses.delete(podUid);
   }
 
-  /** Ends all watches; what is read from now on starts none. */
+  /** Ends all watches. Later reads do not start new ones. */
   stop(): void {
     this.#isStopped = true;
     for (const scope of this.#scopes.values()) scope.stop();
     this.#scopes.clear();
   }
 
-  /** Notes that a pod uses an object; returns the reference's key. */
+  /** Records that a pod uses an object. @returns the reference's key */
   #use(podUid: string, use: Use): string {
     const key = `${use.kind}/${use.namespace}/${use.name}`;
     const uses = this.#uses.get(podUid) ?? new Map<string, Use>();
@@ -127,13 +127,13 @@ interface Use extends Reference {
 interface ScopeOptions extends ReferenceStoreOptions {
   readonly kind: ReferenceKind;
   readonly namespace: string;
-  /** The name of the one object that it is for. */
+  /** The name of the object, if the scope is a single one. */
   readonly only: string | undefined;
 }
 
 interface Entry {
   readonly pods: Set<string>;
-  /** The version that was read; "" if there was no object. Undefined before the first read. */
+  /** The version that was read, or "" if the object did not exist. Undefined before the first read. */
   version: string | undefined;
   content: ReferencedContent | undefined;
   /** When it was read, milliseconds of the monotonic clock. */
@@ -142,8 +142,8 @@ interface Entry {
 }
 
 /**
- * Every pod mounts its namespace's kube-root-ca.crt, which hardly ever changes: it is not worth a watch in each
- * namespace. It is read again when older than this.
+ * Every pod mounts its namespace's kube-root-ca.crt, which hardly ever changes, so it is not worth a watch in each namespace.
+ * It is read again after this time.
  */
 const rootCaName = "kube-root-ca.crt";
 const rootCaMaxAgeMs = 60_000;
@@ -220,14 +220,14 @@ class Scope {
       if (!isNotFound(error)) throw error;
       entry.content = undefined;
       entry.version = "";
-      this.#watch(); // also for the root CA: a pod may wait for it
+      this.#watch(); // also for the root CA, because a pod may be waiting for it
     }
     entry.readAt = clock.monotonic();
     this.#wakeIfOvertaken(name, entry);
     return entry.content;
   }
 
-  /** A change whose event arrived during the read has not been reported yet. */
+  /** Reports a change whose event arrived during the read. */
   #wakeIfOvertaken(name: string, entry: Entry): void {
     if (!this.#informer?.isSynced || this.#informer.error) return;
     const seen = this.#informer.get(this.#options.namespace, name)?.metadata.resourceVersion;
@@ -258,7 +258,7 @@ class Scope {
 
   #changed(name: string, version: string): void {
     const entry = this.#entries.get(name);
-    // The first list has objects that were read before it: they have not changed.
+    // The first list contains objects that were read before it and have not changed.
     if (!entry || entry.version === undefined || entry.version === version) return;
     this.#options.onChange([...entry.pods]);
   }

@@ -1,16 +1,16 @@
 import type { ConfigMap, Secret } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 
-/** Kinds of objects that pods take content from. */
+/** Kinds of objects with content for pods. */
 export type ReferenceKind = "ConfigMap" | "Secret";
 
-/** An object in the pod's namespace that the pod refers to. */
+/** An object in the pod's namespace to which the pod refers. */
 export interface Reference {
   readonly kind: ReferenceKind;
   readonly name: string;
 }
 
-/** A reference as pods write it. An empty name, which Kubernetes allows for old objects, finds nothing. */
+/** Creates a reference. Kubernetes allows an empty name for old objects. It refers to nothing. */
 export function reference(
   kind: ReferenceKind,
   { name = "" }: { readonly name?: string },
@@ -18,19 +18,19 @@ export function reference(
   return { kind, name };
 }
 
-/** Content of a ConfigMap or Secret: each key's bytes. */
+/** Content of a ConfigMap or Secret: the bytes of each key. */
 export interface ReferencedContent {
-  /** Keys that are text (`data`): what environment variables can take. */
+  /** Keys with text (`data`), which environment variables can use. */
   readonly text: ReadonlyMap<string, string>;
-  /** All keys, with `binaryData` of ConfigMaps: what volumes show. */
+  /** All keys, including `binaryData` of ConfigMaps, which volumes can use. */
   readonly bytes: ReadonlyMap<string, Uint8Array>;
   /** `type` of a Secret. */
   readonly type?: string | undefined;
 }
 
-/** Reads the objects that one pod refers to, and remembers what it read. */
+/** Reads the objects of one pod and remembers what it has read. */
 export interface ReferenceReader {
-  /** The content; undefined if there is no such object. Other failures are thrown. */
+  /** The content. Undefined if the object does not exist. Throws other failures. */
   read(reference: Reference): Promise<ReferencedContent | undefined>;
 }
 
@@ -43,9 +43,10 @@ export type Notify = (event: {
 }) => void;
 
 /**
- * A pod's content cannot be resolved now. The pod waits: the object may appear, or the API come back.
+ * The error when a pod's content cannot be resolved at the moment. The pod waits, because the object may appear or the API may
+ * become available.
  *
- * @param container whose environment it is; absent for volumes
+ * @param container the container with the environment; absent for volumes
  */
 export function unresolved(
   message: string,
@@ -55,13 +56,13 @@ export function unresolved(
   return new VirtualKubeletError("VK_UNRESOLVED", message, { retryable: true, container, cause });
 }
 
-/** As {@link unresolved}, where it is certain that there is no such object or key. */
+/** Like {@link unresolved}, for an object or key that certainly does not exist. */
 export function absent(message: string, container?: string): VirtualKubeletError {
   const options = { retryable: true, container, isAbsent: true };
   return new VirtualKubeletError("VK_UNRESOLVED", message, options);
 }
 
-/** Whether an error is of {@link absent}. */
+/** Whether an error comes from {@link absent}. */
 export function isAbsent(error: unknown): boolean {
   return VirtualKubeletError.is(error, "VK_UNRESOLVED") && error.isAbsent;
 }
@@ -71,7 +72,7 @@ export function nameOf({ kind, name }: Reference): string {
   return `${kind.toLowerCase()} "${name}"`;
 }
 
-/** Content of a ConfigMap as the API has it. */
+/** Content of a ConfigMap from the API. */
 export function configMapContent({ data = {}, binaryData = {} }: ConfigMap): ReferencedContent {
   const text = new Map(Object.entries(data));
   const bytes = new Map<string, Uint8Array>();
@@ -80,7 +81,7 @@ export function configMapContent({ data = {}, binaryData = {} }: ConfigMap): Ref
   return { text, bytes };
 }
 
-/** Content of a Secret as the API has it. */
+/** Content of a Secret from the API. */
 export function secretContent({ data = {}, type }: Secret): ReferencedContent {
   const bytes = new Map(
     Object.entries(data).map(([key, value]) => [key, copyBytes(value, "base64")]),
@@ -90,8 +91,8 @@ export function secretContent({ data = {}, type }: Secret): ReferencedContent {
 }
 
 /**
- * Bytes of a text in memory of their own. `Buffer.from` cuts small buffers out of blocks of 8 KiB, and one small buffer keeps
- * the whole block; pods keep their content for life.
+ * The bytes of a text in a separate buffer. `Buffer.from` takes small buffers from blocks of 8 KiB, and one of them keeps the
+ * whole block alive. Pods keep their content for life.
  */
 export function copyBytes(text: string, encoding: "utf8" | "base64" = "utf8"): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, encoding));

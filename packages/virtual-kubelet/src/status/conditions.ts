@@ -6,15 +6,14 @@ export interface ConditionVerdict {
   readonly status: "True" | "False" | "Unknown";
   readonly reason?: string;
   readonly message?: string;
-  /** Generation of the pod that it is about. @default the one that the provider has accepted */
+  /** The pod's generation to which it applies. @default the one that the provider has accepted */
   readonly observedGeneration?: number;
 }
 
 /**
- * Conditions with their transition times: a condition whose status did not change keeps the time it
- * had. Conditions of other types are kept.
+ * Adds transition times to conditions. A condition whose status has not changed keeps its time. Conditions of other types stay.
  *
- * @param known the conditions the API has
+ * @param known the conditions in the API
  * @param now as `metav1.Time`
  */
 export function mergeConditions(

@@ -13,7 +13,7 @@ type ContainerLists = Pick<
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
 >;
 
-/** A container's status with what it must have at least. */
+/** A container's status with all mandatory fields. */
 export function containerStatus(
   container: Container | EphemeralContainer,
   state: ContainerState,
@@ -33,8 +33,8 @@ export function containerStatus(
 }
 
 /**
- * Statuses of a pod none of whose containers has started: `PodInitializing` behind init containers,
- * else `ContainerCreating`; where `problem` names a container, its reason and message.
+ * Statuses of a pod without started containers: `PodInitializing` if there are init containers, otherwise `ContainerCreating`.
+ * If `problem` names a container, that container gets its reason and message.
  */
 export function waitingStatuses(
   pod: Pod,
@@ -52,14 +52,14 @@ export function waitingStatuses(
   const initContainerStatuses = initContainers.map(waiting);
   return defined({
     initContainerStatuses: initContainerStatuses.length > 0 ? initContainerStatuses : undefined,
-    // As the kubelet has them: regular containers by name, init containers as they start.
+    // In the kubelet's order: regular containers by name, init containers in their starting order.
     containerStatuses: containers.map(waiting).sort((a, b) => (a.name < b.name ? -1 : 1)),
   });
 }
 
 /**
- * Statuses of a pod that is gone: what still counted as running has ended with exit code 137, with
- * the kubelet's message for a container that it can no longer find.
+ * Statuses of a pod that is gone. Containers that still counted as running have ended with exit code 137, and with the
+ * kubelet's message for a container that it can no longer find.
  */
 export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLists {
   const gone = (each: ContainerStatus): ContainerStatus => {

@@ -1,4 +1,4 @@
-// What a provider needs that composes the statuses of its pods from parts.
+// For providers that compose the statuses of their pods from parts.
 export { mergeConditions, type ConditionVerdict } from "./conditions.ts";
 export { goneStatuses, waitingStatuses } from "./container-statuses.ts";
 export { qosClass } from "./qos-class.ts";

@@ -1,26 +1,25 @@
 import type { Container, ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
 import { mergeConditions, type ConditionVerdict } from "./conditions.ts";
 
-/** What {@link podConditions} looks at, besides the pod. */
+/** Inputs for {@link podConditions}, in addition to the pod. */
 export interface PodConditionFacts {
   readonly phase: string;
   readonly initContainerStatuses?: readonly ContainerStatus[] | undefined;
   readonly containerStatuses?: readonly ContainerStatus[] | undefined;
-  /** Whether the pod has its sandbox and network, which one that has ended has not. @default the phase is not Pending */
+  /** Whether the pod has its sandbox and network. A finished pod does not. @default the phase is not Pending */
   readonly isReadyToStart?: boolean | undefined;
   /** As `metav1.Time`. */
   readonly now: string;
 }
 
 /**
- * The conditions of a pod, computed from its containers as the kubelet does: PodScheduled,
- * PodReadyToStartContainers, Initialized, ContainersReady, Ready (with readiness gates). Conditions
- * of other writers are left out, so they stay as they are.
+ * The conditions of a pod, computed from its containers as in the kubelet: PodScheduled, PodReadyToStartContainers,
+ * Initialized, ContainersReady, Ready (with readiness gates). Omits other writers' conditions, so those stay unchanged.
  */
 export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[] {
   const known = pod.status?.conditions ?? [];
   const containers = containersReady(pod, facts);
-  // What a pod had is gone with its end.
+  // A finished pod has lost its sandbox and network.
   const hasEnded = facts.phase === "Succeeded" || facts.phase === "Failed";
   const isReadyToStart = !hasEnded && (facts.isReadyToStart ?? facts.phase !== "Pending");
   const verdicts: ConditionVerdict[] = [
@@ -30,7 +29,7 @@ export function podConditions(pod: Pod, facts: PodConditionFacts): PodCondition[
     containers,
     { type: "PodScheduled", status: "True" },
   ];
-  // Conditions of other writers are left out: writing them again would undo newer changes.
+  // Omits other writers' conditions, because writing them again would undo newer changes.
   return mergeConditions(known, verdicts, facts.now).slice(0, verdicts.length);
 }
 
@@ -44,7 +43,7 @@ function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
       ? status?.started !== true
       : status?.state?.terminated?.exitCode !== 0;
   });
-  // Once a regular container has started, a sidecar that starts again does not undo it.
+  // Once a regular container has started, a restarting sidecar does not revert this.
   if (unfinished.length === 0 || facts.containerStatuses?.some(hasStarted) === true)
     return { type, status: "True" };
   const names = unfinished.map(({ name }) => name).join(" ");
@@ -56,12 +55,12 @@ function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
   };
 }
 
-/** An init container that goes on beside the regular ones, and counts with them. */
+/** Whether an init container keeps running beside the regular ones and counts with them. */
 function isSidecar({ restartPolicy }: Container): boolean {
   return restartPolicy === "Always";
 }
 
-/** A pod may have thousands of containers. */
+/** Indexed by name, because a pod may have thousands of containers. */
 function byName(statuses: readonly ContainerStatus[]): ReadonlyMap<string, ContainerStatus> {
   return new Map(statuses.map((status) => [status.name, status]));
 }

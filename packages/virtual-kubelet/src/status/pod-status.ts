@@ -16,26 +16,26 @@ import { qosClass } from "./qos-class.ts";
 export interface ContainerRun {
   /** Milliseconds since the epoch. */
   readonly startedAtMs: number;
-  /** Absent while it runs. */
+  /** Absent while it is running. */
   readonly ended?:
     | {
         readonly exitCode: number;
         /** Milliseconds since the epoch. */
         readonly finishedAtMs: number;
-        /** @default "Completed" or "Error", by the exit code */
+        /** @default "Completed" or "Error", depending on the exit code */
         readonly reason?: string | undefined;
       }
     | undefined;
-  /** Whether it can serve. @default it runs */
+  /** Whether it is ready. @default whether it is running */
   readonly isReady?: boolean | undefined;
   /** @default 0 */
   readonly restartCount?: number | undefined;
   readonly containerId?: string | undefined;
 }
 
-/** What {@link podStatus} is made of, besides the pod. */
+/** Inputs for {@link podStatus}, in addition to the pod. */
 export interface PodFacts {
-  /** Containers by name, init and ephemeral ones among them; those that are missing wait. */
+  /** Runs by container name, including init and ephemeral containers. Containers without a run are waiting. */
   readonly runs: ReadonlyMap<string, ContainerRun>;
   readonly podIp?: string | undefined;
   readonly hostIp?: string | undefined;
@@ -44,8 +44,8 @@ export interface PodFacts {
 }
 
 /**
- * The status of a pod, computed from its containers as a kubelet does: phase, conditions, statuses, addresses.
- * A pod has ended when all its containers have; leave `ended` out for a container that will be restarted.
+ * The status of a pod, computed from its containers as in a kubelet: phase, conditions, statuses, addresses. A pod has ended
+ * when all its containers have. Omit `ended` for a container that will be restarted.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  * @example

@@ -2,9 +2,9 @@ import { parseQuantity } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * The quality-of-service class: what the API server has set, which looks at the pod's own resources
- * too; else Guaranteed if every container has equal CPU and memory requests and limits, BestEffort if
- * none has any, else Burstable.
+ * The quality-of-service class. Uses the one from the API server, which also considers the resources of the pod itself.
+ * Otherwise: Guaranteed if every container has equal CPU and memory requests and limits, BestEffort if none has any, and else
+ * Burstable.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
  */

@@ -7,7 +7,7 @@ const phases: ReadonlySet<unknown> = new Set([
   "Unknown",
 ]);
 
-/** Why a status that a provider reports is invalid; undefined if it can be written. */
+/** Why a provider's status is invalid. Undefined if it can be written. */
 export function statusProblem(status: unknown): string | undefined {
   if (!isRecord(status)) return "the status is not an object";
   if (!phases.has(status["phase"])) return `"${String(status["phase"])}" is not a phase`;

@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { K8sError, type ApiClient, type KubeObject } from "@kip/k8s-client";
 
-/** One collection of `certificates.k8s.io` in one version of it, and objects to be read by their paths. */
+/** A collection of one version of `certificates.k8s.io`, with objects that can be read by path. */
 export class FakeCollection<T extends KubeObject> {
   readonly created: unknown[] = [];
   readonly queries: unknown[] = [];
@@ -13,7 +13,7 @@ export class FakeCollection<T extends KubeObject> {
   readonly #served: string | undefined;
   readonly #resource: string;
 
-  /** @param served path of the version that has the collection; none if undefined */
+  /** @param served path of the version that has the collection. Undefined: no version has it */
   constructor(served: string | undefined, resource: string) {
     this.#served = served;
     this.#resource = resource;
@@ -35,7 +35,7 @@ export class FakeCollection<T extends KubeObject> {
       return { metadata: { name: `req-${this.created.length}`, uid: "r", resourceVersion: "1" } };
     },
     stream: async () => (this.#watch = new PassThrough()),
-  } as unknown as ApiClient; // what the tests' subjects ask for
+  } as unknown as ApiClient; // the calls that the tested code makes
 
   /** Sends a change to the watch. */
   change(type: "ADDED" | "MODIFIED" | "DELETED", object: T): void {

@@ -6,10 +6,10 @@ import {
   type ReferenceReader,
 } from "../references/reference.ts";
 
-/** Objects by `ConfigMap/name` or `Secret/name`: their data, or the failure to read them. */
+/** Objects by `ConfigMap/name` or `Secret/name`: their data, or the error of reading them. */
 export type FakeObjects = Readonly<Record<string, Readonly<Record<string, string>> | CodedError>>;
 
-/** A reader over objects that are written down in a test. */
+/** A reader for objects that a test defines. */
 export function fakeReferences(objects: FakeObjects): ReferenceReader {
   return {
     read: async ({ kind, name }): Promise<ReferencedContent | undefined> => {

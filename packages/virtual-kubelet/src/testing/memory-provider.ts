@@ -11,33 +11,33 @@ import type {
 } from "../pod-provider.ts";
 import { podStatus, type ContainerRun } from "../status/pod-status.ts";
 
-/** A call that a {@link MemoryProvider} has seen. */
+/** A call that a {@link MemoryProvider} received. */
 export interface SeenCall {
   readonly call: "apply" | "remove" | "removeUnknown";
   readonly uid: string;
 }
 
-/** A provider in memory, for tests: pods run as soon as they are applied. */
+/** A provider in memory, for tests. Pods run as soon as they are applied. */
 export class MemoryProvider implements PodProvider {
   /** Calls in order. */
   readonly calls: SeenCall[] = [];
-  /** What was applied last, by UID. Tests may put pods in. */
+  /** The last applied content, by UID. Tests may add pods. */
   readonly pods = new Map<string, ResolvedPod>();
-  /** What was reported last, by UID, of the pods that are there. */
+  /** The last reported status, by UID, of existing pods. */
   readonly statuses = new Map<string, PodStatus>();
-  /** Thrown by the next calls of that name, one each. */
+  /** Errors for the next calls with these names, one each. */
   readonly failures: Record<"apply" | "remove" | "list" | "ping", Error[]> = {
     apply: [],
     remove: [],
     list: [],
     ping: [],
   };
-  /** The node's facts; change them and call {@link MemoryProvider.nodeChanged}. */
+  /** The node's facts. After changing them, call {@link MemoryProvider.nodeChanged}. */
   facts: NodeFacts = {
     capacity: { cpu: "1000", memory: "4Ti", pods: "5000" },
     internalIp: "192.0.2.1",
   };
-  /** Called for each apply and remove before it takes effect; tests delay pods with it. */
+  /** Called for each apply and remove before it takes effect. Tests delay pods with it. */
   gate: (call: SeenCall) => Promise<void> = () => Promise.resolve();
   #callbacks: ProviderCallbacks | undefined;
 
@@ -88,12 +88,12 @@ export class MemoryProvider implements PodProvider {
     throwNext(this.failures.ping);
   }
 
-  /** Reports that {@link MemoryProvider.facts} changed. */
+  /** Reports that {@link MemoryProvider.facts} have changed. */
   nodeChanged(): void {
     this.#callbacks?.nodeChanged();
   }
 
-  /** Reports a pod's status with all containers running, or ended with exit code 0 or 1. */
+  /** Reports a pod's status, with all containers running or ended with exit code 0 or 1. */
   report(
     uid: string,
     phase: "Running" | "Succeeded" | "Failed",
@@ -106,7 +106,7 @@ export class MemoryProvider implements PodProvider {
     this.#callbacks?.podStatus({ ...extras, uid, status });
   }
 
-  /** Calls of one kind for a pod. */
+  /** Number of calls of one kind for a pod. */
   count(call: SeenCall["call"], uid?: string): number {
     return this.calls.filter((each) => each.call === call && (uid ?? each.uid) === each.uid).length;
   }

@@ -3,19 +3,19 @@ import type { Clock } from "@kip/base";
 import { K8sError, type ApiClient } from "@kip/k8s-client";
 import type { Node, Pod, PodStatus } from "@kip/k8s-types";
 
-/** A fake API server for one node and its pods, whose watches deliver no events. Its tokens last an hour. */
+/** A fake API server for one node and its pods. Its watches deliver no events. Its tokens last an hour. */
 export class NodeServer {
   readonly pods: readonly Pod[];
   readonly #clock: Clock;
-  /** The Node object; undefined while there is none. */
+  /** The Node object. Undefined if there is none. */
   node: Node | undefined;
-  /** Tokens that were issued. */
+  /** Number of issued tokens. */
   tokens = 0;
-  /** Statuses of pods that were written, by path. */
+  /** Written pod statuses, by path. */
   readonly written = new Map<string, PodStatus>();
-  /** Thrown by writes of pods' statuses. */
+  /** Error of writing pod statuses. */
   failure: Error | undefined;
-  /** Thrown by the next creations of the Node, one each. */
+  /** Errors of the next creations of the Node, one each. */
   readonly creationFailures: Error[] = [];
 
   constructor(clock: Clock, pods: readonly Pod[] = []) {

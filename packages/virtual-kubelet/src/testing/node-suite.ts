@@ -6,7 +6,7 @@ import { until } from "./until.ts";
 
 /** Options of {@link nodeSuite}. */
 export interface NodeSuiteOptions {
-  /** Called once before the tests; gives a client that may create pods and use the node's proxy. */
+  /** Called once before the tests. Returns a client that may create pods and use the node's proxy. */
   readonly setUp: () => Promise<{
     readonly client: ApiClient;
     readonly nodeName: string;
@@ -15,7 +15,7 @@ export interface NodeSuiteOptions {
   }>;
   /** Called once after the tests. */
   readonly tearDown?: () => Promise<void>;
-  /** Why a test, by its name, is not for this provider. */
+  /** Why a test does not apply to this provider, by the test's name. */
   readonly skip?: (name: string) => string | undefined;
 }
 
@@ -23,8 +23,8 @@ type Target = Awaited<ReturnType<NodeSuiteOptions["setUp"]>>;
 type Test = (target: Target) => Promise<void>;
 
 /**
- * Registers end-to-end tests of a node with node:test, to be run against any provider: the node's
- * kubelet API through the API server, the life of pods, and missing references.
+ * Registers end-to-end tests of a node with node:test, for any provider: the node's kubelet API through the API server, the
+ * life of pods, and missing references.
  */
 export function nodeSuite(options: NodeSuiteOptions): void {
   describe("a virtual node, end to end", () => {
@@ -199,7 +199,7 @@ async function proxy<T>(target: Target, path: string): Promise<T> {
   return JSON.parse(await proxyText(target, path)) as T; // the kubelet's documents
 }
 
-/** What the node's kubelet API answers through the API server. */
+/** The response of the node's kubelet API, through the API server. */
 async function proxyText({ client, nodeName }: Target, path: string): Promise<string> {
   const url = `${paths.nodes(nodeName, "proxy")}/${path}`;
   const { status, body } = await client.request("GET", url);

@@ -4,10 +4,7 @@ import { pollProvider, type PollOptions } from "../polling/poll-provider.ts";
 import { boundOptionalCalls } from "../providers/optional-calls.ts";
 import type { MemoryProvider } from "./memory-provider.ts";
 
-/**
- * A {@link MemoryProvider} that is polled instead of reporting by itself. Optional calls that a class
- * made of it has are there, too.
- */
+/** A {@link MemoryProvider} that is polled instead of reporting by itself. It also has the optional calls of a subclass. */
 export function polledVariant(
   memory: MemoryProvider & OptionalCalls,
   options: Partial<PollOptions> = {},

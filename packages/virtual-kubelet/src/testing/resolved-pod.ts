@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "../pod-provider.ts";
 
-/** A pod that refers to nothing, but for `parts`, as a provider receives it. */
+/** A pod in the form for a provider. It has no references, except for `parts`. */
 export function resolvedWith(pod: Pod, parts: Partial<Omit<ResolvedPod, "pod">> = {}): ResolvedPod {
   const nothing = { env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
   return { pod, ...nothing, ...parts };

@@ -6,13 +6,13 @@ export interface UntilOptions<T> {
   readonly client: ApiClient;
   readonly path: string;
   readonly fieldSelector?: string | undefined;
-  /** Looks at all objects of the collection after each change; a value ends the wait. */
+  /** Called with all objects of the collection after each change. A value ends the wait. */
   readonly check: (objects: readonly T[]) => boolean | undefined;
   /** @default 60000 */
   readonly limitMs?: number | undefined;
 }
 
-/** Waits, with a watch, until the objects of a collection meet a condition. */
+/** Waits with a watch until the objects of a collection satisfy a condition. */
 export async function until<T>(options: UntilOptions<T & KubeObject>): Promise<(T & KubeObject)[]> {
   const { client, path, fieldSelector, check, limitMs = 60_000 } = options;
   const stop = new AbortController();

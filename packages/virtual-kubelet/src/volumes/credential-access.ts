@@ -1,12 +1,13 @@
 import type { Pod } from "@kip/k8s-types";
 import type { VolumeFile } from "../pod-provider.ts";
 
-/** Who may read tokens, certificates and trust bundles of projected volumes. */
+/** Owner and mode of tokens, certificates and trust bundles in projected volumes. */
 export type CredentialAccess = Pick<VolumeFile, "mode" | "owner">;
 
 /**
- * As a kubelet has it: files of a pod whose containers all run as one user that its specification names are that user's alone, and
- * those of a pod with an `fsGroup` that group's besides, which the agent adds. Else they are root's, with the volume's mode.
+ * The same rules as in a kubelet. If the specification makes all containers run as the same user, the files belong to that
+ * user. If the pod has an `fsGroup`, they also belong to that group, which the agent sets. Otherwise they belong to root and
+ * have the volume's mode.
  */
 export function credentialAccess({ spec }: Pod, defaultMode: number): CredentialAccess {
   const owner = onlyUser(spec);

@@ -1,7 +1,7 @@
 const begin = "-----BEGIN ";
 const lineLength = 64;
 
-/** The contents of the PEM blocks of a text, of whatever type, in base64. What stands between blocks, or in their headers, is left out. */
+/** The contents of a text's PEM blocks of any type, in base64. Ignores everything between blocks and in their headers. */
 export function pemBlocks(text: string): readonly string[] {
   const blocks: string[] = [];
   for (let at = text.indexOf(begin); at >= 0; at = text.indexOf(begin, at + 1)) {
@@ -16,7 +16,7 @@ export function pemBlocks(text: string): readonly string[] {
   return blocks;
 }
 
-/** Certificates, each given in base64, as one PEM text. */
+/** Joins certificates in base64 into one PEM text. */
 export function certificatesPem(blocks: readonly string[]): string {
   return blocks.map((block) => pemBlock("CERTIFICATE", block)).join("");
 }

@@ -15,7 +15,7 @@ import { createPodKey, type PodKey } from "./pod-key.ts";
 import { servedVersion } from "./served-version.ts";
 
 type Projection = NonNullable<VolumeProjection["podCertificate"]> & {
-  /** For the signer; since Kubernetes 1.35. */
+  /** Annotations for the signer, since Kubernetes 1.35. */
   readonly userAnnotations?: Readonly<Record<string, string>>;
 };
 
@@ -37,18 +37,18 @@ export interface PodCredentials {
   readonly key: string;
   /** PEM. */
   readonly chain: string;
-  /** When to look again, milliseconds since the epoch. */
+  /** When to check again, milliseconds since the epoch. */
   readonly refreshAt: number;
 }
 
-/** Gives certificates to one pod. */
+/** Provides certificates for one pod. */
 export interface PodCertificateSource {
   /**
-   * The certificate of a source of a projected volume. The first call asks for one. One that was issued is given until the
-   * next is, also when it cannot be renewed.
+   * The certificate for a source of a projected volume. The first call requests one. An issued certificate is returned until
+   * its successor is issued, even if it cannot be renewed.
    *
-   * @param place of the source in the pod; each has a certificate of its own
-   * @throws {VirtualKubeletError} `VK_UNRESOLVED` until the first is issued, or for good, in the kubelet's words
+   * @param place the source's position in the pod. Each has a separate certificate
+   * @throws {VirtualKubeletError} `VK_UNRESOLVED` until the first one is issued, or permanently, with the kubelet's message
    */
   read(place: string, projection: Projection): Promise<PodCredentials>;
 }
@@ -65,20 +65,20 @@ export interface PodCertificatesOptions {
   readonly onChange: (podUids: Iterable<string>) => void;
 }
 
-/** A request that is no longer there after this long was deleted, milliseconds; as with the kubelet, and so is the next. */
+/** A missing request counts as deleted after this time, milliseconds. The kubelet uses the same, also for the next value. */
 const abandonAfterMs = 600_000;
-/** After a renewal has failed, the next is asked for this much later, milliseconds. */
+/** Delay before the next request after a failed renewal, milliseconds. */
 const retryAfterMs = 300_000;
-/** Renewals are spread over this time, so that those of many pods do not come together. */
+/** Renewals are spread over this time, so that many pods do not renew at once, milliseconds. */
 const jitterMs = 300_000;
 const firstListMs = 10_000;
 const resource = "podcertificaterequests";
-/** The first minor version that has the key as a PKCS #10 request, and then its signers, too. */
+/** The first minor version in which the key is in a PKCS #10 request, which its signers then also expect. */
 const firstMinorOfRequests = 36;
 
 /** The requests of the node's pods. */
 interface Watched {
-  /** Path of the API's version. */
+  /** Path of the API version. */
   readonly version: string;
   readonly informer: Informer<CertificateRequest>;
 }
@@ -92,20 +92,20 @@ interface OpenRequest {
 interface Entry {
   open?: OpenRequest | undefined;
   issued?: PodCredentials | undefined;
-  /** Why there will be no certificate. */
+  /** Why no certificate will be issued. */
   refusal?: string | undefined;
 }
 
 /**
- * Certificates of pods, by `PodCertificateRequest`s, as the kubelet asks for them. Keys are in memory only: after a restart each pod
- * gets a new one.
+ * Certificates of pods, requested with `PodCertificateRequest`s as in the kubelet. Keys are only in memory, so after a restart
+ * each pod gets a new one.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#pod-certificate-requests
  */
 export class PodCertificates {
   readonly #options: PodCertificatesOptions;
   readonly #pods = new Map<string, Map<string, Entry>>();
-  /** One key at a time: each takes the machine up to seconds. */
+  /** Creates one key at a time, because each can take seconds. */
   readonly #keys = new SerialQueue();
   #requests: Watched | undefined;
 
@@ -127,7 +127,7 @@ export class PodCertificates {
     };
   }
 
-  /** The pod is gone. Its requests go with it, as it owns them. */
+  /** Call this when the pod is gone. The API server then deletes its requests, because the pod owns them. */
   release(podUid: string): void {
     this.#pods.delete(podUid);
   }
@@ -145,7 +145,7 @@ export class PodCertificates {
     return entry.open ? { ...entry.issued, refreshAt: entry.open.abandonAt } : entry.issued;
   }
 
-  /** Looks at the open request, and asks for a certificate when one is due. */
+  /** Checks the open request, and requests a certificate when one is due. */
   async #advance(entry: Entry, pod: Pod, projection: Projection): Promise<void> {
     const now = this.#options.clock.now();
     if (entry.open) await this.#look(entry, pod);
@@ -154,7 +154,7 @@ export class PodCertificates {
     if (isDue && !entry.open) entry.open = await this.#request(pod, projection);
   }
 
-  /** A renewal has failed: the certificate stays, and the next request is a new one. */
+  /** After a failed renewal: the certificate stays, and the next request is a new one. */
   #postpone(entry: Entry, issued: PodCredentials, { metadata }: Pod, error: unknown): void {
     const { clock, logger } = this.#options;
     const { namespace, name } = metadata;
@@ -167,7 +167,7 @@ export class PodCertificates {
     entry.issued = { ...issued, refreshAt: clock.now() + retryAfterMs };
   }
 
-  /** What has become of the open request. */
+  /** Handles the result of the open request. */
   async #look(entry: Entry, pod: Pod): Promise<void> {
     const { open } = entry;
     if (!open) return;
@@ -223,7 +223,7 @@ export class PodCertificates {
     return { name: made.metadata.name, key, abandonAt: clock.now() + abandonAfterMs };
   }
 
-  /** The requests of the node's pods, watched from the first pod on that has one. */
+  /** The requests of the node's pods, watched from the first pod that has one. */
   async #watched({ spec: { nodeName = "" } }: Pod): Promise<Watched> {
     const { client, nodeClient = client, clock, logger, signal, onChange } = this.#options;
     const version = this.#requests?.version ?? (await servedVersion(client, resource));

@@ -2,22 +2,22 @@ import { constants, generateKeyPair, sign, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import { unresolved } from "../references/reference.ts";
 
-/** A key of a pod as a request for its certificate wants it. */
+/** A pod's key, in the forms that its certificate request needs. */
 export interface PodKey {
   /** PKCS #8, PEM. */
   readonly privatePem: string;
-  /** PKIX, in base64. */
+  /** PKIX, base64. */
   readonly publicKey: string;
-  /** The pod's UID signed with the key, in base64. */
+  /** The pod's UID, signed with the key, base64. */
   readonly proof: string;
-  /** PKCS #10 without a name, signed with the key: both in one, in base64. */
+  /** A PKCS #10 request without a name, signed with the key, which contains both. Base64. */
   readonly request: string;
 }
 
 const generate = promisify(generateKeyPair);
 
 /**
- * Makes a key.
+ * Creates a key.
  *
  * @param type `RSA3072`, `RSA4096`, `ECDSAP256`, `ECDSAP384`, `ECDSAP521` or `ED25519`
  * @throws {VirtualKubeletError} `VK_UNRESOLVED` for another type
@@ -61,7 +61,7 @@ function signed(data: Buffer, key: KeyObject): Buffer {
   return sign("sha256", data, { key, padding: constants.RSA_PKCS1_PSS_PADDING });
 }
 
-/** Version 0, no name, the key, no attributes; then how it is signed, and the signature. */
+/** Contains version 0, no name, the key, and no attributes, followed by the signature algorithm and the signature. */
 function signingRequest(publicDer: Buffer, key: KeyObject): Buffer {
   const info = der(0x30, Buffer.from([2, 1, 0]), der(0x30), publicDer, der(0xa0));
   const kind = key.asymmetricKeyType ?? "";
@@ -70,14 +70,14 @@ function signingRequest(publicDer: Buffer, key: KeyObject): Buffer {
   return der(0x30, info, algorithm, der(0x03, Buffer.from([0]), signature));
 }
 
-/** Ed25519, ecdsa-with-SHA256 and sha256WithRSAEncryption as DER. */
+/** Ed25519, ecdsa-with-SHA256 and sha256WithRSAEncryption in DER. */
 const signatureAlgorithms: ReadonlyMap<string, string> = new Map([
   ["ed25519", "300506032b6570"],
   ["ec", "300a06082a8648ce3d040302"],
   ["rsa", "300d06092a864886f70d01010b0500"],
 ]);
 
-/** A value of DER: its tag, its length, and what it is made of. At most 65,535 bytes. */
+/** A DER value: tag, length and content of at most 65,535 bytes. */
 function der(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;

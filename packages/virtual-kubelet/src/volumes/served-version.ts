@@ -1,10 +1,10 @@
 import { isNotFound, type ApiClient } from "@kip/k8s-client";
 
 const group = "/apis/certificates.k8s.io";
-/** Versions in which the group has resources that are not stable yet, the one that is used first. */
+/** Versions in which the group has unstable resources, the preferred one first. */
 const versions = ["v1beta1", "v1alpha1"];
 
-/** The path of the version of `certificates.k8s.io` that has this resource; undefined if the API server has it in none. */
+/** The path of the version of `certificates.k8s.io` with this resource. Undefined if the API server has none. */
 export async function servedVersion(
   client: ApiClient,
   resource: string,

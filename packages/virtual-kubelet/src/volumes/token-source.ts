@@ -11,15 +11,15 @@ export interface TokenOptions {
   readonly expirationSeconds: number;
 }
 
-/** A token and when to replace it. */
+/** A token, and when to replace it. */
 export interface FreshToken {
-  /** What the volume shows: the token's bytes. */
+  /** The token's bytes, as in the volume. */
   readonly data: Uint8Array;
-  /** Milliseconds since the epoch: at 80 % of the token's life, or after a day, as in the kubelet. */
+  /** Milliseconds since the epoch: after 80 % of the token's lifetime or after a day, as in the kubelet. */
   readonly refreshAt: number;
 }
 
-/** Gives service account tokens bound to one pod. */
+/** Provides service account tokens bound to one pod. */
 export interface TokenSource {
   token(options: TokenOptions): Promise<FreshToken>;
 }
@@ -27,7 +27,7 @@ export interface TokenSource {
 const lifeShare = 0.8;
 const oldestMs = 24 * 60 * 60 * 1000;
 
-/** A source for one pod, which asks the API server only when a token is due. */
+/** Creates a source for one pod. It only requests a token when one is due. */
 export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): TokenSource {
   const { namespace, name, uid } = pod.metadata;
   const serviceAccount = pod.spec.serviceAccountName ?? "default";
@@ -53,7 +53,8 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
       try {
         return await request(options);
       } catch (error) {
-        // As in the kubelet: other changes of the pod do not wait for a token. It stays due, so the next sweep asks again.
+        // As in the kubelet, other changes of the pod do not wait for a token. It stays due, so the next sweep requests it
+        // again.
         if (known && known.expiresAt > clock.now()) return known;
         throw error;
       }

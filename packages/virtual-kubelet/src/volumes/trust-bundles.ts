@@ -18,12 +18,13 @@ interface TrustBundle extends KubeObject {
   readonly spec: { readonly signerName?: string; readonly trustBundle: string };
 }
 
-/** Gives trust anchors to one pod. */
+/** Provides trust anchors for one pod. */
 export interface TrustAnchors {
   /**
-   * The certificates that a source of a projected volume names, each once, as PEM. Pods share the bytes, so they must not be written to.
+   * The certificates for a source of a projected volume, without duplicates, as PEM. Pods share the bytes, so do not change
+   * them.
    *
-   * @throws {VirtualKubeletError} `VK_UNRESOLVED`, in the kubelet's words
+   * @throws {VirtualKubeletError} `VK_UNRESOLVED` with the kubelet's message
    */
   read(projection: Projection): Promise<Uint8Array>;
 }
@@ -34,25 +35,25 @@ export interface TrustBundlesOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called with the UIDs of pods that name trust bundles when one has changed. */
+  /** Called with the UIDs of pods that use trust bundles when a bundle has changed. */
   readonly onChange: (podUids: Iterable<string>) => void;
 }
 
-/** What one way to choose bundles gives, once for all pods that choose so. */
+/** The result of one selection of bundles, shared by all pods with that selection. */
 interface Selection {
   readonly data: Buffer;
   /** UIDs of the pods. */
   readonly pods: Set<string>;
-  /** Whether a bundle has changed since. */
+  /** Whether a bundle has changed since then. */
   isStale: boolean;
 }
 
 const resource = "clustertrustbundles";
-/** How long the first pod waits for the first list, as with the kubelet. */
+/** How long the first pod waits for the first list, as in the kubelet, milliseconds. */
 const firstListMs = 10_000;
 
 /**
- * The cluster's trust bundles, watched from the first pod on that names one.
+ * The cluster's trust bundles, watched from the first pod that uses one.
  *
  * @see https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#cluster-trust-bundles
  */
@@ -66,7 +67,7 @@ export class TrustBundles {
     this.#options = options;
   }
 
-  /** What one pod reads; changes are reported to it until {@link release}. */
+  /** A reader for one pod. Changes are reported to the pod until {@link release}. */
   readerFor(podUid: string): TrustAnchors {
     return {
       read: async (projection) => {
@@ -99,7 +100,7 @@ export class TrustBundles {
     }
     const blocks = chosen.flatMap(({ spec }) => pemBlocks(spec.trustBundle));
     const made = copyBytes(certificatesPem([...new Set(blocks)].sort()));
-    // Another bundle has changed: pods keep what they have.
+    // A different bundle has changed, so pods keep what they have.
     const data = known && made.equals(known.data) ? known.data : made;
     const pods = known?.pods ?? new Set();
     if (this.#pods.has(podUid)) pods.add(podUid);
@@ -145,7 +146,7 @@ export class TrustBundles {
   }
 }
 
-/** By name, or by signer: no selector matches nothing, an empty one everything. */
+/** Selects by name, or by signer. Without a selector nothing matches. With an empty one everything does. */
 function select(
   bundles: readonly TrustBundle[],
   { name, signerName, labelSelector }: Projection,

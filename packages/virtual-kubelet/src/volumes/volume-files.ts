@@ -20,30 +20,30 @@ import type { PodCertificateSource, PodCredentials } from "./pod-certificates.ts
 import type { TrustAnchors } from "./trust-bundles.ts";
 import type { TokenSource } from "./token-source.ts";
 
-/** Where the files of volumes come from. */
+/** The sources for files of volumes. */
 export interface VolumeSources {
   readonly pod: Pod;
   readonly references: ReferenceReader;
   readonly tokens: TokenSource;
-  /** @default none: a pod that names some waits */
+  /** @default none: pods that need some wait */
   readonly trustAnchors?: TrustAnchors | undefined;
   /** @default none */
   readonly certificates?: PodCertificateSource | undefined;
-  /** What the node offers to pods, for limits that are not set. */
+  /** The node's resources for pods, for limits that are not set. */
   readonly allocatable: Readonly<Record<string, string>>;
   readonly notify: Notify;
-  /** Shared by the pod's environment and all its volumes. @default one of its own */
+  /** Shared by the pod's environment and all its volumes. @default a separate one */
   readonly budget?: ContentBudget | undefined;
 }
 
-/** The files of a volume, and when they must be made again. */
+/** The files of a volume, and when they must be created again. */
 export interface VolumeContent {
   readonly files: readonly VolumeFile[];
-  /** Milliseconds since the epoch; absent if nothing in it ends. */
+  /** Milliseconds since the epoch. Absent if nothing in the volume expires. */
   readonly refreshAt?: number | undefined;
 }
 
-/** Permission bits of files whose volume names none. */
+/** Permission bits of files in a volume without a mode. */
 const defaultMode = 0o644;
 
 type Projection = NonNullable<NonNullable<Volume["projected"]>["sources"]>[number];
@@ -58,10 +58,10 @@ type ObjectSource = {
 type DownwardItems = NonNullable<NonNullable<Volume["downwardAPI"]>["items"]>;
 
 /**
- * The files that a configMap, secret, downwardAPI or projected volume shows; undefined for a volume
- * of another kind. Failures have the kubelet's messages.
+ * The files in a configMap, secret, downwardAPI or projected volume. Undefined for other kinds of volumes. Errors have the
+ * kubelet's messages.
  *
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or cannot be read
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a mandatory object or key is missing or unreadable
  */
 export async function volumeContent(
   volume: Volume,
@@ -77,7 +77,7 @@ export async function volumeContent(
     for (const [index, projection] of list.entries()) {
       const place = `${volume.name}/${index}`;
       const content = await projectionContent(projection, { mode, place, sources: budgeted });
-      // A later source overrides the same path of an earlier one.
+      // A later source overrides an earlier one with the same path.
       for (const file of content.files) files.set(file.path, file);
       if (content.refreshAt !== undefined)
         refreshAt = Math.min(refreshAt ?? content.refreshAt, content.refreshAt);
@@ -91,7 +91,7 @@ export async function volumeContent(
   }
 }
 
-/** All four kinds are projected volumes with one or more sources. */
+/** Treats all four kinds as projected volumes with one or more sources. */
 function projectionsOf(
   volume: Volume,
 ): { readonly mode: number; readonly list: readonly Projection[] } | undefined {
@@ -136,7 +136,7 @@ async function projectionContent(
       expirationSeconds: expirationSeconds ?? 3600,
     });
     sources.budget.take(path.length + token.data.length);
-    // Each lifetime and each audience is another token, in memory for as long as the pod.
+    // Each lifetime and each audience needs a separate token, which is in memory as long as the pod exists.
     sources.budget.takeOwn(token.data);
     const file = { path, data: token.data, ...credentialAccess(sources.pod, mode) };
     return { files: [file], refreshAt: token.refreshAt };
@@ -145,7 +145,7 @@ async function projectionContent(
     const data = await sources.trustAnchors.read(clusterTrustBundle);
     const { path } = clusterTrustBundle;
     sources.budget.take(path.length + data.length);
-    // Selections can be as many as sources, and each has bytes of its own.
+    // There may be as many selections as sources, each with separate bytes.
     sources.budget.takeOwn(data);
     return { files: [{ path, data, ...credentialAccess(sources.pod, mode) }] };
   }
@@ -195,7 +195,7 @@ async function objectFiles(
   });
 }
 
-/** Key and certificates together, or each in a file of its own. */
+/** Key and certificates in one file, or in two. */
 function certificateFiles(
   source: NonNullable<Projection["podCertificate"]>,
   { key, chain, refreshAt }: PodCredentials,

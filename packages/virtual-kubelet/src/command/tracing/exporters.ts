@@ -3,18 +3,18 @@ import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { OtlpExporter } from "./otlp-exporter.ts";
 import type { OtlpSpan } from "./otlp-tracer.ts";
 
-/** Takes spans that have ended and sends them on. */
+/** Sends spans that have ended. */
 export interface SpanExporter extends AsyncDisposable {
   export(span: OtlpSpan): void;
 }
 
-/** What an exporter is made with. */
+/** Options of an exporter. */
 export interface ExporterSetup {
-  /** `service.name` of the spans. */
+  /** The spans' `service.name`. */
   readonly serviceName: string;
-  /** Further attributes of the process. */
+  /** More attributes of the process. */
   readonly tags: Readonly<Record<string, string>>;
-  /** Environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`, those for traces, and the original's. */
+  /** Environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`, their variants for traces, and the original's. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -40,12 +40,12 @@ const exporters: Readonly<Record<string, (setup: ExporterSetup) => SpanExporter>
   }),
 };
 
-/** Names that `--trace-exporter` takes. */
+/** Valid names for `--trace-exporter`. */
 export function availableExporters(): readonly string[] {
   return Object.keys(exporters).sort();
 }
 
-/** Makes an exporter. @throws {OptionError} `OPTION_INVALID` */
+/** Creates an exporter. @throws {OptionError} `OPTION_INVALID` */
 export function createExporter(name: string, setup: ExporterSetup): SpanExporter {
   const create = Object.hasOwn(exporters, name) ? exporters[name] : undefined;
   if (create) return create(setup);

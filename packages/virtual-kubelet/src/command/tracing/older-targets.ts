@@ -1,17 +1,17 @@
 import { OptionError } from "@kip/base";
 
-/** Where the variables of an older exporter say that the collector is, for OTLP. */
+/** The collector named by an older exporter's variables, for use with OTLP. */
 export interface OlderTarget {
-  /** Collector's URL without path. */
+  /** The collector's URL, without a path. */
   readonly base: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Collectors of Jaeger (from 1.35) and OpenTelemetry take OTLP over HTTP at this port. */
+/** Collectors of Jaeger (since 1.35) and OpenTelemetry accept OTLP over HTTP on this port. */
 const otlpPort = 4318;
 
 /**
- * Jaeger's collector or, if only that is named, the machine of its agent.
+ * Jaeger's collector, or, if only its agent is named, the agent's machine.
  *
  * @throws {OptionError} `OPTION_MISSING`, `OPTION_INVALID`
  */
@@ -31,7 +31,10 @@ export function jaegerTarget(env: Readonly<Record<string, string | undefined>>):
   };
 }
 
-/** The OpenCensus agent; with TLS unless OCAGENT_INSECURE is `1`, `yes`, `y` or `on`. @throws {OptionError} `OPTION_MISSING`, `OPTION_INVALID` */
+/**
+ * The OpenCensus agent. Uses TLS unless OCAGENT_INSECURE is `1`, `yes`, `y` or `on`. @throws {OptionError} `OPTION_MISSING`,
+ * `OPTION_INVALID`
+ */
 export function ocagentTarget(env: Readonly<Record<string, string | undefined>>): OlderTarget {
   const endpoint = env["OCAGENT_ENDPOINT"] ?? "";
   if (endpoint === "") throw missing("OCAGENT_ENDPOINT");

@@ -3,10 +3,10 @@ import { noTracer, type Tracer } from "../../tracing.ts";
 import { createExporter } from "./exporters.ts";
 import { createTracer } from "./otlp-tracer.ts";
 
-/** Tags that the program sets itself. */
+/** Tags set by the program itself. */
 const reservedTags = ["operatingSystem", "provider", "nodeName"];
 
-/** The tracer that the options ask for; disposing it sends what is left. */
+/** Creates the tracer according to the options. Disposing it sends the remaining spans. */
 export function openTracer(
   options: OptionValues,
   env: Readonly<Record<string, string | undefined>>,

@@ -5,16 +5,16 @@ import { attributesOf, type OtlpAttribute, type OtlpSpan } from "./otlp-tracer.t
 
 const flushMs = 2000;
 const requestLimitMs = 10_000;
-/** How long the rest may take to be sent at the end. */
+/** Time limit for sending the remaining spans at the end, milliseconds. */
 const shutdownMs = 5000;
-/** Longest pause that a collector can ask for. */
+/** Longest pause that a collector can request, milliseconds. */
 const longestPauseMs = 10 * 60_000;
 const maxBatch = 512;
 const maxWaiting = 4096;
 
 /**
- * OTLP over HTTP with JSON. Spans are sent every two seconds, at most 4,096 wait, and a batch that the collector refuses is
- * dropped: traces are not worth holding memory for. A `Retry-After` delays the next batch.
+ * Exports OTLP over HTTP with JSON. Sends spans every two seconds. At most 4,096 spans wait, and a batch that the collector
+ * refuses is dropped, because traces are not worth the memory. A `Retry-After` delays the next batch.
  *
  * @see https://opentelemetry.io/docs/specs/otlp/#otlphttp
  */
@@ -26,13 +26,13 @@ export class OtlpExporter implements SpanExporter {
   readonly #waiting: OtlpSpan[] = [];
   /** Ends the pauses between batches. */
   readonly #stop = new AbortController();
-  /** Ends the requests, too. */
+  /** Also ends the requests. */
   readonly #giveUp = new AbortController();
   #sender: Promise<void> | undefined;
   /** On the monotonic clock. */
   #pausedUntil = 0;
 
-  /** @throws {OptionError} `OPTION_INVALID` if a variable is not a URL or not a list of headers */
+  /** @throws {OptionError} `OPTION_INVALID` if a variable is not a valid URL or list of headers */
   constructor(setup: ExporterSetup, older?: OlderTarget) {
     const { serviceName, tags, env, logger } = setup;
     this.#setup = setup;
@@ -59,7 +59,7 @@ export class OtlpExporter implements SpanExporter {
     });
   }
 
-  /** Sends the spans that wait, for at most five seconds. */
+  /** Sends the waiting spans, for at most five seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     const { clock, logger } = this.#setup;
@@ -107,7 +107,7 @@ export class OtlpExporter implements SpanExporter {
   }
 }
 
-/** Reads an answer to its end, or else its connection could not be used again; none of it is kept. */
+/** Reads a response to its end without keeping it. Otherwise its connection could not be reused. */
 async function drain(answer: Response): Promise<void> {
   for await (const _ of answer.body ?? []);
 }
@@ -119,7 +119,7 @@ function tracesUrl(env: ExporterSetup["env"], older: OlderTarget | undefined): s
   return `${base.replace(/\/$/, "")}/v1/traces`;
 }
 
-/** The URL in a variable; an empty variable is like none. */
+/** The URL in a variable. An empty variable counts as missing. */
 function given(name: string, env: ExporterSetup["env"]): string | undefined {
   const text = env[name] ?? "";
   if (text === "") return undefined;
@@ -130,7 +130,7 @@ function given(name: string, env: ExporterSetup["env"]): string | undefined {
   );
 }
 
-/** Headers as `name=value,name=value`, percent-encoded. */
+/** Parses headers `name=value,name=value`, which are percent-encoded. */
 function headersOf(name: string, env: ExporterSetup["env"]): Readonly<Record<string, string>> {
   const pairs = (env[name] ?? "").split(",").filter((pair) => pair.trim() !== "");
   try {
@@ -145,7 +145,7 @@ function headersOf(name: string, env: ExporterSetup["env"]): Readonly<Record<str
     );
     return Object.fromEntries(headers);
   } catch {
-    // The text is not shown: it may be a secret.
+    // The text is not shown, because it may be a secret.
     throw new OptionError(
       "OPTION_INVALID",
       `Cannot use ${name}: name=value,name=value is expected`,

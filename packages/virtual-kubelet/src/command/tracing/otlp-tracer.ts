@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { errorText, type Clock } from "@kip/base";
 import type { Span, SpanFields, Tracer } from "../../tracing.ts";
 
-/** A span that has ended, in OTLP's JSON form. */
+/** An ended span in OTLP's JSON form. */
 export interface OtlpSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -34,13 +34,13 @@ export interface OtlpAttribute {
 /** Options of {@link createTracer}. */
 export interface TracerOptions {
   readonly clock: Clock;
-  /** Takes spans that have ended. */
+  /** Gets the spans that have ended. */
   readonly onEnd: (span: OtlpSpan) => void;
-  /** Share of the traces that are taken, 0 to 1. @default 1 */
+  /** Share of the traces to record, 0 to 1. @default 1 */
   readonly sampleShare?: number | undefined;
 }
 
-/** A tracer; spans without a trace are traces of their own. */
+/** Creates a tracer. A span without a trace starts a new one. */
 export function createTracer({ clock, onEnd, sampleShare = 1 }: TracerOptions): Tracer {
   return {
     start: (name, fields = {}, { traceId = randomBytes(16).toString("hex"), startedAt } = {}) => {
@@ -55,7 +55,7 @@ export function createTracer({ clock, onEnd, sampleShare = 1 }: TracerOptions): 
   };
 }
 
-/** Where a trace lies between 0 and 1, by the first bits of its ID. */
+/** A trace's position between 0 and 1, from the first bits of its ID. */
 function shareOf(traceId: string): number {
   return Number.parseInt(traceId.slice(0, 8), 16) / 2 ** 32;
 }
@@ -104,7 +104,7 @@ function recordingSpan(
   };
 }
 
-/** Attributes with the value types of OTLP: string, bool, int and double. */
+/** Attributes with OTLP's value types: string, bool, int and double. */
 export function attributesOf(
   entries: Iterable<readonly [string, string | number | boolean]>,
 ): OtlpAttribute[] {

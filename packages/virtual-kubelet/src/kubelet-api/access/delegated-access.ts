@@ -17,8 +17,8 @@ export interface DelegatedAccessOptions {
   readonly tokens?: Pick<TokenReviewOptions, "audiences" | "cacheMs"> | undefined;
   readonly reviews?: Pick<AccessReviewOptions, "allowedCacheMs" | "deniedCacheMs"> | undefined;
   /**
-   * A client without a certificate and a token is `system:anonymous`, who may do what the cluster
-   * allows this user. @default false
+   * Whether a client without a certificate and a token is `system:anonymous`. The cluster decides what that user may do.
+   * @default false
    */
   readonly anonymous?: boolean | undefined;
   readonly clock: Clock;
@@ -28,10 +28,9 @@ const anonymousUser: KubeletUser = { name: "system:anonymous", groups: ["system:
 const authenticatedGroup = "system:authenticated";
 
 /**
- * Lets the API server decide who may use the kubelet API, as a kubelet does. A client
- * certificate of the configured authority or a bearer token (by TokenReview) says who somebody is,
- * SubjectAccessReviews on the node say what they may do. The client needs the permissions of the
- * ClusterRole `system:auth-delegator`.
+ * Lets the API server decide who may use the kubelet API, as a kubelet does. A client certificate of the configured authority,
+ * or a bearer token (with a TokenReview), identifies the user. SubjectAccessReviews on the node decide what the user may do.
+ * The client needs the permissions of the ClusterRole `system:auth-delegator`.
  */
 export function delegatedAccess(options: DelegatedAccessOptions): {
   readonly authenticate: KubeletAuthenticate;
@@ -43,7 +42,7 @@ export function delegatedAccess(options: DelegatedAccessOptions): {
     authenticate: async (request) => {
       const user = (await certificateUser(request, clock)) ?? (await byToken(request));
       if (user) return withGroup(user);
-      // A bad token does not make a client anonymous.
+      // A client with an invalid token is not anonymous.
       return options.anonymous === true && !hasToken(request) ? anonymousUser : undefined;
     },
     authorize: reviewAuthorize({ client, nodeName, clock, ...options.reviews }),

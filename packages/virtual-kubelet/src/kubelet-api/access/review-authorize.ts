@@ -4,14 +4,14 @@ import { createReview } from "./review-call.ts";
 import type { KubeletAuthorize, KubeletUser } from "./user.ts";
 import { VerdictCache } from "./verdict-cache.ts";
 
-/** How the API server is asked whether somebody may do something. */
+/** Options of {@link reviewAuthorize}. */
 export interface AccessReviewOptions {
   readonly client: ApiClient;
   /** Name of the Node object. */
   readonly nodeName: string;
-  /** Milliseconds a yes is kept. @default 5 minutes */
+  /** How long a positive verdict is cached, milliseconds. @default 5 minutes */
   readonly allowedCacheMs?: number | undefined;
-  /** Milliseconds a no is kept. @default 30 seconds */
+  /** How long a negative verdict is cached, milliseconds. @default 30 seconds */
   readonly deniedCacheMs?: number | undefined;
   readonly clock: Clock;
 }
@@ -25,8 +25,8 @@ const { boolean, object, optional } = decode;
 const decodeReview = object({ status: optional(object({ allowed: optional(boolean) })) });
 
 /**
- * Asks the API server by SubjectAccessReview: for each subresource that covers the request, the
- * narrowest first, until one is allowed.
+ * Asks the API server with SubjectAccessReviews: one for each subresource that covers the request, starting with the narrowest,
+ * until one is allowed.
  */
 export function reviewAuthorize(options: AccessReviewOptions): KubeletAuthorize {
   const { nodeName, clock } = options;
@@ -63,7 +63,7 @@ export function reviewAuthorize(options: AccessReviewOptions): KubeletAuthorize 
   };
 }
 
-/** Everything that the verdict depends on, as a key. */
+/** Everything that the verdict depends on, as a cache key. */
 function question(user: KubeletUser, verb: string, subresource: string): string {
   const extra = Object.entries(user.extra ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify([user.name, user.uid, user.groups, extra, verb, subresource]);

@@ -5,12 +5,15 @@ const attempts = 3;
 const backoff = { initialMs: 250, maxMs: 1000 };
 const timeoutMs = 10_000;
 
-/** A server that asks for a longer pause is not asked again: a client waits for the answer. */
+/**
+ * Longest pause that is respected, milliseconds. If the server requests a longer one, there is no retry, because a client is
+ * waiting.
+ */
 const longestPauseMs = 10_000;
 
 /**
- * Creates a review at the API server and gives its answer. Repeats it if the server is out of reach,
- * after the pause that the server asks for.
+ * Creates a review at the API server and returns its result. If the server is unreachable, retries after the pause that the
+ * server requests.
  */
 export async function createReview<T>(
   { client, clock }: { readonly client: ApiClient; readonly clock: Clock },

@@ -10,20 +10,17 @@ import { VerdictCache } from "./verdict-cache.ts";
 
 const { boolean, list, map, object, optional, string } = decode;
 
-/** How bearer tokens are checked. */
+/** Options of {@link tokenUser}. */
 export interface TokenReviewOptions {
   readonly client: ApiClient;
-  /**
-   * A token must be meant for one of these.
-   * @default those of the API server itself
-   */
+  /** A token must be for one of these audiences. @default those of the API server */
   readonly audiences?: readonly string[] | undefined;
-  /** Milliseconds a verdict is kept, good or bad. @default 2 minutes */
+  /** How long a verdict is cached, positive or negative, milliseconds. @default 2 minutes */
   readonly cacheMs?: number | undefined;
   readonly clock: Clock;
 }
 
-/** Verdicts kept, and reviews under way at once. */
+/** Most cached verdicts, and most concurrent reviews. */
 const cacheEntries = 1000;
 const maxReviews = 50;
 const defaultCacheMs = 120_000;
@@ -46,7 +43,7 @@ const decodeReview = object({
   ),
 });
 
-/** The user of a bearer token, by a TokenReview: undefined without a valid token. */
+/** The user of a bearer token, determined by a TokenReview. Undefined without a valid token. */
 export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
   const { clock, cacheMs: keepMs = defaultCacheMs, audiences = [] } = options;
   const bounds = { keepMs, entries: cacheEntries };
@@ -54,7 +51,7 @@ export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
     good: bounds,
     bad: bounds,
   });
-  const salt = randomBytes(32); // tokens are not kept, and their hashes cannot be used elsewhere
+  const salt = randomBytes(32); // tokens are not stored, and their hashes are useless elsewhere
   return async (request) => {
     const token = bearerToken(request);
     if (token === undefined) return undefined;
@@ -72,7 +69,7 @@ export function tokenUser(options: TokenReviewOptions): KubeletAuthenticate {
   };
 }
 
-/** The user a TokenReview names. A server that knows no audiences vouches for none that were asked for. */
+/** The user in a TokenReview's status. If the server does not support audiences, the token is not valid for requested ones. */
 function reviewedUser(answer: unknown, audiences: readonly string[]): KubeletUser | undefined {
   const { status } = decodeReview(answer, "TokenReview");
   if (status?.authenticated !== true) return undefined;
@@ -84,18 +81,18 @@ function reviewedUser(answer: unknown, audiences: readonly string[]): KubeletUse
   return defined({ name: username, groups, uid, extra });
 }
 
-/** Whether a request brings a token, good or not. */
+/** Whether a request has a token, valid or not. */
 export function hasToken(request: IncomingMessage): boolean {
   return request.headers.authorization !== undefined || bearerToken(request) !== undefined;
 }
 
-/** The token of a request: of its header, or of its subprotocols if it is a browser's WebSocket. */
+/** The token of a request, from its header or, for a browser's WebSocket, from its subprotocols. */
 function bearerToken(request: IncomingMessage): string | undefined {
   const header = /^bearer +(\S+) *$/i.exec(request.headers.authorization ?? "")?.[1];
   if (header !== undefined) return header;
   const offered = offeredProtocols(request);
   const carrying = offered.filter((name) => name.startsWith(bearerSubprotocol));
-  // The answer must choose another protocol; a browser takes no connection otherwise.
+  // The response must select another protocol. Otherwise a browser does not accept the connection.
   if (carrying.length !== 1 || offered.length < 2) return undefined;
   const encoded = carrying[0]?.slice(bearerSubprotocol.length) ?? "";
   return encoded === "" ? undefined : Buffer.from(encoded, "base64url").toString();

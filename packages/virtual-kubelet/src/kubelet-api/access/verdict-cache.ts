@@ -1,8 +1,8 @@
 import type { Clock } from "@kip/base";
 
-/** How long a kind of verdict is kept, and how many of it. */
+/** How long verdicts are cached, and how many. */
 export interface VerdictBounds {
-  /** Milliseconds; 0 keeps none. */
+  /** Milliseconds. 0 disables the cache. */
   readonly keepMs: number;
   readonly entries: number;
 }
@@ -13,9 +13,8 @@ interface Kept<T> {
 }
 
 /**
- * Caches the API server's verdict on a key for some time, positive and negative verdicts apart, so that many refused
- * keys cannot push out the accepted ones. Equal questions at the same moment are asked once; a question that fails is
- * not cached.
+ * Caches the API server's verdicts by key for some time. Positive and negative verdicts are separate, so that many refused keys
+ * cannot displace accepted ones. Concurrent equal questions are asked once. Failures are not cached.
  */
 export class VerdictCache<T> {
   readonly #clock: Clock;
@@ -35,12 +34,12 @@ export class VerdictCache<T> {
     this.#bounds = bounds;
   }
 
-  /** Questions that are under way. */
+  /** Number of questions that are waiting for an answer. */
   get asking(): number {
     return this.#asked.size;
   }
 
-  /** The verdict on a key: the cached one, else the answer of `ask`. @throws what `ask` throws */
+  /** The verdict for a key: from the cache, or from `ask`. @throws errors of `ask` */
   async get(key: string, ask: () => Promise<T>): Promise<T> {
     const kept = this.#kept(this.#good, key) ?? this.#kept(this.#bad, key);
     if (kept) return kept.verdict;

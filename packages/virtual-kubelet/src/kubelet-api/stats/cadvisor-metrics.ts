@@ -4,8 +4,9 @@ import type { MetricFamily, MetricSample } from "../../metrics/metrics-text.ts";
 import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
 /**
- * The families of `/metrics/cadvisor`: cAdvisor's names and labels for what the provider measures, of pods (with an empty
- * `container`) and of containers. Each is made when it is asked for: of many pods all of them together are large.
+ * The families of `/metrics/cadvisor`: cAdvisor's names and labels for the provider's measurements of pods (with an empty
+ * `container`) and containers. Generated one at a time, because with many pods all of them together are large.
+ *
  * @see https://github.com/google/cadvisor/blob/master/docs/storage/prometheus.md
  */
 export function* cadvisorMetrics({ pods }: NodeUsage): Generator<MetricFamily> {
@@ -19,7 +20,7 @@ export function* cadvisorMetrics({ pods }: NodeUsage): Generator<MetricFamily> {
   yield { name: "container_scrape_error", type: "gauge", help, samples: [{ value: 0 }] };
 }
 
-/** The labels of a series, those that some families add in their places: a registry of Go sorts them by name. */
+/** The labels of a series. Some families add more at certain places, because a Go registry sorts labels by name. */
 interface Labels {
   readonly container: string;
   readonly id: string;
@@ -38,9 +39,9 @@ interface Figure {
   readonly value: number | undefined;
   /** Labels between `container` and `id`. */
   readonly first?: Readonly<Record<string, string>>;
-  /** Labels behind `pod`. */
+  /** Labels after `pod`. */
   readonly last?: Readonly<Record<string, string>>;
-  /** cAdvisor gives what it does not measure no time. */
+  /** Whether to omit the time. cAdvisor does so for values that it does not measure. */
   readonly isTimeless?: boolean;
 }
 

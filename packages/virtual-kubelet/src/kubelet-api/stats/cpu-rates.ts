@@ -1,6 +1,6 @@
 import type { Usage } from "../../usage.ts";
 
-/** Shortest time between two measurements that a rate is made of, milliseconds. */
+/** Shortest interval for computing a rate, milliseconds. */
 const leastMs = 1000;
 
 interface Point {
@@ -9,18 +9,18 @@ interface Point {
   readonly nanoCores?: number | undefined;
 }
 
-/** How fast processor time is used, from one look to the next. */
+/** Computes CPU usage rates between consecutive measurements. */
 export class CpuRates {
   #points = new Map<string, Point>();
   #next = new Map<string, Point>();
 
-  /** Billionths of a processor in use since the last look; undefined at the first look. */
+  /** CPU usage since the last measurement, billionths of a processor. Undefined for the first measurement. */
   rate(key: string, { timeMs, cpuNanoseconds }: Usage): number | undefined {
     if (cpuNanoseconds === undefined) return undefined;
     const before = this.#points.get(key);
     const now = { timeMs, cpuNanoseconds };
     const elapsedMs = timeMs - (before?.timeMs ?? 0);
-    // Less than before: it was started again, or the clock was set back.
+    // The counter decreased: the container was restarted, or the clock was set back.
     if (before === undefined || cpuNanoseconds < before.cpuNanoseconds || elapsedMs < 0) {
       this.#next.set(key, now);
       return undefined;
@@ -34,7 +34,7 @@ export class CpuRates {
     return nanoCores;
   }
 
-  /** Ends a look: what was not asked for in it is forgotten. */
+  /** Ends a measurement: forgets keys that were not part of it. */
   endLook(): void {
     this.#points = this.#next;
     this.#next = new Map();

@@ -1,16 +1,16 @@
 import type { Pod } from "@kip/k8s-types";
 import type { FileSystemUsage, PodUsage, ProviderStats, Usage } from "../../usage.ts";
 
-/** What a pod uses, with what the API server knows of it. */
+/** A pod's usage, with its object in the API. */
 export interface KnownPodUsage extends Omit<PodUsage, "uid"> {
   readonly pod: Pod;
   readonly total: Usage;
 }
 
-/** What a node and its pods use at one moment. */
+/** The usage of a node and its pods at one time. */
 export interface NodeUsage {
   readonly nodeName: string;
-  /** When the node's kubelet API was started, milliseconds since the epoch. */
+  /** When the node's kubelet API started, milliseconds since the epoch. */
   readonly startTimeMs: number;
   readonly total: Usage;
   /** The disks of all pods together. */
@@ -23,16 +23,16 @@ export interface NodeUsageOptions {
   readonly nodeName: string;
   readonly startTimeMs: number;
   readonly nowMs: number;
-  /** Keeps the processor time of pods that have gone. */
+  /** Keeps the CPU time of deleted pods. */
   readonly cpu: NodeCpu;
 }
 
-/** Processor time of all pods of a node: a counter that does not fall when pods are removed. */
+/** CPU time of all pods of a node. The counter does not decrease when pods are removed. */
 export class NodeCpu {
   #nanoseconds = 0;
   #last: ReadonlyMap<string, number> = new Map();
 
-  /** The processor time of all pods so far, those that have gone included. */
+  /** The CPU time of all pods so far, including deleted ones. */
   add(pods: readonly KnownPodUsage[]): number {
     const now = new Map(
       pods.map(({ pod, total }) => {
@@ -48,13 +48,13 @@ export class NodeCpu {
     return this.#nanoseconds;
   }
 
-  /** Forgets pods that have gone. */
+  /** Forgets deleted pods. */
   keep(uids: ReadonlySet<string>): void {
     this.#last = new Map([...this.#last].filter(([uid]) => uids.has(uid)));
   }
 }
 
-/** Joins what the provider measured with the pods of the node; others are left out. */
+/** Combines the provider's measurements with the node's pods. Omits other pods. */
 export function nodeUsage(
   stats: ProviderStats,
   pods: readonly Pod[],
@@ -75,7 +75,7 @@ export function nodeUsage(
   return { nodeName, startTimeMs, pods: known, total, fileSystem: sumOfDisks(known) };
 }
 
-/** A cgroup counts its own processes only, and the pod's has none. */
+/** A cgroup only counts its own processes, and the pod's has none. */
 function countProcesses(containers: readonly Usage[]): number | undefined {
   const counts = containers.flatMap(({ processes }) => processes ?? []);
   return counts.length === 0 ? undefined : counts.reduce((total, count) => total + count, 0);
@@ -111,7 +111,7 @@ function sum(usages: readonly Usage[], nowMs: number): Usage {
   };
 }
 
-/** The sums of figures that some have. */
+/** Sums of the figures, over those that have them. */
 function known(
   usages: readonly Usage[],
   keys: readonly ("rssBytes" | "pageFaults" | "majorPageFaults" | "swapBytes")[],

@@ -3,8 +3,9 @@ import type { ProbeCounts } from "../../usage.ts";
 import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
 /**
- * The family of `/metrics/probes` by a kubelet's name and labels. Pods that are gone and
- * containers that are not in their pod are left out.
+ * The family of `/metrics/probes`, with a kubelet's name and labels. Omits deleted pods and containers that are not in their
+ * pod.
+ *
  * @see https://kubernetes.io/docs/reference/instrumentation/metrics/
  */
 export function probeMetrics(

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
-/** The resource usage of this process, by the metric names of Prometheus' client libraries. */
+/** This process's resource usage, with the metric names of Prometheus' client libraries. */
 export function processMetrics(startTimeMs: number): readonly MetricFamily[] {
   const { user, system } = process.cpuUsage();
   const gauge = (name: string, help: string, value: number): MetricFamily => ({

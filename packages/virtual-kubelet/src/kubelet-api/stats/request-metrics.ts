@@ -1,20 +1,20 @@
 import { Durations } from "../../metrics/durations.ts";
 import type { MetricFamily } from "../../metrics/metrics-text.ts";
 
-/** Upper bounds of the durations that are counted together, seconds. */
+/** Upper bounds of the duration buckets, seconds. */
 const bounds = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 10];
 
-/** A request that was answered. */
+/** An answered request. */
 export interface AnsweredRequest {
   readonly method: string;
-  /** A route, not a path: there must not be many of them. */
+  /** A route, not a path, because there must not be many different ones. */
   readonly route: string;
-  /** It stays open for as long as its client wants. */
+  /** Whether it stays open for as long as the client wants. */
   readonly isLong: boolean;
   readonly durationMs: number;
 }
 
-/** Counts the requests of a kubelet API, by the kubelet's names. */
+/** Counts a kubelet API's requests, with the kubelet's metric names. */
 export class RequestMetrics {
   readonly #durations = new Durations(bounds);
   readonly #webSockets = new Map<string, number>();
@@ -35,7 +35,7 @@ export class RequestMetrics {
     this.#durations.observe(labels, durationMs / 1000);
   }
 
-  /** A WebSocket that was opened for exec, attach or port-forward. */
+  /** Counts a WebSocket for exec, attach or port-forward. */
   webSocket(subresource: string): void {
     this.#webSockets.set(subresource, (this.#webSockets.get(subresource) ?? 0) + 1);
   }

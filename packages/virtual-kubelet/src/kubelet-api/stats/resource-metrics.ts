@@ -3,8 +3,8 @@ import type { MetricFamily, MetricSample } from "../../metrics/metrics-text.ts";
 import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
 /**
- * The families of `/metrics/resource`, with a kubelet's texts: what metrics-server reads, and with it `kubectl top` and
- * autoscalers.
+ * The families of `/metrics/resource`, with a kubelet's texts. metrics-server reads them for `kubectl top` and autoscalers.
+ *
  * @see https://kubernetes.io/docs/reference/instrumentation/node-metrics/
  */
 export function resourceMetrics({ total, pods }: NodeUsage): readonly MetricFamily[] {
@@ -80,7 +80,7 @@ function samples(
   });
 }
 
-/** Labels in the order of a kubelet's, which is that of their names: there are clients that read them by position. */
+/** Labels in the kubelet's order, which is by name, because some clients read them by position. */
 function podLabels({ pod }: KnownPodUsage): Readonly<Record<string, string>> {
   return { namespace: pod.metadata.namespace, pod: pod.metadata.name };
 }

@@ -1,12 +1,12 @@
 import { withTimeout, type Clock } from "@kip/base";
 import type { ProviderStats } from "../../usage.ts";
 
-/** How long the provider has to measure its pods. */
+/** Time limit for the provider's measurement, milliseconds. */
 const timeoutMs = 15_000;
 
 /**
- * Asks the provider for what its pods use. Callers that ask while a measurement is under way share it:
- * several collectors must not cost several measurements.
+ * Gets the pods' usage from the provider. Concurrent callers share a measurement, so that several collectors do not cost
+ * several measurements.
  */
 export class StatsSource {
   readonly #stats: (signal: AbortSignal) => Promise<ProviderStats>;
@@ -18,7 +18,7 @@ export class StatsSource {
     this.#clock = clock;
   }
 
-  /** @throws what the provider throws, or an error if it takes longer than 15 seconds */
+  /** @throws the provider's errors, or an error if it takes longer than 15 seconds */
   async read(): Promise<ProviderStats> {
     this.#underWay ??= this.#ask().finally(() => {
       this.#underWay = undefined;

@@ -13,6 +13,7 @@ import type { KnownPodUsage, NodeUsage } from "./node-usage.ts";
 
 /**
  * The document of `/stats/summary`.
+ *
  * @see https://pkg.go.dev/k8s.io/kubelet/pkg/apis/stats/v1alpha1
  */
 export function statsSummary(
@@ -70,7 +71,7 @@ function containerStats(
   });
 }
 
-/** A kubelet has the counters of `eth0` twice. */
+/** As in a kubelet, the counters of `eth0` appear twice. */
 function networkStats(network: NetworkUsage | undefined): object | undefined {
   if (!network) return undefined;
   const { timeMs, receivedBytes, sentBytes } = network;
@@ -106,7 +107,7 @@ function fsStats(usage: FileSystemUsage | undefined): object | undefined {
   });
 }
 
-/** What is not known is absent. */
+/** Unknown values are absent. */
 function cpuAndMemory(key: string, usage: Usage, rates: CpuRates): object {
   const { timeMs, cpuNanoseconds } = usage;
   const time = wireTime(timeMs);
@@ -155,7 +156,7 @@ function ioStats({ timeMs, ioPressure }: Usage): object | undefined {
   return ioPressure && { time: wireTime(timeMs), psi: psiStats(ioPressure) };
 }
 
-/** The type says nanoseconds, but a kubelet passes the kernel's microseconds on. */
+/** The type says nanoseconds, but a kubelet passes on the kernel's microseconds. */
 function psiStats(pressure: Pressure | undefined): object | undefined {
   if (!pressure) return undefined;
   const share = ({ totalMicroseconds: total, avg10, avg60, avg300 }: Pressure["full"]) => ({
