@@ -97,12 +97,16 @@ export function parseManifest(
   if (parsed.schemaVersion !== 2) {
     throw invalidImage(`its manifest is of schema ${parsed.schemaVersion}, which is not known`);
   }
-  const said = knownTypes.find((type) => type === contentType);
-  if (said !== undefined && parsed.mediaType !== undefined && said !== parsed.mediaType) {
-    throw invalidImage(`its manifest was sent as ${said} but says it is ${parsed.mediaType}`);
+  const statedType = knownTypes.find((type) => type === contentType);
+  if (
+    statedType !== undefined &&
+    parsed.mediaType !== undefined &&
+    statedType !== parsed.mediaType
+  ) {
+    throw invalidImage(`its manifest was sent as ${statedType} but says it is ${parsed.mediaType}`);
   }
   const { config, layers, manifests } = parsed;
-  const type = parsed.mediaType ?? said;
+  const type = parsed.mediaType ?? statedType;
   const isIndex = type === mediaTypes.ociIndex || type === mediaTypes.dockerList;
   const isManifest = type === mediaTypes.ociManifest || type === mediaTypes.dockerManifest;
   if (manifests !== undefined) {

@@ -5,7 +5,7 @@ import { GrowingBuffer } from "./growing-buffer.ts";
 const largePieceBytes = 4096;
 /** Small pieces are passed on once they have this length together, bytes, even if the reader is busy. */
 const mergedBytes = 16 * 1024;
-const nothing = Buffer.alloc(0);
+const emptyPiece = Buffer.alloc(0);
 
 /** Can delay small pieces, so that a peer that sends many leaves time for others. */
 export interface PiecePace {
@@ -57,7 +57,7 @@ export function mergeSmallPieces(stream: Readable, pace = unhurried): () => numb
   };
   stream._read = (size) => {
     // Node calls this before it reads from its buffer. It does not call it again until something is pushed, even if empty.
-    if (stream.readableLength > 0) push(nothing);
+    if (stream.readableLength > 0) push(emptyPiece);
     else if (!isHeldUp) flush();
     if (isHeldUp) isAskedForMore = true;
     else read(size);

@@ -123,7 +123,7 @@ class Run {
       const [stdout, stderr] = [this.#stdout.join(""), this.#stderr.join("")];
       if (exitCode === 0 && !isCutOff) return this.#result.resolve({ stdout, stderr });
       const how = killedBy ? `killed by ${killedBy}` : describeExit(exitCode);
-      const last = lastWords(stderr || stdout);
+      const last = endOfOutput(stderr || stdout);
       const reason = last === "" ? how : `${how}: ${last}`;
       return this.#result.reject(this.#failure(reason, exitCode, killedBy));
     });
@@ -148,7 +148,7 @@ class Run {
 const maxShownLength = 1000;
 
 /** The last lines of an output, at most five. */
-function lastWords(output: string): string {
+function endOfOutput(output: string): string {
   const lines = output.trimEnd().split("\n").slice(-5).join("; ").trim();
   return lines.length > maxShownLength ? `…${lines.slice(-maxShownLength)}` : lines;
 }

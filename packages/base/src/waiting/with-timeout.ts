@@ -13,7 +13,7 @@ export interface TimeoutOptions {
 }
 
 /** Abort reason of unused timers, created once: an error with a stack trace for each call would cost more than the call. */
-const inTime = new DOMException("Ended in time", "AbortError");
+const timerCancelled = new DOMException("Ended in time", "AbortError");
 
 /**
  * Runs `work` with a time limit. Its signal aborts when the time is over or when the caller's signal aborts, but never after
@@ -38,9 +38,9 @@ export async function withTimeout<T>(
   try {
     return await untilAborted(work(limit.signal), limit.signal);
   } finally {
-    timer.abort(inTime);
+    timer.abort(timerCancelled);
     signal?.removeEventListener("abort", onAbort);
-    limit.abort(inTime);
+    limit.abort(timerCancelled);
   }
 }
 

@@ -22,12 +22,13 @@ export function refusalBehind({ ahead, lack }: Wait): CloudError {
 
 /** Describes why a launch is waiting. */
 export function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
-  if (lack === "starts") return { ahead, message: `Other machines are starting; ${place(ahead)}` };
+  if (lack === "starts")
+    return { ahead, message: `Other machines are starting; ${position(ahead)}` };
   const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;
-  if (isBehind) return { ahead, message: `Waits for ${names[lack]}; ${place(ahead)}` };
-  return { ahead, message: `${refusal.message}; ${place(ahead)}${remedy}` };
+  if (isBehind) return { ahead, message: `Waits for ${names[lack]}; ${position(ahead)}` };
+  return { ahead, message: `${refusal.message}; ${position(ahead)}${remedy}` };
 }
 
-function place(ahead: number): string {
+function position(ahead: number): string {
   return `place ${ahead + 1} in the queue`;
 }

@@ -20,7 +20,7 @@ export type FaultState = decode.Decoded<typeof document>;
 export type MachineNotice = decode.Decoded<typeof notice>;
 
 const fileName = "faults.json";
-const nothing: FaultState = { rules: [], notices: [] };
+const noFaults: FaultState = { rules: [], notices: [] };
 
 /**
  * `faults.json` in the state folder: the faults for all processes that use the folder. The file only exists if there are
@@ -47,7 +47,7 @@ export class FaultsFile {
     try {
       return document(JSON.parse(await readFile(file, "utf8")), file);
     } catch (error) {
-      if (isSystemError(error, "ENOENT")) return nothing;
+      if (isSystemError(error, "ENOENT")) return noFaults;
       throw error;
     }
   }

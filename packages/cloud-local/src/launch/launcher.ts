@@ -71,8 +71,8 @@ export class Launcher {
     const accelerator = await this.#context.accelerator.get(image.architecture);
     await sharedNetwork.ensure();
     if (known) await terminator.remove(known);
-    const place = { options, store, plan: network.plan, offers, turn };
-    const record = await reserveMachine(place, request, image);
+    const reservation = { options, store, plan: network.plan, offers, turn };
+    const record = await reserveMachine(reservation, request, image);
     try {
       const { userData, images } = request;
       const nameservers = await network.nameservers();

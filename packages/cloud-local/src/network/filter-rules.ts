@@ -218,10 +218,10 @@ function closedDestinations(plan: AddressPlan, hostAddresses: readonly string[])
 }
 
 function leaveRules(plan: AddressPlan): string {
-  const way = `iifname "${bridgeDevice}" oifname "${uplinkDevice}"`;
+  const toUplink = `iifname "${bridgeDevice}" oifname "${uplinkDevice}"`;
   return `
-    ${way} ip daddr ${plan.uplinkDns} meta l4proto { tcp, udp } th dport 53 accept
-    ${way} ip daddr != @closed accept
+    ${toUplink} ip daddr ${plan.uplinkDns} meta l4proto { tcp, udp } th dport 53 accept
+    ${toUplink} ip daddr != @closed accept
 `;
 }
 

@@ -53,13 +53,13 @@ export function hostLines(
   device: string,
   serviceRanges: readonly string[],
 ): readonly string[] {
-  const way = `via ${gateway} dev ${device} src ${host}`;
+  const route = `via ${gateway} dev ${device} src ${host}`;
   return [
     `link set ${device} address ${hostMac}`,
     `addr replace ${host}/128 dev ${device} nodad`,
     `neighbour replace ${gateway} lladdr ${gatewayMac} dev ${device} nud permanent`,
     `route replace ${gateway}/128 dev ${device}`,
-    ...[range, ...serviceRanges].map((to) => `route replace ${to} ${way}`),
+    ...[range, ...serviceRanges].map((to) => `route replace ${to} ${route}`),
   ];
 }
 

@@ -110,8 +110,8 @@ export class LocalNetwork {
         `addr replace ${address} dev ${this.#hostDevice}`,
         `link set ${this.#hostDevice} up`,
         ...ofFamily(ranges, 4).map((range) => {
-          const way = `via ${this.plan.gateway} dev ${this.#hostDevice} src ${this.plan.host}`;
-          return `route replace ${range} ${way}`;
+          const route = `via ${this.plan.gateway} dev ${this.#hostDevice} src ${this.plan.host}`;
+          return `route replace ${range} ${route}`;
         }),
         ...(ipv6 ? hostLines(ipv6, this.#hostDevice, ofFamily(ranges, 6)) : []),
       ],

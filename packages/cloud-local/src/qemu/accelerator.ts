@@ -113,8 +113,8 @@ function describeFailure(error: unknown, limitMs: number): string {
   if (!CommandError.is(error)) return errorText(error);
   if (error.signal === "SIGKILL")
     return `/dev/kvm is there, but a test guest did not run within ${limitMs / 1000} s`;
-  const said = firstLine(error.stderr);
-  return said === "" ? errorText(error) : said;
+  const message = firstLine(error.stderr);
+  return message === "" ? errorText(error) : message;
 }
 
 /** A disk whose boot sector enters 32-bit protected mode, as every kernel must, and then writes to the exit device. */

@@ -85,8 +85,8 @@ function endOf(child: ChildProcess, logFile: string): AbortSignal {
   const ended = new AbortController();
   child.once("error", (cause) => ended.abort(didNotRun(cause.message, cause)));
   child.once("exit", (code, signal) => {
-    void lastWords(logFile).then((said) =>
-      ended.abort(didNotRun(said || `QEMU ended with ${signal ?? `code ${code}`}`)),
+    void firstLogLine(logFile).then((message) =>
+      ended.abort(didNotRun(message || `QEMU ended with ${signal ?? `code ${code}`}`)),
     );
   });
   return ended.signal;
@@ -107,7 +107,7 @@ async function untilServed({ commands, ended }: StartedQemu): Promise<void> {
 }
 
 /** The first line of QEMU's log, without QEMU's name. */
-async function lastWords(logFile: string): Promise<string> {
+async function firstLogLine(logFile: string): Promise<string> {
   return firstLine(await readStart(logFile, logBytes)).replace(/^\S*qemu-system-\S+: /, "");
 }
 

@@ -11,19 +11,19 @@ const maxLength = 4096;
  */
 export async function waitForMessage(port: Socket, wanted: string): Promise<void> {
   let text = "";
-  const said = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const onData = (chunk: string): void => {
     text += chunk;
     const end = text.indexOf("\n");
     if (end === -1 && text.length <= maxLength) return;
-    const word = end === -1 ? text : text.slice(0, end);
-    if (word === wanted) said.resolve();
-    else said.reject(unexpected(`it said "${word.slice(0, 200)}" instead of "${wanted}"`));
+    const message = end === -1 ? text : text.slice(0, end);
+    if (message === wanted) received.resolve();
+    else received.reject(unexpected(`it said "${message.slice(0, 200)}" instead of "${wanted}"`));
   };
-  const onClose = (): void => said.reject(unexpected(`it ended before it said "${wanted}"`));
+  const onClose = (): void => received.reject(unexpected(`it ended before it said "${wanted}"`));
   port.setEncoding("utf8").on("data", onData).on("close", onClose);
   try {
-    await said.promise;
+    await received.promise;
   } finally {
     port.off("data", onData).off("close", onClose);
   }

@@ -9,7 +9,7 @@ const afterRestart = `It is tried again when kip is started again. ${bootsInstea
 /** Logs warnings about templates, each once. Without a template, machines still start. */
 export class TemplateNotices {
   readonly #logger: Logger;
-  readonly #said = new Set<string>();
+  readonly #logged = new Set<string>();
 
   constructor(logger: Logger) {
     this.#logger = logger;
@@ -58,8 +58,8 @@ export class TemplateNotices {
   }
 
   #once(fact: string, template: string, message: string, fields: LogFields): void {
-    if (this.#said.has(fact)) return;
-    this.#said.add(fact);
+    if (this.#logged.has(fact)) return;
+    this.#logged.add(fact);
     this.#logger.warn(message, { template, ...fields });
   }
 }

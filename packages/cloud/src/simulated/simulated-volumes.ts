@@ -68,12 +68,12 @@ export class SimulatedVolumes {
 
   detach(owner: string, id: string, instanceId: string): void {
     const disk = this.#owned(owner, id);
-    if (disk?.volume.attachedTo === instanceId) letGo(disk);
+    if (disk?.volume.attachedTo === instanceId) detachDisk(disk);
   }
 
   /** Detaches the volumes of an instance that has ended. */
   release(instanceId: string): void {
-    for (const disk of this.#of(instanceId)) letGo(disk);
+    for (const disk of this.#of(instanceId)) detachDisk(disk);
   }
 
   list(owner: string): readonly Volume[] {
@@ -108,7 +108,7 @@ export class SimulatedVolumes {
   }
 }
 
-function letGo(disk: Disk): void {
+function detachDisk(disk: Disk): void {
   const { attachedTo: _, ...volume } = disk.volume;
   disk.volume = volume;
 }

@@ -31,14 +31,14 @@ export async function chooseDescriptor(folder: string, reference: Reference): Pr
   if (reference.digest !== undefined) {
     const found = manifests.find(({ digest }) => digest === reference.digest);
     if (found) return found;
-    throw notThere(`the layout has no ${reference.digest}`);
+    throw notFound(`the layout has no ${reference.digest}`);
   }
   const names = [reference.tag, formatReference(reference)];
   const named = manifests.find(({ annotations }) => names.includes(annotations?.[nameAnnotation]));
   const only = manifests.length === 1 ? manifests[0] : undefined;
   const chosen = named ?? only;
   if (chosen) return chosen;
-  throw notThere(`the layout has ${manifests.length} images, none of them by this name`);
+  throw notFound(`the layout has ${manifests.length} images, none of them by this name`);
 }
 
 /** The unverified bytes of a blob. */
@@ -86,7 +86,7 @@ async function readIndex(folder: string): Promise<Uint8Array> {
   }
 }
 
-function notThere(reason: string): Error {
+function notFound(reason: string): Error {
   return new ImageError("IMAGE_NOT_FOUND", reason, {
     remedy: "Name one that is in its index.json",
   });

@@ -67,28 +67,28 @@ interface Following {
 
 function resolveInRoot(rootfs: string, file: string, { mounted, onUnreadable }: Following): string {
   const left = stepsOf(file).toReversed();
-  let way: Place[] = [];
+  let steps: Place[] = [];
   let links = 0;
   let linkSteps = 0;
   for (let step = left.pop(); step !== undefined; step = left.pop()) {
     if (links > 0 && ++linkSteps > maxLinkSteps) throw tooManyLinks(file);
     if (step === "..") {
-      way.pop();
+      steps.pop();
       continue;
     }
-    const parent = way.at(-1);
+    const parent = steps.at(-1);
     const path = `${parent?.path ?? ""}/${step}`;
     const isMounted = parent?.isMounted === true || mounted.has(path);
     const target = isMounted ? undefined : linkTarget(`${rootfs}${path}`, onUnreadable);
     if (target === undefined) {
-      way.push({ path, isMounted });
+      steps.push({ path, isMounted });
       continue;
     }
     if (++links > maxLinks) throw tooManyLinks(file);
-    if (target.startsWith("/")) way = [];
+    if (target.startsWith("/")) steps = [];
     left.push(...stepsOf(target).toReversed());
   }
-  return way.at(-1)?.path ?? "/";
+  return steps.at(-1)?.path ?? "/";
 }
 
 /** The link's target. Undefined if the path is not a link, does not exist, or has a target that is not valid text. */

@@ -57,8 +57,8 @@ export class ExecFiles implements AsyncDisposable {
    */
   async readResult(id: string, exitCode: number): Promise<number> {
     if (exitCode === 0) return 0;
-    const said = (await readFile(this.log, "utf8").catch(() => "")).trim();
-    if (said !== "") throw execFailed(id, said);
+    const message = (await readFile(this.log, "utf8").catch(() => "")).trim();
+    if (message !== "") throw execFailed(id, message);
     // A process that started has left its ID. Otherwise this is the exit code of a shell that could not start crun.
     if ((await this.readPid()) === undefined) throw execFailed(id, "crun did not start");
     return exitCode;
@@ -70,17 +70,17 @@ export class ExecFiles implements AsyncDisposable {
   }
 }
 
-function execFailed(id: string, said: string): RuntimeError {
-  return new RuntimeError("EXEC_FAILED", `Cannot run a command in container "${id}": ${said}`, {
+function execFailed(id: string, message: string): RuntimeError {
+  return new RuntimeError("EXEC_FAILED", `Cannot run a command in container "${id}": ${message}`, {
     remedy: "Check the command, and that the container runs.",
-    execFailure: execFailure(said),
+    execFailure: execFailure(message),
   });
 }
 
 /** Classifies an error message of crun 1.x. */
-function execFailure(said: string): ExecFailure {
-  if (/status`: No such file|not running|is stopped/i.test(said)) return "not-running";
-  if (/not found in \$PATH|open executable: No such file/i.test(said)) return "not-found";
-  if (/Permission denied|Exec format error/i.test(said)) return "not-executable";
+function execFailure(message: string): ExecFailure {
+  if (/status`: No such file|not running|is stopped/i.test(message)) return "not-running";
+  if (/not found in \$PATH|open executable: No such file/i.test(message)) return "not-found";
+  if (/Permission denied|Exec format error/i.test(message)) return "not-executable";
   return "other";
 }

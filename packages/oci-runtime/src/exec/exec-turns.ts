@@ -32,8 +32,8 @@ export class ExecTurns {
       entered.resolve();
       await pause(longestMs, this.#clock, over.signal);
     };
-    const place = String(this.#count++ % mostAtOnce);
-    this.#queue.run(hold, place, signal).catch((error: unknown) => entered.reject(error));
+    const slot = String(this.#count++ % mostAtOnce);
+    this.#queue.run(hold, slot, signal).catch((error: unknown) => entered.reject(error));
     await entered.promise;
     return { [Symbol.dispose]: () => over.abort() };
   }

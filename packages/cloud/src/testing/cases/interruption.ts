@@ -16,12 +16,12 @@ export const interruption: ConformanceTopic = {
         const { id } = await bench.running({ launchType: "spot" });
         const other = await bench.open();
         const heard: string[] = [];
-        const told = [cloud, other].map((each) => {
+        const notices = [cloud, other].map((each) => {
           each.onInterruption(({ instance }) => heard.push(instance.id))();
           return noticeOf(each, id, () => heard.push("told"));
         });
         await faults.interrupt(id, hourMs);
-        for (const { instance, endsAt } of await Promise.all(told)) {
+        for (const { instance, endsAt } of await Promise.all(notices)) {
           assert.equal(instance.launchType, "spot");
           assert.ok(Date.parse(endsAt) > Date.parse(instance.launchedAt), endsAt);
         }
@@ -51,7 +51,7 @@ export const interruption: ConformanceTopic = {
         const { id } = await bench.running();
         const other = await bench.open();
         await other.describe(id);
-        const told = [cloud, other].map(async (each) => {
+        const notices = [cloud, other].map(async (each) => {
           const { promise, resolve } = Promise.withResolvers<Instance>();
           const order: string[] = [];
           each.onInterruption(({ instance }) => instance.id === id && order.push("notice"));
@@ -63,7 +63,7 @@ export const interruption: ConformanceTopic = {
           return { state: (await promise).state, order };
         });
         await faults.interrupt(id, 200);
-        const ends = await Promise.all(told);
+        const ends = await Promise.all(notices);
         for (const { state } of ends) assert.equal(state, "terminated");
         await cloud.waitForTerminated(id);
         assert.equal(await other.describe(id), undefined);

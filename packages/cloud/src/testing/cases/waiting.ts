@@ -116,7 +116,7 @@ export const waiting: ConformanceTopic = {
       await other.describe(id);
       const heard: Instance[] = [];
       const unwanted: Instance[] = [];
-      const told = [cloud, other].map(async (each) => {
+      const notified = [cloud, other].map(async (each) => {
         each.onTerminated((instance) => unwanted.push(instance))();
         const { promise, resolve } = Promise.withResolvers<void>();
         each.onTerminated((instance) => {
@@ -127,7 +127,7 @@ export const waiting: ConformanceTopic = {
         await promise;
       });
       await faults.kill(id);
-      await Promise.all([...told, cloud.waitForTerminated(id), other.waitForTerminated(id)]);
+      await Promise.all([...notified, cloud.waitForTerminated(id), other.waitForTerminated(id)]);
       assert.equal(await cloud.describe(id), undefined);
       assert.deepEqual(await bench.listed(token), []);
       await cloud.terminate(id);
