@@ -27,7 +27,7 @@ describe("fetchNodePackage()", () => {
     using folder = temporaryFolder();
     const { PATH } = process.env;
     context.after(() => (process.env["PATH"] = PATH));
-    // What its cache is locked with.
+    // The program that locks the cache.
     await symlink("/usr/bin/flock", path.join(folder.path, "flock"));
     await symlink("/bin/sh", path.join(folder.path, "sh"));
     process.env["PATH"] = folder.path;

@@ -6,7 +6,7 @@ import { systemClock } from "@kip/base";
 import { temporaryFolder } from "@kip/testing";
 import { updatableBuild, type UpdatableProduct } from "./updatable-build.ts";
 
-/** A cache whose products have the content that is offered when they are built. */
+/** A cache whose products contain what was offered when they were built. */
 async function withCache(
   action: (
     build: (refresh: boolean, offered: string | Error) => Promise<UpdatableProduct>,

@@ -1,4 +1,5 @@
-// A disk that boots by itself, on machines like those of EC2: an NVMe disk, an address by DHCP, nothing on the kernel's command line.
+// A disk that boots by itself on machines like those of EC2: an NVMe disk, an address from DHCP, and an empty kernel command
+// line.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -32,7 +33,7 @@ describe("disk that boots: machines", { skip, timeout: 280_000 }, () => {
     const machine = ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "512"];
     const drive = ["-drive", `if=none,id=root,format=qcow2,file=${disk}`];
     const nvme = ["-device", "nvme,drive=root,serial=vol0123,bootindex=0"];
-    // User-mode networking, cut off from everything; its DHCP answers, but names no router.
+    // User-mode networking without any connection. Its DHCP server answers, but names no router.
     const nic = ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n,romfile="];
     const console = ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"];
     const [first, second] = await probesOf([

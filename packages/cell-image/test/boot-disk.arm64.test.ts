@@ -1,5 +1,5 @@
-// A disk that boots by itself on a machine with arm64, made on a computer with any processor. The machine has what those of EC2
-// have: UEFI, an NVMe disk, an address by DHCP.
+// A disk that boots by itself on an arm64 machine, built on a computer of any architecture. Like a machine of EC2, it has UEFI,
+// an NVMe disk, and an address from DHCP.
 import assert from "node:assert/strict";
 import { copyFileSync, existsSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
@@ -68,7 +68,7 @@ describe("disk that boots with arm64", { skip: reasonToSkip(), timeout: 2_400_00
       ["-drive", `if=pflash,unit=1,format=raw,file=${store}`],
       ["-drive", `if=none,id=root,format=qcow2,file=${disk}`],
       ["-device", "nvme,drive=root,serial=vol0123,bootindex=0"],
-      // User-mode networking, cut off from everything; its DHCP answers, but names no router.
+      // User-mode networking without any connection. Its DHCP server answers, but names no router.
       ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n,romfile="],
       ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"],
     ].flat();

@@ -1,4 +1,4 @@
-// A disk that boots by itself, as it lies on the disk: whether machines boot it is asked in boot-disk-boots.int.test.ts.
+// The content of a bootable disk. boot-disk-boots.int.test.ts tests whether machines boot it.
 import assert from "node:assert/strict";
 import { open, readFile, stat, truncate } from "node:fs/promises";
 import path from "node:path";
@@ -28,7 +28,7 @@ describe("disk that boots", { skip, timeout: 280_000 }, () => {
     tree = await buildPackageTree({ cacheDir, packages: [...packages, ...loaders] });
   });
 
-  /** Runs a program of Debian's on copies of parts of the disk, in `/tmp`. */
+  /** Runs one of Debian's programs on copies of parts of the disk, in `/tmp`. */
   const inTree = async (...command: readonly string[]): Promise<string> => {
     const script = 'mount --bind "$1" "$2/tmp"; tree=$2; shift 2; exec chroot "$tree" "$@"';
     const args = ["--mount", "sh", "-euc", script, "sh", folder.path, tree, ...command];
@@ -136,7 +136,7 @@ describe("disk that boots", { skip, timeout: 280_000 }, () => {
     assert.equal(Number(start), root.start);
     const end = (Number(start) + Number(sectors)) * sector;
     assert.ok(end > 5 * 2 ** 30 - 2 * 2 ** 20, `${end}`);
-    // Again it changes nothing.
+    // A second run changes nothing.
     await runCommand("unshare", args);
     assert.equal(await inTree("sfdisk", "--dump", "/tmp/larger.img"), table);
   });

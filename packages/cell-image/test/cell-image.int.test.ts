@@ -74,7 +74,7 @@ describe("cell image", { skip, timeout: 280_000 }, () => {
       const blob = path.join(layoutDir, "blobs", layer.replace(":", "/"));
       await runCommand("tar", ["-xzf", blob, "-C", root.path]);
     }
-    // What a runtime and a kubelet bring.
+    // Files that a runtime and a kubelet provide.
     await writeFile(path.join(root.path, "dev/null"), "");
     await writeFile(path.join(root.path, "etc/hosts"), "127.0.0.1 localhost\n");
     await writeFile(path.join(root.path, "etc/resolv.conf"), "nameserver 127.0.0.1\n");
@@ -113,7 +113,7 @@ describe("cell image", { skip, timeout: 280_000 }, () => {
 
 const decodeLayers = decode.object({ Layers: decode.list(decode.string) });
 
-/** Boots the image until the probe has spoken twice. */
+/** Boots the image until the probe has reported twice. */
 async function boot(image: CellImage, directory: string): Promise<readonly ProbeFacts[]> {
   await access(image.rootDisk);
   const disk = path.join(directory, "disk.qcow2");
@@ -132,7 +132,7 @@ async function boot(image: CellImage, directory: string): Promise<readonly Probe
   const append = ["-append", `${image.cmdline} ${network}`];
   const rootDisk = ["-drive", `if=virtio,format=qcow2,file=${disk}`];
   const seedDisk = ["-drive", `if=virtio,format=raw,readonly=on,file=${iso}`];
-  // User-mode networking, cut off from everything.
+  // User-mode networking without any connection.
   const nic = ["-netdev", "user,id=n,restrict=on", "-device", "virtio-net-pci,netdev=n"];
   const console = ["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"];
   return await probesOf([

@@ -9,7 +9,7 @@ import { chooseAccelerator } from "../src/qemu/accelerator.ts";
 const folder = await mkdtemp(path.join(os.tmpdir(), "kip-accelerator-"));
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** A QEMU that does to the test guest what the script says. */
+/** A QEMU that treats the test guest as the script defines. */
 async function fakeQemu(name: string, script: string): Promise<string> {
   const file = path.join(folder, name);
   await writeFile(file, `#!/bin/sh\n${script}\n`);
@@ -29,7 +29,7 @@ describe("chooseAccelerator()", { timeout: 60_000 }, () => {
     });
 
   it("takes KVM once the test guest has run", async () => {
-    // The real guest on the real QEMU; emulation stands for a KVM that works.
+    // The real guest on the real QEMU. Emulation replaces a working KVM.
     const script = `set -- $(echo "$@" | sed "s/-accel kvm -cpu host/-accel tcg -cpu max/")
 exec qemu-system-x86_64 "$@"`;
     assert.equal(await choose("works", script), "kvm");

@@ -10,12 +10,12 @@ import { prepareTestCloud } from "./support/test-cloud.ts";
 const test = await prepareTestCloud("kiptadm", 8);
 after(() => test.remove());
 const MiB = 2 ** 20;
-// A machine of local.nano takes 452 MiB, one of local.micro 712.
+// A machine of local.nano takes 452 MiB, and one of local.micro 712 MiB.
 
 const request = (name: string, changes: Partial<LaunchRequest> = {}): LaunchRequest =>
   machineRequest({ name, ...changes });
 
-/** Waiting requests with their reports; resolves once each has had one. */
+/** Waiting requests with their reports. Resolves once each has had one. */
 function listener() {
   const told: LaunchWait[] = [];
   const first = Promise.withResolvers<void>();
@@ -48,7 +48,7 @@ describe("admission", { timeout: 120_000 }, () => {
       .launch(request("small", { onWait: small.onWait }))
       .then((instance) => (order.push("small"), instance));
     await small.waits;
-    // There is room for a small one after this; it is kept for the big one.
+    // There are enough resources for a small one now, but they are kept for the big one.
     await cloud.terminate(first.id);
     await assert.rejects(cloud.launch(request("impatient")), (error) => {
       assert.ok(CloudError.is(error, "CLOUD_NO_CAPACITY"));
@@ -96,7 +96,7 @@ describe("admission", { timeout: 120_000 }, () => {
     const launches = [second, third].map(({ onWait }) => cloud.launch(request("next", { onWait })));
     await Promise.all([second.waits, third.waits]);
     assert.match(second.told[0]?.message ?? "", /^Other machines are starting; /);
-    // Its end ends its start.
+    // A machine that has ended is no longer starting.
     await cloud.terminate(first.id);
     const one = await Promise.race(launches);
     await cloud.terminate(one.id);

@@ -40,7 +40,7 @@ describeCloudDriver("local cloud, copies", {
     imageSpec: { name: "looking" },
     look: async ({ id }) => readView(await viewer.consoleOutput(id, 4096)),
   },
-  // The calls of this cloud are not counted; its other half is tried by the machines that boot.
+  // This cloud's calls are not counted. The tests with booting machines cover the rest.
 });
 
 describe("the machines of these tests", () => {

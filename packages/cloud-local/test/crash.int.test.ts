@@ -20,7 +20,7 @@ const machines = path.join(test.options.stateDir, "machines");
 const shims = path.join(test.folder, "shims");
 const counter = path.join(test.folder, "count");
 
-/** Programs whose start and end are the step boundaries of the local cloud. */
+/** Programs whose start and end are the boundaries between the local cloud's steps. */
 const programs = [
   "ip",
   "nft",
@@ -33,7 +33,7 @@ const programs = [
   "genisoimage",
 ];
 
-// Some dozens of starts of a process each, which a busy machine makes long.
+// Some dozens of process starts, which take long on a busy machine.
 const timeout = 900_000;
 
 describe("QemuCloud after SIGKILL", { timeout: 4 * timeout }, () => {
@@ -41,7 +41,7 @@ describe("QemuCloud after SIGKILL", { timeout: 4 * timeout }, () => {
     await prepareShims();
     const kills = await killEverywhere("after", { launch: request }, async (where) => {
       await using cloud = await test.open();
-      // Kip waits for what it finds on its way, and launches again when there is nothing to wait for.
+      // Kip waits for machines that are already starting, and launches again if there is none.
       const [found] = await cloud.list();
       if (found?.state === "pending") {
         await assert.rejects(cloud.waitForRunning(found.id), where);
@@ -100,8 +100,8 @@ describe("QemuCloud after SIGKILL", { timeout: 4 * timeout }, () => {
 });
 
 /**
- * Does the act in a process that is killed before (or after) its first, second, third… program, until
- * it gets to its end; calls `check` after each time. Returns how often it was killed.
+ * Runs the act in a process that is killed before (or after) its first, second, third… program, until it completes. Calls
+ * `check` after each kill. Returns the number of kills.
  */
 async function killEverywhere(
   moment: "before" | "after",
@@ -140,7 +140,7 @@ async function controlGroups(): Promise<readonly string[]> {
   return names.filter((each) => each.startsWith(`kip-${name}-i-`));
 }
 
-/** Programs of the same names that kill the process that started the n-th of them. */
+/** Replacements for these programs that kill the process that started the n-th of them. */
 async function prepareShims(): Promise<void> {
   await mkdir(shims, { recursive: true });
   const starter = await readFile(programFile("kill-starter.sh"));

@@ -24,10 +24,10 @@ const options: LocalNetworkOptions = {
   logger: silentLogger,
 };
 const vip = "10.116.0.50";
-/** A network of this computer with another one. */
+/** A network that connects this computer to another one. */
 const lan = { here: "198.51.100.1", other: "198.51.100.2", device: "kiptsvcl" } as const;
 
-/** Gives one Service, and each later state of it when the one before is in force. */
+/** Delivers one Service, and each later state of it once the previous one is in force. */
 class Source implements ServiceSource {
   readonly #waiting: Buffer[] = [];
   #number = 0;
@@ -159,7 +159,7 @@ describe("routeHostServices()", { timeout: 120_000 }, () => {
       await cell.namespace.run("nft", ["-f", "-"], clear + rules);
     };
     try {
-      // A pod whose policy lets no client in, but the node as ever.
+      // A pod whose policy allows no client except the node.
       await policy(`${plan.host}, ${plan.gateway}`);
       for (const address of [vip, "127.0.0.1", lan.here])
         assert.equal(await ask(address, address === vip ? 80 : 30_080), "hello");

@@ -56,7 +56,7 @@ describe("what a machine may send by IPv6", { timeout: 120_000 }, () => {
     readonly protocol?: number;
     readonly payload?: Buffer;
   }
-  /** A frame with a text in it that is found again behind the gateway. */
+  /** A frame that contains a text, which is searched for behind the gateway. */
   const packet = (sent: Sent, text = "seen"): Buffer => {
     const { from = cell.ipv6.podIp, to = other.ipv6.podIp, protocol = udp } = sent;
     const payload = sent.payload ?? udpDatagram([1, 2], text);
@@ -67,7 +67,7 @@ describe("what a machine may send by IPv6", { timeout: 120_000 }, () => {
   /** Whether the text arrives at the other machine. */
   async function arrives(...frames: readonly Buffer[]): Promise<boolean> {
     const receiver = await other.receive();
-    // Behind the others on the same way, where the gateway has counted its hop.
+    // Sent last on the same path, where the gateway has decreased its hop limit.
     await cell.send(...frames, packet({}, "last"));
     const last = packet({ mac: gatewayMac, toMac: other.port.mac }, "last");
     last.writeUInt8(63, 14 + 7);
@@ -257,7 +257,7 @@ describe("what a machine reaches by IPv6", { timeout: 120_000 }, () => {
       }
       const closed = ["fd00:ec2::254"];
       await cell.reachesNone(closed.map((address) => `[${address}]:${outside.port}`));
-      // A system sends no such packets, a raw socket does.
+      // An operating system sends no such packets, but a raw socket does.
       for (const address of ["::ffff:198.51.100.77", "::198.51.100.77", "64:ff9b::a9fe:a9fe"]) {
         const words = ["get", "element", "ip6", "kip", "closed", `{ ${address} }`];
         await network.namespace.run("nft", words);

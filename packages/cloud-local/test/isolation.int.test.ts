@@ -58,7 +58,7 @@ describe("what a machine may send", { timeout: 120_000 }, () => {
   const from = (packet: Buffer, to = other.port.mac): Buffer =>
     frame(to, cell.port.mac, 0x0800, packet);
 
-  /** Those of the frames that reach the other machine; its own system's frames are not looked at. */
+  /** The frames that reach the other machine, without those of its own system. */
   async function arriving(...frames: readonly Buffer[]): Promise<readonly Buffer[]> {
     const receiver = await other.receive();
     await cell.send(...frames, marker);
@@ -154,7 +154,7 @@ describe("what a machine may send", { timeout: 120_000 }, () => {
   });
 
   it("does not reach a machine that it is not meant for", async () => {
-    // The bridge does not know this hardware address, and so sends the frame to all.
+    // The bridge does not know this MAC address, so it sends the frame to all ports.
     const stray = from(udpPacket(cell.podIp, plan.pod(9), [1, 2]), "02:6b:00:00:00:77");
     assert.deepEqual(await arriving(stray), []);
   });
@@ -184,7 +184,7 @@ describe("what a machine may send", { timeout: 120_000 }, () => {
       0x0800,
       udpPacket(third.podIp, other.podIp, [1, 2]),
     );
-    // Its device is there again, as a tap of the same name would be, but not its entry.
+    // Its device exists again, like a tap with the same name, but its entry does not.
     await network.removeTap(cell.port.device);
     await network.namespace.run("ip", [
       "link",
@@ -234,7 +234,7 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
           "hello",
         );
       await cell.reachesNone([`${host}:${shut.port}`, `${gateway}:${open.port}`]);
-      // What was not asked for does not come, what answers does: through the agent's port, too.
+      // Unsolicited packets do not arrive, but answers do, also through the agent's port.
       const received: string[] = [];
       asker.on("message", (text, { port }) => received.push(`${text.toString()} from ${port}`));
       const to = [host, String(asker.address().port)];
@@ -311,7 +311,7 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
       const slirp = plan.uplinkDns.replace(/3$/, "2");
       const ofHost = [...device.addresses, plan.gateway, slirp, plan.uplinkDns];
       await cell.reachesNone(ofHost.map((address) => `${address}:${host.port}`));
-      // An address that the host gets while machines run.
+      // An address that the host gets while machines are running.
       await watch.start();
       await device.add("198.51.100.78/32");
       await device.addLocalRoute("198.51.100.128/28");
@@ -414,7 +414,7 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
       await network.prepare();
       await using cell = await joinBridge(network, 0);
       try {
-        // Many at once: each of them is refused, and none waits for its time limit.
+        // Many at once: each is refused, and none waits for its time limit.
         for (const source of [cell.machineIp, cell.podIp]) {
           const attempts = Array.from({ length: 20 }, (_, index) =>
             assert.rejects(

@@ -34,7 +34,7 @@ async function usersOf(argument: string): Promise<readonly number[]> {
   return await Promise.all(users);
 }
 
-/** Stands for what a QEMU that was broken into has become: a process of its user, with other arguments. */
+/** Represents a QEMU that was broken into: a process of its user with other arguments. */
 async function standIn(
   uid: number,
 ): Promise<{ readonly child: ChildProcess; readonly end: Promise<string> }> {
@@ -105,7 +105,7 @@ describe("QemuCloud", { timeout: 120_000 }, () => {
     await mkdir(folder);
     await runCommand("mount", ["-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]);
     try {
-      // A network of its own, as networks belong to state folders.
+      // A separate network, because networks belong to state folders.
       const network = { namespace: "kiptfull", range: "198.18.160.0/21" };
       await using cloud = await test.open({
         ...network,

@@ -31,7 +31,7 @@ Promise.all(attempts).then((all) => console.log(all.filter(Boolean).length));`;
 const serve = `
 require("node:net").createServer(() => {}).listen(53, process.argv[1], () => console.log("listening"));`;
 
-/** Counts packets behind the limits, by their sender. */
+/** Counts packets by sender after the limits. */
 const counters = `
 table ip seen {
   set senders { type ipv4_addr; flags dynamic; counter; }

@@ -9,7 +9,7 @@ describe("NetworkWatch", { timeout: 60_000 }, () => {
   it("pauses when it cannot look after the uplink, and stops at once", async () => {
     const asked = Promise.withResolvers<void>();
     let looks = 0;
-    // This process's own namespace stands for the network's.
+    // This process's own namespace replaces the network's.
     const network = {
       plan: {},
       namespace: { file: "/proc/self/ns/net", exists: () => Promise.resolve(true) },

@@ -1,4 +1,4 @@
-// NodePorts over real sockets: 127.0.0.2 stands for the namespace.
+// NodePorts with real sockets. 127.0.0.2 represents the namespace.
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -26,7 +26,7 @@ function service(...ports: readonly (readonly ["TCP" | "UDP" | "SCTP", number])[
   return { clusterIps: ["10.96.0.10"], ports: made };
 }
 
-/** Says what came, when its client has ended its half. @param greeting is said at once */
+/** Answers with what it received, once its client has half-closed. @param greeting sent at once */
 async function echo(greeting = ""): Promise<{ readonly server: Server; readonly port: number }> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.write(greeting);
@@ -75,7 +75,7 @@ describe("NodePorts", { timeout: 30_000 }, () => {
       const { ports: made, ...view } = service(["TCP", echoed]);
       await ports.apply(change({ ...view, ports: made.map((each) => ({ ...each, endpoints })) }));
     };
-    /** What is said at the end of a connection that has been answered already. */
+    /** Sends data at the end of a connection that was already answered. */
     const opened = async (): Promise<(word: string) => Promise<string>> => {
       const socket = connect({ host: here, port: echoed, allowHalfOpen: true });
       await once(socket, "data");
@@ -278,7 +278,7 @@ describe("NodePorts", { timeout: 30_000 }, () => {
       await ports.apply(change(idle));
     }
     await ports.apply(change({ ...view, ports: made }));
-    // The first one has to make room, as its relay listens no more.
+    // The first one is closed, because its relay no longer listens.
     assert.equal(await say(echoed), "hello, heard hello");
     const ends = open.map(async (socket) => await text(socket.end("x")).catch(() => "ended"));
     assert.deepEqual(await Promise.all(ends), ["ended", "heard x"]);
@@ -299,7 +299,7 @@ describe("NodePorts", { timeout: 30_000 }, () => {
     client.send("hello", udpPort, here);
     const [, from] = (await once(client, "message")) as [Buffer, { readonly address: string }];
     assert.equal(from.address, here);
-    // One socket of all addresses would have the port here, too.
+    // A single socket for all addresses would also occupy the port here.
     const free = createSocket("udp4").bind(udpPort, "127.0.0.3");
     await once(free, "listening");
     for (const socket of [client, answering, free]) socket.close();

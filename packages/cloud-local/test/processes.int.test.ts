@@ -16,7 +16,7 @@ const uid = 2_130_000_001;
 const linger = programFile("linger.pl");
 const argument = "/nowhere/kip-processes-test/qemu.pid";
 
-/** What a QEMU that was broken into could do: ways of `linger.pl`. */
+/** Evasions that a QEMU could try if it was broken into, as modes of `linger.pl`. */
 const evasions: Readonly<Record<string, string>> = {
   "obeys no signal": "ignore SIGTERM",
   "has changed its arguments": "change arguments",
@@ -74,7 +74,7 @@ describe("endProcessGroup()", { timeout: 60_000 }, () => {
   });
 });
 
-/** Starts a program as the user, with the argument; undefined if it was to have a control group and cannot. */
+/** Starts a program as the user with the argument. Undefined if it should have a control group and cannot. */
 async function startGroup(
   way: string,
   hasControlGroup: boolean,

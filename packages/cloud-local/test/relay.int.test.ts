@@ -63,7 +63,7 @@ describe("openTcpRelay()", { timeout: 30_000 }, () => {
     client.write("x");
     await once(endpoint, "data");
     client.destroy();
-    // There is room for one. The endpoint has read all, and so does not see that it ended.
+    // There is room for one connection. The endpoint has read everything, so it does not notice the end.
     const accepted = once(server, "connection");
     await eventually(
       async () => {
@@ -102,7 +102,7 @@ describe("openTcpRelay()", { timeout: 30_000 }, () => {
     const options = { address: "0.0.0.0", port: 0, target: address, targetPort, clients };
     await using relay = await openTcpRelay(options);
     const sockets: Socket[] = [];
-    /** Whether a client that comes to an address has a connection to the target. */
+    /** Whether a client of an address gets a connection to the target. */
     const isServed = async (host: string): Promise<boolean> => {
       const socket = connect({ host, port: relay.port });
       sockets.push(socket);

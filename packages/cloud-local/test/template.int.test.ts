@@ -36,7 +36,7 @@ await mkdir(templates, { recursive: true, mode: 0o700 });
 
 const request = (image: string, name = "machine"): LaunchRequest => machineRequest({ image, name });
 
-/** A cloud, and the warnings that it gives. */
+/** A cloud and its warnings. */
 async function openCloud(
   changes: Partial<LocalCloudOptions> = {},
 ): Promise<{ readonly cloud: LocalCloud; readonly warnings: readonly string[] }> {
@@ -45,7 +45,7 @@ async function openCloud(
   return { cloud: await test.open({ logger, ...changes }), warnings };
 }
 
-/** Looks whenever something changes in a folder, until it sees something. */
+/** Checks after each change in a folder, until the check succeeds. */
 async function eventually<T>(folder: string, look: () => Promise<T | undefined>): Promise<T> {
   const seen = Promise.withResolvers<T>();
   const lookOnce = (): void =>
@@ -63,7 +63,7 @@ async function eventually<T>(folder: string, look: () => Promise<T | undefined>)
   }
 }
 
-/** What the guest wrote behind a word, once it has. The firmware's last line has no end. */
+/** The guest's output after a word, once it is there. The firmware's last line has no end. */
 async function told(cloud: LocalCloud, { id }: Instance, word: string): Promise<string> {
   const line = new RegExp(`${word} ?(.*)\\r?\\n`);
   return await eventually(path.join(test.options.stateDir, "machines", id), async () =>
@@ -77,26 +77,26 @@ function identityIn(line: string): CloneIdentity {
   return order.identity;
 }
 
-/** Devices of machines in the cloud's network, in order. */
+/** Devices of machines in the cloud's network, sorted. */
 async function machineDevices(): Promise<readonly string[]> {
   const { stdout } = await namespaceOf("kipttpl").run("ip", ["-o", "link"]);
   const names = [...stdout.matchAll(/: (cell\d+):/g)].map(([, name = ""]) => name);
   return names.sort((a, b) => a.localeCompare(b, "en"));
 }
 
-/** An image by a name that says what the guest is to do with it. */
+/** An image whose name determines the guest's behaviour. */
 function imagesNamed(name: string): LaunchImages {
   return { references: [`registry.test/${name}@sha256:${"0".repeat(64)}`], pull: "{}" };
 }
 
-/** The one template that is there. */
+/** The folder of the only template. */
 async function templateFolder(): Promise<string> {
   const names = (await readdir(templates)).filter((name) => !name.startsWith("."));
   assert.equal(names.length, 1);
   return path.join(templates, names[0] ?? "");
 }
 
-/** Changes a file that is read-only to all but root, which this test is. */
+/** Changes a file that only root can write to. This test runs as root. */
 async function overwrite(file: string, position: number): Promise<void> {
   const handle = await open(file, "r+");
   await handle.write("damage", position);
@@ -108,7 +108,7 @@ async function removeTemplates(): Promise<void> {
     if (!name.startsWith(".")) await rm(path.join(templates, name), { recursive: true });
 }
 
-/** What is neither a template nor the lock. */
+/** Everything except templates and the lock. */
 async function drafts(): Promise<readonly string[]> {
   return (await readdir(templates)).filter((name) => /^\.(?!lock$)/.test(name));
 }
@@ -138,7 +138,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       assert.notEqual(one[key], two[key]);
     assert.notEqual(one.network.mac, two.network.mac);
     assert.ok(Math.abs(one.unixMs - Date.now()) < 60_000);
-    // Each has written to its disk, and found what the image has there.
+    // Each machine has written to its disk, and found the image's content.
     assert.deepEqual(await Promise.all(machines.map((machine) => told(cloud, machine, "disk"))), [
       "",
       "",
@@ -171,7 +171,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.match(String(field("CapPrm")), /^0+$/);
     const { stdout } = await runCommand("readlink", [`/proc/${pid}/root`]);
     assert.equal(stdout.trim(), folder);
-    // As this user there is nothing to be had from the folder.
+    // This user cannot access anything in the folder.
     const uid = String(field("Uid")).split("\t")[0] ?? "";
     const asUser = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"] as const;
     const script = `cat machine.json || echo x >machine.json || echo x >disk.qcow2 || ls . || touch new`;
@@ -214,7 +214,7 @@ describe("Templates", { timeout: 600_000 }, () => {
     assert.ok(order.kind === "fetch");
     assert.deepEqual(order.preload.images, images.references);
     assert.ok(Math.abs(order.preload.unixMs - Date.now()) < 60_000);
-    // It was online at an address that no machine has.
+    // Its network address was not that of any machine.
     const addresses = [order.preload, one, two].map(({ network }) => network.address);
     assert.equal(new Set(addresses).size, 3);
     assert.deepEqual(await machineDevices(), ["cell0", "cell1", "cell2"]);
@@ -298,7 +298,7 @@ describe("Templates", { timeout: 600_000 }, () => {
       await using _cloud = cloud;
       const machine = await cloud.launch(request("good"));
       assert.equal(machine.startedFrom, "boot");
-      // The rest of it, and the next template, in the background.
+      // The rest of the work, and the next template, happen in the background.
       await cloud.prepareTemplate(type, "good", 0);
       const next = await cloud.launch(request("good"));
       assert.equal(next.startedFrom, "template");
@@ -448,7 +448,7 @@ describe("Templates", { timeout: 600_000 }, () => {
   });
 });
 
-/** A small file system of its own. */
+/** A separate small file system. */
 async function mountDisk(sizeMiB: number): Promise<AsyncDisposable & { readonly folder: string }> {
   const folder = path.join(test.folder, `disk-${sizeMiB}`);
   await mkdir(folder);
@@ -461,7 +461,7 @@ async function mountDisk(sizeMiB: number): Promise<AsyncDisposable & { readonly 
   };
 }
 
-/** As a disk that fails, or somebody with another system, would: no time of the file tells of it. */
+/** Changes the disk like a fault, or a person with another system: no file time shows it. */
 async function changeWhileOff(folder: string): Promise<void> {
   const memory = path.join(folder, "memory");
   await overwrite(memory, 2 ** 24);
@@ -476,7 +476,7 @@ async function changeWhileOff(folder: string): Promise<void> {
   await writeFile(file, JSON.stringify({ ...record, memory: sealed, verifiedBootId: "earlier" }));
 }
 
-/** The draft of a template whose machine has booted and waits. */
+/** The draft of a template whose machine has booted and is waiting. */
 async function draftThatWaits(): Promise<string> {
   const draft = await eventually(templates, async () => (await drafts())[0]);
   const folder = path.join(templates, draft);

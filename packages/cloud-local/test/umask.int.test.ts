@@ -40,7 +40,7 @@ describe("a local cloud whose process has a strict umask", { timeout: 240_000 },
   }
 });
 
-/** Does something to the cloud in a process with that umask. */
+/** Does something to the cloud in a process with the given umask. */
 async function act(mask: string, what: Readonly<Record<string, unknown>>): Promise<void> {
   const script = path.join(import.meta.dirname, "support/act.ts");
   const acts = JSON.stringify({ options: test.options, ...what });

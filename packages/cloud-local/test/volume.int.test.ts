@@ -92,7 +92,7 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
     assert.deepEqual(await disksOf(machine), [volume.serial]);
     await assert.rejects(cloud.attachVolume(volume.id, second.id), isInvalid);
     await assert.rejects(cloud.deleteVolume(volume.id), isInvalid);
-    // As by another process after a restart.
+    // As in another process after a restart.
     await using restarted = await test.open();
     assert.equal(await holderOf(restarted, volume), machine.id);
     await restarted.detachVolume(volume.id, second.id);
@@ -140,11 +140,11 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
       await gone;
       if (!isKipThere) {
         cloud = await test.open();
-        // A process that is killed is there for a moment longer.
+        // A killed process still exists for a moment.
         await cloud.waitForTerminated(machine.id);
       }
       assert.equal(await holderOf(cloud, volume), undefined);
-      // The same token gives the same ID: the new machine has not the disks of the old one.
+      // The same token gives the same ID, but the new machine must not have the old one's disks.
       const again = await cloud.launch(asked);
       assert.equal(again.id, machine.id);
       assert.equal(await holderOf(cloud, volume), undefined);
@@ -158,7 +158,7 @@ describe("LocalVolumes", { timeout: 240_000 }, () => {
     await cloud.deleteVolume(volume.id);
   });
 
-  /** What a process leaves that is killed after so many steps of giving a machine a disk, or of taking it. */
+  /** The state after a process was killed at a certain step of attaching or detaching a disk. */
   const halves = ["the record", "the second name", "the file in QEMU", "the device"] as const;
   for (const [count, last] of halves.entries())
     it(`goes on where a process was killed that had got as far as ${last}`, async () => {
@@ -282,7 +282,7 @@ const blockList = decode.list(
   decode.object({ qdev: decode.optional(decode.string), device: decode.optional(decode.string) }),
 );
 
-/** Serial numbers of the disks that QEMU itself says it has on the controller for volumes. */
+/** Serial numbers of the disks on the controller for volumes, according to QEMU. */
 async function disksOf({ id }: Instance): Promise<readonly string[]> {
   const socket = path.join(machineFolder(id), "ctl.sock");
   const [blocks] = await runCommands(socket, [{ execute: "query-block" }]);

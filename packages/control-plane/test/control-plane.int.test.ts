@@ -41,7 +41,7 @@ describe("a running control plane", () => {
     await kubectl(["create", "deployment", "web", "--image=none.invalid/none", "--replicas=2"]);
     const labelled = ["pod", "-l", "app=web", "--timeout=60s"];
     await kubectl(["wait", "--for=create", ...labelled]);
-    // No node yet: it is the scheduler that says so.
+    // There is no node yet, so the scheduler reports this.
     await kubectl(["wait", "--for=condition=PodScheduled=False", ...labelled]);
     assert.deepEqual(Object.keys(controlPlane.pids), [
       "etcd",
@@ -70,7 +70,7 @@ describe("a running control plane", () => {
     assert.equal(await may("create", "cells.kip.elotl.co"), true);
     assert.equal(await may("create", "secrets", "kip-system"), true);
     assert.equal(await may("create", "secrets"), false);
-    // What the library and kip ask for, and what they do not: deploy/ has the same rules.
+    // What the library and kip need, and what they do not need. deploy/ has the same rules.
     const unused = [
       ["delete", "nodes"],
       ["delete", "leases.coordination.k8s.io"],
@@ -112,7 +112,7 @@ describe("a running control plane", () => {
     const killed = controlPlane.pids["kube-scheduler"];
     assert.ok(killed !== undefined);
     process.kill(killed, "SIGKILL");
-    // Nothing announces a restart but the new process itself.
+    // The new process is the only sign of a restart.
     await eventually(() => controlPlane.pids["kube-scheduler"] !== undefined && exits.length > 0);
     assert.notEqual(controlPlane.pids["kube-scheduler"], killed);
     assert.equal(exits[0]?.program, "kube-scheduler");
@@ -153,9 +153,9 @@ describe("startControlPlane()", () => {
     await once(child, "exit");
     const orphans = JSON.parse(line) as number[];
     assert.equal(orphans.length, 4);
-    // They are no longer our children, so no event reports their end.
+    // They are no longer children of this process, so no event reports their end.
     await eventually(async () => (await running(orphans)).length === 0);
-    // So does the lock, whose process reads from the one that was killed.
+    // The lock is also released, because its process reads from the one that was killed.
     const lock = await acquireFileLock(join(directories().dataDir, "lock"));
     await lock[Symbol.asyncDispose]();
     await using again = await start();

@@ -147,7 +147,7 @@ describe("download of a file", () => {
     const before = site.requests.length;
     await obtainBinaries({ ...place.options, sites: site.sites() });
     assert.match(site.rangesOf("kubectl").at(-1) ?? "", /^bytes=\d{5,}-$/);
-    // Files that were whole are not requested again.
+    // Complete files are not requested again.
     const again = site.requests.slice(before).map(({ name }) => name);
     assert.ok(!again.includes("kube-apiserver"));
     assert.equal(await place.builds(), 0);
@@ -171,7 +171,7 @@ describe("download of a file", () => {
           site.replace("kubectl", program(`Client Version: ${pinned.kubernetes}`));
       },
     });
-    // The whole new file was taken, not the rest of it; it is not the one that the checksum is of.
+    // The whole new file was downloaded, not the rest of it. Its checksum does not match.
     await assert.rejects(obtained, (error) => ControlPlaneError.is(error, "DIGEST_MISMATCH"));
     assert.deepEqual(site.rangesOf("kubectl"), [undefined, "bytes=50000-"]);
   });
@@ -326,13 +326,13 @@ function said({ progress }: Place, pattern: RegExp): readonly string[] {
   return progress.filter((line) => pattern.test(line));
 }
 
-/** Where kubectl is until it is whole. */
+/** Path of kubectl until it is complete. */
 function partOf({ options }: Place): string {
   const folder = join(options.cacheDir, "kubernetes", `${pinned.kubernetes}.work`);
   return join(folder, "download/kubectl.part");
 }
 
-/** The site ends the connection when that much of kubectl is in its file. */
+/** The site closes the connection once this much of kubectl is in its file. */
 function cutAt(place: Place, bytes: number) {
   const part = partOf(place);
   const until = async (): Promise<void> =>

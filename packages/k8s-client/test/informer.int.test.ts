@@ -38,7 +38,7 @@ function clientOf(target: KubeConfig): ApiClient {
   return createApiClient(target, options);
 }
 
-/** A wire to the API server that can be cut. */
+/** A connection to the API server that can be cut. */
 async function wire(): Promise<{ config: KubeConfig; cut: () => void } & AsyncDisposable> {
   const target = new URL(config.server);
   const sockets = new Set<Socket>();
@@ -141,7 +141,7 @@ describe("createInformer() on the real API server", { timeout: 120_000 }, () => 
     await admin.create(path, named("old"));
     let isFirst = true;
     let lists = 0;
-    // A young server has compacted nothing yet, so its refusal is put in its mouth.
+    // A new server has not compacted anything yet, so the test returns its refusal instead.
     const status = { kind: "Status", code: 410, reason: "Expired", message: "too old" };
     const refusal = `${JSON.stringify({ type: "ERROR", object: status })}\n`;
     const client: ApiClient = {

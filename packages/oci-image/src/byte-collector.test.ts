@@ -14,7 +14,7 @@ function usedBytes(): number {
   return heapUsed + arrayBuffers;
 }
 
-/** Single bytes, each in memory of its own as a socket gives them; the last one with the memory that all of it takes. */
+/** Single bytes, each in a buffer of its own, as from a socket. The last one comes with the memory usage of all of them. */
 async function* drops(count: number, tell: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   const before = usedBytes();
   for (let index = 0; index < count; index++) yield await Promise.resolve(Uint8Array.of(index));

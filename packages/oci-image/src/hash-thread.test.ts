@@ -7,7 +7,7 @@ import { localHashing } from "./hashing.ts";
 
 const large = 1024 ** 3;
 const content = randomBytes(1024 * 1024);
-/** Nothing, less than a slot of the ring, just one, more. */
+/** Empty, less than a slot of the ring, exactly one, and more. */
 const sizes = [0, 1, 100, 4096, 128 * 1024, 128 * 1024 + 1, 700_000];
 
 describe("openHashing()", () => {
@@ -22,7 +22,7 @@ describe("openHashing()", () => {
         expected.update(piece);
         const room = hash.update(piece);
         if (room) await room;
-        // The others have their turns, too.
+        // The others get turns too.
         if (count % 10 === stream) await Promise.resolve();
       }
       assert.equal(await hash.digest(), expected.digest("hex"));

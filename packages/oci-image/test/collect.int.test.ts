@@ -1,4 +1,4 @@
-// Collection while others use the store, with each step of the two in the order that hurts.
+// Collection while other processes use the store, with the steps of both in the most critical order.
 import assert from "node:assert/strict";
 import {
   existsSync,
@@ -19,10 +19,10 @@ import { missing } from "./fixtures/missing.ts";
 
 const logger = silentLogger;
 const later = (): number => Date.now() + 1e9;
-/** Of a process that has ended. */
+/** A folder of a process that has ended. */
 const killed = "1-0-00000000-0.work";
 
-/** A store folder where something happens between the last look and the removal. */
+/** A store folder in which something happens between the last check and the removal. */
 class BusyFolder extends StoreFolder {
   readonly #before: () => Promise<void>;
 

@@ -1,6 +1,6 @@
-// Images made at random from the pieces that attacks are made of. Whatever becomes of one, the rest of
-// the disk stays as it was, nothing is left behind, and a refusal says where and why. KIP_FUZZ_RUNS=5000
-// for a long run; seeds that once found something are kept below.
+// Random images made of the building blocks of attacks. Whatever happens to one, the rest of the disk must be unchanged,
+// nothing may be left behind, and a refusal must name the place and the reason. KIP_FUZZ_RUNS=5000 makes a long run. Seeds that
+// once found a defect are kept below.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -21,7 +21,7 @@ const keptSeeds: readonly number[] = [1, 20_261_121, -1_403_998_112];
 /** Folders, files and links mostly. */
 const kinds = Array.from("000000555555222222111136S7gZ");
 
-/** Names that meet each other often, and reach for the outside. */
+/** Names that often collide and that lead outside. */
 function paths(outside: string): fc.Arbitrary<string> {
   const common = ["a", "b", "c", "l"];
   const parts = [

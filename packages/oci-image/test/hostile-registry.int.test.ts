@@ -1,4 +1,4 @@
-// Registries, and attackers on the way to them, that want credentials, time or the user's terminal.
+// Registries, and attackers between them and the client, that try to get credentials, time or control of the user's terminal.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -121,7 +121,7 @@ describe("a hostile registry", () => {
     const handler: RequestHandler = (request, response) => {
       if (!isBlob(request.url)) return false;
       if (request.url?.startsWith("/again")) {
-        // Only when it is known that the client has stopped reading.
+        // Only once it is known that the client has stopped reading.
         void closed.promise.then(() => serveBlob(layoutFolder, request.url ?? "", response));
         return true;
       }
@@ -150,7 +150,7 @@ describe("a hostile registry", () => {
         return true;
       }
       response.writeHead(307, { location: `/again${url}` });
-      // More is promised than will ever come.
+      // The response announces more than it will send.
       response.write("x");
       open.add(response);
       response.on("close", () => open.delete(response));

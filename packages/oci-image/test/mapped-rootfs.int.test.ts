@@ -10,7 +10,7 @@ import { tar, temporaryFolder, writeLayout } from "@kip/testing";
 import { openImageStore, parseReference } from "../src/index.ts";
 import { missing } from "./fixtures/missing.ts";
 
-/** A process in a user namespace of its own, where 0 is the machine's 65,536. */
+/** A process in a separate user namespace, in which 0 is the machine's 65,536. */
 async function inOwnUsers(): Promise<{ readonly file: string } & AsyncDisposable> {
   const child = spawn("unshare", ["--user", "--", "sh", "-c", "echo in; exec sleep 600"]);
   await once(child.stdout, "data");
@@ -47,7 +47,7 @@ describe("a root file system for users of its own", () => {
     const store = await openImageStore({ root: path.join(work.path, "store"), ...options });
     const image = await store.importLayout(layout, parseReference("app"));
     const container = path.join(work.path, "container");
-    // What an agent has left that was killed in the middle.
+    // The state after an agent was killed in the middle.
     const place = path.join(container, "mapped", path.basename(image.layers[0] ?? ""));
     mkdirSync(place, { recursive: true });
     await mapOwners(users.file, [[image.layers[0] ?? "", place]]);
@@ -62,7 +62,7 @@ describe("a root file system for users of its own", () => {
       assert.equal(readFileSync(path.join(image.layers[0] ?? "", "ours"), "utf8"), "1000");
       assert.deepEqual(await store.mountRootfs(image, container, users.file), { rootfs });
       assert.deepEqual(readdirSync(container).sort(), ["rootfs", "upper", "work"]);
-      // Else what is used would be collected.
+      // Otherwise the collector would remove trees in use.
       assert.ok(readFileSync("/proc/self/mountinfo", "utf8").includes(path.basename(place)));
     } finally {
       await store.unmountRootfs(container);

@@ -29,7 +29,7 @@ interface Trial {
   readonly failure: (code: ImageErrorCode, text: RegExp) => Promise<ImageError>;
 }
 
-/** Pulls from a registry that misbehaves; afterwards nothing may lie around. */
+/** Pulls from a registry that misbehaves. Nothing may be left behind afterwards. */
 async function trial(
   handler: RequestHandler,
   run: (trial: Trial) => Promise<void>,
@@ -59,7 +59,7 @@ async function trial(
   assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
 }
 
-/** Sends a byte, and another, for as long as somebody listens. */
+/** Sends single bytes for as long as the client listens. */
 const trickle = (response: ServerResponse): void => {
   const more = (): void =>
     void (response.destroyed || response.write("x", () => setImmediate(more)));
@@ -230,7 +230,7 @@ describe("a registry that misbehaves", () => {
   });
 
   it("that gives another digest for a tag than the manifest it then sends is not believed", async () => {
-    // What a HEAD said is of no interest: the digest counts that stands beside the content.
+    // The response to a HEAD does not matter. The digest in the response with the content counts.
     const handler: RequestHandler = (request, response) => {
       const digest = `sha256:${(request.method === "HEAD" ? "1" : "2").repeat(64)}`;
       if (request.url?.includes("/manifests/") === true)
@@ -249,7 +249,7 @@ describe("a registry that misbehaves", () => {
     const handler: RequestHandler = (request) => {
       if (request.url?.endsWith("/manifests/latest") === true) asked++;
       else if (asked === 1 && layout !== "") {
-        // The registry keeps the blobs of before.
+        // The registry still has the earlier blobs.
         writeLayout(layout, { layers: [tar([{ name: "moved" }])], compression: "none" });
         layout = "";
       }
@@ -345,7 +345,7 @@ describe("a registry that misbehaves", () => {
   });
 });
 
-/** What follows the first part of a path. */
+/** The rest of a path after its first part. */
 function rest(url: string | undefined): string {
   return `/${url?.split("/").slice(2).join("/")}`;
 }

@@ -1,5 +1,5 @@
-// What a pull survives: passing failures, cut connections, dead mirrors, proxies, and where it finds
-// its credentials.
+// Problems that a pull survives: temporary failures, cut connections, dead mirrors, proxies. Also where it finds its
+// credentials.
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
@@ -40,7 +40,7 @@ interface Trial {
   ) => Promise<PulledImage>;
 }
 
-/** Pulls from a registry with a handler; pauses are recorded and take no time. */
+/** Pulls from a registry with a handler. Pauses are recorded and take no time. */
 async function trial(handler: RequestHandler, run: (trial: Trial) => Promise<void>): Promise<void> {
   using work = temporaryFolder();
   const layout = path.join(work.path, "layout");
@@ -66,7 +66,7 @@ const blobOf = (layout: string, url: string | undefined): Buffer | undefined => 
   return hex === undefined ? undefined : readFileSync(path.join(layout, "blobs/sha256", hex));
 };
 
-/** Answers for large blobs; the registry answers for all else. @param layout known once the trial runs */
+/** Answers requests for large blobs. The registry answers all others. @param layout known once the trial runs */
 function largeBlobs(
   layout: () => string,
   answer: (blob: Buffer, ...exchange: Parameters<RequestHandler>) => void,
@@ -79,7 +79,7 @@ function largeBlobs(
   };
 }
 
-/** The beginning of a blob, and the end of the connection. */
+/** Sends the beginning of a blob, and then closes the connection. */
 function sendCut(blob: Buffer, ...[, response]: Parameters<RequestHandler>): void {
   response.writeHead(200, { "content-length": `${blob.length}` });
   response.write(blob.subarray(0, 300_000), () => setImmediate(() => response.destroy()));
@@ -243,7 +243,7 @@ describe("a pull", () => {
           await pull({ mirrors });
           assert.match(registry.requests[0] ?? "", /manifests\/latest/);
           registry.requests.length = 0;
-          // What the registry itself lacks is not asked for twice.
+          // If the registry itself lacks something, it is not requested twice.
           const platform = { os: "linux", architecture: "s390x" };
           await assert.rejects(pull({ mirrors }, { platform }), {
             code: "IMAGE_NOT_FOUND",

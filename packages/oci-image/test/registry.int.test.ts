@@ -160,7 +160,7 @@ describe("an image store with Debian's docker-registry", () => {
         /^Cannot pull image "127.*nothing:1": registry .* has no "nothing:1"/,
       ),
     );
-    // It was not named as plain HTTP.
+    // Its URL did not state plain HTTP.
     await assert.rejects(
       pull(`${host}/app:1`, []),
       matches("REGISTRY_UNREACHABLE", /cannot be reached/),

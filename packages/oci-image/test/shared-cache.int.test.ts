@@ -1,4 +1,4 @@
-// Who gets what of a cache that machines share: private images are for those that their registry lets in.
+// Access to a cache that machines share: private images are only for clients that their registry accepts.
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, readdirSync, statSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -27,7 +27,7 @@ import { missing } from "./fixtures/missing.ts";
 const login = { username: "tenant", password: "s3cret" };
 const basic = `Basic ${Buffer.from("tenant:s3cret").toString("base64")}`;
 
-/** Gives `/v2/tenant/…` to the tenant only, and an index that names the tenant's manifest to everybody else. */
+/** Serves `/v2/tenant/…` only to the tenant, and an index that names the tenant's manifest to everyone else. */
 function guarded(stolen: Descriptor) {
   return (request: IncomingMessage, response: ServerResponse): boolean => {
     const { url = "", headers, method } = request;
@@ -39,7 +39,7 @@ function guarded(stolen: Descriptor) {
     if (!url.startsWith("/v2/mallory/")) return false;
     const manifests = [{ ...stolen, platform: hostPlatform() }];
     const index = { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
-    // A registry of the attacker's own says that it has whatever it is asked for.
+    // The attacker's own registry claims to have whatever is requested.
     const isThere = method === "HEAD" || url.endsWith("/manifests/latest");
     response.writeHead(isThere ? 200 : 404, { "content-type": mediaTypes.ociIndex });
     response.end(isThere ? JSON.stringify(index) : "");
@@ -84,7 +84,7 @@ describe("a cache that machines share", () => {
       assert.ok((await prefetchImage(reference, cache, options)).writtenBytes > 0);
       assert.equal((await prefetchImage(reference, cache, options)).writtenBytes, 0);
       await assert.rejects(pull("mallory/x", { ...as({}), cache }), { code: "IMAGE_NOT_FOUND" });
-      // With a log-in of another repository of the same registry as well.
+      // Also with a log-in for another repository of the same registry.
       await assert.rejects(pull("mallory/x", { ...as(login), cache }), { code: "IMAGE_NOT_FOUND" });
       await assert.rejects(pull("tenant/app", { ...as({}), cache }), {
         code: "REGISTRY_UNAUTHORIZED",
@@ -100,11 +100,11 @@ describe("a cache that machines share", () => {
     using work = temporaryFolder();
     await withRegistry(work.path, async ({ registry, cache, as, pull }) => {
       const reference = parseReference(`${registry.host}/public/app`);
-      // A log-in that is not needed does not make it private.
+      // An unnecessary log-in does not make the image private.
       assert.ok((await prefetchImage(reference, cache, as(login))).writtenBytes > 0);
       const requests = await pull("other/app", { ...as({}), cache });
       assert.deepEqual(requests, ["GET /v2/other/app/manifests/latest"]);
-      // What everybody may have is not held again for one repository.
+      // Public content is not stored again for one repository.
       const again = parseReference(`${registry.host}/tenant/app`);
       const options = { ...as(login), allowsPrivate: true, verifies: true };
       assert.equal((await prefetchImage(again, cache, options)).writtenBytes, 0);

@@ -1,4 +1,4 @@
-// Looking after a store: collection, verification, a shared cache, full disks, kills.
+// Maintenance of a store: collection, verification, a shared cache, full disks, kills.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -50,7 +50,7 @@ describe("a store's care", () => {
     }
     assert.ok(await store.find(parseReference("a")));
     clock.skew += 1_800_000;
-    // Somebody may be about to mount what was used just now.
+    // Recently used trees may be about to be mounted.
     const young = await store.collect({ maxBytes: 0, graceMs: 24 * 3_600_000 });
     assert.deepEqual([young.removed, young.keptBytes > 3_000_000], [[], true]);
     const { removed } = await store.collect({ maxBytes: 2_100_000 });
@@ -151,7 +151,7 @@ describe("a store's care", () => {
     const clock = movableClock();
     const store = await openImageStore({ root, logger, clock });
     const deep = `${"n".repeat(250)}/`.repeat(16).slice(0, 4080);
-    // By a link it goes further down than a name of an entry can be long.
+    // Through a link it leads deeper than an entry's name could.
     const layer = tar([
       { name: `${deep}/f`, content: "x" },
       { name: "l", type: "2", linkName: deep },
@@ -256,7 +256,7 @@ describe("a store's care", () => {
       (await prefetchImage(reference, cache, { registries })).writtenBytes;
     const [first, second, third] = await Promise.all([fill(), fill(), fill()]);
     assert.ok(first + second + third > 300_000);
-    // However many fill it, each blob is fetched once.
+    // However many processes fill it, each blob is downloaded once.
     const fetched = registry.requests.filter((request) => request.includes("/blobs/"));
     assert.equal(new Set(fetched).size, fetched.length);
     assert.equal((await prefetchImage(reference, cache, { registries })).writtenBytes, 0);
@@ -271,9 +271,9 @@ describe("a store's care", () => {
       assert.deepEqual(readdirSync(path.join(root, "tmp")), []);
       return registry.requests;
     };
-    // What the tag means is asked; nothing else.
+    // The registry is only asked what the tag refers to.
     assert.equal((await pull("whole")).length, 1);
-    // A blob that is altered, one that is cut off, one that is missing, one that is a link.
+    // A modified blob, a truncated one, a missing one, and a link.
     const big = readdirSync(blobs).filter(
       (name) => readFileSync(path.join(blobs, name)).length > 50_000,
     );
@@ -281,7 +281,7 @@ describe("a store's care", () => {
     const bytes = readFileSync(altered);
     writeFileSync(altered, Buffer.from(bytes).fill(1, 5000, 6000));
     assert.ok((await pull("altered")).length > 1);
-    // What a filler left that was killed, and what went wrong later, is mended.
+    // Files of a killed process and later damage are repaired.
     const hex = path.basename(altered);
     writeFileSync(path.join(blobs, `.${hex}.draft-1`), "half");
     assert.equal((await prefetchImage(reference, cache, { registries })).writtenBytes, 0);
@@ -295,7 +295,7 @@ describe("a store's care", () => {
     renameSync(gone, `${gone}.moved`);
     assert.equal((await pull("cut")).length, 3);
     assert.ok((await pull("no cache")).length >= 3);
-    // One that does not work at all, as when its server is gone.
+    // A cache that does not work at all, as when its server is gone.
     rmSync(path.join(cache, "blobs"), { recursive: true });
     symlinkSync("blobs", path.join(cache, "blobs"));
     assert.ok((await pull("broken")).length >= 5);
@@ -364,12 +364,12 @@ describe("a store's care", () => {
     for (let count = 0; count < kills; count++) {
       const child = pull(root);
       const exited = once(child, "exit");
-      // The moment itself is what is random; nothing is waited for.
+      // The time is random on purpose. Nothing is waited for.
       const timer = setTimeout(() => void child.kill("SIGKILL"), tookMs * (0.3 + Math.random()));
       const [code] = (await exited) as [number | null]; // as Node documents it
       clearTimeout(timer);
       if (code === null) killed++;
-      // A tree that has its name is whole, at any time.
+      // A tree with its final name is complete at any time.
       if (
         existsSync(path.join(root, "trees")) &&
         readdirSync(path.join(root, "trees")).length > 0

@@ -62,7 +62,7 @@ describe("an image store", () => {
       pieces = 0;
       killAt = moment;
       assert.equal(await pull(), null);
-      // The name stands for nothing yet.
+      // The name does not refer to anything yet.
       assert.deepEqual(readdirSync(path.join(root, "names")), []);
     }
     killAt = Infinity;
@@ -117,7 +117,7 @@ describe("an image store", () => {
       try {
         assert.deepEqual(listTree(rootfs), before);
         writeFileSync(path.join(rootfs, "etc/motd"), "changed");
-        // A second call, of an agent that was restarted, finds it.
+        // A second call, as by a restarted agent, finds it.
         const again = await openImageStore({ root: path.join(work.path, "store"), ...options });
         assert.deepEqual(await again.mountRootfs(image, container), { rootfs });
         assert.equal(readFileSync(path.join(rootfs, "etc/motd"), "utf8"), "changed");

@@ -1,4 +1,4 @@
-// What the umask of the caller must not change: modes in trees, and who may read a shared cache.
+// The caller's umask must not change modes in trees, or who may read a shared cache.
 import assert from "node:assert/strict";
 import { readdirSync, statSync } from "node:fs";
 import path from "node:path";

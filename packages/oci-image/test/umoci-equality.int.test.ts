@@ -1,4 +1,4 @@
-// umoci, an unpacker by other people, is the judge: our trees are like its trees.
+// Compares trees with those of umoci, an independent unpacker.
 import assert from "node:assert/strict";
 import {
   chmodSync,
@@ -104,7 +104,7 @@ const xattr = (name: string, value: string): Record<string, string> => ({
 
 const accessFor = (tag: number, permissions: number): string =>
   String.fromCharCode(tag, 0, permissions, 0, 255, 255, 255, 255);
-/** The owner may do everything, others nothing. */
+/** The owner may do everything, and others nothing. */
 const accessList = `\x02\0\0\0${accessFor(1, 7)}${accessFor(4, 0)}${accessFor(32, 0)}`;
 
 const special: readonly (readonly RawEntry[])[] = [
@@ -163,7 +163,7 @@ describe("an unpacked image", () => {
       const layers = [base, second, third].map(tar);
       const layout = path.join(work.path, "layout");
       writeLayout(layout, { layers, compression });
-      // This umoci is older than zstd: it judges the same layers in gzip.
+      // This version of umoci does not support zstd, so it gets the same layers in gzip.
       const judged = path.join(work.path, "judged");
       writeLayout(judged, { layers, compression: compression === "zstd" ? "gzip" : compression });
       assertSame(await ours(work.path, layout), await umoci(work.path, judged));
@@ -198,7 +198,7 @@ describe("an unpacked image", () => {
       await runCommand("tar", [...options, "-cf", archive, "-C", source, "."]);
       const layout = path.join(work.path, "layout");
       writeLayout(layout, { layers: [readFileSync(archive)] });
-      // This umoci does not know GNU's own form: there the source itself is the judge.
+      // This version of umoci does not support GNU's own form, so the source itself is the reference.
       const judged =
         name === "gnu" ? withoutUndescribedTimes(listTree(source)) : await umoci(work.path, layout);
       assertSame(await ours(work.path, layout), judged);
@@ -262,7 +262,7 @@ async function umoci(work: string, layout: string): Promise<readonly string[]> {
   return withoutUndescribedTimes([...listTree(tree), ...(await attributesOf(tree))]);
 }
 
-/** Extended attributes, one line each; none where the machine cannot show them. */
+/** Extended attributes, one line each. Empty if the machine cannot show them. */
 async function attributesOf(tree: string): Promise<readonly string[]> {
   const options = ["--recursive", "--physical", "--no-dereference", "--dump", "--match=-"];
   if (missing({ root: true, programs: ["getfattr"] }) !== false) return [];
@@ -275,7 +275,7 @@ async function attributesOf(tree: string): Promise<readonly string[]> {
   });
 }
 
-/** A file of so many runs of data with holes of 256 KiB between them. */
+/** Writes a file with this many runs of data, with holes of 256 KiB in between. */
 function writeSparse(file: string, runs: number): void {
   const fd = openSync(file, "w");
   for (let run = 0; run < runs; run++) writeSync(fd, `run ${run}`.repeat(700), run * 262_144);
@@ -290,7 +290,7 @@ async function change(layout: string, work: string, edit: (root: string) => void
   rmSync(bundle, { recursive: true });
 }
 
-/** umoci leaves the time of the root and of folders without an entry as they come. */
+/** umoci does not set the time of the root and of folders without an entry. */
 function withoutUndescribedTimes(lines: readonly string[]): readonly string[] {
   return lines.map((line) =>
     line.replace(/^(\S*) (.*) (\d+)$/, (whole, name: string, rest: string) =>
@@ -299,7 +299,7 @@ function withoutUndescribedTimes(lines: readonly string[]): readonly string[] {
   );
 }
 
-/** Shows the lines that differ only; whole trees are long. */
+/** Only shows the lines that differ, because whole trees are long. */
 function assertSame(actual: readonly string[], expected: readonly string[]): void {
   const extra = actual.filter((line) => !expected.includes(line));
   const lacking = expected.filter((line) => !actual.includes(line));

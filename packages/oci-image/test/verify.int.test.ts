@@ -1,4 +1,4 @@
-// What verification notices: each kind of change to a tree, by anything that could write to it.
+// Changes to a tree that verification detects: each kind, by anything that could write to it.
 import assert from "node:assert/strict";
 import { chmodSync, linkSync, lutimesSync, mkdirSync } from "node:fs";
 import path from "node:path";

@@ -7,7 +7,7 @@ import { runCommand } from "@kip/base";
 const skip = process.getuid?.() === 0 ? false : "needs root";
 const support = path.join(import.meta.dirname, "support");
 
-/** What a program says in a network of its own, by the first word of each line. */
+/** Output of a program in a separate network, by the first word of each line. */
 async function said(
   program: string,
   ...args: readonly string[]

@@ -1,4 +1,4 @@
-// Needs conmon, at /usr/bin/conmon or where KIP_CONMON says. In place of crun and a container there is a shell.
+// Needs conmon, at /usr/bin/conmon or at KIP_CONMON. A shell replaces crun and the container.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createWriteStream, existsSync, mkdirSync, watch, writeFileSync } from "node:fs";
@@ -20,7 +20,9 @@ const skip = existsSync(conmon) ? false : `needs ${conmon}`;
 const never = new AbortController().signal;
 const small: LogLimits = { maxFileBytes: 64 * 1024, maxFiles: 5 };
 
-/** What conmon calls to create a container: starts a shell with the bundle's script, and says its process ID. */
+/**
+ * The program that conmon calls to create a container. It starts a shell with the bundle's script, and reports its process ID.
+ */
 const runtime = `#!/bin/bash
 while [ $# -gt 0 ]; do
   case $1 in --pid-file) pid=$2;; --bundle) bundle=$2;; esac
@@ -71,7 +73,7 @@ describe("LogRotation, of what conmon writes", { skip, timeout: 120_000 }, () =>
     using folder = temporaryFolder();
     const pipe = path.join(folder.path, "pipe");
     await runCommand("mkfifo", [pipe]);
-    // A block is less than a file; the next comes when this one has been read.
+    // A block is smaller than a file. The next one is written when this one has been read.
     const script = `exec 3<>${pipe}
       for block in $(seq 1 40); do
         for line in $(seq 1 400); do echo "line $block.$line of a block"; done
@@ -133,7 +135,7 @@ describe("LogRotation, of what conmon writes", { skip, timeout: 120_000 }, () =>
       defaultLogLimits,
     );
     const rotation = rotate();
-    // An agent that has other work most of the time.
+    // An agent that is busy with other work most of the time.
     const over = new AbortController();
     void ended.then(() => over.abort());
     while (await pause(10, systemClock, over.signal))

@@ -42,7 +42,7 @@ describe("machineDevices()", { skip }, () => {
       uid: 0,
       gid: 0,
     });
-    // A disk that is plugged in, and one that goes.
+    // A disk that is added, and one that is removed.
     await make("sda", "b", 8, 0);
     rmSync(place("fuse"));
     assert.deepEqual(await names(), ["/dev/bus/usb/001/002", "/dev/mapper/data", "/dev/sda"]);

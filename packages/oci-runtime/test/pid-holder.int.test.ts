@@ -35,7 +35,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
     temporary.remove();
   });
 
-  /** Runs in the holder's PID namespace, as root with all capabilities: more than a container has. */
+  /** Runs in the holder's PID namespace as root with all capabilities, which is more than a container has. */
   const inside = async (script: string): Promise<string> => {
     const mount = `mount -t proc proc /proc && ${script}`;
     const command = [`--pid=${file}`, "--", "unshare", "--mount", "--", "sh", "-c", mount];
@@ -81,7 +81,7 @@ describe("startPidHolder()", { skip, timeout: 60_000 }, () => {
   });
 
   it("reaps the orphans that come to it", async () => {
-    // A grandchild whose parent ends at once; it ends when the holder has become its parent.
+    // A grandchild whose parent ends at once. It ends after the holder has become its parent.
     await inside("( ( read -r _ </proc/self/stat; exec sleep 0.2 ) & )");
     const left =
       "until ! grep -l '^PPid:.1$' /proc/[0-9]*/status; do sleep 0.05; done 2>/dev/null; echo none";

@@ -1,4 +1,4 @@
-// Runs real containers: needs root on a machine with cgroup v2, crun, conmon and a static busybox, as a cell is:
+// Runs real containers. Needs root on a machine with cgroup v2, crun, conmon and a static busybox, such as a cell.
 // e2e/runtime-in-cell.test.ts runs it there.
 import assert from "node:assert/strict";
 import { accessSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -103,7 +103,7 @@ async function nextExit(id: string, from: ContainerRuntime = runtime): Promise<C
   });
 }
 
-/** Creates, starts, waits for the end. */
+/** Creates and starts a container, and waits for its end. */
 async function runToEnd(wanted: ContainerSpec): Promise<ContainerExit> {
   const exit = nextExit(wanted.id);
   await runtime.create(wanted);
@@ -174,7 +174,7 @@ describe("createRuntime()", { skip }, () => {
       logger: silentLogger,
     });
     await runtime[Symbol.asyncDispose]();
-    // Stays mounted for the runtime's next life.
+    // Stays mounted for the runtime's next run.
     await runCommand("umount", [path.join(home, "run", "programs", "crun")]);
     await rm(home, { recursive: true });
     console.log(JSON.stringify({ timingsMs: timings }));
@@ -396,7 +396,7 @@ describe("createRuntime()", { skip }, () => {
         const pid = /started (\d+)/.exec(await until(stdout, /started \d+\n/))?.[1];
         abort.abort(new Error("client gone"));
         await assert.rejects(result, /client gone/);
-        // It is the machine's first process that reaps what the killed shell had started.
+        // The machine's first process reaps what the killed shell had started.
         await eventually(() => !existsSync(`/proc/${pid}`));
       });
     });
@@ -472,7 +472,7 @@ describe("createRuntime()", { skip }, () => {
       );
       await until(stdout, /tty/);
       timings["exec with terminal, first output"] = Math.round(performance.now() - started);
-      // The size is applied by a process of its own: ask until it is there.
+      // Another process applies the size, so ask until it is applied.
       for (let tries = 0; tries < 50; tries++) {
         stdin.write("size\n");
         if (/25 90/.test(await until(stdout, /\d+ \d+\r\n|stty: .*\r\n/))) break;
@@ -551,7 +551,7 @@ describe("createRuntime()", { skip }, () => {
     await runtime.create(spec("waiting", "exit 9"));
     await runtime[Symbol.asyncDispose]();
     const gone = spec("gone", "exit 0");
-    // What a kill in the middle of a creation leaves.
+    // The state after a kill in the middle of a creation.
     await mkdir(path.join(home, "run/containers", gone.id));
     runtime = await timed("createRuntime with 2 containers", newRuntime);
     const states = new Map((await runtime.list()).map((state) => [state.id, state]));
@@ -653,7 +653,7 @@ describe("createRuntime()", { skip }, () => {
         logger: silentLogger,
       };
       const own = sandbox;
-      // The other machine: it shares the link's subnet with the cell and the pod, and knows no route.
+      // The other machine is in the same subnet as the cell and the pod, and has no route.
       await ip("netns", "add", "kip-t-other");
       try {
         await ip("link", "add", "kip-t-nic", "type", "veth", "peer", "nic", "netns", "kip-t-other");
@@ -679,7 +679,7 @@ describe("createRuntime()", { skip }, () => {
       } finally {
         await runtime.remove("page");
         await removePodSandbox(options);
-        // A namespace that is deleted takes its cable with it, but later.
+        // A deleted namespace removes its cable too, but later.
         await ip("link", "del", "kip-t-nic").catch(() => {});
         await ip("netns", "del", "kip-t-other");
         sandbox = own;
@@ -751,7 +751,7 @@ describe("createRuntime()", { skip }, () => {
   });
 });
 
-/** What a pod must not leave behind. */
+/** Everything that a pod must not leave behind. */
 function machineState(): unknown {
   const groups = "/sys/fs/cgroup/kip";
   return {

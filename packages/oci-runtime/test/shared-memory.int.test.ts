@@ -24,7 +24,7 @@ describe("createPodSandbox(), of a pod's shared memory", { skip, timeout: 60_000
         code: "ENOSPC",
       });
       truncateSync(most);
-      // As a later life of the agent takes it over.
+      // As a later run of the agent takes it over.
       const again = await createPodSandbox(options);
       assert.equal(again.sharedMemoryDir, directory);
       assert.ok(existsSync(most));

@@ -13,7 +13,7 @@ const seen = ["ip_unprivileged_port_start", "ping_group_range", "tcp_fin_timeout
   (name) => `/proc/sys/net/ipv4/${name}`,
 );
 
-/** Namespaces of a pod in which the usual sysctls, and then these, are set: what is seen in them. */
+/** Sets the usual sysctls and then these in a pod's namespaces, and returns what is seen there. */
 async function inPod(sysctls: readonly Sysctl[], hasOwnUsers: boolean): Promise<string> {
   using folder = temporaryFolder();
   const file = (name: string): string => path.join(folder.path, name);

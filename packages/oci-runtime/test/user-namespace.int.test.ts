@@ -17,7 +17,7 @@ describe("makeUserNamespace()", { skip, timeout: 60_000 }, () => {
   const file = (name: string): string => path.join(folder, name);
   let holder = 0;
   before(async () => {
-    // As the agent's folder is: who is root in the namespace alone does not come in.
+    // Like the agent's folder: a process that is root only in the namespace cannot enter.
     mkdirSync(folder, { mode: 0o700 });
     await makeUserNamespace(
       { file: file("user"), firstId: 65_536, idCount: 65_536 },

@@ -156,7 +156,7 @@ function rsaKey(): string {
   return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 }
 
-/** Connects the two over loopback; resolves with the client's name as the server saw it. */
+/** Connects both over loopback. Resolves with the client's name as seen by the server. */
 async function meet(ca: string, server: KeyPair, client: KeyPair): Promise<string> {
   const listener = createServer({
     ca,
@@ -182,7 +182,7 @@ async function meet(ca: string, server: KeyPair, client: KeyPair): Promise<strin
   try {
     const seen: string[] = [];
     for await (const text of socket.setEncoding("utf8")) seen.push(String(text));
-    // A server that refuses a client under TLS 1.3 may just close: nothing was said then.
+    // A server that refuses a client under TLS 1.3 may just close the connection without data.
     assert.notEqual(seen.length, 0, "refused");
     return seen.join("");
   } finally {

@@ -9,11 +9,11 @@ import type { Plan, StepOf } from "./step.ts";
 const lanes = ["a", "b", "c"] as const;
 type Lane = (typeof lanes)[number];
 
-/** Brings each lane from `actual` to `wanted`, one unit a step. */
+/** Moves each lane from `actual` to `wanted`, one unit per step. */
 interface State {
   readonly wanted: Readonly<Record<Lane, number>>;
   readonly actual: Readonly<Record<Lane, number>>;
-  /** What steps of the lane depend on besides. */
+  /** The inputs of the lanes' steps. */
   readonly input: Readonly<Record<Lane, number>>;
 }
 interface Change {
@@ -50,7 +50,7 @@ const command = fc.oneof(
     lane: fc.constantFrom(...lanes),
     value: fc.integer({ min: 0, max: 3 }),
   }),
-  // Another writer, such as a watch.
+  // A change by another writer, such as a watch.
   fc.record({
     kind: fc.constant("observe" as const),
     lane: fc.constantFrom(...lanes),
@@ -80,7 +80,7 @@ interface Call {
   readonly finish: (fails: boolean) => void;
 }
 
-/** Runs executors that end only when the test says so, and checks the invariants at each start. */
+/** Runs executors that end only on the test's command, and checks the invariants at each start. */
 class World {
   readonly clock = new ManualClock();
   readonly running = new Map<Lane, Call>();
@@ -177,7 +177,7 @@ class World {
     assert.equal(this.reconciler.isSettled, isIdle);
   }
 
-  /** From here on every step succeeds: wanted and actual meet. */
+  /** From here on every step succeeds, and actual becomes wanted. */
   async converge(): Promise<void> {
     for (let round = 0; round < 100 && !this.reconciler.isSettled; round++) {
       for (const { finish } of this.running.values()) finish(false);

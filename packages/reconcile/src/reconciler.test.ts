@@ -125,7 +125,7 @@ describe("Reconciler", () => {
       {
         onFailure: (failure) => {
           failures.push(failure);
-          return {}; // a change, as a status that the failure is written to
+          return {}; // a change, such as a status with the failure
         },
       },
     );
@@ -166,7 +166,7 @@ describe("Reconciler", () => {
     );
     reconciler.apply({ url: "a" });
     await clock.advance(0);
-    reconciler.apply({ isSaved: false }); // not what the step depends on
+    reconciler.apply({ isSaved: false }); // not an input of the step
     await clock.advance(1000 + 500);
     assert.deepEqual(calls, [0, 1000]);
     reconciler.apply({ url: "b" });
@@ -270,7 +270,7 @@ describe("Reconciler", () => {
       change({ body: "perhaps", isSaved: false });
       throw new Error("The answer was lost");
     };
-    const save = async (): Promise<Change> => ({ body: undefined }); // looks it up: there is none
+    const save = async (): Promise<Change> => ({ body: undefined }); // the lookup finds nothing
     const { clock, reconciler } = create(
       { fetch, save },
       { isProgress: ({ kind }) => kind === "fetch" },

@@ -19,7 +19,7 @@ import {
 
 const cluster = useCluster();
 
-/** Waits until a pod has an event of each of these reasons. */
+/** Waits until a pod has an event with each of these reasons. */
 async function eventsUntil(pod: Pod, ...reasons: readonly string[]): Promise<Event[]> {
   const { namespace, uid } = pod.metadata;
   return until<Event>({
@@ -183,7 +183,7 @@ for (const { name: variant, make } of variants)
       const gate = memory.gate;
       memory.gate = async (call) => {
         await gate(call);
-        await new Promise(() => {}); // and does not heed its signal
+        await new Promise(() => {}); // and ignores its signal
       };
       await createPod(cluster, { namespace, node: running.name });
       await called;

@@ -1,4 +1,4 @@
-// The API server itself is killed and started again, twice, while nodes of it run pods.
+// Kills and restarts the API server itself twice, while its nodes run pods.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const kills = 2;
 let folder: string;
 let plane: ControlPlane;
 let admin: ApiClient;
-/** Resolves with the next unasked end of a program. */
+/** Resolves with the next unexpected end of a program. */
 let nextExit = Promise.withResolvers<string>();
 
 async function connect(kubeconfig: string): Promise<ApiClient> {
@@ -89,7 +89,7 @@ describe("nodes whose API server is killed", { timeout: 170_000 }, () => {
     const all = await Promise.all(
       variants.map(async ({ name, make }) => {
         const { memory, provider } = make();
-        /** UIDs in the order in which they were not there and then were. */
+        /** UIDs in the order in which they appeared. */
         const starts: string[] = [];
         memory.gate = async ({ call, uid }) => {
           if (call === "apply" && !memory.pods.has(uid)) starts.push(uid);
@@ -114,7 +114,7 @@ describe("nodes whose API server is killed", { timeout: 170_000 }, () => {
       await Promise.all([1, 2, 3, 4].map(async (number) => await create(name, `early-${number}`)));
     const early = await podsUntil((pods) => pods.length === 8 && asWanted(pods));
     for (let round = 0; round < kills; round++) {
-      // These are under way when it dies.
+      // These are under way when it is killed.
       for (const { name } of all)
         await Promise.all(
           [1, 2, 3, 4].map(async (number) => await create(name, `round-${round}-${number}`)),
@@ -152,7 +152,7 @@ describe("nodes whose API server is killed", { timeout: 170_000 }, () => {
       assert.equal(new Set(starts).size, starts.length, "each pod was started once");
       assert.equal(memory.count("remove") + memory.count("removeUnknown"), 0);
     }
-    // Whatever comes next works as ever.
+    // Everything works as usual afterwards.
     for (const { metadata } of await podsUntil(asWanted))
       await admin.delete(paths.pods(namespace, metadata?.name ?? ""));
     await podsUntil((pods) => pods.length === 0);

@@ -10,7 +10,7 @@ import { createPod, isRunning, nodeWith, podsUntil, useCluster } from "./support
 
 const cluster = useCluster();
 
-/** A provider that fails one pod in its own way, and runs the others well. */
+/** Makes a provider fail for one pod and run the others well. */
 type Fault = (uid: string, callbacks: ProviderCallbacks, memory: MemoryProvider) => Promise<void>;
 
 const faults: Readonly<Record<string, { readonly reason: string; readonly fault: Fault }>> = {
@@ -112,7 +112,7 @@ describe("a provider that fails one pod", () => {
     await cluster.admin.delete(paths.pods(namespace, "web"));
     await podsUntil(cluster, namespace, (pods) => pods.length === 0);
     assert.equal(memory.pods.size, 1);
-    // The node may hear of the object's end after us.
+    // The node may notice the object's end later than this test.
     await eventually(() => running.node.findPod(namespace, "web") === undefined);
     await eventually(() => {
       void running.node.sweep();

@@ -1,4 +1,4 @@
-// Certificates in files that somebody replaces, as cert-manager and kubeadm do, and self-signed ones.
+// Certificates in files that another program replaces, such as cert-manager or kubeadm, and self-signed ones.
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
@@ -74,7 +74,7 @@ describe("the kubelet API's certificate files", { timeout: 60_000 }, () => {
       });
     const server = await issue("server");
     const client = { ...fixture.anonymous, ...pairOf(await issue("client")) };
-    /** Lets a minute pass, and waits until the files were read and it sleeps again. */
+    /** Advances the clock by a minute, and waits until the files were read and it sleeps again. */
     const reload = async (): Promise<void> => {
       while (clock.sleepers === 0) await new Promise(setImmediate);
       await clock.advance(60_000);

@@ -14,7 +14,7 @@ import { nodeWith, uniqueNodeName, useCluster } from "./support/cluster.ts";
 
 const cluster = useCluster();
 
-/** Decides on the requests that name a node, as an administrator does. */
+/** Approves or denies the requests that name a node, like an administrator. */
 function decide(nodeName: string, type: "Approved" | "Denied", signal: AbortSignal): string[] {
   const decided: string[] = [];
   createInformer<CertificateSigningRequest & KubeObject>({
@@ -96,11 +96,11 @@ describe("the kubelet API's certificate", () => {
       ipAddresses: ["192.0.2.1"],
       expirationSeconds: 600,
       onCertificate: ({ certificate }) => issued.push(certificate),
-      // Long waits end at once here; they are what is asserted.
+      // Long waits end at once here. The test checks their length.
       clock: {
         ...systemClock,
         sleep: async (ms, signal) => {
-          if (ms > 800_000) return systemClock.sleep(ms, signal); // the patience with approvers
+          if (ms > 800_000) return systemClock.sleep(ms, signal); // the time limit for approval
           sleeps.push(ms);
           if (denied.length > 0 && !denier.signal.aborted) {
             denier.abort();
@@ -117,7 +117,7 @@ describe("the kubelet API's certificate", () => {
     await keeping;
     assert.equal(denied.length, 1);
     assert.notEqual(issued[0], issued[1]);
-    // The watch on the request has its time limit (3 minutes) by the same clock.
+    // The watch on the request has its time limit (3 minutes) on the same clock.
     const renewals = sleeps.filter((ms) => ms > 200_000);
     assert.ok(
       renewals.every((ms) => ms > 0.6 * 600_000 && ms < 0.95 * 600_000),

@@ -36,7 +36,7 @@ async function throughProxy(clock = systemClock): Promise<
   };
 }
 
-/** Every tenth request fails, in another way each time. */
+/** Every tenth request fails, each time in another way. */
 function everyTenth(): () => Fault | undefined {
   const faults: readonly Fault[] = [
     { status: 500 },
@@ -63,7 +63,7 @@ for (const { name: variant, make } of variants)
       await createPod(cluster, { namespace, node: running.name, name: "stays" });
       const goes = await createPod(cluster, { namespace, node: running.name, name: "goes" });
       await podsUntil(cluster, namespace, (pods) => pods.length === 2 && pods.every(isRunning));
-      // While the node cannot watch, one pod goes by force and another one comes.
+      // While the node cannot watch, one pod is deleted by force and another one is created.
       link.proxy.fault = ({ isWatch }) => (isWatch ? { status: 503 } : undefined);
       link.proxy.cutWatches();
       await cluster.admin.delete(paths.pods(namespace, "goes"), { graceSeconds: 0 });
@@ -158,12 +158,12 @@ describe("a node and time", () => {
     await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
     link.proxy.fault = () => "silence";
     await createPod(cluster, { namespace, node: running.name, name: "unheard-of" });
-    // The one watch that is open still speaks; a dead connection does not.
+    // The open watch still delivers data. A dead connection does not.
     await podsUntil(cluster, namespace, (pods) => pods.length === 2);
     for (let seconds = 0; seconds < 600; seconds += 10) await clock.advance(10_000);
     assert.equal(memory.count("remove") + memory.count("removeUnknown"), 0);
     link.proxy.fault = () => undefined;
-    link.proxy.goDown(); // what was asked in the silence is never answered
+    link.proxy.goDown(); // requests during the silence are never answered
     link.proxy.comeUp();
     const all = podsUntil(cluster, namespace, (pods) => pods.every(isRunning));
     // Time goes on while real answers come.

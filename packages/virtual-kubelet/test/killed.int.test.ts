@@ -19,12 +19,12 @@ import { Killable } from "./support/killable.ts";
 
 const cluster = useCluster();
 
-/** Scenarios that run beside each other; the machine has two cores. */
+/** Number of scenarios that run in parallel. The machine has two cores. */
 const abreast = 6;
 
 /**
- * One life of a pod: created, changed, deleted. The node's process dies at one of the gates, and
- * another one takes its place; then everything must be as if no process had been killed.
+ * The life of a pod: created, changed, deleted. The node's process dies at one of the gates, and another one replaces it. The
+ * result must be the same as without a kill.
  *
  * @returns names of the gates that were passed, if no process was killed
  */
@@ -65,7 +65,7 @@ async function live(killAt: number): Promise<readonly string[]> {
   first.disarm(); // a pending answer must not kill a process that has been replaced
   const ending = node[Symbol.asyncDispose]();
   if (first.isDead) await (await successor)[Symbol.asyncDispose]();
-  else await ending; // the dead do not answer
+  else await ending; // dead processes do not answer
   await cluster.admin.delete(paths.nodes(nodeName)).catch(() => {});
   return first.passed;
 }

@@ -1,4 +1,4 @@
-// A node that looks up what its pods refer to with the rights of a kubelet, with a real API server and its Node authorizer.
+// A node that resolves its pods' references with the rights of a kubelet, on a real API server with its Node authorizer.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import net from "node:net";
@@ -154,7 +154,7 @@ describe("watches of each object that a node's pods use", () => {
   });
 });
 
-/** A wire to the API server that can be cut. */
+/** A connection to the API server that can be cut. */
 async function openWire() {
   const config = await loadKubeConfig({ path: cluster.plane.kubeconfigPath });
   const target = new URL(config.server);
@@ -183,7 +183,7 @@ async function openWire() {
   };
   return {
     config: { ...config, server: `https://127.0.0.1:${portOf(server)}` },
-    /** Connections that are open. */
+    /** Number of open connections. */
     get open() {
       return sockets.size;
     },

@@ -1,4 +1,4 @@
-// A node with no other permissions than docs/virtual-kubelet.md names, with a real API server.
+// A node with only the permissions in docs/virtual-kubelet.md, on a real API server.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
@@ -25,7 +25,7 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** What the table of permissions requires; what is in brackets there is optional. */
+/** The required permissions of the table. Those in parentheses are optional. */
 async function requiredRules(): Promise<readonly Rule[]> {
   const [, section = ""] = (await readFile(docs, "utf8")).split("\n## Permissions\n");
   const [table = ""] = section.split("\n## ");
@@ -38,7 +38,7 @@ async function requiredRules(): Promise<readonly Rule[]> {
   return rules.filter(({ verbs }) => verbs.length > 0);
 }
 
-/** A client of a new user that has these permissions alone. */
+/** A client of a new user with only these permissions. */
 async function clientWith(rules: readonly Rule[]): Promise<ApiClient> {
   const user = uniqueNodeName();
   const api = "/apis/rbac.authorization.k8s.io/v1";

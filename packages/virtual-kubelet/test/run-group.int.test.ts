@@ -10,7 +10,7 @@ describe("runGroup()", () => {
   it("ends processes that the program has started, too", async () => {
     using folder = temporaryFolder();
     const address = path.join(folder.path, "socket");
-    // The grandchild holds a connection for as long as it lives.
+    // The grandchild holds a connection while it is alive.
     const server = createServer().listen(address);
     const hold = `require("net").connect(${JSON.stringify(address)}); setInterval(() => {}, 1e6)`;
     const stop = new AbortController();

@@ -17,7 +17,7 @@ import { Killable } from "./support/killable.ts";
 
 const cluster = useCluster();
 
-/** A replica whose calls to the one backend are noted with its name. */
+/** A replica that records its calls to the shared backend under its name. */
 function replica(
   identity: string,
   nodeName: string,
@@ -75,14 +75,14 @@ describe("startStandbyNode()", () => {
     await podsUntil(cluster, namespace, (pods) => pods.length === 1);
     assert.equal(shared.calls.filter((call) => call.startsWith("a ")).length, 1);
     assert.ok(!shared.calls.includes("b removeUnknown"), "nothing was taken for a stranger");
-    // It must not be early: the dead one may have renewed just before. Late is what the machine makes of it.
+    // It must not be early, because the dead replica may have renewed just before. How late it is depends on the machine.
     assert.ok(waitedMs > 2000, `${waitedMs} ms`);
     const lease = await cluster.admin.get<Lease>(
       paths.leases("kube-node-lease", `${nodeName}.virtual-kubelet`),
     );
     assert.equal(lease.spec?.holderIdentity, "b");
     assert.equal(lease.spec?.leaseTransitions, 1);
-    void a[Symbol.asyncDispose](); // a dead one does not end
+    void a[Symbol.asyncDispose](); // a dead process does not stop cleanly
     await cluster.admin.delete(paths.nodes(nodeName));
   });
 
@@ -140,7 +140,7 @@ describe("startStandbyNode()", () => {
   });
 });
 
-/** A client's methods, for a copy in which one is another. */
+/** A client's methods, for copies in which some are replaced. */
 function methodsOf(client: ApiClient): ApiClient {
   return {
     server: client.server,

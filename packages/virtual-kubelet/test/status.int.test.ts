@@ -19,7 +19,7 @@ import {
 
 const cluster = useCluster();
 
-/** A provider whose reports a test writes. */
+/** A provider whose reports the test defines. */
 class ReportingProvider extends MemoryProvider {
   callbacks: ProviderCallbacks | undefined;
 
@@ -39,7 +39,7 @@ const ready = (pod: Pod | undefined) =>
 
 const theirs = { metadata: { annotations: { theirs: "yes" } } };
 
-/** A writer of a process that has seen no later state of the pod than this one; and what it refuses or logs. */
+/** A writer in a process that has seen no later state of the pod than this one. Also records what it refuses or logs. */
 function writerFor(seen: Pod) {
   const problems: unknown[] = [];
   let known = seen;
@@ -93,7 +93,7 @@ describe("the status of a pod in the API", () => {
       namespace,
       ([pod]) => pod?.status?.containerStatuses?.[0]?.state?.terminated !== undefined,
     );
-    // A container that has completed must not wait again under this restart policy.
+    // With this restart policy, a container that has completed must not wait again.
     provider.tell(uid, {
       podIP: "",
       podIPs: [],
@@ -131,7 +131,7 @@ describe("the status of a pod in the API", () => {
 
   it("is not written to another pod of the same name, and is not reported as the provider's failure", async () => {
     const namespace = await cluster.plane.createNamespace();
-    const node = uniqueNodeName(); // no process runs it
+    const node = uniqueNodeName(); // it is not run by any process
     const first = await createPod(cluster, { namespace, node });
     await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds: 0 });
     await createPod(cluster, { namespace, node });

@@ -13,7 +13,7 @@ const cluster = useCluster();
 const root = path.join(import.meta.dirname, "../../..");
 const readme = path.join(root, "packages/virtual-kubelet/README.md");
 
-/** The code of the tutorial, by the word behind each block's language. */
+/** The tutorial's code, by the word after each block's language. */
 async function blocks(): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(readme, "utf8");
   const found = text.matchAll(/^```\w+ ([\w.]+)\n(.*?)^```$/gms);
@@ -39,7 +39,7 @@ describe("the README of the package", () => {
           ...process.env,
           npm_config_userconfig: await npmSetting("userconfig"),
           npm_config_cache: await npmSetting("cache"),
-          // kubectl keeps what it learns of a server there.
+          // kubectl caches facts about servers there.
           HOME: folder,
           npm_config_prefer_offline: "true",
           npm_config_audit: "false",
@@ -70,7 +70,7 @@ describe("the README of the package", () => {
         try {
           const [line] = await once(createInterface({ input: node.stdout }), "line", { signal });
           assert.equal(line, "ready with 0 pods");
-          // The default service account of a new control plane comes a moment after it.
+          // A new control plane has its default service account a moment later.
           await cluster.plane.kubectl(["wait", "--for=create", "serviceaccount/default"]);
           const output = await shell("use");
           assert.match(output, /pod\/hello condition met[^]*pod "hello" deleted/);

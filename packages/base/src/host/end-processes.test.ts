@@ -6,7 +6,7 @@ import { systemClock } from "../clock.ts";
 import { endProcesses, type EndProcessesOptions } from "./end-processes.ts";
 import { identifyProcess, isProcessRunning } from "./processes.ts";
 
-/** A shell that says when it is ready, and ends after a minute. */
+/** A shell that reports when it is ready, and ends after a minute. */
 async function startShell(script = ""): Promise<ChildProcess & { readonly pid: number }> {
   const child = spawn("sh", ["-c", `${script} echo ready; exec sleep 60`]);
   if (child.pid === undefined) throw new Error("no shell");

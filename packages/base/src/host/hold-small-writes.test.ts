@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { holdSmallWrites } from "./hold-small-writes.ts";
 import { mergeSmallPieces } from "./merge-small-pieces.ts";
 
-/** A stream whose pieces leave when the test says so. */
+/** A stream whose pieces leave on the test's command. */
 function sending(): { stream: Writable; sent: Buffer[]; leave: () => void } {
   const sent: Buffer[] = [];
   const waiting: (() => void)[] = [];

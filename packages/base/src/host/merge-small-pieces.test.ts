@@ -138,7 +138,7 @@ describe("mergeSmallPieces()", () => {
             if (take() === 0) await nextTurn();
           }
         })();
-        // As a socket does it: goes on until push() says to stop, or a little longer, then waits to be asked.
+        // Like a socket, continues until push() returns false or slightly longer, and then waits for a read.
         for (let idle = 0; next < sent.length;) {
           if (isWanted || (!isObedient && take() === 0))
             isWanted = stream.push(sent[next++] ?? null);

@@ -54,7 +54,7 @@ function codeOf(error: unknown): unknown {
   return (error as { code?: unknown }).code;
 }
 
-/** What a run that never ends is compared with. */
+/** A promise to compare with a run that never ends. */
 function pause(ms: number): { readonly promise: Promise<string>; readonly stop: () => void } {
   const { promise, resolve } = Promise.withResolvers<string>();
   const timer = setTimeout(() => resolve("still running"), ms);

@@ -40,7 +40,7 @@ describe("verdictFor()", () => {
   });
 
   it("lets a younger one pass where nothing is taken from who waits", () => {
-    // The older one lacks CPUs; the younger one needs none of those.
+    // The older one lacks CPUs, and the younger one needs none.
     const askers = [asker("old", 4, 1, 8), asker("young", 2, 2, 0)];
     assert.equal(verdictFor("old", askers, room(6, 4)).kind, "wait");
     assert.equal(verdictFor("young", askers, room(6, 4)).kind, "go");

@@ -31,7 +31,7 @@ describe("Tickets", () => {
     const starting = ticket("starting", { process: ofChild, state: "starting" });
     await tickets.put(mine);
     await tickets.put(starting);
-    await tickets.put(ticket("reused", { process: { ...thisProcess(), startTicks: "12345" } })); // another one of this ID
+    await tickets.put(ticket("reused", { process: { ...thisProcess(), startTicks: "12345" } })); // another process with this ID
     await writeFile(path.join(tickets.folder, "broken.json"), "{");
     const all = await tickets.read();
     assert.deepEqual(waiting(all), [mine]);

@@ -61,7 +61,8 @@ describe("Notices", () => {
       const notices = new Notices({
         file: here.file,
         describe: async (id) =>
-          living.has(id) ? ({ id, launchedAt: "2026-01-01T00:00:00Z" } as Instance) : undefined, // all that is looked at
+          // the only fields that are used
+          living.has(id) ? ({ id, launchedAt: "2026-01-01T00:00:00Z" } as Instance) : undefined,
         isGone: async ({ instance }) => !living.has(instance),
         end: async (id) => void (living.delete(id), ended.push(id)),
         clock,

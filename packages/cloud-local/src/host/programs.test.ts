@@ -6,7 +6,7 @@ import { CloudError } from "@kip/cloud";
 import { temporaryFolder } from "@kip/testing";
 import { requirePrograms } from "./programs.ts";
 
-/** Of a computer that runs machines with amd64 alone. */
+/** The programs on a computer that only runs amd64 machines. */
 const installed =
   "sh ip nft sysctl unshare nsenter setpriv umount flock qemu-img genisoimage qemu-system-x86_64";
 

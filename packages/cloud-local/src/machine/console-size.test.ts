@@ -15,7 +15,7 @@ describe("keepConsolesShort()", () => {
     const consoles = ["long", "short"].map((id) => machines.files(id).console);
     const [long = "", short = ""] = consoles;
     for (const file of consoles) fs.mkdirSync(path.dirname(file), { recursive: true });
-    // QEMU has it open like this.
+    // QEMU opens it in the same way.
     using writer = openToAppend(long);
     fs.writeSync(writer.fd, Buffer.alloc(5 * 2 ** 20, "x"));
     fs.writeSync(writer.fd, "the end\n");
@@ -26,7 +26,7 @@ describe("keepConsolesShort()", () => {
       store: {
         files: (id) => machines.files(id),
         readAll: async () =>
-          // A machine may go at any time.
+          // A machine may disappear at any time.
           ["long", "short", "gone"].map((id) => ({ id }) as MachineRecord), // all that is looked at
       },
       clock: {

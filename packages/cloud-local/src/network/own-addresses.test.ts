@@ -7,7 +7,7 @@ import { OwnAddresses } from "./own-addresses.ts";
 
 const [own, others, asked] = ["203.0.113.1", "203.0.113.9", "198.51.100.1"];
 
-/** A computer with some addresses; undefined while the process has no descriptor left. */
+/** A computer with some addresses. Undefined while the process has no free file descriptor. */
 class Computer implements Disposable {
   addresses: readonly string[] | undefined = [own];
   readonly #asked = mock.method(os, "networkInterfaces", () => {
@@ -35,7 +35,7 @@ describe("OwnAddresses", () => {
     const addresses = new OwnAddresses(new ManualClock());
     for (const client of [own, "127.0.0.1"]) assert.equal(addresses.has(client, asked), true);
     assert.equal(addresses.has(others, asked), false);
-    // Of a device without a carrier.
+    // The address of a device without a carrier.
     computer.addresses = [];
     assert.equal(addresses.has(others, others), true);
   });

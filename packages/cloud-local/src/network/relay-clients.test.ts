@@ -4,7 +4,7 @@ import { RelayClients } from "./relay-clients.ts";
 
 describe("RelayClients", () => {
   const [first, second] = ["127.0.0.1 30000", "127.0.0.1 30001"];
-  /** Names of connections that had to make room, and what adds one more. */
+  /** Names of connections that were closed for others, and a function that adds one. */
   const evictions = (clients: RelayClients) => {
     const evicted: string[] = [];
     const enter = (port: string, name: string) =>
@@ -67,7 +67,7 @@ describe("RelayClients", () => {
     connections[2]?.halfClose();
     for (const name of ["x", "y"]) assert.ok(enter(second, name));
     assert.deepEqual(evicted, ["d", "c"]);
-    // It would have as many as the other one has now.
+    // It would have as many as the other port has now.
     assert.equal(enter(second, "z"), undefined);
     assert.equal(enter(first, "f"), undefined);
     connections[3]?.leave();

@@ -10,7 +10,7 @@ describe("startQemu()", () => {
   it("fails with how QEMU ended, however soon that is", { timeout: 20_000 }, async () => {
     using folder = temporaryFolder();
     const over = new AbortController();
-    // Work for Node's threads, so that a file takes longer to close than a program to end.
+    // Keeps Node's threads busy, so that closing a file takes longer than the end of a program.
     const work = Array.from({ length: 16 }, async () => {
       while (!over.signal.aborted) await promisify(pbkdf2)("secret", "salt", 20_000, 64, "sha512");
     });

@@ -15,7 +15,7 @@ interface Asked {
   readonly id: number;
 }
 
-/** A QEMU as far as its control socket goes. */
+/** A QEMU with nothing but its control socket. */
 async function fakeQemu(
   answer: (asked: Asked, socket: Socket) => unknown,
 ): Promise<AsyncDisposable & { readonly file: string }> {
@@ -131,9 +131,9 @@ console.log(process.getActiveResourcesInfo().includes("Timeout"));`,
     using session = await openCommands(qemu.file);
     let heard = 0;
     session.onEvent("STOP", decode.unknownValue, () => heard++);
-    session.execute("one").catch(() => {}); // its answer is behind all that
+    session.execute("one").catch(() => {}); // its answer comes after all that
     await delay(1000);
-    // Without a pause it is some hundred thousand.
+    // Without a pause there are some hundred thousand.
     assert.ok(heard < 50_000, `${heard} events`);
     assert.ok(heard > 1000, `${heard} events`);
   });

@@ -31,7 +31,7 @@ async function makeTemplate(
   return { record, files };
 }
 
-/** Within one tick of the clock that the kernel stamps files with, a change would not show: tests are that quick. */
+/** A change within one tick of the kernel's file timestamps would be invisible, and tests are that fast. */
 async function overwrite(file: string): Promise<void> {
   await writeFile(file, "CONTENT");
   await utimes(file, 1, 1);

@@ -14,7 +14,7 @@ import { templateFacts, templateKey, type MachineShape } from "./template-shape.
 import { TemplateStore } from "./template-store.ts";
 import { Templates } from "./templates.ts";
 
-/** Templates of a folder, and what they warn of. */
+/** The templates of a folder, and their warnings. */
 async function open(folder: string) {
   const warnings: string[] = [];
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
@@ -22,9 +22,9 @@ async function open(folder: string) {
   await machines.open();
   const options = { templatesDir: path.join(folder, "templates"), templates: true, logger };
   const templates = new Templates(
-    { ...options, clock: systemClock } as unknown as ResolvedLocalCloudOptions, // all that is looked at
+    { ...options, clock: systemClock } as unknown as ResolvedLocalCloudOptions, // the only fields that are used
     machines,
-    {} as LocalNetwork, // not looked at
+    {} as LocalNetwork, // not used
   );
   const image = path.join(folder, "image");
   await writeFile(image, "");
@@ -49,7 +49,7 @@ async function open(folder: string) {
   return { templates, shape, warnings, store: new TemplateStore(options.templatesDir) };
 }
 
-/** As a build leaves it. */
+/** As after a build. */
 async function make(store: TemplateStore, shape: MachineShape, created: string): Promise<void> {
   const facts = await templateFacts(shape);
   const key = templateKey(facts);

@@ -22,7 +22,7 @@ const request = (token: string, changes: Partial<LaunchRequest> = {}): LaunchReq
   ...changes,
 });
 
-/** Lets time pass until nothing waits for it. */
+/** Advances the time until nothing is waiting. */
 async function runOut(clock: ManualClock): Promise<void> {
   do await clock.advance(1000);
   while (clock.sleepers > 0);

@@ -57,7 +57,7 @@ describe("forwardConnections()", () => {
       const ended = once(first[0] as Socket, "close");
       first[0]?.destroy();
       await ended;
-      // The forward learns of the end a moment later.
+      // The forwarder notices the end a moment later.
       for (;;) if (await works(open())) break;
     });
   });

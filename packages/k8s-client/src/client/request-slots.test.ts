@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ManualClock } from "@kip/testing";
 import { RequestSlots } from "./request-slots.ts";
 
-/** Fills a single slot, lets requests wait for it, and tells their order. */
+/** Occupies the only slot, queues requests, and returns their order. */
 async function order(wishes: readonly { readonly name: string; readonly isUrgent?: boolean }[]) {
   const slots = new RequestSlots(1, new ManualClock());
   const busy = Promise.withResolvers<void>();

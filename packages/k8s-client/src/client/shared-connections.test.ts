@@ -20,11 +20,11 @@ let pair: { cert: string; key: string };
 let server: Http2SecureServer;
 let credentials: Credentials;
 let client: ApiClient;
-/** Those that are open, in the order they came. */
+/** Open sessions, in order of their arrival. */
 const sessions: ServerHttp2Session[] = [];
-/** All that ever were. */
+/** Number of all sessions so far. */
 let opened = 0;
-/** Streams that were asked for and not ended, by path. */
+/** Streams that were requested and not ended, by path. */
 const streams = new Map<string, http2.ServerHttp2Stream>();
 const seen: http2.IncomingHttpHeaders[] = [];
 

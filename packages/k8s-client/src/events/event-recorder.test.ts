@@ -27,7 +27,7 @@ function recorderWith(failures: Error[] = []) {
     if (failure) throw failure;
     written.push({ method, path, body });
   };
-  // All that a recorder uses of it.
+  // The only calls that a recorder uses.
   const client = { create: call("create"), patch: call("patch") } as unknown as ApiClient;
   const lines: string[] = [];
   const logger = createLogger({ level: "debug", write: (line) => void lines.push(line) });
@@ -70,7 +70,7 @@ describe("createEventRecorder()", () => {
     );
     recorder.record(about, event);
     await recorder.flush();
-    // The patch finds nothing, the creation fails once, and then nothing was left to patch again.
+    // The patch finds nothing, and the creation fails once. After that there was no object to patch.
     assert.equal(written.filter(({ method }) => method === "create").length >= 1, true);
     assert.equal(written.at(-1)?.body.count, 2);
   });

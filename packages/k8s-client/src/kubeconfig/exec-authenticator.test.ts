@@ -89,11 +89,11 @@ describe("loadKubeConfig() with an exec plugin", () => {
     await clock.advance(58 * 60_000);
     assert.equal(await token(config), "Bearer t1");
     assert.equal(await runs(), 1);
-    await clock.advance(90_000); // half a minute before the end
+    await clock.advance(90_000); // half a minute before it expires
     assert.equal(await token(config), "Bearer t1");
     while ((await token(config)) === "Bearer t1") await new Promise(setImmediate);
     assert.equal(await token(config), "Bearer t2");
-    await clock.advance(61 * 60_000); // after the end of the second
+    await clock.advance(61 * 60_000); // after the second one has expired
     assert.equal(await token(config), "Bearer t3");
     assert.equal(await runs(), 3);
   });

@@ -129,7 +129,7 @@ describe("loadKubeConfig()", () => {
     config.forget?.(await config.credentials());
     const { cert, key } = await config.credentials();
     assert.deepEqual([cert, key].map(String), ["second", "second"]);
-    await rm(path.join(folder, "pair.pem")); // somebody is just replacing it
+    await rm(path.join(folder, "pair.pem")); // the file is just being replaced
     config.forget?.(await config.credentials());
     assert.equal(String((await config.credentials()).cert), "second");
   });

@@ -16,10 +16,10 @@ after(() => folder.remove());
 let identity: KeyPair;
 let server: https.Server;
 let issuer: string;
-/** What the issuer was asked, and how it answers: with these tokens, or not at all. */
+/** The requests to the issuer, and its answers: these tokens, or none. */
 let renewals: string[];
 let answers: object[];
-/** How clients may tell the issuer their secret; and how they did. */
+/** How clients may send their secret to the issuer, and how they did. */
 let accepts: (authorization: string | undefined, form: URLSearchParams) => boolean;
 let logIns: string[];
 
@@ -73,7 +73,7 @@ async function answer(
   return void response.end(JSON.stringify(tokens ?? { error: "temporarily_unavailable" }));
 }
 
-/** An ID token that ends so many minutes after the start. */
+/** An ID token that expires this many minutes after the start. */
 function idToken(minutes: number): string {
   const claims = { exp: start / 1000 + minutes * 60 };
   return ["{}", JSON.stringify(claims), "s"]

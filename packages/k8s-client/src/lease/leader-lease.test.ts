@@ -15,7 +15,7 @@ describe("createLeaderLease()", () => {
     const clock: Clock = {
       now: () => nowMs,
       monotonic: () => nowMs,
-      // The first sleep ends at once, as if the watch had told of something.
+      // The first sleep ends at once, as after an event of the watch.
       sleep: async (ms) => {
         if (sleeps.push(ms) === 1) return;
         twice.resolve();
@@ -26,7 +26,7 @@ describe("createLeaderLease()", () => {
       metadata: { name: "lease", resourceVersion: "7" },
       spec: { holderIdentity: "other", leaseDurationSeconds: 15 },
     };
-    // The holder renewed it just before the server answered at last.
+    // The holder renewed it just before the server finally answered.
     const get = async (): Promise<Lease> => {
       if (nowMs === 0) nowMs = 14_000;
       return held;

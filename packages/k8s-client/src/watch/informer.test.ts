@@ -16,7 +16,7 @@ function item(name: string, resourceVersion: string): Item {
   return { metadata: { name, uid: `uid-${name}`, resourceVersion } };
 }
 
-/** A clock whose pauses end in the next turn and are counted; nothing lasts as long as a time limit. */
+/** A clock whose pauses end in the next turn and are counted. No time limit is ever reached. */
 function hastyClock(): Clock & { readonly pauses: number[] } {
   return {
     pauses: [],
@@ -36,7 +36,7 @@ async function untilAborted(signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** A collection whose answers the test writes. */
+/** A collection whose responses the test defines. */
 class FakeCollection {
   readonly lists: Query[] = [];
   readonly watches: Query[] = [];

@@ -39,14 +39,14 @@ describe("resolveUser()", () => {
     root: { ...superuser, additionalGids: [10] },
     app: { ...app, gid: 1001, additionalGids: [10, 29] },
     "1000": { ...app, gid: 1001, additionalGids: [10, 29] },
-    // A kubelet takes no notice of the group.
+    // A kubelet ignores the group.
     "app:audio": { ...app, gid: 1001, additionalGids: [10, 29] },
     "app:nogroup": { ...app, gid: 1001, additionalGids: [10, 29] },
     "1000:77": { ...app, gid: 1001, additionalGids: [10, 29] },
     "77": { uid: 77, gid: 0, additionalGids: [] },
     "77:88": { uid: 77, gid: 0, additionalGids: [] },
     ":88": { ...superuser, additionalGids: [10] },
-    // A user has these digits for a name, and another number.
+    // There is a user with these digits as its name, and another number.
     "1234": { uid: 1234, gid: 0, additionalGids: [] },
     "5": { uid: 5, gid: 6, name: "1234", home: "/home/digits", additionalGids: [] },
   };
@@ -84,7 +84,7 @@ describe("resolveUser()", () => {
 
   it("CVE-2019-14271: runs nothing of the image, and loads nothing of it, to read its users", async () => {
     using image = root();
-    // What a C library would be led to by the image's configuration and environment.
+    // Files that could mislead a C library through the image's configuration and environment.
     mkdirSync(path.join(image.path, "lib"));
     writeFileSync(path.join(image.path, "etc/nsswitch.conf"), "passwd: files\n");
     writeFileSync(path.join(image.path, "lib/libnss_files.so.2"), "not even a library");

@@ -35,7 +35,7 @@ describe("BlobCache", () => {
 
   it(
     "whose manifest cannot be read is as good as none",
-    // Who may read everything becomes somebody who may not.
+    // Root may read everything, so the test switches to a user who may not.
     { skip: missing({ root: true, programs: [] }) },
     async () => {
       using folder = temporaryFolder();

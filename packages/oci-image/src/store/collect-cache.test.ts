@@ -26,7 +26,7 @@ const none = {
   removedBytes: 0,
 };
 
-/** A cache with blobs that were used so many hours ago. */
+/** A cache with blobs that were last used this many hours ago. */
 function openCache(
   folder: string,
   clock: ManualClock,
@@ -98,7 +98,7 @@ describe("collectCache()", () => {
     const clock = new ManualClock();
     const cache = openCache(folder.path, clock, { old: 25 });
     using part = BlobCache.public(folder.path);
-    // Between its look and its rename, the collector asks the set of used digests.
+    // Between its check and its rename, the collector reads the set of used digests.
     const inUse = new (class extends Set<string> {
       override has(digest: string): boolean {
         utimesSync(path.join(cache.blobs, digest.slice(7)), clock.now() / 1000, clock.now() / 1000);

@@ -63,7 +63,7 @@ describe("doOnce()", () => {
     async () => {
       for (const plant of [
         async (file: string) => void (await runCommand("mkfifo", [file])),
-        // Who follows the link reads something else each time, as of a holder that is alive.
+        // A process that follows the link reads something else each time, as from a running holder.
         async (file: string) => await symlink("/dev/urandom", file),
         async (file: string) => await mkdir(path.join(file, "inner"), { recursive: true }),
         async (file: string) =>

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { parseSparseList, SparseBlocks, SparseMap } from "./sparse-map.ts";
 
-/** What a file becomes whose bytes come in pieces. */
+/** Rebuilds a file whose bytes arrive in pieces. */
 function rebuild(map: SparseMap, pieces: readonly Buffer[]): Buffer {
   const parts: Buffer[] = [];
   const sink = {

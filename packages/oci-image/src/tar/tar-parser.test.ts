@@ -10,7 +10,7 @@ interface Read extends TarEntry {
   readonly content: string;
 }
 
-/** Parses an archive that comes in pieces of the given sizes, the last size repeated. */
+/** Parses an archive that arrives in pieces of the given sizes, the last size repeated. */
 function parse(archive: Buffer, sizes: readonly number[] = [archive.length]): readonly Read[] {
   const entries: Read[] = [];
   let content = "";
@@ -47,7 +47,7 @@ const byteString = (maxLength: number): fc.Arbitrary<string> =>
     .map((bytes) => Buffer.from(bytes).toString("latin1").replaceAll("\0", "-"));
 
 const rawEntry: fc.Arbitrary<RawEntry> = fc.record({
-  // A slash at the end would make a folder of it.
+  // A trailing slash would make it a folder.
   name: byteString(300).map((name) => `${name}.`),
   mode: fc.integer({ min: 0, max: 0o7777 }),
   uid: fc.integer({ min: 0, max: 0o7777777 }),
@@ -97,7 +97,7 @@ describe("TarParser", () => {
       (changes, length, sizes) => {
         const damaged = Buffer.from(archive);
         for (const [at, byte] of changes) damaged[at] = byte;
-        // The checksum is put right, so that the fields behind it are reached.
+        // The checksum is corrected, so that the parser reads the fields after it.
         for (let at = 0; at < damaged.length; at += 512)
           repairChecksum(damaged.subarray(at, at + 512));
         onlyOurFailures(() => parse(damaged.subarray(0, length || damaged.length), sizes));
@@ -106,7 +106,7 @@ describe("TarParser", () => {
     fc.assert(property, { numRuns: 500 });
   });
 
-  // Found by the property above or by hand; kept for good.
+  // Found by the property above or manually, and kept permanently.
   const kept: Readonly<Record<string, Buffer>> = {
     "a size in base 256 beyond all numbers": withField(124, Buffer.alloc(12, 0xff)),
     "a size in base 256 that is negative": withField(124, Buffer.from("ff".repeat(12), "hex")),

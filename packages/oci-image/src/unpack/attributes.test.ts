@@ -1,4 +1,4 @@
-// Extended attributes of files, as the kernel has them after an import.
+// Extended attributes of files after an import, as read from the kernel.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";

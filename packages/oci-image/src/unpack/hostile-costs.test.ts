@@ -1,4 +1,4 @@
-// Small images that cost much: time or memory that grows faster than the image, or past its limits.
+// Small images with high costs: time or memory that grows faster than the image, or exceeds its limits.
 import assert from "node:assert/strict";
 import childProcess from "node:child_process";
 import fs from "node:fs";
@@ -13,7 +13,7 @@ import { applyLayer } from "./apply-layer.ts";
 import { defaultUnpackLimits, type UnpackLimits } from "./limits.ts";
 import { TreeWriter } from "./tree-writer.ts";
 
-/** Unpacks layers into a folder that is looked at before it is removed. */
+/** Unpacks layers into a folder that is inspected before it is removed. */
 function unpack(
   layers: readonly (readonly RawEntry[])[],
   limits: Partial<UnpackLimits> = {},

@@ -1,5 +1,5 @@
-// Attacks that other unpackers fell to, one test each (and then some), through the whole path of an
-// import. Every test compares everything beside the store before and after.
+// Attacks that were successful against other unpackers, with at least one test each, through the whole import. Every test
+// compares everything outside the store before and after.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -23,7 +23,7 @@ const file = (name: string, content = "evil"): RawEntry => ({ name, content });
 const symlink = (name: string, linkName: string): RawEntry => ({ name, type: "2", linkName });
 const hardLink = (name: string, linkName: string): RawEntry => ({ name, type: "1", linkName });
 
-/** What a test may do with the image it describes. */
+/** Parameters of an attack. */
 interface Attack {
   /** A folder of the host with `secret` and `folder/inner` in it. */
   readonly outside: string;
@@ -32,7 +32,7 @@ interface Attack {
   readonly unpackImage: (image: LayoutImage, limits?: Partial<UnpackLimits>) => Promise<string>;
 }
 
-/** Runs an attack; whatever became of it, the host must be as it was. */
+/** Runs an attack. Whatever its result, the host must be unchanged. */
 async function attack(run: (attack: Attack) => Promise<void>): Promise<void> {
   using work = temporaryFolder();
   const outside = path.join(work.path, "outside");
@@ -92,7 +92,7 @@ describe("applyLayer(), of an image that attacks it", () => {
         symlink("case", outside),
         file("CASE/secret"),
       ]);
-      // What is below a link lands where the link leads inside the root.
+      // An entry below a link is created where the link leads inside the root.
       assert.equal(readFileSync(path.join(tree, outside, "secret"), "utf8"), "evil");
       assert.deepEqual(readdirSync(path.join(tree, "CASE")), ["secret"]);
       assert.deepEqual(readdirSync(path.join(tree, "a\\b")), ["secret"]);
@@ -191,7 +191,7 @@ describe("applyLayer(), of an image that attacks it", () => {
       for (const name of ["../outside/secret", "a/../../outside/secret", "..", "a/..", "./../x"]) {
         await refused(unpack([file(name)]), "IMAGE_UNSAFE_ENTRY", /climbs with "\.\."/);
       }
-      // Absolute names are names below the root, as everywhere else.
+      // As everywhere else, absolute names are relative to the root.
       const tree = await unpack([file(path.join(outside, "secret"))]);
       assert.equal(readFileSync(path.join(tree, outside, "secret"), "utf8"), "evil");
     });
@@ -400,7 +400,7 @@ describe("applyLayer(), of an image that attacks it", () => {
         manifest["layers"] = [{ ...layer, size: 2 ** 50 }];
       };
       await refused(unpackImage({ layers: [one], editManifest }), limit, /more than \d+ bytes/);
-      // Links may not dig deeper than names.
+      // Links must not lead deeper than names may.
       const dig = [
         symlink("d/l", "d"),
         symlink("x", "y/".repeat(200)),

@@ -75,7 +75,7 @@ describe("LayerPaths", () => {
   });
 
   it("has room for as many names as an image may have", () => {
-    // Tables double: for a part of the names, the same part of the limit.
+    // Tables double in size, so a fraction of the names needs the same fraction of the limit.
     const part = 64;
     const paths = new LayerPaths(defaultUnpackLimits.nameBytes / part);
     const last = defaultUnpackLimits.entries / part;

@@ -11,17 +11,17 @@ import {
   forbiddenCalls,
 } from "./system-calls.ts";
 
-/** What containerd allows a processor's programs. */
+/** The calls that containerd allows for a processor's programs. */
 interface TheirCalls {
   readonly architectures: readonly string[];
   readonly always: readonly string[];
-  /** Rules that look at arguments. */
+  /** Rules that depend on arguments. */
   readonly conditional: readonly string[];
   readonly byCapability: Readonly<Record<string, readonly string[]>>;
 }
 
 const table = new URL("../../test/containerd-calls.json", import.meta.url);
-// As tools/generate-seccomp-table.ts writes it.
+// Written by tools/generate-seccomp-table.ts.
 const { amd64, arm64 } = JSON.parse(readFileSync(table, "utf8")) as {
   readonly amd64: TheirCalls;
   readonly arm64: TheirCalls;
@@ -31,7 +31,7 @@ function isPlainPermission({ action, args = [] }: OciSystemCall): boolean {
   return action === "SCMP_ACT_ALLOW" && args.length === 0;
 }
 
-/** What becomes of a call without arguments that matter: `allow`, or the error's number. */
+/** The result of a call whose arguments do not matter: `allow` or the error number. */
 function verdict(call: string, capabilities: readonly string[]): string | number {
   const { syscalls, defaultErrnoRet } = runtimeDefaultSeccomp(capabilities);
   const rules = syscalls.filter(

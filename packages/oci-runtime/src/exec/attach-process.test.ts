@@ -39,7 +39,7 @@ describe("attachProcess()", () => {
       ended,
       stop.signal,
     );
-    // Attached to from its end on, so that it is not written too early.
+    // The client attaches at the log's end, so keep writing until it does.
     const writing = setInterval(() => place.print("some text"), 20);
     await isAsked.promise;
     clearInterval(writing);
@@ -48,7 +48,7 @@ describe("attachProcess()", () => {
   });
 });
 
-/** A container's record, and the log that it names. */
+/** A container's record and its log. */
 function temporaryContainer(text: string) {
   const temporary = temporaryFolder();
   const folder = temporary.path;

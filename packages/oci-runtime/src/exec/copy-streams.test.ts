@@ -22,7 +22,7 @@ describe("copyOutput()", () => {
     const exited = Promise.withResolvers<void>();
     const copied = copyOutput(pipe.socket, target, exited.promise);
     await setImmediate();
-    // All of it in one turn of the event loop, after its look at what can be read.
+    // All in one turn of the event loop, after it has checked for readable data.
     writeSync(pipe.childFd, "last words");
     exited.resolve();
     await exited.promise;

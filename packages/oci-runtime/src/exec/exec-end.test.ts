@@ -23,7 +23,7 @@ const main: OciProcess = {
   rlimits: [],
 };
 
-/** The shell that stands for crun would take the end of a child that it lives to see; crun does not. */
+/** The shell that replaces crun would collect the exit code of a child that ends before it. crun does not. */
 const afterParent = "tail -s 0.05 -f --pid=$0 /dev/null";
 
 describe("execProcess()", () => {
@@ -56,7 +56,7 @@ describe("execProcess()", () => {
   });
 
   it("does not wait for what a process leaves running where nothing else takes orphans", async () => {
-    // As crun: in the foreground it waits for all descendants, detached for none; the process is not its child.
+    // Like crun: in the foreground it waits for all descendants, but not when detached. The process is not its child.
     const script = `
       for word; do case $word in --detach) detach=1;; --pid-file=*) file=\${word#*=};; esac; done
       sh -c '${afterParent}; sleep 1000 & echo $!; exit 3' $$ & echo $! >"$file"
@@ -110,7 +110,7 @@ describe("execProcess()", () => {
   });
 
   it("passes a terminal on, and does not wait for what keeps it open, where nothing else takes orphans", async () => {
-    // As crun, detached with a socket for the terminal. What is left has the terminal open, and ignores its hang-up.
+    // Like a detached crun with a socket for the terminal. The remaining process has the terminal open and ignores its hang-up.
     const script = `
       for word; do case $word in --console-socket=*) socket=\${word#*=};; --pid-file=*) file=\${word#*=};; esac; done
       exec /usr/bin/python3 -c '
@@ -203,7 +203,7 @@ open(sys.argv[2], "w").write(str(pid))
   });
 });
 
-/** A runtime's folders with a shell script in the place of crun. */
+/** A runtime's folders with a shell script in place of crun. */
 function temporaryRuntime(script: string) {
   const temporary = temporaryFolder();
   const folder = temporary.path;

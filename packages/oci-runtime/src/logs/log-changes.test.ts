@@ -17,7 +17,7 @@ describe("LogChanges", () => {
     changes.watch(file);
     for (let count = 0; count < 100; count++) {
       fs.appendFileSync(file, "line\n");
-      // Else the kernel would make one event of several.
+      // Otherwise the kernel would merge several events into one.
       for (let turn = 0; turn < 3; turn++) await setImmediate();
     }
     let wakes = 0;
@@ -34,7 +34,7 @@ describe("LogChanges", () => {
     const abort = new AbortController();
     using changes = new LogChanges(ended.promise, abort.signal);
     changes.watch(file);
-    await changes.next(); // what was there before it began
+    await changes.next(); // what existed before the watch started
     const written = changes.next();
     fs.appendFileSync(file, "line\n");
     await written;

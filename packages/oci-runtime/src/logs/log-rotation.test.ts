@@ -16,7 +16,7 @@ const never = new AbortController().signal;
 const limits = { maxFiles: 3, maxFileBytes: 1000 };
 const rotating = { limits, requestNext: async () => {}, logger: silentLogger };
 
-/** Goes on to the next file as conmon does. */
+/** Switches to the next file like conmon. */
 function goOn(directory: string, text: string): void {
   const { current, waiting } = logPaths(directory);
   fs.appendFileSync(waiting, "");
@@ -48,7 +48,7 @@ describe("LogRotation", { timeout: 60_000 }, () => {
     const { current } = logPaths(folder.path);
     fs.writeFileSync(current, "");
     const options = { ...rotating, clock: systemClock };
-    // It removes what is too much when it looks.
+    // It removes excess files when it checks.
     const plant = (number: number): void =>
       fs.writeFileSync(path.join(folder.path, `${number}.log`), "");
     for (const number of [1, 2, 3]) plant(number);
@@ -78,7 +78,7 @@ describe("LogRotation", { timeout: 60_000 }, () => {
     };
     await later();
     await later();
-    // The second look has come to its end.
+    // The second check has finished.
     await eventually(() => clock.sleepers > 0);
     assert.equal(requests, 0);
     fs.appendFileSync(current, "x");
@@ -99,7 +99,7 @@ describe("LogRotation", { timeout: 60_000 }, () => {
   });
 });
 
-/** Files that were full at these seconds; the last is still written. */
+/** Files that became full at these seconds. The last one is still being written. */
 function logOf(directory: string, seconds: readonly number[]): void {
   for (const [index, second] of seconds.entries()) {
     const file = path.join(directory, `${index + 1}.log`);

@@ -25,14 +25,14 @@ function entry(content: string, tag: "F" | "P" = "F", second = 0, stream = "stdo
   return `${time} ${stream} ${tag} ${content}\n`;
 }
 
-/** Begins a log that has this in its first file. */
+/** Starts a log with this text in its first file. */
 async function begin(log: string): Promise<void> {
   await rm(folder, { recursive: true });
   await mkdir(folder);
   await writeFile(file, log);
 }
 
-/** Goes on to the next file as conmon does. */
+/** Switches to the next file like conmon. */
 async function goOn(log: string): Promise<void> {
   await writeFile(`${file}.tmp`, "");
   await rename(`${file}.tmp`, file);

@@ -8,7 +8,7 @@ import { temporaryFolder } from "@kip/testing";
 import { listLogFiles, logPaths } from "./log-files.ts";
 import { isLogSettled, numberLogFiles, settleLog, type SettleCalls } from "./settle-log.ts";
 
-/** Writes a log as conmon does: each file has one line, its own number. */
+/** Writes a log like conmon: each file has one line with its number. */
 class Writer {
   readonly #paths: ReturnType<typeof logPaths>;
   #written = 0;
@@ -24,13 +24,13 @@ class Writer {
     return this.#written;
   }
 
-  /** The first half of going on to the next file. */
+  /** The first half of switching to the next file. */
   open(): void {
     fs.closeSync(this.#fd);
     this.#fd = fs.openSync(this.#paths.waiting, "w");
   }
 
-  /** The second. */
+  /** The second half. */
   rename(): void {
     fs.renameSync(this.#paths.waiting, this.#paths.current);
     this.#write();
@@ -48,7 +48,7 @@ class Writer {
 
 class Killed extends Error {}
 
-/** Calls before each of which something happens. */
+/** System calls with a callback before each of them. */
 function interrupted(before: (call: number) => void): SettleCalls {
   let count = 0;
   const each = <T>(result: () => T): T => {
@@ -74,12 +74,12 @@ async function contentOf(directory: string): Promise<string> {
   return files.map((file) => fs.readFileSync(file.path, "utf8")).join("");
 }
 
-/** A log of so many lines, one a file. */
+/** A log with this many lines, one per file. */
 function lines(count: number): string {
   return Array.from({ length: count }, (_, index) => `${index + 1}\n`).join("");
 }
 
-/** Runs with a settled log of one file, in a folder of its own. */
+/** Runs with a settled log that has one file, in a separate folder. */
 async function withLog<T>(work: (directory: string, writer: Writer) => Promise<T>): Promise<T> {
   using folder = temporaryFolder();
   const writer = new Writer(folder.path);
@@ -126,7 +126,7 @@ describe("settleLog()", () => {
   });
 
   it("goes on where an agent was killed, at each call of it", async () => {
-    // With two files begun, the next would be the third before a look: that one may be lost.
+    // Once two files were started, the next one would be the third before a check, and may be lost.
     for (const [filesBefore, filesAfter] of [
       [0, 1],
       [1, 1],

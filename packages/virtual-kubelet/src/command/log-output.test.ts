@@ -23,7 +23,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 const levels: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
-/** What is printed of one line of each level, with these flags. */
+/** The printed lines for one message of each level, with these flags. */
 function printed(...args: readonly string[]): readonly string[] {
   const seen: string[] = [];
   const options = parseOptions(table, withKlogNames(args), {});

@@ -53,7 +53,7 @@ describe("expandVariables() (X1)", () => {
   }
 
   it("reads a long text in linear time, however many references it opens", () => {
-    const text = "$(".repeat(500_000); // took minutes when each was searched for its end
+    const text = "$(".repeat(500_000); // took minutes when the end of each was searched separately
     assert.equal(expandVariables(text, variables), text);
   });
 

@@ -9,7 +9,7 @@ import { ContainerLog } from "./container-log.ts";
 const all: LogOptions = { follow: false, previous: false, timestamps: false };
 const startMs = Date.UTC(2030, 0, 1);
 
-/** A log of `out 1`, `err 2`, `out 3`, a second after one another, and what its clock stands at. */
+/** A log of `out 1`, `err 2`, `out 3`, one second apart, and its clock's time. */
 function threeLines(): { readonly log: ContainerLog; readonly clock: { nowMs: number } } {
   const clock = { nowMs: startMs };
   const log = new ContainerLog({ clock: { now: () => clock.nowMs } });

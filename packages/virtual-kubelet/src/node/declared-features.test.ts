@@ -7,7 +7,7 @@ import { declarable } from "./declared-features.ts";
 
 const { signal } = new AbortController();
 
-/** A client whose server answers `/version` with this. */
+/** A client whose server returns this for `/version`. */
 function server(answer: object | CodedError): ApiClient {
   const get = async (): Promise<object> => {
     if (answer instanceof CodedError) throw answer;

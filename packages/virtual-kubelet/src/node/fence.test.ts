@@ -11,7 +11,7 @@ import { MemoryProvider } from "../testing/memory-provider.ts";
 import { Fence } from "./fence.ts";
 import { startStandbyNode } from "./standby-node.ts";
 
-/** The API server as far as one Lease goes: versions, and nothing else. */
+/** An API server with a single Lease and versions. */
 class LeaseServer {
   lease: Lease | undefined;
   isAway = false;
@@ -22,7 +22,7 @@ class LeaseServer {
       if (this.isAway) throw new K8sError("K8S_UNAVAILABLE", "away", { retryable: true });
       const lease = next();
       if (!lease) throw new K8sError("K8S_NOT_FOUND", "none");
-      return structuredClone(lease) as never; // what the caller asked for: a Lease
+      return structuredClone(lease) as never; // the type that the caller requests: a Lease
     };
     const write = (body: unknown): Lease => {
       const { metadata, spec } = body as Lease; // the only kind that is written here
@@ -71,7 +71,7 @@ const pod = podWith();
 describe("Fence", () => {
   it("touches no pod after its process was suspended and another replica may be active", async () => {
     const server = new LeaseServer();
-    // Each machine has a clock of its own; the first one's stands still with its process.
+    // Each machine has its own clock. The first one's stops together with its process.
     const [first, second] = [new ManualClock(), new ManualClock()];
     const term = await candidate(server, first, "a");
     const backend = new MemoryProvider();
@@ -88,7 +88,7 @@ describe("Fence", () => {
     await second.advance(1_100);
     const next = await standby;
     assert.equal(next.number, term.number + 1);
-    // The first one wakes up: 15 s have passed on its clock, and no timer of it has run yet.
+    // The first one wakes up. 15 s have passed on its clock, and none of its timers has run yet.
     first.suspend(15_100);
     await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>
       VirtualKubeletError.is(error, "VK_FENCED"),
@@ -132,7 +132,7 @@ describe("Fence", () => {
     const standby = candidate(server, second, "b");
     await second.advance(15_100);
     const next = await standby;
-    // The first machine wakes up: its time of day is set right, and its other clock and its timers go on from where they were.
+    // The first machine wakes up. Its time of day is corrected. Its other clock and its timers continue from where they were.
     first.step(15_100);
     assert.equal(term.isHeld(), false);
     await assert.rejects(fence.provider.remove(pod, 0, new AbortController().signal), (error) =>

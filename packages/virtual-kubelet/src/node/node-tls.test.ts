@@ -8,7 +8,7 @@ import { NodeTls } from "./node-tls.ts";
 
 const first: KubeletTls = { certificate: "c1", key: "k1", clientCa: "ca1" };
 
-/** A node's certificates, with what the API took, and what was logged. */
+/** A node's certificates, those that the API accepted, and what was logged. */
 function nodeTls() {
   const clock = new ManualClock();
   const stop = new AbortController();

@@ -31,7 +31,7 @@ function pod(uid: string, volumes: NonNullable<Pod["spec"]["volumes"]> = []): Po
 
 const podlessNode: Node = { metadata: { name: "n", labels: { rack: "1" } } };
 
-/** A volume that ends. */
+/** A volume whose content expires. */
 const token = { name: "t", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } };
 
 describe("startNode()", () => {

@@ -7,7 +7,7 @@ import { initialPodState, type PodState } from "./pod-state.ts";
 
 type Facts = Partial<PodState["api"] & PodState["content"] & PodState["provider"]>;
 
-/** A pod that its provider has not seen yet, apart from these facts. */
+/** A pod that its provider has not seen yet, except for these facts. */
 function stateOf(pod: Pod, facts: Facts): PodState {
   const fresh = initialPodState(pod, { canFinish: true });
   return {

@@ -52,14 +52,14 @@ interface Call {
   readonly end: (error: Error | undefined) => void;
 }
 
-/** A provider whose calls end only when the test says so, even if they are aborted. Checks which calls are under way at once. */
+/** A provider whose calls end only on the test's command, even if they are aborted. Checks which calls run at the same time. */
 class Backend {
   readonly calls = new Set<Call>();
   content: ResolvedPod | undefined;
   isRunning = false;
-  /** It has reported the pod's end: an apply does not start it again. */
+  /** Whether it has reported the pod's end. An apply then does not start the pod again. */
   isOver = false;
-  /** It has reported that it deleted the pod: an apply that is under way has no effect. */
+  /** Whether it has reported that it deleted the pod. An apply under way then has no effect. */
   isDeleted = false;
 
   provider(canFinish: boolean): PodProvider {
@@ -116,7 +116,7 @@ class World {
   readonly clock = new ManualClock();
   readonly backend = new Backend();
   readonly worker: PodWorker;
-  /** The pod as the API server has it; undefined once it is deleted. */
+  /** The pod on the API server. Undefined once it is deleted. */
   stored: Pod | undefined = podWith({ spec: { containers: [{ name: "main", image: "x:0" }] } });
   ends = 0;
   #version = 1;
@@ -173,13 +173,13 @@ class World {
     await this.clock.advance(0);
   }
 
-  /** From here on all calls succeed: API and provider meet. */
+  /** From here on all calls succeed, and the API matches the provider. */
   async converge(): Promise<void> {
     this.#isApiAway = false;
     for (let round = 0; round < 30; round++) {
       for (const call of this.backend.calls) call.end(undefined);
       await this.clock.advance(60_000);
-      if (this.stored) this.worker.repairStatus(); // as the sweep does
+      if (this.stored) this.worker.repairStatus(); // like the sweep
     }
     assert.equal(this.backend.calls.size, 0);
     const { stored, backend } = this;
@@ -212,7 +212,7 @@ class World {
     return client as unknown as ApiClient; // all that a worker uses of it
   }
 
-  /** The API server takes a change, and its watch shows it. */
+  /** Stores a change on the API server, whose watch then reports it. */
   #store(change: PodParts): void {
     if (!this.stored) return;
     const metadata = { ...this.stored.metadata, ...change.metadata };
@@ -239,7 +239,7 @@ class World {
     queueMicrotask(() => this.worker.objectDeleted());
   }
 
-  /** Only what the provider has can be reported, and an end once. */
+  /** Only reports what the provider has, and an end only once. */
   #report(what: string): void {
     const { backend } = this;
     if (!backend.isRunning) return;

@@ -21,7 +21,7 @@ let writes: unknown[];
 let ended: number;
 let metrics: NodeMetrics;
 let version: number;
-/** The pod as the API server has it. */
+/** The pod on the API server. */
 let stored: Pod;
 
 beforeEach(() => {
@@ -35,14 +35,14 @@ beforeEach(() => {
   stored = podWith({ spec: { containers: [{ name: "main", image: "x:1" }] } });
 });
 
-/** A new state of the pod in the API server; its status stays if no other is given. */
+/** Changes the pod on the API server. Its status stays if no other is given. */
 function pod(change: PodParts = {}): Pod {
   const metadata = { ...change.metadata, resourceVersion: String(version++) };
   stored = podWith({ ...stored, ...change, metadata });
   return stored;
 }
 
-/** Takes status patches as the API server would, after `hold`. */
+/** Accepts status patches like the API server, after `hold`. */
 function client(hold: () => Promise<void> = () => Promise.resolve()): ApiClient {
   return {
     patch: async (_path: string, body: { readonly status?: Pod["status"] }) => {
@@ -146,7 +146,7 @@ describe("PodWorker", () => {
     const worker = await start(
       first,
       client(async () => {
-        // The watch is faster than the answer, which carries the same state.
+        // The watch is faster than the response, which has the same state.
         worker.update(pod({ ...stored, status: { phase: "Running" } }));
         version--;
         await held.promise;
@@ -329,7 +329,7 @@ describe("PodWorker", () => {
   });
 
   it("keeps a status that the provider reported before its call failed", async () => {
-    // It writes once, and its next call finds nothing to do.
+    // It writes once. Its next call has nothing to do.
     provider.gate = async ({ uid }) => {
       provider.gate = () => Promise.resolve();
       provider.pods.set(uid, resolvedWith(stored));
@@ -404,7 +404,7 @@ describe("PodWorker", () => {
   it("keeps the current conditions of other writers, not those that the provider has seen", async () => {
     const theirs = (status: string) => ({ conditions: [{ type: "theirs", status }] });
     const worker = await start(pod({ status: theirs("False") }));
-    // The server keeps what a write does not name.
+    // The server keeps fields that a write omits.
     worker.update(pod({ status: { ...stored.status, ...theirs("True") } }));
     provider.report("u", "Succeeded");
     await clock.advance(0);
@@ -421,7 +421,7 @@ describe("PodWorker", () => {
     const complaint = (): string | undefined =>
       worker.pod.status?.conditions?.find((each) => each.type === type)?.status;
     assert.equal(complaint(), "True");
-    // Such a provider copies what it was given.
+    // Such a provider copies the status from the pod that it got.
     worker.reportStatus({ uid: "u", status: { phase: "Running", reason: "Fine", conditions } });
     await clock.advance(0);
     assert.equal(complaint(), "True");
@@ -429,7 +429,7 @@ describe("PodWorker", () => {
 });
 
 describe("PodWorker, while a removal fails", () => {
-  /** Fails each removal with a message of its own, as clouds do that put a request's ID into it. */
+  /** Fails each removal with a different message, like clouds that include a request's ID. */
   function refuseRemovals(options: CodedErrorOptions = {}): void {
     let count = 0;
     provider.gate = async ({ call }) => {
@@ -439,7 +439,7 @@ describe("PodWorker, while a removal fails", () => {
     };
   }
 
-  /** As a watch: each write comes back to the worker. */
+  /** Like a watch: each write comes back to the worker. */
   async function watched(): Promise<PodWorker> {
     let worker: PodWorker | undefined;
     const echo = async (): Promise<void> => queueMicrotask(() => worker?.update(stored));
@@ -493,7 +493,7 @@ describe("PodWorker, while a removal fails", () => {
 });
 
 describe("PodWorker, of a pod that is terminal in the API", () => {
-  /** A provider that can stop a pod and keep its logs; resolves to the UIDs it was called with. */
+  /** A provider that can stop a pod and keep its logs. Returns the UIDs of its calls. */
   function withFinish(failures: Error[] = []): string[] {
     const finished: string[] = [];
     const finish = async ({ metadata }: Pod): Promise<void> => {

@@ -30,7 +30,7 @@ const field = (name: string, fieldPath: string): EnvVar => ({
   valueFrom: { fieldRef: { fieldPath } },
 });
 
-/** Nothing that a pod could refer to. */
+/** Sources without any object. */
 const nothing: ResolveSources = {
   references: fakeReferences({}),
   services: [],
@@ -119,7 +119,7 @@ describe("resolvePod()", () => {
     const isUnresolved = (error: unknown): boolean =>
       VirtualKubeletError.is(error, "VK_UNRESOLVED");
     await assert.rejects(look({ "Secret/s": {} }), isUnresolved);
-    // Not to be taken for gone: a change in it would be lost.
+    // It must not count as gone, because a change of it would be lost.
     const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
     await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
   });

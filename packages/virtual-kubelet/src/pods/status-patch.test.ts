@@ -30,7 +30,7 @@ describe("statusPatch()", () => {
     const status = {
       phase: "Running",
       conditions: [{ ...condition, reason: null, message: null }],
-    } as unknown as PodStatus; // as a provider's JSON may have it
+    } as unknown as PodStatus; // as in a provider's JSON
     assert.equal(
       statusPatch(podOf({ phase: "Running", conditions: [condition] }), status),
       undefined,
@@ -177,7 +177,7 @@ describe("statusPatch(), of conditions", () => {
     assert.deepEqual(patchOf(known, [ready], 3), [
       { type: "PodResizeInProgress", $patch: "delete" },
     ]);
-    // A status without conditions says nothing about them.
+    // A status without conditions does not change them.
     assert.equal(statusPatch(podOf(known), {}), undefined);
   });
 });

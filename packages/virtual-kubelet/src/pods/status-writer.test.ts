@@ -12,14 +12,14 @@ type Patched = Readonly<Record<string, unknown>>;
 
 let clock: ManualClock;
 let stored: Pod;
-/** Why the API server refuses a patch; undefined if it takes it. */
+/** Why the API server refuses a patch. Undefined if it accepts it. */
 let verdict: (status: Patched) => Error | undefined;
-/** Each patch's status, refused or not. */
+/** The status of each patch, whether refused or not. */
 let tried: Patched[];
 let refusals: number;
 let warnings: number;
 let stop: AbortController;
-/** The watch brings the pod as it is stored to the writer that was made last. */
+/** Makes the watch deliver the stored pod to the most recent writer. */
 let watch: () => void;
 
 beforeEach(() => {
@@ -44,7 +44,7 @@ function writer(): StatusWriter {
   });
 }
 
-/** A writer that takes the API's answers for the newest state of the pod. */
+/** A writer that treats the API's responses as the newest state of the pod. */
 function writerWith(client: object): StatusWriter {
   let known = stored;
   const subject = new StatusWriter({
@@ -64,15 +64,15 @@ function writerWith(client: object): StatusWriter {
   return subject;
 }
 
-/** An API server that checks of which version of the pod a patch is. */
+/** An API server that checks the version of the pod in a patch. */
 class VersionedServer {
   reads = 0;
   /** Whether a client may read single pods, beside list and watch. */
   isReadable = true;
-  /** Patches are done when it resolves. */
+  /** Patches are applied when it resolves. */
   #gate: Promise<void> | undefined;
 
-  /** A writer of a process of its own. */
+  /** A writer of a separate process. */
   writer(): StatusWriter {
     return writerWith({
       get: async () => {
@@ -99,7 +99,7 @@ class VersionedServer {
     return stored;
   }
 
-  /** Holds up patches that are sent from now on until the returned function is called; later ones pass then. */
+  /** Delays patches that are sent from now on until the returned function is called. Later patches are not delayed. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#gate = promise;

@@ -39,7 +39,7 @@ function start() {
   });
   const read = async (more: object = {}) =>
     await certificates.readerFor(pod).read("volume/0", { ...source, ...more });
-  /** The signer's answer to the request of this number. */
+  /** Sends the signer's answer to the request with this number. */
   const answer = async (number: number, type: string, status: object = {}): Promise<void> => {
     const name = `req-${number}`;
     const metadata = {
@@ -53,7 +53,7 @@ function start() {
     const before = told.length;
     const began = performance.now();
     await eventually(() => {
-      // A watch that has ended while the clock was moved begins again when more time has passed.
+      // A watch that ended when the clock was advanced restarts after more time.
       if (performance.now() - began > 2000) void clock.advance(1000);
       api.change("ADDED", { metadata, status: { conditions, ...status } });
       return told.length > before;
@@ -216,7 +216,7 @@ interface DerValue {
   readonly content: Buffer;
 }
 
-/** The values of DER that follow each other. */
+/** A sequence of DER values. */
 function derValues(der: Buffer = Buffer.alloc(0)): readonly DerValue[] {
   const values: DerValue[] = [];
   for (let at = 0; at < der.length;) {

@@ -13,12 +13,14 @@ import { withDefect, type Mutant } from "./mutant.ts";
 import { volumeMutants } from "./volume-mutants.ts";
 import { waitingMutants } from "./waiting-mutants.ts";
 
-/** No clause takes nearly as long on a sound driver, whatever else the computer does; one that hangs is broken. */
+/**
+ * With a sound driver every clause is much faster, whatever else the computer is doing. A clause that hangs counts as failed.
+ */
 const limitMs = { sound: 30_000, mutant: 1500 };
 
 const sound: Mutant = { name: "nothing", breaks: [], mutate: () => ({}) };
 
-/** Nothing that a defect leaves behind keeps this process alive. */
+/** Defects must not leave anything behind that keeps this process alive. */
 const clock: Clock = {
   ...systemClock,
   sleep: async (ms, signal) => {
@@ -30,7 +32,7 @@ const clock: Clock = {
   },
 };
 
-/** Whether a clause does not hold for a driver with this defect. */
+/** Whether a clause fails for a driver with this defect. */
 async function isBroken(clause: ConformanceCase, mutant: Mutant): Promise<boolean> {
   const conformance = simulatedConformance({ callMs: 0, clock });
   const { simulated } = conformance;
@@ -81,7 +83,7 @@ describe("conformance suite", () => {
   });
 });
 
-// They wait most of the time.
+// The tests wait most of the time.
 describe("conformance suite", { concurrency: 16 }, () => {
   for (const mutant of mutants) {
     it(`catches a driver that ${mutant.name}`, async (test) => {

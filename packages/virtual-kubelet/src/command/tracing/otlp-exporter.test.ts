@@ -57,7 +57,7 @@ describe("OtlpExporter", () => {
     for (let span = 0; span < count; span++) tracer.start("apply").end();
   }
 
-  /** Lets the exporter send what it has, and waits until it was answered and is idle. */
+  /** Lets the exporter send its spans, and waits until it got a response and is idle. */
   async function send(exporter: SpanExporter): Promise<void> {
     exportSpans(exporter);
     const answered = once(collector, "answered");
