@@ -56,7 +56,8 @@ describe("findDeployment()", () => {
       await assert.rejects(find("another", found), {
         code: "NODE_RUNNING",
         message: `Cannot stop Deployment kip-system/kip for node "another": it runs node "${nodeName}"`,
-        remedy: 'Give --deployment and --namespace of the one that runs "another"',
+        remedy:
+          'Give --deployment and --namespace of the one that runs "another". If none does any longer, run kip cleanup --nodename=another',
       });
     });
 

@@ -54,11 +54,12 @@ export async function findDeployment(
     ? `it runs node "${its.name}"`
     : `its node is not known, as ${its.reason}`;
   const other = `Give --deployment and --namespace of the one that runs "${nodeName}"`;
+  const cleanUp = `If none does any longer, run kip cleanup --nodename=${nodeName}`;
   const byHand = `if it is this one: kubectl drain ${nodeName} --ignore-daemonsets, then kubectl -n ${namespace} scale deployment/${name} --replicas=0, then run this again`;
   throw new ProviderError(
     "NODE_RUNNING",
     `Cannot stop Deployment ${namespace}/${name} for node "${nodeName}": ${what}`,
-    { remedy: its.isKnown ? other : `${other}; ${byHand}` },
+    { remedy: its.isKnown ? `${other}. ${cleanUp}` : `${other}; ${byHand}` },
   );
 }
 
