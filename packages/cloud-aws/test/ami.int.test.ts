@@ -184,14 +184,17 @@ async function describeAmis(): Promise<void> {
     assert.equal((await snapshotsOf(disk)).length, 1);
   });
 
-  it("an image: EBS may not know a new snapshot for two minutes", async () => {
-    const disk = await makeDisk("late");
-    const { code, status } = { code: "ResourceNotFoundException", status: 404 };
-    // As many attempts as fit into two minutes, if the first repetition is sent after half a second.
-    proxy.faults.add({ action: "PutSnapshotBlock", code, status, calls: 10 });
-    const { id } = await build(disk, { inFlight: 1 });
-    await assertHolds(snapshotOf(id), disk);
-  });
+  for (const [code, status] of [
+    ["ResourceNotFoundException", 404],
+    ["AccessDeniedException", 403],
+  ] as const)
+    it(`an image: EBS may not know a new snapshot, or its tags, for two minutes (${code})`, async () => {
+      const disk = await makeDisk(`late-${status}`);
+      // As many attempts as fit into two minutes, if the first repetition is sent after half a second.
+      proxy.faults.add({ action: "PutSnapshotBlock", code, status, calls: 10 });
+      const { id } = await build(disk, { inFlight: 1 });
+      await assertHolds(snapshotOf(id), disk);
+    });
 
   it("an image: EBS may still store the snapshot when the answer of its completion is lost", async () => {
     const disk = await makeDisk("storing");

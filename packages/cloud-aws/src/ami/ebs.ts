@@ -1,8 +1,8 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
 import { backoffDelay, defined, untilAborted, type Clock } from "@kip/base";
-import type { CloudErrorCode } from "@kip/cloud";
+import type { CloudError, CloudErrorCode } from "@kip/cloud";
 import { timeLimits, type ConnectionSettings } from "../connection.ts";
-import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import { awsCodeOf, cloudErrorOf } from "../errors/cloud-error-of.ts";
 
 /** The calls of the EBS direct API that this driver makes, with what they take and answer. */
 export interface EbsCalls {
@@ -16,7 +16,8 @@ export type EbsAction = keyof EbsCalls;
 /** The EBS direct API, which writes snapshots without an instance. */
 export interface Ebs extends Disposable {
   /**
-   * Repeats a call that was throttled, that failed for now, or whose snapshot is not known yet.
+   * Repeats a call that was throttled, that failed for now, or whose snapshot is not known yet: then a policy that looks at its tags
+   * refuses it, too.
    *
    * @throws {CloudError} of the closed set
    * @throws the signal's reason
@@ -84,7 +85,7 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
         } catch (cause) {
           signal?.throwIfAborted();
           const error = cloudErrorOf(cause, { purpose, action, service: "ebs" });
-          if (!repeatedCodes.includes(error.code) || attempt + 1 >= mostAttempts) throw error;
+          if (!isWorthRepeating(action, error) || attempt + 1 >= mostAttempts) throw error;
           const shape = { initialMs: retryMs, maxMs: 40 * retryMs };
           await clock.sleep(backoffDelay(attempt, shape, error), signal);
         }
@@ -92,4 +93,10 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
     },
     [Symbol.dispose]: () => client.destroy(),
   };
+}
+
+/** Who may start a snapshot with the tags of a build may write into it: a refusal means that EBS does not know the tags yet. */
+function isWorthRepeating(action: EbsAction, error: CloudError): boolean {
+  const isEarly = action === "PutSnapshotBlock" && awsCodeOf(error) === "AccessDeniedException";
+  return isEarly || repeatedCodes.includes(error.code);
 }
