@@ -12,6 +12,25 @@ import { ConfigFile } from "../src/config/config-file.ts";
 const kip = path.join(import.meta.dirname, "../bin/kip");
 const good = "cloud:\n  local: {}\ncells:\n  nametag: a\n";
 
+describe("kip iam print", { timeout: 60_000 }, () => {
+  it("is for the region of --region, else that of the file, and their partition", () => {
+    using folder = temporaryFolder();
+    const file = path.join(folder.path, "provider.yaml");
+    const regionsOf = (region: string, ...flags: readonly string[]): readonly string[] => {
+      writeFileSync(file, `cloud:\n  aws: {${region}}\n`);
+      const { stdout } = spawnSync(kip, ["iam", "print", file, ...flags], { encoding: "utf8" });
+      return [...new Set(stdout.match(/arn:[\w-]+:ec2:[^:]*/g))];
+    };
+    assert.deepEqual(regionsOf(""), ["arn:aws:ec2:*"]);
+    assert.deepEqual(regionsOf("region: cn-north-1"), ["arn:aws-cn:ec2:cn-north-1"]);
+    const other = ["--region", "us-gov-west-1"];
+    assert.deepEqual(regionsOf("", ...other), ["arn:aws-us-gov:ec2:us-gov-west-1"]);
+    assert.deepEqual(regionsOf("region: us-east-1", "--image-build", ...other), [
+      "arn:aws-us-gov:ec2:us-gov-west-1",
+    ]);
+  });
+});
+
 describe("kip config check", { timeout: 60_000 }, () => {
   const check = (text: string, ...flags: readonly string[]) => {
     using folder = temporaryFolder();

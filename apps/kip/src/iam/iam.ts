@@ -19,6 +19,11 @@ Example: kip iam print provider.yaml > policy.json`;
 
 const options: readonly Option[] = [
   {
+    flag: "region",
+    type: "string",
+    help: "region that the policy is for, such as us-gov-west-1; default that of FILE, or, if that names none, all regions of the partition aws: those of China and GovCloud are in others",
+  },
+  {
     flag: "owner",
     type: "string",
     help: "limit the policy to the installation with this ID; default any installation",
@@ -65,7 +70,8 @@ export async function iamCommand(args: readonly string[]): Promise<void> {
   if (!config) throw configError(file, problems);
   if (config.cloud.name !== "aws")
     throw new KipError("CONFIG_INVALID", `Cannot print a policy: "${file}" has no cloud.aws`);
-  const { region, subnetID, subnetIDs, sourceDestCheck, ...aws } = config.cloud.aws;
+  const { subnetID, subnetIDs, sourceDestCheck, ...aws } = config.cloud.aws;
+  const region = values.text("region") ?? aws.region;
   if (values.isSet("prices")) return printPolicy(priceRefreshPolicy());
   if (values.isSet("image-build")) return printPolicy(imageBuildPolicy({ region }));
   const policy = iamPolicy(

@@ -22,7 +22,7 @@ describe("iamPolicy()", () => {
 
   it("changes and makes only what carries the owner's tag", () => {
     for (const { Sid, Action, Condition } of iamPolicy({ owner: "me" }).Statement) {
-      const isRead = Action.every((name) => /^(ec2:Describe|ecr:(Get|BatchGet))/.test(name));
+      const isRead = Action.every((name) => /^(ec2:Describe|ecr:(Get|BatchGet|BatchImportUpstreamImage))/.test(name));
       const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
       if (!isRead && !isFrom) assert.ok(Condition, Sid);
       if (["ChangeOurs", "TagOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
@@ -103,6 +103,16 @@ describe("iamPolicy()", () => {
       assert.deepEqual(arnOf(`https://${host}/123456789012/kip`), [arn], host);
     assert.deepEqual(arnOf("http://queue.internal/123456789012/kip"), [arn]);
     assert.doesNotMatch(JSON.stringify(iamPolicy()), /sqs:/);
+  });
+
+  it("lets cells pull images of ECR, also those that a cache of another registry has to fetch", () => {
+    const pull = iamPolicy().Statement.find(({ Sid }) => Sid === "PullImages");
+    // What AWS' own policy for nodes allows, AmazonEC2ContainerRegistryPullOnly.
+    assert.deepEqual(pull?.Action, [
+      "ecr:BatchGetImage",
+      "ecr:GetDownloadUrlForLayer",
+      "ecr:BatchImportUpstreamImage",
+    ]);
   });
 
   it("leaves out what the configuration does not need", () => {
