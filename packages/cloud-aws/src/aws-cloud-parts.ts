@@ -9,6 +9,7 @@ import type { Terminator } from "./instance/terminator.ts";
 import type { InstanceWatch } from "./instance/watch.ts";
 import type { InterruptionReader } from "./interruption/interruption-reader.ts";
 import type { Interruptions } from "./interruption/interruptions.ts";
+import type { DhcpOptions } from "./network/network-facts.ts";
 import type { Place } from "./network/place.ts";
 import type { Routes } from "./network/routes.ts";
 import type { Subnets } from "./network/subnets.ts";
@@ -40,6 +41,7 @@ export interface AwsCloudParts {
   readonly volumes: Volumes;
   /** Ranges besides the VPC's that may reach cells, and that pods reach by their own addresses. */
   readonly extraCIDRs: readonly string[];
+  readonly dhcp: DhcpOptions;
   readonly routes: Routes;
   /** Whether pods may have packets of ranges of addresses led to them. */
   readonly podRoutes: boolean;

@@ -149,7 +149,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   }
 
   async networkFacts(): Promise<NetworkFacts> {
-    return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId, this.#parts.extraCIDRs);
+    return await networkFacts(this.#parts.ec2, this.#parts.place.vpcId, this.#parts);
   }
 
   async registryLogIn(host: string, signal?: AbortSignal): Promise<RegistryLogIn | undefined> {

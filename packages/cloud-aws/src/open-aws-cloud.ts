@@ -17,7 +17,7 @@ import { InterruptionReader } from "./interruption/interruption-reader.ts";
 import { Interruptions } from "./interruption/interruptions.ts";
 import { openQueue } from "./interruption/queue.ts";
 import { openMetadata, type InstanceMetadata } from "./network/metadata.ts";
-import { vpcCidrs } from "./network/network-facts.ts";
+import { DhcpOptions, vpcCidrs } from "./network/network-facts.ts";
 import { findPlace, type PlaceOptions } from "./network/place.ts";
 import { Routes } from "./network/routes.ts";
 import { Subnets } from "./network/subnets.ts";
@@ -185,6 +185,7 @@ export function assemble(
     watch: new InstanceWatch({ instances, clock, logger, pollMs, endsMs, signal }),
     volumes: new Volumes({ ec2, owner, zone: subnets.zones[0] ?? "", store, instances, clock }),
     extraCIDRs: options.extraCIDRs ?? [],
+    dhcp: new DhcpOptions(ec2),
     hosts,
     routes,
     podRoutes: options.podRoutes ?? false,

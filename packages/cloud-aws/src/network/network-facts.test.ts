@@ -34,4 +34,23 @@ describe("networkFacts()", () => {
       "203.0.113.0/24",
     ]);
   });
+
+  it("asks for a set of DHCP options once, as nobody can change one, and for another of the VPC", async () => {
+    let id = "dopt-1";
+    const asked: string[] = [];
+    const { cloud } = fakeCloud(new ManualClock(), {
+      DescribeVpcs: () => ({ Vpcs: [{ CidrBlock: "10.0.0.0/16", DhcpOptionsId: id }] }),
+      DescribeDhcpOptions: ({ DhcpOptionsIds: [wanted = ""] = [] }) => {
+        asked.push(wanted);
+        const Value = `${wanted}.example`;
+        return {
+          DhcpOptions: [{ DhcpConfigurations: [{ Key: "domain-name", Values: [{ Value }] }] }],
+        };
+      },
+    });
+    const domains = async () => (await cloud.networkFacts()).searchDomains;
+    assert.deepEqual([await domains(), await domains()], [["dopt-1.example"], ["dopt-1.example"]]);
+    id = "dopt-2";
+    assert.deepEqual([await domains(), asked], [["dopt-2.example"], ["dopt-1", "dopt-2"]]);
+  });
 });

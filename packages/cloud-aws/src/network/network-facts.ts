@@ -15,6 +15,8 @@ const neverMasqueraded: readonly string[] = [
   "::/0",
 ];
 
+type OptionValues = ReadonlyMap<string, readonly string[]>;
+
 interface VpcFacts {
   readonly cidrs: readonly string[];
   readonly primaryCidr: string;
@@ -34,10 +36,10 @@ export async function vpcCidrs(ec2: Ec2, vpcId: string): Promise<readonly string
 export async function networkFacts(
   ec2: Ec2,
   vpcId: string,
-  extraCIDRs: readonly string[] = [],
+  { extraCIDRs, dhcp }: { readonly extraCIDRs: readonly string[]; readonly dhcp: DhcpOptions },
 ): Promise<NetworkFacts> {
   const { cidrs, primaryCidr, dhcpOptionsId } = await vpcFacts(ec2, vpcId);
-  const options = await dhcpOptions(ec2, dhcpOptionsId);
+  const options = await dhcp.of(dhcpOptionsId);
   const servers = options.get("domain-name-servers") ?? ["AmazonProvidedDNS"];
   return {
     nameservers: servers.flatMap((server) =>
@@ -68,21 +70,31 @@ async function vpcFacts(ec2: Ec2, vpcId: string): Promise<VpcFacts> {
   return { cidrs, primaryCidr, dhcpOptionsId: vpc?.DhcpOptionsId };
 }
 
-async function dhcpOptions(
-  ec2: Ec2,
-  id: string | undefined,
-): Promise<ReadonlyMap<string, readonly string[]>> {
-  // A VPC without options of its own has the ID "default" in place of one.
-  if (id === undefined || !id.startsWith("dopt-")) return new Map();
-  const { DhcpOptions = [] } = await ec2.call(
-    "DescribeDhcpOptions",
-    { DhcpOptionsIds: [id] },
-    { purpose: "read the DHCP options of the VPC" },
-  );
-  const entries = DhcpOptions[0]?.DhcpConfigurations ?? [];
-  return new Map(
-    entries.map(({ Key = "", Values = [] }) => [Key, Values.flatMap(({ Value }) => Value ?? [])]),
-  );
+/** Sets of DHCP options. Nobody can change one, so the latest is kept: a VPC gets another one instead. */
+export class DhcpOptions {
+  readonly #ec2: Ec2;
+  #latest: { readonly id: string; readonly values: OptionValues } | undefined;
+
+  constructor(ec2: Ec2) {
+    this.#ec2 = ec2;
+  }
+
+  /** @param id a VPC without options of its own has "default" in place of one */
+  async of(id: string | undefined): Promise<OptionValues> {
+    if (id === undefined || !id.startsWith("dopt-")) return new Map();
+    if (this.#latest?.id === id) return this.#latest.values;
+    const { DhcpOptions: sets = [] } = await this.#ec2.call(
+      "DescribeDhcpOptions",
+      { DhcpOptionsIds: [id] },
+      { purpose: "read the DHCP options of the VPC" },
+    );
+    const entries = sets[0]?.DhcpConfigurations ?? [];
+    const values = new Map(
+      entries.map(({ Key = "", Values = [] }) => [Key, Values.flatMap(({ Value }) => Value ?? [])]),
+    );
+    if (sets.length > 0) this.#latest = { id, values };
+    return values;
+  }
 }
 
 /** Amazon's resolver: the third address of the VPC's first range. */
