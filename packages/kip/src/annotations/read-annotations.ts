@@ -49,12 +49,9 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
     );
   }
   const read = reader(metadata.annotations ?? {});
-  const instanceType = read("instance-type", podAnnotations["instance-type"]);
   return {
-    instanceType,
-    launchTypes: isMac(instanceType)
-      ? ["dedicated"]
-      : (read("launch-type", podAnnotations["launch-type"]) ?? ["on-demand"]),
+    instanceType: read("instance-type", podAnnotations["instance-type"]),
+    launchTypes: launchTypesOf({ metadata }),
     maxPricePerHour: read("max-price-per-hour", podAnnotations["max-price-per-hour"]),
     architecture: read("architecture", podAnnotations.architecture),
     zone: read("zone", podAnnotations.zone),
@@ -65,6 +62,13 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
     securityGroups: read("security-groups", podAnnotations["security-groups"]),
     routes: read("cloud-route", podAnnotations["cloud-route"]),
   };
+}
+
+/** How the pod's machine may be bought, the preferred way first; also of a pod with other annotations that cannot be used. */
+export function launchTypesOf({ metadata }: Pick<Pod, "metadata">): readonly LaunchType[] {
+  const read = reader(metadata.annotations ?? {});
+  if (isMac(read("instance-type", podAnnotations["instance-type"]))) return ["dedicated"];
+  return read("launch-type", podAnnotations["launch-type"]) ?? ["on-demand"];
 }
 
 /** AWS sells these on dedicated hosts alone. */

@@ -222,6 +222,32 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["b sim.1"]);
     await life.kill();
   });
+
+  it("gives a pod that may have either a machine on demand above the quota of spot machines", async () => {
+    const world = new World();
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+    const life = new Life(world);
+    life.run("spot", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    await settle();
+    assert.match(life.why("spot") ?? "", /Kip asks again in 5 seconds/);
+    life.run("either", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
+    await settle();
+    const bought = async (): Promise<readonly string[]> =>
+      (await world.cloud.open({ owner: "kip" }).list())
+        .map(({ tags, launchType }) => `${tags["kip-pod-uid"]} ${launchType}`)
+        .sort();
+    assert.deepEqual(await bought(), ["either on-demand"]);
+    assert.equal(life.events.filter((each) => each === "either CloudQuota").length, 1);
+    await world.clock.advance(5000);
+    await settle();
+    assert.deepEqual(await bought(), ["either on-demand", "spot spot"]);
+    // Its own launch is refused.
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+    life.run("next", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
+    await settle();
+    assert.deepEqual(await bought(), ["either on-demand", "next on-demand", "spot spot"]);
+    await life.kill();
+  });
 });
 
 describe("a cloud without capacity", () => {

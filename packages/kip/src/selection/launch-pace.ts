@@ -13,6 +13,8 @@ export interface PacedLaunch {
    * least time until it is made, milliseconds.
    */
   readonly onWait: (error: CloudError, inMs: number) => void;
+  /** Whether the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it. @default false */
+  readonly hasOther?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -44,12 +46,13 @@ export class LaunchPace {
   /**
    * Makes the launch, again and again if need be. It must be safe to repeat.
    *
-   * @throws what the launch throws but for those two errors; the signal's reason
+   * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` with `hasOther`; the signal's reason
    */
   async run<T>(asked: PacedLaunch, launch: () => Promise<T>): Promise<T> {
     const key = `${asked.instanceType}/${asked.launchType}`;
     for (;;) {
       const kind = this.#ofKind.get(key);
+      if (asked.hasOther === true && kind?.isPaused === true && kind.reason) throw kind.reason;
       await kind?.turn(asked);
       await this.#all.turn(asked);
       const startedAt = this.#clock.monotonic();
@@ -60,8 +63,9 @@ export class LaunchPace {
         if (kind?.isOpen === true) this.#ofKind.delete(key);
         return result;
       } catch (error) {
+        const isQuota = CloudError.is(error, "CLOUD_QUOTA") && asked.hasOther !== true;
         if (CloudError.is(error, "CLOUD_THROTTLED")) this.#all.refused(error, startedAt);
-        else if (CloudError.is(error, "CLOUD_QUOTA")) this.#kind(key).refused(error, startedAt);
+        else if (isQuota) this.#kind(key).refused(error, startedAt);
         else throw error;
       }
     }
@@ -108,6 +112,16 @@ class Pace {
   constructor(clock: Clock, limits: PaceLimits) {
     this.#clock = clock;
     this.#limits = limits;
+  }
+
+  /** Why the last launch was refused. */
+  get reason(): CloudError | undefined {
+    return this.#reason;
+  }
+
+  /** Whether a launch would have to wait now. */
+  get isPaused(): boolean {
+    return !this.isOpen && (this.#waiters.size > 0 || this.#clock.monotonic() < this.#openAt);
   }
 
   /** Whether launches are made at once. */

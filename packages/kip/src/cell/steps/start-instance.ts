@@ -3,6 +3,7 @@ import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
+import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
@@ -62,7 +63,8 @@ export async function launch(
   try {
     launched = await launchInTurn(tools, context);
   } catch (error) {
-    if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
+    if (CloudError.is(error, "CLOUD_NO_CAPACITY", "CLOUD_QUOTA"))
+      return refused(tools, context, error);
     change({ kind: "machine", state: "unknown" });
     throw error;
   }
@@ -97,12 +99,21 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
   };
-  return await pace.run({ instanceType, launchType, createdAt, onWait, signal }, async () => {
+  const hasOther = mayBeOnDemand(context);
+  const asked = { instanceType, launchType, createdAt, onWait, hasOther, signal };
+  return await pace.run(asked, async () => {
     // Issued for each attempt, so that it does not age while the launch waits.
     const { identity, expires } = await identities.issueForCell(metadata.name);
     const instance = await driver.launch(launchRequest(tools, context, identity), signal);
     return { instance, expires };
   });
+}
+
+/** Whether a pod whose machine is to be a spot one may have one on demand instead. */
+function mayBeOnDemand(context: CellContext): boolean {
+  const { object } = context.state().pod;
+  const isSpot = cellOf(context).spec.launchType === "spot";
+  return isSpot && object !== undefined && launchTypesOf(object).includes("on-demand");
 }
 
 /** Behind those of all pods. */
@@ -119,7 +130,10 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   const { shortages, onProblem, logger } = tools;
   const { podRef } = context.state();
   const placement = placementOf(tools, context);
-  const { scope, retryAfterMs } = error;
+  const { code, retryAfterMs } = error;
+  const { launchType } = placement;
+  // Which types share a quota of spot machines, the cloud does not say.
+  const scope = code === "CLOUD_QUOTA" ? { launchType } : error.scope;
   const { reason, message } = problemOf(error);
   onProblem(podRef.uid, reason, message);
   // Not remembered as a shortage: the cloud may still have room for a pod, which comes before standby cells.
