@@ -35,7 +35,7 @@ describe("networkFacts()", () => {
     ]);
   });
 
-  it("asks for a set of DHCP options once, as nobody can change one, and for another of the VPC", async () => {
+  it("asks for a set of DHCP options once, as no one can change one, and for another of the VPC", async () => {
     let id = "dopt-1";
     const asked: string[] = [];
     const { cloud } = fakeCloud(new ManualClock(), {

@@ -70,7 +70,7 @@ async function vpcFacts(ec2: Ec2, vpcId: string): Promise<VpcFacts> {
   return { cidrs, primaryCidr, dhcpOptionsId: vpc?.DhcpOptionsId };
 }
 
-/** Sets of DHCP options. Nobody can change one, so the latest is kept: a VPC gets another one instead. */
+/** Sets of DHCP options. No one can change one, so the latest is kept: a VPC gets another one instead. */
 export class DhcpOptions {
   readonly #ec2: Ec2;
   #latest: { readonly id: string; readonly values: OptionValues } | undefined;

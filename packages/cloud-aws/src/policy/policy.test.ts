@@ -22,7 +22,9 @@ describe("iamPolicy()", () => {
 
   it("changes and makes only what carries the owner's tag", () => {
     for (const { Sid, Action, Condition } of iamPolicy({ owner: "me" }).Statement) {
-      const isRead = Action.every((name) => /^(ec2:Describe|ecr:(Get|BatchGet|BatchImportUpstreamImage))/.test(name));
+      const isRead = Action.every((name) =>
+        /^(ec2:Describe|ecr:(Get|BatchGet|BatchImportUpstreamImage))/.test(name),
+      );
       const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
       if (!isRead && !isFrom) assert.ok(Condition, Sid);
       if (["ChangeOurs", "TagOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))

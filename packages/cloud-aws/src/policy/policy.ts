@@ -185,11 +185,7 @@ function registryStatements(options: PolicyOptions): readonly PolicyStatement[] 
       Sid: "PullImages",
       Effect: "Allow",
       // The last one where a cache of another registry's images has to fetch one first.
-      Action: [
-        "ecr:BatchGetImage",
-        "ecr:GetDownloadUrlForLayer",
-        "ecr:BatchImportUpstreamImage",
-      ],
+      Action: ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:BatchImportUpstreamImage"],
       Resource: [`arn:${partitionFor(options)}:ecr:*:*:repository/*`],
     },
   ];
