@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { AgentError, type AgentStats, type DesiredPod, type PodReport } from "@kip/agent-api";
 import { type Clock, type Logger } from "@kip/base";
 import type { PodSandbox } from "@kip/oci-runtime";
@@ -51,6 +52,8 @@ export class AgentWorker implements AsyncDisposable {
   #tools: StepTools | undefined;
   /** Not saved: the cloud's notice is read again after a restart of the agent. */
   #machineEndsAt: string | undefined;
+  /** The write that steps wait for. */
+  #saving: Promise<void> | undefined;
 
   /** Knows at once what an earlier life of the agent knew; does nothing before {@link AgentWorker.begin}. */
   constructor(options: AgentWorkerOptions) {
@@ -111,8 +114,8 @@ export class AgentWorker implements AsyncDisposable {
       events: this.#events,
       probeCounts: this.#probeCounts,
       diskFigures: this.diskFigures,
-      save: () => this.#save(),
-      trySave: () => this.#trySave(),
+      save: () => this.#saveTogether(),
+      trySave: () => this.#saveTogether().catch((error: unknown) => this.#notSaved(error)),
       clock,
       logger,
     };
@@ -233,13 +236,26 @@ export class AgentWorker implements AsyncDisposable {
     if (this.pod) this.#store.saveState(savedState(this.#state));
   }
 
+  /** One write for all steps of this turn of the event loop: hundreds of containers may start in it. */
+  async #saveTogether(): Promise<void> {
+    this.#saving ??= nextTurn().then(() => {
+      this.#saving = undefined;
+      this.#save();
+    });
+    await this.#saving;
+  }
+
   /** A disk that is full does not keep the pod from going on, nor from being reported; the next change is saved with this one. */
   #trySave(): void {
     try {
       this.#save();
     } catch (error) {
-      this.#options.logger.error("Could not save the state of the pod", { err: error });
+      this.#notSaved(error);
     }
+  }
+
+  #notSaved(error: unknown): void {
+    this.#options.logger.error("Could not save the state of the pod", { err: error });
   }
 }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import fs, { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
 import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
-import { desiredPod } from "../../test/desired-pod.ts";
+import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories, type AgentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
@@ -57,5 +57,26 @@ describe("takeOver(), after an agent that was killed", () => {
     assert.deepEqual(readdirSync(`${logs}/web`).toSorted(), ["0", "1"]);
     assert.ok(second.report()?.containers[0]?.running, "the present run goes on");
     await second[Symbol.asyncDispose]();
+  });
+
+  it("finds all containers that were being made, whose state is written once for many", async (t) => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    const runtime = new FakeRuntime();
+    const create = runtime.create.bind(runtime);
+    const unwritten: string[] = [];
+    runtime.create = async (spec) => {
+      if (!readFileSync(directories.podState, "utf8").includes(spec.id)) unwritten.push(spec.id);
+      await create(spec);
+    };
+    const written = t.mock.method(fs, "renameSync");
+    await using worker = agent(directories, new ManualClock());
+    await worker.begin(fakeDependencies({ runtime }));
+    const containers = Array.from({ length: 100 }, (_, index) => container(`c${index}`));
+    worker.put(desiredPod({ containers }));
+    await eventually(() => worker.running().size === 100);
+    assert.deepEqual(unwritten, []);
+    // Two for each container if each writes for itself.
+    assert.ok(written.mock.callCount() < 100, `${written.mock.callCount()} writes`);
   });
 });

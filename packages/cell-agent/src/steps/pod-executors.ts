@@ -35,7 +35,7 @@ export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, Pod
     noteExit: async (step, context) => await noteExit(step, context, tools()),
     discard: async ({ runId }) => {
       // With what is removed goes what the runtime knows of the end: that is written down before.
-      tools().save();
+      await tools().save();
       await discard(runId, tools());
       return { kind: "discarded", runId };
     },

@@ -43,7 +43,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   let isWatched = false;
   try {
     // Written down before anything of it exists, so that nothing of it can be lost.
-    tools.save();
+    await tools.save();
     void removeOldestLog(record, tools);
     // Not always: it costs the start of a program, which a first start can do without.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
@@ -53,7 +53,7 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
     isWatched = await postStart(run, context, tools, container);
   } catch (error) {
     context.change(failure(run, input, tools, error));
-    tools.trySave();
+    await tools.trySave();
     await discard(run.id, tools);
   }
   return { kind: "startOver", container, isWatched };
@@ -109,7 +109,7 @@ async function makeAndStart(
   run: ContainerRun,
   input: RunInput,
   { state, change }: PodStepContext<"start">,
-  { dependencies, events, clock, logger, trySave }: StepTools,
+  { dependencies, events, clock, logger }: StepTools,
 ): Promise<void> {
   const { name: container, targetContainer } = input.container;
   const { runtime } = dependencies;
@@ -129,7 +129,6 @@ async function makeAndStart(
   // The local cloud reads this line from the console, see admission/start-phase.ts.
   if (before !== state().timings.values["start"])
     logger.info("Pod has started", { podUid: input.pod.uid });
-  trySave();
 }
 
 /** Before any process of the pod's begins, and again: it does nothing to limits that are there. */

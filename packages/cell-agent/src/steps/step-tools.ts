@@ -22,10 +22,13 @@ export interface StepTools {
   readonly events: PodEvents;
   readonly probeCounts: ProbeCounts;
   readonly diskFigures: DiskFigures;
-  /** Saves the state, before something is done that needs it after a restart of the agent. @throws if the disk fails */
-  readonly save: () => void;
-  /** Saves the state if that is possible. Never throws. */
-  readonly trySave: () => void;
+  /**
+   * Saves the state, before something is done that needs it after a restart of the agent. All who ask in one turn of the event loop wait
+   * for one write. @throws if the disk fails
+   */
+  readonly save: () => Promise<void>;
+  /** The same if that is possible. Never throws. */
+  readonly trySave: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
