@@ -201,6 +201,10 @@ describe("AgentWorker, of a pod that is resized", () => {
     );
     assert.equal(cell.main?.allocated?.memoryBytesLimit, 40 * MiB);
     assert.equal(cell.main?.actuated?.memoryBytesLimit, 64 * MiB);
+    await cell.clock.advance(10_000);
+    const [told, ...again] = cell.messages("ResizeError");
+    assert.match(told ?? "", /^Pod resize error: \{"containers":.*,"generation":2,"error":"cannot/);
+    assert.deepEqual(again, [], "as long as the reason is the same");
     await cell.restart();
     cell.runtime.memoryUsageBytes = 20 * MiB;
     await eventually(async () => {

@@ -10,6 +10,7 @@ import {
 } from "./amounts.ts";
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 import type { NewEvent } from "./pod-events.ts";
+import type { PodState } from "./pod-state.ts";
 
 /** What the pod has of the cell. Plain JSON: it outlives the agent. */
 export interface Allocation {
@@ -112,10 +113,19 @@ function memoryOf({ memoryBytesLimit, memoryBytesRequest }: ResourceAmounts): Re
   return { memoryBytesLimit, memoryBytesRequest };
 }
 
-/** The resize that was in progress, failed for now. */
-export function withFailure(allocation: Allocation, message: string, nowMs: number): Allocation {
-  const inProgress = { ...allocation.inProgress, reason: "Error", message };
-  return { ...allocation, inProgress, retryAtMs: nowMs + retryMs };
+/** The resize that was in progress, failed for now, and the event that says so; undefined if it has failed in the same way before. */
+export function failed(
+  { allocation, desired: pod }: Pick<PodState, "allocation" | "desired">,
+  error: string,
+  nowMs: number,
+): { readonly allocation: Allocation; readonly event: NewEvent | undefined } {
+  const { inProgress: before, containers } = allocation;
+  const inProgress = { ...before, reason: "Error", message: error };
+  const next = { ...allocation, inProgress, retryAtMs: nowMs + retryMs };
+  if (!pod || before?.message === error) return { allocation: next, event: undefined };
+  const generation = before?.podGeneration;
+  const message = resizeMessage("Pod resize error", pod, containers, { generation, error });
+  return { allocation: next, event: { type: "Warning", reason: "ResizeError", message } };
 }
 
 /**

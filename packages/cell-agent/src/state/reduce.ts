@@ -1,5 +1,5 @@
 import { ownValue } from "@kip/base";
-import { allocate, begun, settled, withFailure } from "./allocation.ts";
+import { allocate, begun, failed, settled } from "./allocation.ts";
 import { isSame } from "./amounts.ts";
 import {
   containersOf,
@@ -63,8 +63,9 @@ function applied(state: PodState, change: PodChange): PodState {
     case "podLimited":
       return { ...state, allocation: { ...state.allocation, podLimits: change.limits } };
     case "resizeFailed": {
-      const allocation = withFailure(state.allocation, change.message, change.nowMs);
-      return { ...state, allocation };
+      const { allocation, event } = failed(state, change.message, change.nowMs);
+      const events = event ? withEvent(state, event, change.nowMs) : state.events;
+      return { ...state, allocation, events };
     }
     case "networkApplied":
       return { ...state, networkChanges: state.networkChanges + 1, isNetworkInForce: true };
