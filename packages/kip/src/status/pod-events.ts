@@ -7,9 +7,13 @@ export function eventsOfReport(
   report: PodReport,
   podUid: string,
 ): readonly { readonly sequence: number; readonly time: string; readonly event: PodEvent }[] {
-  const isInit = new Set(report.initContainers.map(({ name }) => name));
+  const initContainers = new Set(report.initContainers.map(({ name }) => name));
+  const ephemeralContainers = new Set(report.ephemeralContainers.map(({ name }) => name));
+  const listOf = (name: string): string => {
+    if (initContainers.has(name)) return "initContainers";
+    return ephemeralContainers.has(name) ? "ephemeralContainers" : "containers";
+  };
   return report.events.map(({ sequence, time, type, reason, message, container }) => {
-    const list = container !== undefined && isInit.has(container) ? "initContainers" : "containers";
     return {
       sequence,
       time,
@@ -18,7 +22,7 @@ export function eventsOfReport(
         type,
         reason,
         message,
-        fieldPath: container === undefined ? undefined : `spec.${list}{${container}}`,
+        fieldPath: container === undefined ? undefined : `spec.${listOf(container)}{${container}}`,
       }),
     };
   });
