@@ -740,6 +740,36 @@ describe("exec", limit, () => {
 });
 
 describe("logs", limit, () => {
+  it("sends few pieces of a container that prints each line by itself, and stops reading with the client", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod(), never);
+    await report(client, (one) => one.containers[0]?.running !== undefined);
+    const log = new PassThrough();
+    cell.runtime.logs = () => log;
+    const begin = performance.now();
+    const read = await client.logs("web", { follow: true }, never);
+    let all = "";
+    let pieces = 0;
+    read.on("data", (piece: Buffer) => {
+      all += piece.toString();
+      pieces += 1;
+    });
+    read.on("error", () => {});
+    const lines = Array.from({ length: 1000 }, (_, index) => `${index}\n`);
+    for (const line of lines) {
+      await new Promise((resolve) => setImmediate(resolve));
+      log.write(line);
+    }
+    while (all.length < lines.join("").length) await once(read, "data");
+    assert.equal(all, lines.join(""));
+    const most = 52 + performance.now() - begin;
+    assert.ok(pieces < most, `${pieces} pieces in ${most} ms`);
+    const closed = new Promise((resolve) => log.once("close", resolve));
+    read.destroy();
+    await closed;
+  });
+
   it("follows a log to its end", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();

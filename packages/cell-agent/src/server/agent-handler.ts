@@ -1,4 +1,5 @@
 import type { ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import {
   AgentError,
@@ -15,6 +16,7 @@ import type { AgentRequest, Handler } from "./agent-server.ts";
 import { CommandFrames } from "./command-frames.ts";
 import { servePortForward } from "./port-forward.ts";
 import { serveProcess } from "./serve-process.ts";
+import { mergedPieces } from "./small-pieces.ts";
 import type { StatusStream } from "./status-stream.ts";
 
 /** What the handlers work with. */
@@ -99,9 +101,12 @@ async function logs(
   const read = readLogOptions(query);
   const source = runtime.logs(log.id, log.path, read, gone.signal);
   // A container that could not be made has no log, which is an answer of its own.
-  const begun = read.follow === true ? source : await begunStream(source);
+  const begun = read.follow === true ? undefined : await begunStream(source);
   stream.respond({ ":status": 200, "content-type": "text/plain" });
-  await pipeline(begun, stream).catch((error: unknown) => {
+  const { signal } = gone;
+  const merged = (lines: Readable): AsyncIterable<Buffer> => mergedPieces(lines, signal);
+  const sent = begun ? pipeline(begun, stream) : pipeline(source, merged, stream, { signal });
+  await sent.catch((error: unknown) => {
     if (!gone.signal.aborted) throw error;
   });
 }

@@ -66,4 +66,21 @@ describe("mergedPieces()", () => {
     const most = 52 + performance.now() - begin;
     assert.ok(pieces.length < most, `${pieces.length} pieces in ${most} ms`);
   });
+
+  it("has all streams of the agent keep to what kip takes of a cell", async () => {
+    const begin = performance.now();
+    let count = 0;
+    const sources = lines.slice(0, 20).map(() => new PassThrough());
+    const readings = sources.map(async (source) => {
+      for await (const piece of mergedPieces(source, never)) count += Math.min(1, piece.length);
+    });
+    for (const line of lines.slice(0, 200)) {
+      await new Promise((resolve) => setImmediate(resolve));
+      for (const source of sources) source.write(line);
+    }
+    for (const source of sources) source.end();
+    await Promise.all(readings);
+    const most = 500 + sources.length + 3 * (performance.now() - begin);
+    assert.ok(count < most, `${count} pieces, at most ${most}`);
+  });
 });

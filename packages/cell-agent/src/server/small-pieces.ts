@@ -3,15 +3,32 @@ import type { Channel, FrameWriter } from "@kip/agent-api";
 import { pause, systemClock } from "@kip/base";
 
 // Kip reads a cell's small pieces slowly: each costs 5 us of the 3 % of a thread that all streams of a cell share. A program that
-// prints each line by itself, or a server that sends such pieces, would stop them all for seconds. So what a stream has sent waits
-// a little, once it has sent many small pieces, and what comes meanwhile goes as one.
+// prints each line by itself, or a server that sends such pieces, would stop them all, for as long as it goes on. So what a stream has
+// sent waits a little, once it has sent many small pieces, and what comes meanwhile goes as one.
 
 /** Larger pieces never wait, bytes. */
 const smallBytes = 4096;
-/** A stream sends so many small pieces in a second, */
-const piecesPerSecond = 1000;
-/** and so many at once. */
-const piecesAtOnce = 50;
+
+/** Small pieces that may go in a second, and at once. */
+class Pace {
+  readonly #pieceMs: number;
+  readonly #atOnceMs: number;
+  #nextAt = 0;
+
+  constructor(perSecond: number, atOnce: number) {
+    this.#pieceMs = 1000 / perSecond;
+    this.#atOnceMs = atOnce * this.#pieceMs;
+  }
+
+  /** Counts a piece. @returns milliseconds until the next may go, 0 or less for at once */
+  count(now: number): number {
+    this.#nextAt = Math.max(this.#nextAt, now - this.#atOnceMs) + this.#pieceMs;
+    return this.#nextAt - now;
+  }
+}
+
+/** Of all streams of this agent, which is a process of its own. Kip takes 6,000. */
+const all = new Pace(3000, 500);
 
 /**
  * The pace of one stream.
@@ -20,13 +37,12 @@ const piecesAtOnce = 50;
  * @returns resolves when the next piece may go, after one of so many bytes
  */
 function smallPiecePace(gone: AbortSignal): (bytes: number) => Promise<void> {
-  const pieceMs = 1000 / piecesPerSecond;
-  let nextAt = 0;
+  const own = new Pace(1000, 50);
   return async (bytes) => {
     if (bytes >= smallBytes) return;
     const now = systemClock.monotonic();
-    nextAt = Math.max(nextAt, now - piecesAtOnce * pieceMs) + pieceMs;
-    if (nextAt > now) await pause(nextAt - now, systemClock, gone);
+    const ms = Math.max(own.count(now), all.count(now));
+    if (ms > 0) await pause(ms, systemClock, gone);
   };
 }
 
@@ -48,7 +64,7 @@ export function framedOutput(writer: FrameWriter, channel: Channel, gone: AbortS
   });
 }
 
-/** What a server sends; all that its stream holds is one piece. @param gone aborts when nothing more can be sent */
+/** What a server sends, or a log that is followed; all that its stream holds is one piece. @param gone aborts when nothing more can be sent */
 export async function* mergedPieces(source: Readable, gone: AbortSignal): AsyncGenerator<Buffer> {
   const rest = smallPiecePace(gone);
   for await (const piece of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
