@@ -54,6 +54,41 @@ describe("podReport()", () => {
     assert.deepEqual(report(1), first);
   });
 
+  it("takes no running init or debugging container for ready, as a kubelet takes none", () => {
+    const one = (name: string) => container(name);
+    const sidecar = container("sidecar", { restartPolicy: "Always" });
+    const pod = desiredPod({
+      initContainers: [one("init"), sidecar],
+      containers: [one("main")],
+      ephemeralContainers: [one("debugger")],
+    });
+    const run = {
+      id: "run",
+      attempt: 0,
+      image: "image",
+      imageId: "id",
+      stopSignal: "SIGTERM",
+      logDirectory: "logs",
+      startedAtMs: 0,
+    };
+    const containers = containersOf(pod).map(({ desired, kind }) =>
+      newRecord(desired, kind, { name: desired.name, run, started: true, ready: true }),
+    );
+    const {
+      initContainers,
+      containers: main,
+      ephemeralContainers,
+    } = podReport({
+      ...view,
+      pod,
+      containers,
+    });
+    assert.deepEqual(
+      [...initContainers, ...main, ...ephemeralContainers].map(({ ready }) => ready),
+      [false, true, true, false],
+    );
+  });
+
   it("shares 12 KiB among the termination messages of all containers, as a kubelet does", () => {
     const names = Array.from({ length: 12 }, (_, n) => `c${n}`);
     const pod = desiredPod({ containers: names.map((name) => container(name)) });

@@ -91,11 +91,13 @@ function containerReport(record: ContainerRecord, context: ReportContext): Conta
   const running = isRunning(record);
   const allocated = run && ownValue(context.allocation.containers, desired.name);
   const attempt = lastAttempt(run);
-  const isComplete = kind === "init" && run?.exit?.exitCode === 0;
+  // Of an init container it says that it has completed; of a debugging one, as with a kubelet, nothing.
+  const isReady =
+    kind === "init" ? run?.exit?.exitCode === 0 : running && saved.ready && kind !== "ephemeral";
   return defined({
     name: desired.name,
     ...containerState(record, context),
-    ready: isComplete || (running && saved.ready),
+    ready: isReady,
     started: running && saved.started,
     restartCount: attempt ?? 0,
     image: desired.image,

@@ -53,4 +53,12 @@ describe("statuses of ephemeral containers", () => {
       ["a", "b", "c"],
     );
   });
+
+  it("are neither ready nor started, as a kubelet's are", () => {
+    const debug = { name: "d", image: "a", restartCount: 0, running, ready: true, started: true };
+    const report = { initContainers: [], containers: [], ephemeralContainers: [debug] };
+    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // all that is looked at
+    const [status] = lists.ephemeralContainerStatuses ?? [];
+    assert.deepEqual([status?.ready, status?.started], [false, undefined]);
+  });
 });

@@ -165,7 +165,11 @@ function ephemeralStatuses(
   { ended }: ContainerHistory,
   known: readonly ContainerStatus[] = [],
 ): ContainerStatus[] {
-  const reported = report.ephemeralContainers.map((each) => containerStatus(each, 0));
+  // As with a kubelet, they are neither ready nor started.
+  const reported = report.ephemeralContainers.map((each) => {
+    const { started: _none, ...status } = containerStatus(each, 0);
+    return { ...status, ready: false };
+  });
   const names = byName(reported);
   const earlier = known.filter(
     ({ name }) => ownValue(ended, name) !== undefined && !names.has(name),
