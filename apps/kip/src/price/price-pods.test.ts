@@ -68,6 +68,12 @@ describe("pricePods()", () => {
         ) &&
         /Did you mean t4/.test(error.remedy ?? ""),
     );
+    const ceiling = annotations({ "pod.elotl.co/max-price-per-hour": "0.02" });
+    assert.throws(() => choiceOf({ limits: { cpu: "500m", memory: "1Gi" } }, ceiling), {
+      code: "MANIFEST_INVALID",
+      message: /at most \$0\.02 an hour: the cheapest that fits, t3a\.small, costs \$0\.0238$/,
+    });
+    assert.equal(choiceOf({}, ceiling), "t3a.nano");
   });
 });
 
@@ -94,7 +100,7 @@ describe("priceText() and priceJson()", () => {
       /runner-up +t3\.small .*\$0\.0258 an hour/,
       /why +it is the cheapest of \d+ types that fit, of 1364 on offer$/m,
       /\$0\.005 of it an hour are for 0\.1 CPU above its baseline of 0\.4$/m,
-      /t4g\.small, on-demand at \$0\.0208, is arm64/,
+      /t4g\.small, on-demand at \$0\.0208, is arm64; the annotation pod\.elotl\.co\/architecture takes it$/m,
       /all pods +\$0\.0714 an hour, \$52\.12 a month$/m,
     ])
       assert.match(text, part);

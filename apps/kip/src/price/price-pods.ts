@@ -7,7 +7,7 @@ import {
   type Explanation,
   type InstanceTypeRequest,
 } from "@kip/instance-types";
-import { instanceTypeRequest } from "@kip/kip/selection";
+import { cellConstraints, checkPrice, instanceTypeRequest } from "@kip/kip/selection";
 import { errorText, isCodedError } from "@kip/base";
 import { KipError } from "../errors.ts";
 import type { PricedPods } from "./priced-document.ts";
@@ -25,7 +25,7 @@ export interface Price {
 /**
  * Chooses the machine of each of these pods, as kip would.
  *
- * @throws {KipError} `MANIFEST_INVALID` for an annotation that cannot be read; {@link InstanceTypeError} `NO_INSTANCE_TYPE_FITS`
+ * @throws {KipError} `MANIFEST_INVALID` for an annotation that cannot be read, and for a pod that would get no machine
  */
 export function pricePods(
   all: readonly PricedPods[],
@@ -34,8 +34,10 @@ export function pricePods(
 ): readonly Price[] {
   return all.map((pods) => {
     try {
-      const request = instanceTypeRequest(pods.pod, defaultInstanceType);
+      const constraints = cellConstraints(pods.pod);
+      const request = instanceTypeRequest(pods.pod, defaultInstanceType, constraints);
       const choice = selectInstanceType(catalog, request);
+      checkPrice(choice, constraints);
       const [, runnerUp] = rankInstanceTypes(catalog, request).take(2);
       const explanation = explainChoice(catalog, request, choice);
       return { pods, request, choice, runnerUp, explanation };

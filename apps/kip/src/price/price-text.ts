@@ -88,7 +88,7 @@ function passedOverText(
   const words: Readonly<Record<typeof reason, string>> = {
     name: `does not match "${request.typeGlob ?? ""}"`,
     kept: `is ${type.onlyIfNamed ?? "kept for pods that name it"}; the annotation pod.elotl.co/instance-type takes it`,
-    architecture: `is ${type.architecture ?? "amd64"}; the node selector kubernetes.io/arch takes it`,
+    architecture: `is ${type.architecture ?? "amd64"}; the annotation pod.elotl.co/architecture takes it`,
     gpu: "has no such GPU",
     "unasked-gpu": "has a GPU that was not asked for",
     cpu: `has ${type.cpuMilli / 1000} CPU`,

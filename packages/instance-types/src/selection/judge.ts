@@ -41,8 +41,9 @@ export function judgeType(
   const { typeGlob } = request;
   if (typeGlob !== undefined && !globMatches(typeGlob, type.name)) return "name";
   if (typeGlob === undefined && type.onlyIfNamed !== undefined) return "kept";
-  if (!(request.architectures ?? ["amd64"]).includes(type.architecture ?? "amd64"))
-    return "architecture";
+  const { architecture = "amd64" } = type;
+  const usual = typeGlob === type.name ? architecture : "amd64";
+  if (!(request.architectures ?? [usual]).includes(architecture)) return "architecture";
   return (
     judgeGpus(type, request) ??
     judgeCpu(type, request) ??

@@ -57,7 +57,26 @@ function findReason(offers: InstanceTypeOffers, request: InstanceTypeRequest): R
   });
   const withGpus = eligible.filter((type) => judgeType(type, request) !== "gpu");
   if (eligible.length > 0 && withGpus.length === 0) return noSuchGpus(eligible, request);
+  const others = all.filter(isSold).filter((type) => judgeType(type, request) === "architecture");
+  if (eligible.length === 0 && others.length > 0) return otherProcessors(others, request);
   return tooBig(withGpus, all, request);
+}
+
+function otherProcessors(
+  others: readonly OfferedInstanceType[],
+  { architectures = ["amd64"], typeGlob }: InstanceTypeRequest,
+): Reason {
+  const found = [...new Set(others.map(({ architecture = "amd64" }) => architecture))].sort();
+  const those = typeGlob === undefined ? "all on offer" : "those of that name";
+  if (architectures.length === 0)
+    return {
+      reason: "the pod's annotation and its node selector name different processors",
+      remedy: "Correct one of them",
+    };
+  return {
+    reason: `${those} are ${found.join(" or ")}, and not ${architectures.join(" or ")}`,
+    remedy: `Ask for ${found.join(" or ")} with the annotation pod.elotl.co/architecture, if the pod's images are for it`,
+  };
 }
 
 function tooBig(

@@ -23,7 +23,7 @@ export interface InstanceTypeRequest {
   readonly allowsOtherGpus?: boolean | undefined;
   /** Names of a kind of GPU, all of which its GPUs must have, see `isGpuKind`. @default any kind */
   readonly gpuKinds?: readonly string[] | undefined;
-  /** Any of these, as Kubernetes names them. @default amd64 alone */
+  /** Any of these, as Kubernetes names them. @default that of a type that is named in full, else amd64 alone */
   readonly architectures?: readonly string[] | undefined;
   /**
    * Only types whose name matches, by `globMatches` of @kip/base. Such types may be of any generation, and GPUs may be

@@ -78,7 +78,32 @@ describe("selectInstanceType()", () => {
     assert.equal(nameOf(offers), "t3");
     assert.equal(nameOf(offers, { architectures: ["arm64"] }), "t4g");
     assert.equal(nameOf(offers, { architectures: ["amd64", "arm64"] }), "t4g");
-    isRefused(/s390x/, offers, { architectures: ["s390x"] });
+    isRefused(/: all on offer are amd64 or arm64, and not s390x$/, offers, {
+      architectures: ["s390x"],
+    });
+    isRefused(/different processors$/, offers, { architectures: [] });
+  });
+});
+
+describe("selectInstanceType(), of types of another processor", () => {
+  const offers = [offer("t4g.small", 2, 2, 0.1, { architecture: "arm64" }), offer("t3", 4, 8, 1)];
+
+  it("takes one that is named in full", () => {
+    assert.equal(
+      nameOf(offers, { cpuMilli: 0, memoryBytes: 0, typeGlob: "t4g.small" }),
+      "t4g.small",
+    );
+  });
+
+  it("says so where the pod asks for another, or names a pattern", () => {
+    for (const request of [
+      { typeGlob: "t4g.*" },
+      { typeGlob: "t4g.small", architectures: ["amd64"] },
+    ])
+      isRefused(/: those of that name are arm64, and not amd64$/, offers, request);
+    assert.throws(() => select(offers, { typeGlob: "t4g.*" }), {
+      remedy: /^Ask for arm64 with the annotation pod\.elotl\.co\/architecture/,
+    });
   });
 });
 

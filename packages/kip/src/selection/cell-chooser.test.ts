@@ -163,6 +163,29 @@ describe("CellChooser.choose()", () => {
     await assert.rejects(named.choose(request), { code: "NO_INSTANCE_TYPE_FITS" });
   });
 
+  it("takes a type that is named in full with its own processor, unless the pod asks for another", async () => {
+    const named = { "pod.elotl.co/instance-type": "local.arm" };
+    const { instanceType, image } = await choose(named);
+    assert.deepEqual([instanceType, image], ["local.arm", "image for arm64"]);
+    const ofNode = new CellChooser(driver, () => ({ ...defaults, architecture: "amd64" }));
+    const pod = { metadata: { annotations: named }, spec: { containers: [] } };
+    const request = { pod } as unknown as CellRequest; // all that is looked at
+    assert.equal((await ofNode.choose(request)).instanceType, "local.arm");
+    await isRefused({ ...named, "pod.elotl.co/architecture": "amd64" }, "NO_INSTANCE_TYPE_FITS");
+    await isRefused({ "pod.elotl.co/instance-type": "*.arm" }, "NO_INSTANCE_TYPE_FITS");
+  });
+
+  it("takes the processor of the default type, also when that is sold out", async () => {
+    const arm = new CellChooser(driver, () => ({ ...defaults, defaultInstanceType: "local.arm" }));
+    const pod = { metadata: {}, spec: { containers: [] } };
+    const request = { pod } as unknown as CellRequest; // all that is looked at
+    assert.equal((await arm.choose(request)).instanceType, "local.arm");
+    const unavailable = [{ instanceType: "local.arm" }];
+    await assert.rejects(arm.choose({ ...request, unavailable }), {
+      code: "NO_INSTANCE_TYPE_FITS",
+    });
+  });
+
   it("takes processor, image and zone from the annotations", async () => {
     const arm = await choose({ "pod.elotl.co/architecture": "arm64", "pod.elotl.co/zone": "here" });
     assert.equal(arm.instanceType, "local.arm");

@@ -22,6 +22,7 @@ import { instanceTypeRequest } from "./instance-type-request.ts";
 import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
 import type { Placement } from "./shortages.ts";
 import { launchExtras } from "./launch-extras.ts";
+import { checkPrice } from "./price-limit.ts";
 import { standbySpec, type StandbyPool } from "./standby-spec.ts";
 
 /** Settings of all cells of an installation. */
@@ -209,7 +210,11 @@ export class CellChooser {
     const zones = this.#zones(constraints);
     const { defaultInstanceType, extendedResources = {}, architecture } = this.#defaults();
     const offers = await this.#driver.instanceTypes();
-    const processors = architecture === undefined ? usualProcessors(offers) : [architecture];
+    const { instanceType } = constraints;
+    const isNamed = instanceType !== undefined && !instanceType.includes("*");
+    const ofNode = architecture === undefined ? usualProcessors(offers) : [architecture];
+    // A type that the pod names in full has its own.
+    const processors = isNamed ? undefined : ofNode;
     const types = offersWithResources(offers, pod, extendedResources);
     const isAnyType = types === offers;
     // Custom sizes are left out: their extended resources are not known.
@@ -222,8 +227,9 @@ export class CellChooser {
     const bySize = instanceTypeRequest(pod, undefined, constraints);
     if (unavailable.length > 0 && usual && request.typeGlob !== bySize.typeGlob) {
       // If the default type is sold out, other types of at least its size will do.
-      const { cpuMilli, memoryBytes } = usual;
-      requests.push({ ...bySize, cpuMilli, memoryBytes });
+      const { cpuMilli, memoryBytes, architecture: own = "amd64" } = usual;
+      const architectures = bySize.architectures ?? [own];
+      requests.push({ ...bySize, cpuMilli, memoryBytes, architectures });
     }
     let failure: unknown;
     for (const each of requests) {
@@ -267,19 +273,6 @@ function selectByLaunchType(
     if (next === undefined || !InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
     return select(next);
   }
-}
-
-/** The cheapest machine that fits is compared: all others cost more. */
-function checkPrice(
-  { type, pricePerHour }: Pick<Candidate, "type" | "pricePerHour">,
-  { maxPricePerHour }: CellConstraints,
-): void {
-  if (maxPricePerHour === undefined || pricePerHour <= maxPricePerHour) return;
-  throw new ProviderError(
-    "PRICE_ABOVE_LIMIT",
-    `Cannot start a cell for at most $${maxPricePerHour} an hour: the cheapest that fits, ${type.name}, costs $${pricePerHour}`,
-    { remedy: "Raise pod.elotl.co/max-price-per-hour, ask for less, or allow spot" },
-  );
 }
 
 function invalid(

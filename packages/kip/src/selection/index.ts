@@ -1,1 +1,3 @@
+export { cellConstraints } from "../annotations/read-annotations.ts";
 export { instanceTypeRequest } from "./instance-type-request.ts";
+export { checkPrice } from "./price-limit.ts";

@@ -1,0 +1,20 @@
+import type { Candidate } from "@kip/instance-types";
+import type { CellConstraints } from "../annotations/read-annotations.ts";
+import { ProviderError } from "../errors.ts";
+
+/**
+ * Compares the cheapest machine that fits with what the pod allows: all others cost more.
+ *
+ * @throws {ProviderError} `PRICE_ABOVE_LIMIT`
+ */
+export function checkPrice(
+  { type, pricePerHour }: Pick<Candidate, "type" | "pricePerHour">,
+  { maxPricePerHour }: Pick<CellConstraints, "maxPricePerHour">,
+): void {
+  if (maxPricePerHour === undefined || pricePerHour <= maxPricePerHour) return;
+  throw new ProviderError(
+    "PRICE_ABOVE_LIMIT",
+    `Cannot start a cell for at most $${maxPricePerHour} an hour: the cheapest that fits, ${type.name}, costs $${pricePerHour}`,
+    { remedy: "Raise pod.elotl.co/max-price-per-hour, ask for less, or allow spot" },
+  );
+}
