@@ -116,11 +116,11 @@ export const podAnnotations = {
   }),
 } as const;
 
-/** Bytes. */
+/** Bytes. What has less than a MiB lacks its unit: no disk is that small. */
 function readSize(text: string): number | undefined {
   try {
     const size = bytes(text);
-    return size > 0 && Number.isSafeInteger(size) ? size : undefined;
+    return size >= 2 ** 20 && Number.isSafeInteger(size) ? size : undefined;
   } catch (error) {
     if (isCodedError(error)) return undefined;
     throw error;

@@ -75,7 +75,7 @@ describe("cellConstraints()", () => {
       ["security-groups", ["sg 1", "sg-1;sg-2", Array.from({ length: 16 }, (_e, i) => i).join()]],
       ["cloud-route", ["", "10.0.0.1", "10.0.0.0/33", "0.0.0.0/0", "::/0 ::1/128", "x"]],
       ["cloud-route", [Array.from({ length: 6 }, (_e, i) => `10.${i}.0.0/16`).join(" ")]],
-      ["volume-size", ["", "0", "-1Gi", "much"]],
+      ["volume-size", ["", "0", "20", "-1Gi", "much"]],
       ["healthcheck-healthy-timeout", ["", "2m", "1e3", "Infinity"]],
     ];
     for (const [name, texts] of wrong)

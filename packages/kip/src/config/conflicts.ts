@@ -93,22 +93,27 @@ const standbyCells: Check = ({ cells }) =>
     return notes;
   });
 
+/** The node offers the most of each: see {@link capacityKeys}. */
 const extendedResources: Check = ({ cells }) =>
   Object.entries(cells?.extendedResources ?? {}).flatMap(([pattern, resources]) =>
-    Object.keys(resources)
-      .filter((name) => !isExtendedResource(name))
-      .map((name) =>
-        note(
-          ["cells", "extendedResources", pattern, name],
-          "an extended resource has a domain in its name, which is not Kubernetes' own",
-          "Write a name such as example.com/card",
-        ),
-      ),
+    Object.entries(resources).flatMap(([name, quantity]) => {
+      const path = ["cells", "extendedResources", pattern, name];
+      if (isExtendedResource(name) && isQualifiedName(name))
+        return isPart(quantity) ? [note(path, notWhole)] : [];
+      const message = "an extended resource has a domain in its name, which is not Kubernetes' own";
+      return [note(path, message, "Write a name such as example.com/card")];
+    }),
   );
 
 const labelName = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
 const labelDomain =
   /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+const notWhole = "it is not a whole number";
+
+function isPart(quantity: string): boolean {
+  return !Number.isInteger(parseQuantity(quantity));
+}
 
 /** Whether it is a name as keys of labels and extended resources are: with or without a domain. */
 function isQualifiedName(key: string): boolean {
@@ -151,17 +156,15 @@ const capacityKeys: Check = ({ kubelet = {} }) => {
   const isKnown = (name: string): boolean =>
     ownResource.test(name) || (isExtendedResource(name) && isQualifiedName(name));
   const isCounted = (name: string): boolean => name === "pods" || isExtendedResource(name);
-  const isPart = (quantity: string): boolean => !Number.isInteger(parseQuantity(quantity));
-  const whole = "it is not a whole number";
   return [
-    ...(pods !== undefined && isPart(pods) ? [note(["kubelet", "pods"], whole)] : []),
+    ...(pods !== undefined && isPart(pods) ? [note(["kubelet", "pods"], notWhole)] : []),
     ...Object.entries(all).flatMap(([name, quantity]) => {
       const path = ["kubelet", "capacity", name];
       const remedy =
         "Write cpu, memory, pods, ephemeral-storage, hugepages-2Mi or one with a domain, such as example.com/card";
       if (!isKnown(name))
         return [note(path, "pods cannot ask for a resource of this name", remedy)];
-      return isCounted(name) && isPart(quantity) ? [note(path, whole)] : [];
+      return isCounted(name) && isPart(quantity) ? [note(path, notWhole)] : [];
     }),
   ];
 };

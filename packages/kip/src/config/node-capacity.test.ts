@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkProviderConfig } from "./provider-config.ts";
 
-const problemsOf = (kubelet: object): readonly string[] =>
-  checkProviderConfig({ cloud: { local: {} }, kubelet }).problems.map(({ path }) => path.join(" "));
+const problemsOf = (kubelet: object, cells: object = {}): readonly string[] =>
+  checkProviderConfig({ cloud: { local: {} }, cells, kubelet }).problems.map(({ path }) =>
+    path.join(" "),
+  );
 
 describe("capacity of the node in provider.yaml", () => {
   it("takes resources that pods can ask for", () => {
@@ -26,6 +28,16 @@ describe("capacity of the node in provider.yaml", () => {
     ];
     for (const name of wrong)
       assert.deepEqual(problemsOf({ capacity: { [name]: 1 } }), [`kubelet capacity ${name}`]);
+  });
+
+  it("refuses the same of instance types, which the node offers too", () => {
+    const ofTypes = (resources: object): readonly string[] =>
+      problemsOf({}, { extendedResources: { "a.*": resources } }).map((path) =>
+        path.replace("cells extendedResources a.* ", ""),
+      );
+    assert.deepEqual(ofTypes({ "example.com/card": 2, "example.com/nic": "1k" }), []);
+    const wrong = { "example.com/card": "500m", "example.com/nic": 1.5, "my gpu/x": 1, "a/b/c": 1 };
+    assert.deepEqual(ofTypes(wrong), Object.keys(wrong));
   });
 
   it("refuses parts of what is counted", () => {
