@@ -12,7 +12,8 @@ export function openTracer(
   env: Readonly<Record<string, string | undefined>>,
   { logger, provider }: { readonly logger: Logger; readonly provider: string },
 ): Tracer & AsyncDisposable {
-  const names = options.list("trace-exporter");
+  // Virtual Kubelet takes several with commas, too.
+  const names = options.list("trace-exporter").flatMap((text) => text.split(","));
   const sampleShare = share(options.required("trace-sample-rate"));
   const given = options.list("trace-tag").map(tag);
   if (names.length === 0) return { ...noTracer, [Symbol.asyncDispose]: async () => {} };

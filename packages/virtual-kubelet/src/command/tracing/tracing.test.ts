@@ -3,10 +3,12 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import { createLogger, OptionError, silentLogger, systemClock } from "@kip/base";
+import { createLogger, OptionError, parseOptions, silentLogger, systemClock } from "@kip/base";
+import { commandOptions } from "../command-options.ts";
 import { availableExporters, createExporter, type ExporterSetup } from "./exporters.ts";
 import { jaegerTarget, ocagentTarget } from "./older-targets.ts";
 import { podTrace } from "../../tracing.ts";
+import { openTracer } from "./open-tracer.ts";
 import { createTracer, type OtlpSpan } from "./otlp-tracer.ts";
 
 function traced(): {
@@ -123,6 +125,20 @@ describe("createTracer()", () => {
     await exporter[Symbol.asyncDispose]();
     assert.equal(lines.length, 1);
     assert.match(lines[0] ?? "", /--trace-exporter=otlp/);
+  });
+
+  it("are several by one flag with commas, too", async () => {
+    const words = { certificate: "", clientCa: "", nodeIp: "", systems: "" };
+    const table = commandOptions({ ...words, logFormat: "json", metrics: "off" });
+    const options = parseOptions(table, ["--trace-exporter=log,zpages"], {});
+    const lines: string[] = [];
+    const logger = createLogger({ write: (line) => lines.push(line) });
+    await using tracer = openTracer(options, {}, { logger, provider: "kip" });
+    tracer.start("apply").end();
+    assert.deepEqual(
+      lines.map((line) => /"msg":"([^"]*)"/.exec(line)?.[1]),
+      ["Ignored the exporter zpages: there is no page of traces", "A span ended"],
+    );
   });
 
   it("reach a collector over OTLP/HTTP", async () => {
