@@ -114,6 +114,17 @@ describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_
     assert.match(stderr, /^kip: Cannot (find a Kubernetes cluster|read kubeconfig)/m);
   });
 
+  it("finds mistakes in flags of the node before it needs a cluster, and so before it waits for its turn", () => {
+    for (const [arg, message] of [
+      ["--full-resync-period=5", /Cannot use --full-resync-period 5: a duration/],
+      ["--cluster-dns=kube-dns", /Cannot use --cluster-dns kube-dns/],
+    ] as const) {
+      const { status, stderr } = spawnSync(kip, [arg, "--provider-config=/"], { encoding: "utf8" });
+      assert.equal(status, 1);
+      assert.match(stderr, message);
+    }
+  });
+
   it("refuses another provider and another system", () => {
     for (const [arg, message] of [
       ["--provider=aws", /one of kip is expected/],

@@ -28,7 +28,7 @@ import {
 } from "@kip/virtual-kubelet/command";
 import { openDriver } from "./driver.ts";
 import { Health } from "./health.ts";
-import { serveNode } from "./node.ts";
+import { nodeFlags, serveNode } from "./node.ts";
 import {
   clusterDnsOf,
   nodeIpsOf,
@@ -53,6 +53,8 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   if (!options) return;
   options.choice("provider", ["kip"]);
   choice("os", options.required("os").toLowerCase(), ["linux"]);
+  nodeFlags(options);
+  clusterDnsOf(options);
   await using stack = new AsyncDisposableStack();
   const logger = createCommandLogger(options, stack.use(openLogOutput(options)));
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);

@@ -13,6 +13,7 @@ import {
   certificatePair,
   clientCaOf,
   duration,
+  metricsAddress,
   NodeMetrics,
   nodeTimes,
   ServingTls,
@@ -51,7 +52,7 @@ export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
   const metrics = new NodeMetrics();
   await startMetrics(options, metrics, starting);
   const settings = { ...(await nodeSettings(needs)), metrics, tracer: needs.tracer };
-  const limitMs = duration("startup-timeout", options.required("startup-timeout"));
+  const { limitMs } = nodeFlags(options);
   const start = async (ending: AbortSignal): Promise<RunningNode> =>
     await startNode({ ...settings, signal: ending });
   const node = starting.use(await waitForStart(limitMs, signal, start));
@@ -62,9 +63,27 @@ export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
   };
 }
 
+/**
+ * The flags of the node. To be read at the start of the process, too: a replica that waits for its turn, and is ready
+ * meanwhile, would find a mistake only when the other one is gone.
+ *
+ * @throws {OptionError} `OPTION_INVALID`
+ */
+export function nodeFlags(options: OptionValues) {
+  return {
+    ...nodeTimes(options),
+    taints: taintsOf(options, "kip"),
+    limitMs: duration("startup-timeout", options.required("startup-timeout")),
+    port: options.integer("kubelet-port", { min: 1, max: 65_535 }),
+    access: options.choice("kubelet-access", ["cluster", "certificate"]),
+    metrics: metricsAddress(options),
+    rotates: options.isSet("rotate-server-certificates"),
+  };
+}
+
 async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
   const { provider, client, nodeClient, cluster, nodeName, nodeIp, options, logger } = needs;
-  const { streams, intervals } = nodeTimes(options);
+  const { streams, intervals, taints, port, rotates } = nodeFlags(options);
   const tls = new ServingTls({
     pair: async () => await givenPair(options),
     clientCa: async () => await clientCaOf(options, cluster),
@@ -78,16 +97,16 @@ async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
     nodeName,
     provider,
     providerName: "kip",
-    taints: taintsOf(options, "kip"),
+    taints,
     intervals,
     kubelet: {
       host: nodeIp,
-      port: options.integer("kubelet-port", { min: 1, max: 65_535 }),
+      port,
       ...(await tls.read()),
       ...kubeletAccess(needs),
       ...streams,
     },
-    requestCertificate: options.isSet("rotate-server-certificates") && tls.isSelfSigned,
+    requestCertificate: rotates && tls.isSelfSigned,
     certificateSigner: options.text("certificate-signer"),
     reloadTls: async () => await tls.read(),
     clock: systemClock,
@@ -100,8 +119,7 @@ function kubeletAccess(
   needs: ServeNodeOptions,
 ): Pick<KubeletApiOptions, "authenticate" | "authorize"> {
   const { client, nodeName, options } = needs;
-  const access = options.choice("kubelet-access", ["cluster", "certificate"]);
-  if (access === "certificate") return {};
+  if (nodeFlags(options).access === "certificate") return {};
   return delegatedAccess({ client, nodeName, clock: systemClock });
 }
 

@@ -40,7 +40,7 @@ export function commandOptions(defaults: CommandOptionDefaults): readonly Option
       flag: "stream-idle-timeout",
       type: "string",
       fallback: "4h",
-      help: "end exec, attach and port-forward after this time without traffic. The original used 30s",
+      help: "end exec, attach and port-forward after this time without traffic; 0 for no limit. The original used 30s",
     },
     {
       flag: "stream-creation-timeout",

@@ -9,6 +9,7 @@ export type { ProcessHealth } from "./health-server.ts";
 export { openLogOutput } from "./log-output.ts";
 export {
   createCommandLogger,
+  metricsAddress,
   nodeTimes,
   startHealth,
   startMetrics,

@@ -1,4 +1,4 @@
-import { createLogger, logLevels, type Logger, type OptionValues } from "@kip/base";
+import { createLogger, logLevels, OptionError, type Logger, type OptionValues } from "@kip/base";
 import type { KubeletApiOptions } from "../kubelet-api/index.ts";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { NodeIntervals, NodeTaint } from "../node/node-options.ts";
@@ -39,13 +39,25 @@ export function nodeTimes(options: OptionValues): {
   readonly intervals: Partial<NodeIntervals>;
 } {
   const time = (flag: string): number => duration(flag, options.required(flag));
+  const above0 = (flag: string): number => {
+    const ms = time(flag);
+    if (ms > 0) return ms;
+    throw new OptionError("OPTION_INVALID", `Cannot use --${flag} 0: a time above 0 is expected`);
+  };
   return {
     streams: {
-      streamIdleTimeoutMs: time("stream-idle-timeout"),
-      streamCreationTimeoutMs: time("stream-creation-timeout"),
+      // As with a kubelet, 0 means that there is no limit.
+      streamIdleTimeoutMs: time("stream-idle-timeout") || Number.POSITIVE_INFINITY,
+      streamCreationTimeoutMs: above0("stream-creation-timeout"),
     },
-    intervals: { sweepMs: time("full-resync-period") },
+    intervals: { sweepMs: above0("full-resync-period") },
   };
+}
+
+/** Where `--metrics-addr` asks for metrics; undefined if it is off. @throws {OptionError} `OPTION_INVALID` */
+export function metricsAddress(options: OptionValues): ReturnType<typeof address> | undefined {
+  const flag = options.required("metrics-addr");
+  return flag === "off" ? undefined : address("metrics-addr", flag);
 }
 
 /**
@@ -58,9 +70,8 @@ export async function startMetrics(
   metrics: Pick<NodeMetrics, "text">,
   stack: AsyncDisposableStack,
 ): Promise<number | undefined> {
-  const flag = options.required("metrics-addr");
-  if (flag === "off") return undefined;
-  return stack.use(await serveMetrics(address("metrics-addr", flag), () => metrics.text())).port;
+  const where = metricsAddress(options);
+  return where && stack.use(await serveMetrics(where, () => metrics.text())).port;
 }
 
 /**

@@ -82,13 +82,14 @@ class KubeletApi implements RunningKubeletApi {
       clock: options.clock,
       logger: options.logger,
     };
+    const { streamIdleTimeoutMs: idleMs } = this.#services;
     this.#node = new NodeAnswers({
       handlers: options.handlers,
       requests: this.#requests,
       config: {
         enableServer: true,
         port: options.port ?? defaultPort,
-        streamingConnectionIdleTimeout: `${this.#services.streamIdleTimeoutMs / 1000}s`,
+        streamingConnectionIdleTimeout: `${Number.isFinite(idleMs) ? idleMs / 1000 : 0}s`,
         address: options.host,
       },
       clock: options.clock,
