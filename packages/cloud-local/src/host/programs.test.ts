@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { symlinkSync } from "node:fs";
+import { symlinkSync, unlinkSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { CloudError } from "@kip/cloud";
@@ -8,7 +8,7 @@ import { requirePrograms } from "./programs.ts";
 
 /** The programs on a computer that only runs amd64 machines. */
 const installed =
-  "sh ip nft sysctl unshare nsenter setpriv umount flock qemu-img genisoimage qemu-system-x86_64";
+  "sh ip nft sysctl unshare nsenter setpriv umount flock qemu-img genisoimage socat qemu-system-x86_64";
 
 describe("requirePrograms()", () => {
   const searchPath = process.env["PATH"];
@@ -26,13 +26,15 @@ describe("requirePrograms()", () => {
     await requirePrograms(["qemu-system-x86_64"]);
   });
 
-  it("names the package of one that is missing", async () => {
+  it("names the packages of those that are missing", async () => {
+    // Without it, the host's clients of UDP would keep endpoints that are gone.
+    unlinkSync(path.join(folder.path, "socat"));
     await assert.rejects(
       requirePrograms(["qemu-system-x86_64", "qemu-system-aarch64"]),
       (error: unknown) => {
         assert.ok(CloudError.is(error, "CLOUD_INVALID_REQUEST"));
-        assert.match(error.message, /: qemu-system-aarch64 not found/);
-        return error.remedy === "Run: apt-get install qemu-system-arm";
+        assert.match(error.message, /: qemu-system-aarch64, socat not found/);
+        return error.remedy === "Run: apt-get install qemu-system-arm socat";
       },
     );
   });

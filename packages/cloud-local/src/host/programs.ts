@@ -14,6 +14,7 @@ const packages: Readonly<Record<string, string>> = {
   flock: "util-linux",
   "qemu-img": "qemu-utils",
   genisoimage: "genisoimage",
+  socat: "socat",
 };
 
 /** The package of a program that runs machines. Only the programs for the architectures of cells are needed. */
