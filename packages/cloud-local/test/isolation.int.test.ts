@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { readFile } from "node:fs/promises";
 import os from "node:os";
 import { after, before, describe, it } from "node:test";
 import { createLogger, silentLogger, signalProcess, systemClock, CommandError } from "@kip/base";
@@ -35,6 +36,15 @@ const options: LocalNetworkOptions = {
 };
 const everyone = "ff:ff:ff:ff:ff:ff";
 const syn = 2;
+
+/** How many fragments this computer has been given to put together. */
+async function fragmentsHere(): Promise<number> {
+  const lines = (await readFile("/proc/net/snmp", "utf8")).split("\n");
+  const [names = [], values = []] = lines
+    .filter((line) => line.startsWith("Ip:"))
+    .map((line) => line.split(" "));
+  return Number(values[names.indexOf("ReasmReqds")]);
+}
 
 describe("what a machine may send", { timeout: 120_000 }, () => {
   const network = new LocalNetwork(options);
@@ -243,6 +253,41 @@ describe("what a machine reaches", { timeout: 120_000 }, () => {
       asker.send("question", 6421, cell.machineIp);
       await once(asker, "message");
       assert.deepEqual(received, ["answer from 6421"]);
+    } finally {
+      asker.close();
+      await network.remove();
+    }
+  });
+
+  it("is the host with an answer in fragments, and with no fragment unasked", async () => {
+    await using open = await listen("0.0.0.0");
+    const network = new LocalNetwork({ ...options, internet: false, hostPorts: [open.port] });
+    await network.prepare();
+    await using cell = await joinBridge(network, 0);
+    await using other = await joinBridge(network, 1);
+    const { host } = network.plan;
+    const hostMac = (await readFile(`/sys/class/net/${name}0/address`, "utf8")).trim();
+    /** How many fragments have come to the host with one of a guest, which has no ports. */
+    const fragmentsWith = async (guest: BridgeGuest): Promise<number> => {
+      const before = await fragmentsHere();
+      const last = ipPacket(guest.podIp, host, 17, Buffer.alloc(8), 185);
+      await guest.send(frame(hostMac, guest.port.mac, 0x0800, last));
+      await guest.fetch(`http://${host}:${open.port}`, "--interface", guest.podIp);
+      return (await fragmentsHere()) - before;
+    };
+    const asker = createSocket("udp4").bind(0, host);
+    try {
+      await once(asker, "listening");
+      const to = [host, String(asker.address().port), cell.podIp, "4000"];
+      const answerer = cell.start("perl", [programFile("answer-udp.pl"), "8080", ...to]);
+      await once(answerer.stdout, "data");
+      asker.send("question", 8080, cell.podIp);
+      const [answer] = (await once(asker, "message", { signal: AbortSignal.timeout(5000) })) as [
+        Buffer,
+      ];
+      assert.equal(answer.length, 4000);
+      assert.equal(await fragmentsWith(cell), 1);
+      assert.equal(await fragmentsWith(other), 0);
     } finally {
       asker.close();
       await network.remove();

@@ -90,6 +90,7 @@ add chain bridge kip depart { type filter hook postrouting priority filter; }
 add chain bridge kip own
 add chain bridge kip to_host
 add set bridge kip host_asked { type ipv4_addr . inet_service . inet_service; flags dynamic,timeout; timeout 3m; size 65536; }
+add set bridge kip host_asked_of { type ipv4_addr; flags dynamic,timeout; timeout 3m; size 65536; }
 flush chain bridge kip arrive
 flush chain bridge kip across
 flush chain bridge kip depart
@@ -133,17 +134,22 @@ function forwardChain({ plan, managementPorts }: FilterOptions): string {
     ether type ip6 drop
     oifname "${hostLink}" jump to_host
     iifname "${hostLink}" ether type ip update @host_asked { ip daddr . udp dport . udp sport }
+    iifname "${hostLink}" ether type ip meta l4proto udp update @host_asked_of { ip daddr }
     ${managementPorts.length === 0 ? "" : `iifname != "${hostLink}" ip daddr ${plan.machines} ${management} drop`}
   }`;
 }
 
-/** Packets to the host: to its open ports, and answers. */
+/**
+ * Packets to the host: to its open ports, and answers. The ports in the first fragment of a large answer decide whether it passes. Later
+ * fragments have no ports. They pass from machines that the host has asked, and the host cannot use them without the first one.
+ */
 function hostChain({ plan, hostPorts }: FilterOptions): string {
   return `
   chain to_host {
     ether type arp accept
     ether type != ip drop
     ip daddr != ${plan.host} drop
+    ip frag-off & 0x1fff != 0 ip protocol udp ip saddr @host_asked_of accept
     ip frag-off & 0x1fff != 0 drop
     ${hostPorts.length === 0 ? "" : `${portMatch("tcp dport", hostPorts)} accept`}
     tcp flags & (ack | rst) != 0 accept
