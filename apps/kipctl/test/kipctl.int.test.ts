@@ -136,6 +136,22 @@ describe("kipctl get", () => {
     assert.equal(await ok("get", "pods", "-n", namespace, "-l", "team=other"), "");
   });
 
+  it("takes the namespace of a pod with its name", async () => {
+    assert.match(await ok("get", "pod", `${namespace}/web`), new RegExp(`\nweb .* ${cell} `));
+    assert.match(
+      await ok("get", "pod", "-A", `${namespace}/web`),
+      new RegExp(`\n${namespace} +web `),
+    );
+    const { status, stdout, stderr } = await kipctl(
+      "get",
+      "pods",
+      `${namespace}/web`,
+      "default/web",
+    );
+    assert.match(stdout, new RegExp(`^NAMESPACE .*\n${namespace} +web .*\n$`));
+    assert.deepEqual([status, stderr], [1, 'There is no pod "default/web"\n']);
+  });
+
   it("shows cells as kubectl does, and as the original's nodes", async () => {
     const line = `${cell} +web +${namespace} +${node} +spot +t3.nano +i-1 +10.0.0.7 +Claimed +\\$0.25 +\\d+s`;
     assert.match(await ok("get", "cells", "-n", namespace), new RegExp(`\n${line}\n$`));

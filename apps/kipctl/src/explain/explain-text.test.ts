@@ -26,6 +26,11 @@ function explained(
   return explainText(facts, now);
 }
 
+function running(parts: { readonly ready: boolean; readonly started: boolean }) {
+  const state = { running: { startedAt: since } };
+  return { name: "main", image: "", imageID: "", restartCount: 0, state, ...parts };
+}
+
 describe("explainText()", () => {
   it("says what a running pod has, why, what it costs, and how its start went", () => {
     const status = { phase: "Running", containerStatuses: [] };
@@ -131,6 +136,42 @@ describe("explainText()", () => {
         },
       },
       /container "main": ErrImagePull: not found\n/,
+    ],
+    [
+      "for a startup probe",
+      {
+        status: {
+          phase: "Running",
+          containerStatuses: [running({ ready: false, started: false })],
+        },
+      },
+      /container "main": it runs, and its startup probe has not succeeded\n/,
+    ],
+    [
+      "for a readiness probe",
+      {
+        status: { phase: "Running", containerStatuses: [running({ ready: false, started: true })] },
+      },
+      /container "main": it runs, and its readiness probe has not succeeded\n/,
+    ],
+    [
+      "for a readiness gate",
+      {
+        status: {
+          phase: "Running",
+          containerStatuses: [running({ ready: true, started: true })],
+          conditions: [
+            {
+              type: "Ready",
+              status: "False",
+              reason: "ReadinessGatesNotReady",
+              message:
+                'corresponding condition of pod readiness gate "example.com/ok" does not exist.',
+            },
+          ],
+        },
+      },
+      /Waits for +its readiness gates: .*"example\.com\/ok" does not exist\.\n/,
     ],
     [
       "for its end",

@@ -17,7 +17,7 @@ export function waitsFor(pod: Pod, cell: Cell | undefined, isOnKip: boolean): st
   const ofCell = cell && waitOf(cell);
   const known = ofCell ?? own;
   if (known) return `${known.message ?? ""} (${known.reason ?? "no reason"})`;
-  return containerText(pod);
+  return containerText(pod) ?? gateText(pod);
 }
 
 function schedulerText({ status }: Pod): string {
@@ -37,7 +37,17 @@ function containerText({ status }: Pod): string | undefined {
   const unready = status?.containerStatuses?.find(
     ({ ready, state }) => !ready && state?.running !== undefined,
   );
-  return (
-    unready && `container "${unready.name}": it runs, and its readiness probe has not succeeded`
+  if (!unready) return undefined;
+  const probe = unready.started === false ? "startup" : "readiness";
+  return `container "${unready.name}": it runs, and its ${probe} probe has not succeeded`;
+}
+
+/** The readiness gates that keep a pod unready when its containers are ready. */
+function gateText({ status }: Pod): string | undefined {
+  const ready = status?.conditions?.find(
+    ({ type, status }) => type === "Ready" && status === "False",
   );
+  return ready?.reason === "ReadinessGatesNotReady"
+    ? `its readiness gates: ${ready.message}`
+    : undefined;
 }

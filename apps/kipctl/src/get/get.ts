@@ -14,6 +14,7 @@ import { cellsByPod, listCells, type AnyCell } from "../cluster/list-cells.ts";
 import { listKipEvents } from "../cluster/list-events.ts";
 import { listKipPods } from "../cluster/list-pods.ts";
 import { KipctlError } from "../errors.ts";
+import { currentNamespace, podPath } from "../pod/get-pod.ts";
 import { objectsText, outputOf, type Output } from "../output/print-objects.ts";
 import { tableText, type Column } from "../output/table.ts";
 import { metricColumns } from "../top/metric-columns.ts";
@@ -62,14 +63,18 @@ async function get(context: CommandContext): Promise<number> {
   const [word = "", ...names] = words;
   expectWords(words.slice(0, 1), ["KIND"], "get");
   const kind = kindOf(word);
-  const request = { kind, names: new Set(names), output: outputOf(options) };
+  const request = {
+    kind,
+    names: new Map(names.map((name) => [name, name])),
+    output: outputOf(options),
+  };
   return await printers[kind](context, request);
 }
 
 interface Request {
   readonly kind: KindName;
-  /** Empty: all. */
-  readonly names: ReadonlySet<string>;
+  /** What was asked for, as it was written, by `NAME` or `NAMESPACE/NAME`. Empty: all. */
+  readonly names: ReadonlyMap<string, string>;
   readonly output: Output;
 }
 
@@ -82,7 +87,7 @@ async function getCells(context: CommandContext, request: Request): Promise<numb
   const { client } = await context.cluster();
   const namespace = options.isSet("all-namespaces") ? undefined : options.text("namespace");
   const selector = options.text("selector");
-  const [only, ...others] = request.names;
+  const [only, ...others] = request.names.keys();
   const isOne = only !== undefined && others.length === 0;
   const cells = isOne
     ? await ignoreNotFound(client.get<AnyCell>(paths.cells(only), { signal })).then((cell) =>
@@ -96,15 +101,17 @@ async function getCells(context: CommandContext, request: Request): Promise<numb
 async function getPods(context: CommandContext, request: Request): Promise<number> {
   const { options, signal, now } = context;
   const { client } = await context.cluster();
-  const namespace = await namespaceOf(context);
-  const [pods, cells] = await Promise.all([
-    listKipPods(client, { namespace, selector: options.text("selector"), signal }),
-    listCells(client, { namespace, signal }),
+  const { namespaces, names } = await podsAskedFor(context, request.names);
+  const selector = options.text("selector");
+  const [cells, ...lists] = await Promise.all([
+    listCells(client, { signal }),
+    ...namespaces.map((namespace) => listKipPods(client, { namespace, selector, signal })),
   ]);
+  const pods = lists.flat();
   const cellOf = cellsByPod(cells);
   const rows = pods.map((pod): PodRow => ({ pod, cell: cellOf.get(pod.metadata.uid) }));
-  const columns = podColumns(now, namespace === undefined);
-  return print<PodRow>(context, request, { objects: pods, rows, columns });
+  const columns = podColumns(now, hasNamespaceColumn(namespaces));
+  return print<PodRow>(context, { ...request, names }, { objects: pods, rows, columns });
 }
 
 async function getEvents(context: CommandContext, request: Request): Promise<number> {
@@ -119,10 +126,8 @@ async function getEvents(context: CommandContext, request: Request): Promise<num
 async function getMetrics(context: CommandContext, request: Request): Promise<number> {
   const { signal } = context;
   const { client } = await context.cluster();
-  const namespace = await namespaceOf(context);
-  const usage = await readUsage(client, { namespace, signal, note: (line) => context.note(line) });
-  const { names, output } = request;
-  const chosen = usage.filter(({ podRef }) => names.size === 0 || names.has(podRef.name));
+  const { output } = request;
+  const { namespaces, names } = await podsAskedFor(context, request.names);
   if (output === "json" || output === "yaml" || output === "name")
     throw new KipctlError(
       "COMMAND_REPLACED",
@@ -132,12 +137,34 @@ async function getMetrics(context: CommandContext, request: Request): Promise<nu
           "The API server passes on what the node says: kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary",
       },
     );
-  context.out(tableText(metricColumns(namespace === undefined), chosen));
+  const [namespace] = namespaces.length === 1 ? namespaces : [];
+  const usage = await readUsage(client, { namespace, signal, note: (line) => context.note(line) });
+  const chosen = usage.filter(({ podRef }) => isNamed(podRef, names));
+  context.out(tableText(metricColumns(hasNamespaceColumn(namespaces)), chosen));
   return complain(
     context,
-    request,
-    chosen.map(({ podRef }) => podRef.name),
+    { ...request, names },
+    chosen.map(({ podRef }) => podRef),
   );
+}
+
+/** Where pods are looked for (undefined: in all namespaces), and their names, each with its namespace unless all are asked for. */
+async function podsAskedFor(
+  context: CommandContext,
+  names: Request["names"],
+): Promise<Pick<Request, "names"> & { readonly namespaces: readonly (string | undefined)[] }> {
+  if (context.options.isSet("all-namespaces")) return { namespaces: [undefined], names };
+  const current = await currentNamespace(context);
+  if (names.size === 0) return { namespaces: [current], names };
+  const found = [...names.values()].map((word) => ({ word, ...podPath(word, current) }));
+  return {
+    namespaces: [...new Set(found.map(({ namespace }) => namespace))],
+    names: new Map(found.map(({ namespace, name, word }) => [`${namespace}/${name}`, word])),
+  };
+}
+
+function hasNamespaceColumn(namespaces: readonly (string | undefined)[]): boolean {
+  return namespaces.length > 1 || namespaces[0] === undefined;
 }
 
 /** The namespace that is asked for; undefined for all. */
@@ -156,9 +183,7 @@ interface Found<T> {
 /** Prints what was found, and says what was not. */
 function print<T>(context: CommandContext, request: Request, found: Found<T>): number {
   const { kind, names, output } = request;
-  const isWanted = found.objects.map(
-    ({ metadata }) => names.size === 0 || names.has(metadata.name),
-  );
+  const isWanted = found.objects.map(({ metadata }) => isNamed(metadata, names));
   const objects = found.objects.filter((_, at) => isWanted[at]);
   const rows = found.rows.filter((_, at) => isWanted[at]);
   if (output === "json" || output === "yaml" || output === "name") {
@@ -170,17 +195,28 @@ function print<T>(context: CommandContext, request: Request, found: Found<T>): n
   return complain(
     context,
     request,
-    objects.map(({ metadata }) => metadata.name),
+    objects.map(({ metadata }) => metadata),
   );
+}
+
+/** What an object is called. */
+interface Named {
+  readonly name: string;
+  readonly namespace?: string | undefined;
+}
+
+function isNamed({ namespace, name }: Named, names: Request["names"]): boolean {
+  return names.size === 0 || names.has(name) || names.has(`${namespace}/${name}`);
 }
 
 /** @returns exit code */
 function complain(
   context: CommandContext,
   { kind, names }: Request,
-  found: readonly string[],
+  found: readonly Named[],
 ): number {
-  const missing = [...names].filter((name) => !found.includes(name));
+  const shown = new Set(found.flatMap(({ namespace, name }) => [name, `${namespace}/${name}`]));
+  const missing = [...names].filter(([name]) => !shown.has(name)).map(([, word]) => word);
   if (names.size === 0 && found.length === 0) context.note(`No ${kind} found`);
   for (const name of missing) context.note(`There is no ${kind.slice(0, -1)} "${name}"`);
   return missing.length === 0 ? 0 : 1;
