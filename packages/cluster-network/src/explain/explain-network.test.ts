@@ -78,6 +78,15 @@ describe("explainNetwork()", () => {
     );
   });
 
+  it("says that a loopback address is the pod's own, whatever policies say", () => {
+    const closed = policy("closed", { podSelector: {}, policyTypes: ["Egress"] });
+    for (const to of ["127.0.0.1:30080", "[::1]:80"])
+      assert.match(
+        ask(to, {}, { ...cluster, policies: [closed] }),
+        /^passes: .* is the loopback address of pod shop\/a itself: /,
+      );
+  });
+
   it("names the policies that do not allow, by direction", () => {
     const closed = policy("closed", {
       podSelector: { matchLabels: { app: "web" } },

@@ -126,6 +126,11 @@ function toAddress(
   attempt: { readonly address: string; readonly port: number; readonly protocol: Protocol },
 ): Finding {
   const { address } = attempt;
+  if (isLoopback(address))
+    return finding(
+      "passes",
+      `${address} is the loopback address of ${podName(source)} itself: what listens there in the pod answers, and no Service, NodePort or policy decides`,
+    );
   const nodes = nodeOf(cluster.objects, source.spec.nodeName)?.status?.addresses ?? [];
   const nodeAddresses = nodes.flatMap((each) => canonicalAddress(each.address) ?? []);
   const ownHost = [...nodeAddresses, ...hostAddressesOf(source)];
@@ -148,4 +153,8 @@ function toAddress(
       `${address} is in the range of Services, and no Service has it: packets are dropped`,
     );
   return explainOthersNodePort(cluster, attempt) ?? explainPolicies(cluster, source, attempt);
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith("127.") || address === "::1";
 }
