@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
+import { finished } from "node:stream/promises";
 import { systemClock, type Logger, type ProcessStreams } from "@kip/base";
 import { decodeAgentInfo, type AgentInfo, type CellIdentity } from "./agent-info.ts";
 import { AgentRequests } from "./agent-requests.ts";
@@ -59,6 +60,8 @@ export class AgentClient implements AsyncDisposable {
   /** When the agent's machine accepted the connection, milliseconds since the epoch. */
   readonly answeredAtMs: number;
   readonly #requests: AgentRequests;
+  /** Settle when attached clients, commands and followed logs have ended. */
+  readonly #readers = new Set<Promise<unknown>>();
 
   private constructor(requests: AgentRequests, answeredAtMs: number) {
     this.#requests = requests;
@@ -69,6 +72,14 @@ export class AgentClient implements AsyncDisposable {
   /** Whether the connection takes no more requests; {@link AgentClient.closed} resolves only when its socket has closed. */
   get isClosing(): boolean {
     return this.#requests.isClosing;
+  }
+
+  /**
+   * Resolves when the clients that now read output of the pod, by exec, attach or a followed log, have read all of it or are gone.
+   * Undefined if there are none.
+   */
+  get outputRead(): Promise<unknown> | undefined {
+    return this.#readers.size === 0 ? undefined : Promise.allSettled(this.#readers);
   }
 
   /**
@@ -164,7 +175,9 @@ export class AgentClient implements AsyncDisposable {
     if (options.sinceTimeMs !== undefined)
       query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());
     const path = `logs/${encodeURIComponent(container)}?${query.toString()}`;
-    return await this.#requests.open("GET", path, { signal, kind: "download" });
+    const stream = await this.#requests.open("GET", path, { signal, kind: "download" });
+    if (options.follow === true) void this.#addReader(finished(stream, { writable: false }));
+    return stream;
   }
 
   /**
@@ -247,11 +260,18 @@ export class AgentClient implements AsyncDisposable {
   ): Promise<AgentProcessExit> {
     const stream = await this.#requests.open("POST", path, { signal, kind: "duplex" });
     try {
-      return await relayProcess(stream, streams, command);
+      return await this.#addReader(relayProcess(stream, streams, command));
     } catch (error) {
       signal.throwIfAborted();
       throw this.#requests.lost(error);
     }
+  }
+
+  #addReader<T>(reader: Promise<T>): Promise<T> {
+    this.#readers.add(reader);
+    const remove = (): void => void this.#readers.delete(reader);
+    reader.then(remove, remove);
+    return reader;
   }
 }
 

@@ -770,7 +770,7 @@ describe("logs", limit, () => {
     await closed;
   });
 
-  it("follows a log to its end", async () => {
+  it("follows a log to its end, which its client then has read", async () => {
     await using cell = await Cell.start();
     const client = await cell.connect();
     await client.putPod(desiredPod({ restartPolicy: "Never" }));
@@ -781,8 +781,12 @@ describe("logs", limit, () => {
     assert.equal(String((await reader.next()).value), "one\n");
     await cell.runtime.print("web", "two");
     assert.equal(String((await reader.next()).value), "two\n");
+    const read = client.outputRead;
+    assert.ok(read);
     cell.runtime.exit("web", 0);
     assert.equal((await reader.next()).done, true);
+    await read;
+    assert.equal(client.outputRead, undefined);
   });
 
   it("fails in the middle, and does not end, when the connection is lost", async () => {

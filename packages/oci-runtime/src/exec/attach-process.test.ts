@@ -46,6 +46,32 @@ describe("attachProcess()", () => {
     stop.abort(new Error("enough"));
     await assert.rejects(attached, { message: "enough" });
   });
+
+  it("writes lines that are read together as one piece, those of the two streams in order", async () => {
+    using place = temporaryContainer("");
+    const ended = Promise.withResolvers<void>();
+    const pieces: string[] = [];
+    const sink = (name: string) =>
+      new Writable({
+        write: (chunk: Buffer, _encoding, done) => {
+          pieces.push(`${name} ${String(chunk)}`);
+          done();
+        },
+      });
+    const begun = Promise.withResolvers<void>();
+    const stdout = sink("out");
+    stdout.once("newListener", () => begun.resolve()); // the log's end has been found
+    const streams = { tty: false, stdout, stderr: sink("err") };
+    const { signal } = new AbortController();
+    const attached = attachProcess(place.record, place.files, streams, ended.promise, signal);
+    await begun.promise;
+    for (const line of ["1", "2"]) place.print(line);
+    place.print("3", "stderr");
+    place.print("4");
+    ended.resolve();
+    await attached;
+    assert.deepEqual(pieces, ["out 1\n2\n", "err 3\n", "out 4\n"]);
+  });
 });
 
 /** A container's record and its log. */
@@ -73,7 +99,8 @@ function temporaryContainer(text: string) {
   return {
     record,
     files,
-    print: (line: string) => writeFileSync(log, `${time} stdout F ${line}\n`, { flag: "a" }),
+    print: (line: string, stream = "stdout") =>
+      writeFileSync(log, `${time} ${stream} F ${line}\n`, { flag: "a" }),
     [Symbol.dispose]: () => temporary.remove(),
   };
 }

@@ -6,9 +6,12 @@ import { openControl } from "../control-pipe.ts";
 import { copyInput, finishOutput, writeAtPace } from "./copy-streams.ts";
 import { isSize } from "./terminal.ts";
 import { endOfLog } from "../logs/open-log.ts";
+import type { LogEntry } from "../logs/log-line.ts";
 import { readLogEntries } from "../logs/read-log.ts";
 import type { ContainerPaths } from "../run-paths.ts";
 import type { ContainerRecord } from "../state/container-record.ts";
+
+const newline = Buffer.from("\n");
 
 /**
  * Connects a client to a container's main process until the container ends.
@@ -34,18 +37,28 @@ export async function attachProcess(
   try {
     const targets = { stdout: streams.stdout, stderr: record.tty ? undefined : streams.stderr };
     for (const target of Object.values(targets)) target?.on("error", () => {}); // the client is gone
-    for await (const entry of readLogEntries(record.logDirectory, { from, ended, signal })) {
-      const target = targets[entry.stream];
-      const end = Buffer.from(entry.isPartial ? "" : "\n");
-      const text = Buffer.concat([entry.content, end]);
-      if (target) await untilAborted(writeAtPace(target, text), signal);
-    }
+    const blocks = readLogEntries(record.logDirectory, { from, ended, signal });
+    for await (const entries of blocks)
+      for (const { stream, text } of outputOf(entries)) {
+        const target = targets[stream];
+        if (target) await untilAborted(writeAtPace(target, text), signal);
+      }
     const finishing = Promise.all([finishOutput(streams.stdout), finishOutput(streams.stderr)]);
     await untilAborted(finishing, signal);
   } finally {
     input?.kill();
     await control?.close();
   }
+}
+
+/** The text of log entries. Adjacent entries of one stream are joined, because each write takes a turn of the event loop. */
+function outputOf(entries: readonly LogEntry[]) {
+  const output: { readonly stream: LogEntry["stream"]; readonly parts: Buffer[] }[] = [];
+  for (const { stream, content, isPartial } of entries) {
+    if (output.at(-1)?.stream !== stream) output.push({ stream, parts: [] });
+    output.at(-1)?.parts.push(content, ...(isPartial ? [] : [newline]));
+  }
+  return output.map(({ stream, parts }) => ({ stream, text: Buffer.concat(parts) }));
 }
 
 function sendInput(files: ContainerPaths, streams: ProcessStreams): { kill(): void } {

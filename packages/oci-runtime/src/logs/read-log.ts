@@ -35,21 +35,13 @@ const longestLineBytes = 1_048_576;
 const lineEnd = 0x0a;
 
 /**
- * The entries of a log, in order. Invalid lines are skipped. If a slow reader finds that its next files were removed, it
- * continues with the oldest one.
+ * The entries of a log, in order, those of one read at a time. Invalid lines are skipped. If a slow reader finds that its next
+ * files were removed, it continues with the oldest one.
  *
  * @param directory the log's directory, see log-files.ts
  * @throws {RuntimeError} `LOG_NOT_FOUND`
  */
 export async function* readLogEntries(
-  directory: string,
-  options: LogEntriesOptions,
-): AsyncGenerator<LogEntry> {
-  for await (const entries of entryBlocks(directory, options)) yield* entries;
-}
-
-/** Like {@link readLogEntries}, but yields the entries of one read at a time. */
-async function* entryBlocks(
   directory: string,
   options: LogEntriesOptions,
 ): AsyncGenerator<readonly LogEntry[]> {
@@ -93,7 +85,7 @@ async function* shownLog(
   let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
   // Each line has one time, even if it has several parts. Each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
-  const blocks = entryBlocks(directory, {
+  const blocks = readLogEntries(directory, {
     from: startOf(options),
     signal,
     ended: options.follow ? ended : undefined,

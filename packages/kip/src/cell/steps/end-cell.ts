@@ -1,4 +1,5 @@
 import { AgentError } from "@kip/agent-api";
+import { withTimeout, type Clock } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed } from "../../state/cell-state.ts";
@@ -12,6 +13,9 @@ import { cellOf, required, setTransientStatus, setStatus, type CellTools } from 
  * cost money.
  */
 const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
+
+/** How long clients have to read the last output of a pod before its machine is ended, milliseconds. */
+const lastOutputMs = 10_000;
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
@@ -35,14 +39,14 @@ export async function drain(
 }
 
 /**
- * Saves the logs of a finished pod before its machine is ended. The plan aborts it after its time limit: a cell costs money
- * and does not stay because of its logs.
+ * Saves the logs of a finished pod before its machine is ended, and lets clients read its last output. The plan aborts it after its
+ * time limit: a cell costs money and does not stay because of its logs.
  *
  * @throws the reason of the plan's abort
  * @throws {AgentError} code `AGENT_UNREACHABLE`: repeat it over another connection
  */
 export async function saveLogs(
-  { archive, logger }: CellTools,
+  { archive, clock, logger }: CellTools,
   context: CellContext,
 ): Promise<CellChange> {
   const { state, change, signal } = context;
@@ -59,7 +63,21 @@ export async function saveLogs(
       logger.warn("Could not save the logs of a finished pod", { err: error });
     }
   }
+  if (client?.outputRead) await waitForReaders(client.outputRead, clock, signal);
   return { kind: "logsSaved" };
+}
+
+/** Waits until clients have read the last output, so that `kubectl attach` and `kubectl logs -f` end as they do on a node that stays. */
+async function waitForReaders(
+  read: Promise<unknown>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await withTimeout(() => read, { limitMs: lastOutputMs, clock, signal });
+  } catch {
+    signal.throwIfAborted(); // otherwise they were too slow
+  }
 }
 
 /** Ends the instance. */

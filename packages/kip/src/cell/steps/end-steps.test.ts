@@ -337,6 +337,26 @@ describe("saveLogs()", () => {
     }
   });
 
+  it("waits until clients have read the last output, ten seconds at most", async () => {
+    const read = Promise.withResolvers<void>();
+    const client = { outputRead: read.promise } as unknown as AgentClient;
+    const reading = { ...facts, agent: { ...facts.agent, client } };
+    const { tools, cell } = start(podOf("Never", {}), reading);
+    const never = Promise.withResolvers<void>().promise;
+    const patient = { ...tools, clock: { ...tools.clock, sleep: async () => await never } };
+    const saving = cell.run((context) => saveLogs(patient, context));
+    await setImmediate();
+    assert.notEqual(cell.state.agent.areLogsSaved, true);
+    read.resolve();
+    await saving;
+    assert.equal(cell.state.agent.areLogsSaved, true);
+
+    const stuck = { outputRead: never } as unknown as AgentClient;
+    const slow = start(podOf("Never", {}), { ...facts, agent: { ...facts.agent, client: stuck } });
+    await slow.cell.run((context) => saveLogs(slow.tools, context));
+    assert.deepEqual([slow.cell.state.agent.areLogsSaved, slow.sleeps], [true, [10_000]]);
+  });
+
   it("fails when the connection is lost or the plan aborts it, to be repeated", async () => {
     const { tools, cell, saves } = start(podOf("Never", {}), facts);
     const save = async (signal?: AbortSignal): Promise<void> =>
