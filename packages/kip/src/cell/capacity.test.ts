@@ -248,6 +248,35 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await bought(), ["either on-demand", "next on-demand", "spot spot"]);
     await life.kill();
   });
+
+  for (const [what, annotations] of [
+    ["may have spot machines alone", { "pod.elotl.co/launch-type": "spot" }],
+    [
+      "allows no price of a machine on demand",
+      {
+        "pod.elotl.co/launch-type": "spot-or-on-demand",
+        "pod.elotl.co/max-price-per-hour": "0.02",
+      },
+    ],
+  ] as const)
+    it(`leaves a pod that ${what} to the quota alone, also after the refusal of another pod`, async () => {
+      const world = new World();
+      const life = new Life(world);
+      await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+      life.run("either", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
+      await settle();
+      life.run("a", { annotations });
+      await settle();
+      assert.deepEqual(await life.machines(), ["a sim.1", "either sim.1"], life.why("a"));
+      await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+      life.run("b", { annotations });
+      await settle();
+      assert.match(life.why("b") ?? "", /"launch".*Kip asks again in 5 seconds/);
+      await world.clock.advance(5000);
+      await settle();
+      assert.equal((await life.machines()).length, 3);
+      await life.kill();
+    });
 });
 
 describe("a cloud without capacity", () => {

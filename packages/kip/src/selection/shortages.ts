@@ -8,12 +8,18 @@ export interface Placement {
   readonly launchType: LaunchType;
 }
 
+/** Machines that are short. */
+export interface ShortScope extends CapacityScope {
+  /** Whether the account's quota is reached: pods without another choice ask all the same. @default false */
+  readonly isQuota?: boolean | undefined;
+}
+
 /** A launch that the cloud had no capacity for. */
 export interface RefusedLaunch {
   readonly podUid: string;
   readonly placement: Placement;
   /** Which machines have no capacity, as the cloud reports it; a field that it leaves out stands for any value. */
-  readonly scope: CapacityScope;
+  readonly scope: ShortScope;
   /** When the cloud wants to be asked again, milliseconds. @default it did not say */
   readonly retryAfterMs?: number | undefined;
 }
@@ -24,7 +30,7 @@ export interface ShortPod {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   /** Shortages whose end would let the pod start. */
-  readonly scopes: readonly CapacityScope[];
+  readonly scopes: readonly ShortScope[];
 }
 
 /** Options of {@link Shortages}. */
@@ -39,7 +45,7 @@ export interface ShortagesOptions {
 }
 
 interface Shortage {
-  readonly scope: CapacityScope;
+  readonly scope: ShortScope;
   /** Refusals in a row. */
   refusals: number;
   /** Monotonic milliseconds. */
@@ -86,7 +92,7 @@ export class Shortages {
   }
 
   /** Machines not to ask for now, without the shortages that this pod has its turn to try. */
-  inForce(podUid: string): readonly CapacityScope[] {
+  inForce(podUid: string): readonly ShortScope[] {
     const now = this.#clock.monotonic();
     return [...this.#known.values()]
       .filter(({ endsAt, trialBy }) => endsAt > now && trialBy !== podUid)
@@ -118,7 +124,7 @@ export class Shortages {
   }
 
   /** Milliseconds until the first of these shortages is tried again. */
-  endsIn(scopes: readonly CapacityScope[]): number {
+  endsIn(scopes: readonly ShortScope[]): number {
     const now = this.#clock.monotonic();
     const ends = scopes.map((scope) => this.#known.get(keyOf(scope))?.endsAt ?? now);
     return Math.max(0, Math.min(...ends) - now);
@@ -231,6 +237,6 @@ export function describeScope({ instanceType, zone, launchType }: CapacityScope)
   return parts.length === 0 ? "any machine" : parts.join(", ");
 }
 
-function keyOf({ instanceType, zone, launchType }: CapacityScope): string {
-  return JSON.stringify([instanceType, zone, launchType]);
+function keyOf({ instanceType, zone, launchType, isQuota }: ShortScope): string {
+  return JSON.stringify([instanceType, zone, launchType, isQuota]);
 }

@@ -1,12 +1,13 @@
-import type { CapacityScope } from "@kip/cloud";
+import { isCodedError } from "@kip/base";
 import { InstanceTypeError } from "@kip/instance-types";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import type { CellSpec } from "../../state/cell.ts";
 import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
-import { covers, describeScope } from "../../selection/shortages.ts";
+import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
 import type { CellContext } from "../cell-step.ts";
 import { required, type CellTools } from "./step-context.ts";
 
@@ -19,13 +20,33 @@ import { required, type CellTools } from "./step-context.ts";
 export async function chooseCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
   for (;;) {
     const resolved = required(context.state().pod.resolved, "the pod is not known");
-    const unavailable = tools.shortages.inForce(context.state().podRef.uid);
+    const unavailable = await shortagesFor(tools, resolved.pod);
     try {
       return await choose(tools, context, { pod: resolved.pod, unavailable });
     } catch (error) {
       if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
     }
     await waitForCapacity(tools, context, { resolved, unavailable });
+  }
+}
+
+/** Quotas of spot machines count for pods alone that have another choice than to wait for them. */
+async function shortagesFor(tools: CellTools, pod: Pod): Promise<readonly ShortScope[]> {
+  const all = tools.shortages.inForce(pod.metadata.uid);
+  const others = all.filter(({ isQuota }) => isQuota !== true);
+  return others.length === all.length || (await mayBeOnDemand(tools, pod)) ? all : others;
+}
+
+/** Whether a pod may have a machine on demand instead of a spot one, at a price that it allows. */
+export async function mayBeOnDemand({ chooser }: CellTools, pod: Pod): Promise<boolean> {
+  if (!launchTypesOf(pod).includes("on-demand")) return false;
+  try {
+    await chooser.placementOf(pod, [{ launchType: "spot" }]);
+    return true;
+  } catch (error) {
+    // No such machine fits; or its annotations have become invalid.
+    if (isNothingLeft(error) || (isCodedError(error) && !error.retryable)) return false;
+    throw error;
   }
 }
 
@@ -42,7 +63,7 @@ export async function bestCell(tools: CellTools, context: CellContext): Promise<
 async function choose(
   { chooser }: CellTools,
   { state }: CellContext,
-  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly CapacityScope[] },
+  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly ShortScope[] },
 ): Promise<CellSpec> {
   const { podRef, history, containers, status } = state();
   const { restartCounts, ended } = containers;
@@ -68,7 +89,7 @@ async function waitForCapacity(
   {
     resolved,
     unavailable,
-  }: { readonly resolved: ResolvedPod; readonly unavailable: readonly CapacityScope[] },
+  }: { readonly resolved: ResolvedPod; readonly unavailable: readonly ShortScope[] },
 ): Promise<void> {
   const { shortages, clock } = tools;
   const { state, change, signal, onReplanned } = context;
@@ -105,10 +126,10 @@ const maxNamed = 5;
 async function shortagesOf(
   { chooser }: CellTools,
   { state }: CellContext,
-  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly CapacityScope[] },
-): Promise<readonly CapacityScope[]> {
+  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly ShortScope[] },
+): Promise<readonly ShortScope[]> {
   const known = state().status ?? pod.status;
-  const scopes: CapacityScope[] = [];
+  const scopes: ShortScope[] = [];
   let wanted = pod;
   for (;;) {
     try {

@@ -3,12 +3,12 @@ import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
 import type { Placement } from "../../selection/shortages.ts";
-import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
+import { mayBeOnDemand } from "./choose-cell.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -99,7 +99,9 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
   };
-  const hasOther = mayBeOnDemand(context);
+  const { object } = context.state().pod;
+  const hasOther =
+    launchType === "spot" && object !== undefined && (await mayBeOnDemand(tools, object));
   const asked = { instanceType, launchType, createdAt, onWait, hasOther, signal };
   return await pace.run(asked, async () => {
     // Issued for each attempt, so that it does not age while the launch waits.
@@ -107,13 +109,6 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const instance = await driver.launch(launchRequest(tools, context, identity), signal);
     return { instance, expires };
   });
-}
-
-/** Whether a pod whose machine is to be a spot one may have one on demand instead. */
-function mayBeOnDemand(context: CellContext): boolean {
-  const { object } = context.state().pod;
-  const isSpot = cellOf(context).spec.launchType === "spot";
-  return isSpot && object !== undefined && launchTypesOf(object).includes("on-demand");
 }
 
 /** Behind those of all pods. */
@@ -133,7 +128,7 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   const { code, retryAfterMs } = error;
   const { launchType } = placement;
   // Which types share a quota of spot machines, the cloud does not say.
-  const scope = code === "CLOUD_QUOTA" ? { launchType } : error.scope;
+  const scope = code === "CLOUD_QUOTA" ? { launchType, isQuota: true } : error.scope;
   const { reason, message } = problemOf(error);
   onProblem(podRef.uid, reason, message);
   // Not remembered as a shortage: the cloud may still have room for a pod, which comes before standby cells.
