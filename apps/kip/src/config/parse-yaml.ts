@@ -1,4 +1,4 @@
-import { isMap, isScalar, isSeq, LineCounter, parseDocument, type Node } from "yaml";
+import { Document, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Node } from "yaml";
 
 /** A YAML document with the lines of its keys. */
 export interface ParsedDocument {
@@ -10,10 +10,12 @@ export interface ParsedDocument {
   readonly lineOf: (path: readonly (string | number)[]) => number | undefined;
 }
 
-/** Parses a YAML document that a person wrote. Never throws. */
+/** Parses a YAML document that a person wrote. A second one is a problem, but an empty one at the end is not. Never throws. */
 export function parseYaml(text: string): ParsedDocument {
   const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, logLevel: "silent" });
+  const all = parseAllDocuments(text, { lineCounter: counter, logLevel: "silent" });
+  const [document = new Document(null), ...others] = "empty" in all ? [] : all;
+  const second = others.find(({ contents }) => !isEmpty(contents));
   const lineAt = (offset: number | undefined): number | undefined =>
     offset === undefined ? undefined : counter.linePos(offset).line;
   const lineOf = (path: readonly (string | number)[]): number | undefined =>
@@ -22,6 +24,11 @@ export function parseYaml(text: string): ParsedDocument {
     line: lineAt(pos[0]),
     message: code === "DUPLICATE_KEY" ? "this key is there twice" : "it is not valid YAML",
   }));
+  if (second)
+    problems.push({
+      line: lineAt(second.contents?.range[0]),
+      message: "a second YAML document begins here, where one alone is expected",
+    });
   if (problems.length > 0) return { content: undefined, problems, lineOf };
   try {
     return { content: document.toJS() as unknown, problems, lineOf };
@@ -30,6 +37,10 @@ export function parseYaml(text: string): ParsedDocument {
     const message = "it is not valid YAML: an alias cannot be followed";
     return { content: undefined, problems: [{ line: undefined, message }], lineOf };
   }
+}
+
+function isEmpty(contents: Node | null): boolean {
+  return contents === null || (isScalar(contents) && contents.value === null);
 }
 
 /** Where the key of a path begins; of a path that the document does not have, the deepest part that it has. */

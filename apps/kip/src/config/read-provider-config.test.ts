@@ -37,6 +37,7 @@ cloud:
       ["registries:\n- { password: hidden, host: [}\n", /^line 2: it is not valid YAML$/],
       ["registries:\n- password: *hidden\n", /^(line 2: )?it is not valid YAML/],
       ["cells: {}\nhidden: 1\nhidden: 2\n", /^line 3: this key is there twice$/],
+      ["cloud:\n  local: {}\n---\nhidden: 1\n", /^line \d: a second YAML document/],
     ] as const) {
       const found = readConfigText(text);
       assert.match(noteText(found.problems[0] ?? assert.fail(text)), problem);
@@ -58,6 +59,7 @@ cloud:
 
   it("reads JSON, and an empty file as one without a cloud", () => {
     assert.deepEqual(problemsOf('{"cloud": {"local": {"hostPorts": [1]}}}'), []);
+    assert.deepEqual(problemsOf("# Of kip\n---\ncloud: { local: }\n---\n# The end\n"), []);
     assert.deepEqual(problemsOf(""), ["cloud: it is missing or blank"]);
   });
 
