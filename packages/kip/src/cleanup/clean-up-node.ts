@@ -37,7 +37,8 @@ const maxHostLooks = 14;
  * @throws {ProviderError} `NODE_IN_USE` if the node has pods that have not ended, unless they are to end, too
  * @throws {CloudError | K8sError} if the cloud or the API does not answer
  */
-export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
+export async function cleanUpNode(given: CleanUpOptions): Promise<boolean> {
+  const options = { ...given, onProgress: once(given.onProgress) };
   const { client, nodeName, endsPods, clock, signal, onProgress } = options;
   if (!endsPods) await refuseWithPods(options);
   onProgress(`Deleting node "${nodeName}"`);
@@ -55,6 +56,15 @@ export async function cleanUpNode(options: CleanUpOptions): Promise<boolean> {
     if (instances.length === 0 && hostsAreGone && look > 0) return true;
   }
   return (await instancesOf(options)).length === 0;
+}
+
+/** Reports each sentence once: what cannot be done is tried again at each look. */
+function once(onProgress: CleanUpOptions["onProgress"]): CleanUpOptions["onProgress"] {
+  const told = new Set<string>();
+  return (message) => {
+    if (!told.has(message)) onProgress(message);
+    told.add(message);
+  };
 }
 
 /**
