@@ -49,4 +49,16 @@ describe("kip after twenty minutes without an answer", () => {
       assert.equal(fault.figures.runs, 20);
       await fault.stop();
     });
+
+  it("starts twenty pods that waited for its rights in the cloud within half a minute", async () => {
+    const fault = new FaultWorld(new ManualClock(), world);
+    await fault.pass(2000);
+    await fault.cloud.faults.fail({ operation: "launch", code: "CLOUD_AUTH", calls: 1e6 });
+    for (let count = 0; count < 20; count++) await fault.createPod(pod);
+    await fault.pass(outageMs, 5000);
+    await fault.cloud.faults.clear();
+    await fault.pass(30_000);
+    assert.equal(fault.figures.runs, 20);
+    await fault.stop();
+  });
 });

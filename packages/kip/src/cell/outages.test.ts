@@ -79,13 +79,30 @@ describe("Outages", () => {
     assert.ok(!isCostly({ kind: "awaitRunning" }, cell("dedicated")));
   });
 
-  it("takes a Cell resource that is being deleted for an outage, but no refusal, and no pause that was asked for", async () => {
+  it("takes what may be about one pod alone for an outage if no step of the kind has succeeded for a minute", async () => {
+    const { clock, outages, retried, fail } = start();
+    const errors = {
+      auth: new CloudError("CLOUD_AUTH", "no right"),
+      busy: new K8sError("K8S_TOO_MANY_REQUESTS", "busy", { retryAfterMs: 1000 }),
+      calls: new CloudError("CLOUD_THROTTLED", "too many"),
+    };
+    outages.succeeded("createCell");
+    await clock.advance(59_000);
+    for (const [name, error] of Object.entries(errors)) fail(name, error);
+    await clock.advance(60_000);
+    assert.deepEqual(retried.splice(0), []);
+    for (const [name, error] of Object.entries(errors)) fail(name, error);
+    await clock.advance(30_000);
+    assert.deepEqual(retried, Object.keys(errors));
+  });
+
+  it("takes a Cell resource that is being deleted for an outage, but no refusal, and no long pause that was asked for", async () => {
     const { clock, outages, retried, fail } = start();
     const options = { httpStatus: 405 };
     fail("deleted", new K8sError("K8S_REQUEST_FAILED", "being deleted", options));
     fail("cloud", new CloudError("CLOUD_UNAVAILABLE", "away"));
     fail("refused", new CloudError("CLOUD_INVALID_REQUEST", "no"));
-    fail("throttled", new K8sError("K8S_UNAVAILABLE", "busy", { retryAfterMs: 1000 }));
+    fail("throttled", new K8sError("K8S_UNAVAILABLE", "busy", { retryAfterMs: 30_000 }));
     fail("known", away);
     fail("known", new Error("another one"));
     await clock.advance(60_000);

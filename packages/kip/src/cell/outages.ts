@@ -7,6 +7,8 @@ import type { CellStep } from "./cell-step.ts";
 const trialMs = 10_000;
 /** How long a step waits at least, milliseconds: what fails for one pod alone is not repeated with each success of others. */
 const firmMs = 5000;
+/** After a success of its kind, a refusal that may be about one pod alone is none of an outage for so long, milliseconds. */
+const quietMs = 60_000;
 /** How many steps are repeated when one has succeeded: more than one, so that their rate grows as long as they succeed. */
 const perSuccess = 2;
 
@@ -26,6 +28,8 @@ interface WaitingStep extends FailedStep {
 interface Outage {
   readonly waiting: Map<object, WaitingStep>;
   isTrialDue: boolean;
+  /** When a step of the kind last succeeded, monotonic milliseconds. */
+  succeededAtMs: number;
 }
 
 /**
@@ -35,7 +39,7 @@ interface Outage {
  * Invariants:
  * - While steps of a kind wait, one of them is repeated every ten seconds, in turn: an outage costs no more calls for more pods.
  * - Each success repeats two of them: the rate grows with each answer, and no further than the other side answers.
- * - A step for which the other side said when to come back is left alone.
+ * - A step for which the other side said when to come back is left alone, but for the few seconds that each step waits.
  * - A step of which each try may cost money waits for a success, or for its own pause.
  */
 export class Outages {
@@ -49,18 +53,28 @@ export class Outages {
 
   /** A step of this worker failed. */
   failed(kind: CellStep["kind"], error: unknown, worker: object, step: FailedStep): void {
-    const outage = this.#ofKind.get(kind) ?? { waiting: new Map(), isTrialDue: false };
+    const outage = this.#outageOf(kind);
+    const failedAtMs = this.#clock.monotonic();
     outage.waiting.delete(worker); // the newest failure is last
-    if (!isAway(error)) return;
-    outage.waiting.set(worker, { ...step, failedAtMs: this.#clock.monotonic() });
-    this.#ofKind.set(kind, outage);
+    const isQuiet = failedAtMs - outage.succeededAtMs >= quietMs;
+    if (!isAway(error) && !(isQuiet && refusesAll(error))) return;
+    outage.waiting.set(worker, { ...step, failedAtMs });
     this.#tryLater(outage);
   }
 
   /** A step of this kind succeeded. */
   succeeded(kind: CellStep["kind"]): void {
-    const outage = this.#ofKind.get(kind);
-    if (outage) this.#retry(outage, { count: perSuccess, isTrial: false });
+    const outage = this.#outageOf(kind);
+    outage.succeededAtMs = this.#clock.monotonic();
+    this.#retry(outage, { count: perSuccess, isTrial: false });
+  }
+
+  #outageOf(kind: CellStep["kind"]): Outage {
+    const known = this.#ofKind.get(kind);
+    if (known) return known;
+    const outage = { waiting: new Map(), isTrialDue: false, succeededAtMs: -Infinity };
+    this.#ofKind.set(kind, outage);
+    return outage;
   }
 
   /** Repeats nothing more. */
@@ -102,6 +116,14 @@ function isAway(error: unknown): boolean {
   if (CloudError.is(error, "CLOUD_UNAVAILABLE")) return error.retryAfterMs === undefined;
   if (!K8sError.is(error) || error.retryAfterMs !== undefined) return false;
   return error.code === "K8S_UNAVAILABLE" || error.httpStatus === 405;
+}
+
+/** Whether the other side may refuse the calls of all pods alike, for lack of rights or because they are too many. */
+function refusesAll(error: unknown): boolean {
+  const isOne =
+    CloudError.is(error, "CLOUD_AUTH", "CLOUD_THROTTLED", "CLOUD_UNAVAILABLE") ||
+    K8sError.is(error, "K8S_UNAUTHORIZED", "K8S_TOO_MANY_REQUESTS", "K8S_UNAVAILABLE");
+  return isOne && (error.retryAfterMs ?? 0) <= firmMs;
 }
 
 /** Whether each try of a step may pay for a machine: a dedicated one may be on a host that is allocated before the launch. */
