@@ -118,8 +118,14 @@ describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_
     for (const [arg, message] of [
       ["--full-resync-period=5", /Cannot use --full-resync-period 5: a duration/],
       ["--cluster-dns=kube-dns", /Cannot use --cluster-dns kube-dns/],
+      ["--client-ca-file=/nowhere/ca.crt", /Cannot read --client-ca-file \/nowhere\/ca.crt/],
+      [
+        `--tls-cert-file=${import.meta.filename} --tls-private-key-file=${import.meta.filename}`,
+        /Cannot use --tls-cert-file with --tls-private-key-file/,
+      ],
     ] as const) {
-      const { status, stderr } = spawnSync(kip, [arg, "--provider-config=/"], { encoding: "utf8" });
+      const args = [...arg.split(" "), "--provider-config=/"];
+      const { status, stderr } = spawnSync(kip, args, { encoding: "utf8" });
       assert.equal(status, 1);
       assert.match(stderr, message);
     }

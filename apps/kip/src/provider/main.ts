@@ -6,6 +6,7 @@ import {
   type Logger,
   type OptionValues,
 } from "@kip/base";
+import type { CloudDriver } from "@kip/cloud";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import {
   CurrentTerm,
@@ -26,9 +27,10 @@ import {
   startHealth,
   type Tracer,
 } from "@kip/virtual-kubelet/command";
-import { openDriver } from "./driver.ts";
+import { openDriver, type OpenDriverOptions } from "./driver.ts";
 import { Health } from "./health.ts";
-import { nodeFlags, serveNode } from "./node.ts";
+import { checkNodeFiles, nodeFlags, serveNode } from "./node.ts";
+import { openPatiently } from "./open-patiently.ts";
 import {
   clusterDnsOf,
   nodeIpsOf,
@@ -55,6 +57,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   choice("os", options.required("os").toLowerCase(), ["linux"]);
   nodeFlags(options);
   clusterDnsOf(options);
+  await checkNodeFiles(options);
   await using stack = new AsyncDisposableStack();
   const logger = createCommandLogger(options, stack.use(openLogOutput(options)));
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
@@ -106,7 +109,7 @@ async function serve(needs: Serve): Promise<void> {
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
   const priceFile = options.text("instance-data-path");
   const driverOptions = { controllerID, term: currentTerm?.get, priceFile, logger };
-  await using driver = await openDriver(config, driverOptions);
+  await using driver = await openCloud(needs, driverOptions);
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
@@ -116,6 +119,18 @@ async function serve(needs: Serve): Promise<void> {
   waits();
   const turn = async (ofTurn: TurnParts): Promise<void> => await run(ofTurn).finally(waits);
   await runInTurns({ ...parts, nodeName, currentTerm, clock: systemClock, logger, run: turn });
+}
+
+/** The driver. On this computer, what does not answer is a mistake, with which the process ends. */
+async function openCloud(
+  { file, logger, health, signal }: Serve,
+  options: OpenDriverOptions,
+): Promise<CloudDriver> {
+  const { config } = file.usable;
+  const open = async (): Promise<CloudDriver> => await openDriver(config, options);
+  if (config.cloud.name === "local") return await open();
+  health.change("opening the cloud", false);
+  return await openPatiently(open, { clock: systemClock, logger, signal });
 }
 
 interface RunningNode {

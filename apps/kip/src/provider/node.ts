@@ -1,3 +1,4 @@
+import { createSecureContext } from "node:tls";
 import { isSystemError, OptionError, systemClock, type Logger, type OptionValues } from "@kip/base";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import type { KeyPair } from "@kip/pki";
@@ -16,6 +17,7 @@ import {
   metricsAddress,
   NodeMetrics,
   nodeTimes,
+  readOptionFile,
   ServingTls,
   startMetrics,
   taintsOf,
@@ -79,6 +81,23 @@ export function nodeFlags(options: OptionValues) {
     metrics: metricsAddress(options),
     rotates: options.isSet("rotate-server-certificates"),
   };
+}
+
+/**
+ * Reads the files that the node's flags name, for the same reason as {@link nodeFlags}.
+ *
+ * @throws {OptionError} `OPTION_INVALID` for one that cannot be read, and for a certificate that does not belong to its key
+ */
+export async function checkNodeFiles(options: OptionValues): Promise<void> {
+  if (options.text("client-ca-file") !== undefined) await readOptionFile(options, "client-ca-file");
+  const pair = await givenPair(options);
+  if (!pair) return;
+  try {
+    createSecureContext({ cert: pair.certificate, key: pair.key });
+  } catch (cause) {
+    const problem = "Cannot use --tls-cert-file with --tls-private-key-file";
+    throw new OptionError("OPTION_INVALID", problem, { cause });
+  }
 }
 
 async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
