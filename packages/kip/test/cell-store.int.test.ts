@@ -163,6 +163,17 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     await store.remove(cell, { isMarked: true });
   });
 
+  it("deletes the version of a Cell that it knows, and after another client's write the newest", async () => {
+    const cell = await store.create(specOf(crypto.randomUUID()));
+    await new CellStore(client).writeStatus(cell, { phase: "Ready" });
+    const { name, uid, resourceVersion } = cell.metadata;
+    const path = paths.cells(name);
+    await assert.rejects(client.delete(path, { uid, resourceVersion }), { code: "K8S_CONFLICT" });
+    assert.equal((await client.get<Cell>(path)).metadata.deletionTimestamp, undefined);
+    await store.remove(cell);
+    await assert.rejects(client.get(path), { code: "K8S_NOT_FOUND" });
+  });
+
   it("reads whether a pod is open, ended or gone", async () => {
     const containers = [{ name: "main", image: "i" }];
     const { metadata } = await client.create<Cell>(paths.pods("default"), {

@@ -50,6 +50,8 @@ export interface PatchOptions extends RequestOptions {
 export interface DeleteOptions extends RequestOptions {
   /** Deletes only the object with this UID. A different one fails with `K8S_CONFLICT`. */
   readonly uid?: string | undefined;
+  /** Deletes the object only in this version of it. Another one fails with `K8S_CONFLICT`. */
+  readonly resourceVersion?: string | undefined;
   /** Grace period in seconds, 0 or more. @default the object's own */
   readonly graceSeconds?: number | undefined;
   readonly propagation?: "Orphan" | "Background" | "Foreground" | undefined;

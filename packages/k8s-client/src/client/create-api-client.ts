@@ -137,12 +137,14 @@ class HttpApiClient implements ApiClient {
   }
 
   delete<T>(path: string, options?: DeleteOptions): Promise<T> {
+    const { uid, resourceVersion } = options ?? {};
+    const isConditional = uid !== undefined || resourceVersion !== undefined;
     const body = {
       apiVersion: "v1",
       kind: "DeleteOptions",
       gracePeriodSeconds: options?.graceSeconds,
       propagationPolicy: options?.propagation,
-      preconditions: options?.uid === undefined ? undefined : { uid: options.uid },
+      preconditions: isConditional ? { uid, resourceVersion } : undefined,
     };
     return this.#json("DELETE", path, { ...options, body });
   }

@@ -125,7 +125,7 @@ describe("CellStore.remove()", () => {
 
   it("does not take a conflict for the end of a Cell that is there", async () => {
     const { remove, refuse, left } = start(cellFinalizer);
-    refuse("delete");
+    for (let conflicts = 0; conflicts < 11; conflicts++) refuse("delete");
     await assert.rejects(remove(), { code: "K8S_CONFLICT" });
     assert.deepEqual(left(), [cellFinalizer]);
     await remove();
@@ -187,6 +187,31 @@ describe("CellStore.remove()", () => {
       assert.notEqual(known, resourceVersion);
       assert.deepEqual(statusVersions, [resourceVersion, known, resourceVersion]);
     });
+
+  it("does not delete a Cell that the next kip has written when the request arrives late", async () => {
+    const api = new FakeCellsApi();
+    const next = new CellStore(api.client(async (effect) => effect()));
+    const cell = await next.create({ podRef: { uid: "p" }, attempt: 0 } as CellSpec);
+    let isOver = false;
+    const earlier = api.client(async (effect) => effect());
+    const late: ApiClient["delete"] = async (path, options) => {
+      if (isOver) throw new K8sError("K8S_LEASE_LOST", "another kip has its turn");
+      isOver = true;
+      await next.writeStatus(cell, { phase: "Ready" });
+      return await earlier.delete(path, options);
+    };
+    const stale = new CellStore({ ...earlier, delete: late });
+    await assert.rejects(stale.remove(cell), { code: "K8S_LEASE_LOST" });
+    const kept = api.cells.get(cell.metadata.name);
+    assert.deepEqual([kept?.status?.phase, kept?.metadata.deletionTimestamp], ["Ready", undefined]);
+    // In its own turn it deletes the Cell whatever was written to it.
+    await next.remove(cell);
+    assert.equal(api.cells.size, 0);
+    const one = await next.create({ podRef: { uid: "q" }, attempt: 0 } as CellSpec);
+    await new CellStore(earlier).writeStatus(one, { phase: "Ready" });
+    await next.remove(one);
+    assert.equal(api.cells.size, 0);
+  });
 
   it("leaves a later Cell of the same name alone", async () => {
     const { remove, left } = start(cellFinalizer);

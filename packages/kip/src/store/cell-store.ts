@@ -177,8 +177,8 @@ export class CellStore {
   }
 
   /** Asks for the deletion of the Cell; kip's finalizer keeps it until {@link CellStore.remove}. Succeeds too if it is gone. */
-  async markDeleted({ metadata }: Cell | StandbyCell): Promise<void> {
-    await this.#delete(paths.cells(metadata.name), metadata.uid);
+  async markDeleted(cell: Cell | StandbyCell): Promise<void> {
+    await this.#delete(cell);
   }
 
   /**
@@ -186,13 +186,13 @@ export class CellStore {
    *
    * @param options.isMarked whether its deletion was asked for: it is then read, not written, first @default false
    */
-  async remove({ metadata }: Cell | StandbyCell, { isMarked = false } = {}): Promise<void> {
-    const path = paths.cells(metadata.name);
-    const { uid } = metadata;
-    let left = isMarked ? await this.#read(path) : await this.#delete(path, uid);
+  async remove(cell: Cell | StandbyCell, { isMarked = false } = {}): Promise<void> {
+    const { name, uid } = cell.metadata;
+    const path = paths.cells(name);
+    let left = isMarked ? await this.#read(path) : await this.#delete(cell);
     // The API server has lost the request for the deletion, for example by the restore of a backup.
     if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined)
-      left = await this.#delete(path, uid);
+      left = await this.#delete(left);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
       const { finalizers = [], resourceVersion } = left.metadata;
       if (!finalizers.includes(cellFinalizer)) break;
@@ -211,27 +211,26 @@ export class CellStore {
     this.#forget(uid);
   }
 
-  /** Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. */
-  async #delete(path: string, uid: string): Promise<Cell | StandbyCell | undefined> {
-    try {
-      const answer = await this.#client.delete<Partial<Cell>>(path, { uid });
-      return answer.kind === "Cell" ? this.#known(answer as Cell) : undefined; // else a Status: it is deleted
-    } catch (error) {
-      await this.#expectGone({ path, uid }, error);
-      return undefined;
-    }
-  }
-
   /**
-   * Handles a conflict: it means another UID, unless the Cell still exists. @throws the error, if the Cell still
-   * exists
+   * Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. It names the version that it deletes: a
+   * request that arrives late must not delete a Cell that the next kip has launched.
    */
-  async #expectGone(
-    { path, uid }: { readonly path: string; readonly uid: string },
-    error: unknown,
-  ): Promise<void> {
-    if (isNotFound(error)) return;
-    if (!isConflict(error) || (await this.#read(path))?.metadata.uid === uid) throw error;
+  async #delete({ metadata }: Cell | StandbyCell): Promise<Cell | StandbyCell | undefined> {
+    const { name, uid } = metadata;
+    const path = paths.cells(name);
+    let resourceVersion = this.#versions.get(uid) ?? metadata.resourceVersion;
+    for (let conflicts = 0; ; conflicts++) {
+      try {
+        const answer = await this.#client.delete<Partial<Cell>>(path, { uid, resourceVersion });
+        return answer.kind === "Cell" ? this.#known(answer as Cell) : undefined; // else a Status: it is deleted
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        if (!isConflict(error) || conflicts === maxConflicts) throw error;
+        const seen = await this.#read(path);
+        if (seen?.metadata.uid !== uid) return undefined;
+        ({ resourceVersion } = this.#known(seen).metadata);
+      }
+    }
   }
 
   #known<C extends Cell | StandbyCell>(cell: C): C {
