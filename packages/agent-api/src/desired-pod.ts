@@ -11,7 +11,10 @@ const variable = object({
   name: string,
   /** Empty with one of the others. */
   value: string,
-  /** A file of a volume of the pod that has the value when the container starts, as `KEY=value`. */
+  /**
+   * A file of a volume of the pod that has the value when the container starts, as `KEY=value`. If it is optional and has none, a
+   * variable of the same name before this one stays.
+   */
   file: optional(object({ volume: string, path: string, key: string, isOptional: boolean })),
   /** Text with `$(NAME)` references to variables before it, and `$$` for a dollar sign. */
   template: optional(string),

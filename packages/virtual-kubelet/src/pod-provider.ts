@@ -36,6 +36,7 @@ export interface ResolvedPod {
   readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
   /**
    * Variables with values from files of the pod when the container starts: container name → variable → file, volume and key.
+   * It replaces the last entry of this name in `env`; an entry before that one holds if the file is optional and has no value.
    * Only for providers with {@link PodProvider.readsEnvFiles}.
    */
   readonly fileEnv?: ReadonlyMap<string, ReadonlyMap<string, FileKeySelector>> | undefined;

@@ -59,6 +59,22 @@ describe("withFileEnv()", () => {
     assert.deepEqual([env, args], [[], ["$(A)"]]);
   });
 
+  it("keeps the value before an optional variable that has none, as a kubelet does", () => {
+    const before = { name: "A", value: "before" };
+    const env = (key: string): unknown =>
+      late([
+        before,
+        fromFile("A", { key, isOptional: true }),
+        { ...before, name: "B", template: "$(A)" },
+      ]).env;
+    assert.deepEqual(env("Z"), [before, { name: "B", value: "before" }]);
+    const value = "$(B) $$";
+    assert.deepEqual(env("A"), [
+      { name: "A", value },
+      { name: "B", value },
+    ]);
+  });
+
   it("follows links in the volume, and none out of it", () => {
     assert.equal(late([fromFile("A", { path: "in" })]).env[0]?.value, "$(B) $$");
     assert.throws(() => late([fromFile("A", { path: "out" })]), refusal(/couldn't parse env file/));
@@ -90,8 +106,12 @@ describe("withFileEnv()", () => {
   it("bounds the size of all files together", () => {
     const half = "A=1\n".repeat(150_000);
     for (const name of ["half1", "half2"]) fs.writeFileSync(path.join(root, "data", name), half);
-    const [one, two] = [fromFile("A", { path: "half1" }), fromFile("B", { path: "half2" })];
-    assert.equal(late([one, one]).env.length, 2);
+    const [one, again, two] = [
+      fromFile("A", { path: "half1" }),
+      fromFile("C", { path: "half1" }),
+      fromFile("B", { path: "half2" }),
+    ];
+    assert.equal(late([one, again]).env.length, 2);
     assert.throws(() => late([one, two]), refusal(/couldn't parse env file/));
   });
 

@@ -15,7 +15,7 @@ const maxExpanded = 8 * 1024 * 1024;
 
 /**
  * The container with the values that files of the pod have now, also in its command and arguments. An optional variable that
- * has none is left out.
+ * has none keeps the value of an entry of the same name before it, or is left out.
  *
  * @param volumes place on this machine by volume name
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG`, in the kubelet's words
@@ -35,12 +35,11 @@ export function withFileEnv(
       throw refused(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
     return whole;
   };
-  const env = container.env.flatMap(({ name, value, file, template }) => {
+  for (const { name, value, file, template } of container.env) {
     const own = file ? files.value(file) : template === undefined ? value : expand(template);
-    if (own === undefined) return [];
-    values.set(name, own);
-    return [{ name, value: own }];
-  });
+    if (own !== undefined) values.set(name, own);
+  }
+  const env = [...values].map(([name, value]) => ({ name, value }));
   const { command, args, ...others } = container;
   return {
     ...others,

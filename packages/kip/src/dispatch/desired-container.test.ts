@@ -311,6 +311,24 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.equal(hasLateArguments, true);
   });
 
+  it("sends what a variable is before an optional file, for the case that the file has no value", () => {
+    const main = { name: "main", image: "i", command: ["$(K)"] };
+    const file = { volumeName: "data", path: "env", key: "K", optional: true };
+    const env = [
+      { name: "K", value: "before" },
+      { name: "K", value: "" },
+    ];
+    const resolved = {
+      ...resolvedWith(podWith({ spec: { containers: [main] } })),
+      env: new Map([["main", env]]),
+      fileEnv: new Map([["main", new Map([["K", file]])]]),
+    };
+    const sent = desiredContainer(resolved, main, addresses);
+    const fromFile = { volume: "data", path: "env", key: "K", isOptional: true };
+    assert.deepEqual(sent.env, [env[0], { ...env[1], file: fromFile }]);
+    assert.deepEqual(sent.command, ["$(K)"]);
+  });
+
   it("makes submounts of a mount that is only read read-only, where that is wanted", () => {
     const mount = { name: "a", mountPath: "/a", readOnly: true };
     const of = (more: object): unknown =>

@@ -39,10 +39,10 @@ export function desiredContainer(
   budget = new ExpansionBudget(),
 ): DesiredContainer {
   const env = bindLateEnv(resolved, container.name, addresses, budget);
-  const variables = new Map(
-    env.flatMap((one) => (isOpen(one) ? [] : [[one.name, one.value] as const])),
-  );
   const open = new Set(env.filter(isOpen).map(({ name }) => name));
+  const variables = new Map(
+    env.flatMap(({ name, value }) => (open.has(name) ? [] : [[name, value] as const])),
+  );
   const expand = expander(variables, { open, budget });
   return defined({
     name: container.name,

@@ -325,6 +325,53 @@ describe("containerEnv()", () => {
     assert.match(String((await resolve({ env: [long] }, options)).error), /maximum length of 128/);
   });
 
+  it("keeps what a variable is for the case that an optional file has no value, as a kubelet does", async () => {
+    const file = { volumeName: "data", path: "env", key: "K", optional: true };
+    const fromFile = (name: string): EnvVar => ({ name, valueFrom: { fileKeyRef: file } });
+    const other = { ...pod, spec: { ...pod.spec, volumes: [{ name: "data", emptyDir: {} }] } };
+    const env = [
+      { name: "A", value: "a$" },
+      fromFile("A"),
+      field("IP", "status.podIP"),
+      fromFile("IP"),
+      { name: "REF", value: "<$(IP)>" },
+      fromFile("REF"),
+      fromFile("PORT"),
+      fromFile("NONE"),
+      { name: "LAST", value: "1" },
+      fromFile("LAST"),
+      { name: "LAST", value: "2" },
+    ];
+    const services = new Map([["PORT", "80"]]);
+    const { all } = await resolve({ env }, { pod: other, readsFiles: true, services });
+    assert.ok(all);
+    const resolved = resolvedWith(other, {
+      env: new Map([["main", all.env]]),
+      lateEnv: new Map([["main", all.late]]),
+      lateTemplates: new Map([["main", all.lateTemplates]]),
+      fileEnv: new Map([["main", all.files]]),
+    });
+    const bound = bindLateEnv(resolved, "main", { podIPs: ["10.1.1.1"], hostIPs: [] });
+    assert.deepEqual(
+      bound.map(({ name, value, file: from, template }) => [
+        name,
+        from ? "file" : (template ?? value),
+      ]),
+      [
+        ["A", "a$"],
+        ["A", "file"],
+        ["IP", "10.1.1.1"],
+        ["IP", "file"],
+        ["REF", "<$(IP)>"],
+        ["REF", "file"],
+        ["PORT", "80"],
+        ["PORT", "file"],
+        ["NONE", "file"],
+        ["LAST", "2"],
+      ],
+    );
+  });
+
   it("names an unknown source", async () => {
     const unknown = { name: "K", valueFrom: { fileKeyRef: {} } } as EnvVar;
     const { error } = await resolve({ env: [unknown] });

@@ -39,13 +39,16 @@ export interface EnvSources {
 
 /** A container's environment. */
 export interface ContainerEnv {
-  /** In order: `envFrom`, `env`, services. Late variables, and those that refer to them, are empty here. */
+  /**
+   * In order: `envFrom`, `env`, services. Late variables, and those that refer to them, are empty here. A variable from an optional
+   * file may follow an entry of the same name, which holds if the file has no value. Otherwise each name is there once.
+   */
   readonly env: readonly { readonly name: string; readonly value: string }[];
   /** Variable → field path, for fields whose values are known only with the pod's addresses. */
   readonly late: ReadonlyMap<string, string>;
   /** Variable → text with `$(LATE)` references, for values that refer to late variables. */
   readonly lateTemplates: ReadonlyMap<string, string>;
-  /** Variable → file of the pod with its value when the container starts. The variable is empty here, like a late one. */
+  /** Variable → file of the pod with its value when the container starts. The last entry of this name in `env` is empty. */
   readonly files: ReadonlyMap<string, FileKeySelector>;
 }
 
@@ -65,6 +68,7 @@ export async function containerEnv(
     late: new Map(),
     lateTemplates: new Map(),
     files: new Map(),
+    fallbacks: new Set(),
     budget: new ExpansionBudget(),
     podBudget: sources.budget ?? new ContentBudget(),
   };
@@ -77,7 +81,14 @@ export async function containerEnv(
     throw unresolved(error.message, container.name);
   }
   return {
-    env: [...state.values].map(([name, value]) => ({ name, value })),
+    env: [...state.values].flatMap(([name, value]) =>
+      state.fallbacks.has(name)
+        ? [
+            { name, value },
+            { name, value: "" },
+          ]
+        : { name, value },
+    ),
     late: state.late,
     lateTemplates: state.lateTemplates,
     files: state.files,
@@ -105,6 +116,8 @@ interface EnvState {
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
   readonly files: Map<string, FileKeySelector>;
+  /** Variables from files whose entry in `values` holds if the file has no value. */
+  readonly fallbacks: Set<string>;
   readonly budget: ExpansionBudget;
   readonly podBudget: ContentBudget;
 }
@@ -157,9 +170,7 @@ async function addVariable(
   if (!from) return addLiteral(state, variable, sources.services);
   if (from.fileKeyRef && sources.readsFiles === true) {
     checkFile(from.fileKeyRef, container, sources.pod);
-    put(state, variable.name, "");
-    state.files.set(variable.name, from.fileKeyRef);
-    return;
+    return addFile(state, variable.name, { file: from.fileKeyRef, services: sources.services });
   }
   if (from.fieldRef && lateFields.includes(from.fieldRef.fieldPath)) {
     put(state, variable.name, "");
@@ -170,6 +181,25 @@ async function addVariable(
   if (value === undefined) return;
   if (from.fieldRef) state.podBudget.takeOwn(value);
   put(state, variable.name, state.budget.take(value));
+}
+
+/** As in the kubelet, a variable keeps the value it has if an optional file has none. */
+function addFile(
+  state: EnvState,
+  name: string,
+  context: { readonly file: FileKeySelector; readonly services: ReadonlyMap<string, string> },
+): void {
+  const { file, services } = context;
+  const isOnlyFile = state.files.has(name) && !state.fallbacks.has(name);
+  const own = isOnlyFile ? undefined : state.values.get(name);
+  const earlier = own ?? services.get(name);
+  if (file.optional !== true || earlier === undefined) put(state, name, "");
+  else {
+    state.podBudget.take(name.length);
+    state.values.set(name, earlier);
+    state.fallbacks.add(name);
+  }
+  state.files.set(name, file);
 }
 
 function addLiteral(
@@ -200,6 +230,7 @@ function put(state: EnvState, name: string, value: string): void {
   state.late.delete(name);
   state.lateTemplates.delete(name);
   state.files.delete(name);
+  state.fallbacks.delete(name);
 }
 
 /** Checks a reference to a file, with the kubelet's messages. */

@@ -21,7 +21,8 @@ export interface BoundVariable {
 
 /**
  * A container's complete environment, once the pod has its addresses. Sets late variables and those that refer to them.
- * Variables from files are left to the machine that has the files.
+ * Variables from files are left to the machine that has the files; if an optional one has no value, an entry of the same name
+ * before it holds.
  *
  * @param budget shared by all texts of the container or pod
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if it exceeds what any program can be started with
@@ -38,11 +39,12 @@ export function bindLateEnv(
   const bound = new Map<string, string>();
   const open = new Set<string>();
   const isLate = (name: string): boolean => open.has(name);
-  return (resolved.env.get(container) ?? []).map(({ name, value }): BoundVariable => {
+  return (resolved.env.get(container) ?? []).map(({ name, value }, index, env): BoundVariable => {
     const field = late.get(name);
     const template = templates.get(name);
     const file = files.get(name);
-    if (file) {
+    // Before it may be what the variable is if the file has no value.
+    if (file && env[index + 1]?.name !== name) {
       open.add(name);
       return { name, value: "", file };
     }
