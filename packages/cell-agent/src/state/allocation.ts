@@ -113,7 +113,10 @@ function memoryOf({ memoryBytesLimit, memoryBytesRequest }: ResourceAmounts): Re
   return { memoryBytesLimit, memoryBytesRequest };
 }
 
-/** The resize that was in progress, failed for now, and the event that says so; undefined if it has failed in the same way before. */
+/**
+ * The resize that was in progress, failed for now, and the event that says so. Undefined if the resize has failed before: the reason may name
+ * what is in use, which is another figure each time, and the API takes few events of a pod.
+ */
 export function failed(
   { allocation, desired: pod }: Pick<PodState, "allocation" | "desired">,
   error: string,
@@ -122,7 +125,7 @@ export function failed(
   const { inProgress: before, containers } = allocation;
   const inProgress = { ...before, reason: "Error", message: error };
   const next = { ...allocation, inProgress, retryAtMs: nowMs + retryMs };
-  if (!pod || before?.message === error) return { allocation: next, event: undefined };
+  if (!pod || before?.reason === "Error") return { allocation: next, event: undefined };
   const generation = before?.podGeneration;
   const message = resizeMessage("Pod resize error", pod, containers, { generation, error });
   return { allocation: next, event: { type: "Warning", reason: "ResizeError", message } };
