@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import net from "node:net";
 import { text } from "node:stream/consumers";
@@ -27,6 +28,29 @@ describe("dialCommand()", () => {
       server.close();
       assert.equal(stdout, "got hello");
     });
+
+  it("passes on that a server has closed or reset, while the client still has more to send", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const received: Promise<string>[] = [];
+    const server = net.createServer({ allowHalfOpen: true }, (socket) => {
+      if (received.length > 0) socket.write("bye", () => socket.resetAndDestroy());
+      else received.push(text(socket.end("bye")));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as net.AddressInfo; // of a TCP server
+    const [program = "", ...words] = dialCommand("/proc/self/ns/net", port);
+    for (const how of ["closed", "reset"]) {
+      const child = spawn(program, words, { stdio: ["pipe", "pipe", "ignore"], timeout: 20_000 });
+      const exited = once(child, "exit");
+      child.stdin.on("error", () => {}); // after a reset
+      assert.equal(await text(child.stdout), "bye");
+      child.stdin.end("more");
+      assert.equal((await exited)[1], null, `the end came only with the program's: ${how}`);
+    }
+    server.close();
+    assert.equal(await received[0], "more");
+  });
 
   it("says why nothing was reached", async (t) => {
     if (process.getuid?.() !== 0) return t.skip("needs root");

@@ -83,6 +83,7 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
 /**
  * For perl-base, as this `socat` tries no second address: connects by IPv4, else by IPv6 as containerd does, since a program that
  * listens on "localhost" may have only one of them. Descriptors up to `$^F` are kept for the program that is started.
+ * Without `shut-close`, `socat` does not pass on that the server has closed or reset the connection until the client has ended too.
  */
 const dial = `
 my $port = shift;
@@ -95,7 +96,7 @@ my $problem;
 for (@ways) {
   my ($family, $address) = @$_;
   if (socket(S, $family, SOCK_STREAM, 0) && connect(S, $address)) {
-    exec 'socat', '-t', '86400', 'STDIO', 'FD:' . fileno(S) . ',shut-down';
+    exec 'socat', '-t', '86400', 'STDIO,shut-close', 'FD:' . fileno(S) . ',shut-down';
   }
   $problem = $problem || "$!\\n";
 }
