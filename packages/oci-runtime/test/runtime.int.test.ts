@@ -523,6 +523,10 @@ describe("createRuntime()", { skip }, () => {
     stdin.end("two\n");
     assert.match(await text(stdout), /got two\n/);
     assert.equal((await result).exitCode, 4);
+    await assert.rejects(runtime.attach("talker", { tty: false }, never), {
+      code: "EXEC_FAILED",
+      message: 'Cannot attach to container "talker": it has ended',
+    });
     await runtime.remove("talker");
   });
 

@@ -119,6 +119,8 @@ export interface ContainerRuntime extends AsyncDisposable {
   /**
    * Connects to the container's main process: output from now on, and input if the container has it. Resolves with its exit
    * code when it ends. Rejects with the signal's reason on abort.
+   *
+   * @throws {RuntimeError} `EXEC_FAILED` if it has ended, as containerd does. `kubectl run -it` then shows the log instead
    */
   attach(id: string, streams: ProcessStreams, signal: AbortSignal): Promise<ExecResult>;
   /**

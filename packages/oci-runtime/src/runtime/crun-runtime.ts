@@ -43,7 +43,7 @@ import { makeMonitorCgroup, monitorCgroupProcs } from "../spawn/monitor-cgroup.t
 import { WaitingMonitor } from "../spawn/waiting-monitor.ts";
 import { readLivePid, readProcess, readRecord, writeRecord } from "../state/container-record.ts";
 import { limitProcesses, processLimit } from "../sandbox/process-limit.ts";
-import { ExitWatcher, writeLostExit } from "../state/exit-watcher.ts";
+import { ExitWatcher, readExit, writeLostExit } from "../state/exit-watcher.ts";
 import { hasMonitor, readState } from "../state/read-state.ts";
 import { readCgroupUsage } from "../stats/cgroup.ts";
 
@@ -249,6 +249,10 @@ class CrunRuntime implements ContainerRuntime {
   async attach(id: string, streams: ProcessStreams, signal: AbortSignal): Promise<ExecResult> {
     const files = containerPaths(this.#paths, id);
     const record = await readRecord(files, id);
+    if (await readExit(this.#paths, id))
+      throw new RuntimeError("EXEC_FAILED", `Cannot attach to container "${id}": it has ended`, {
+        execFailure: "not-running",
+      });
     const ended = this.#exits.ended(id, signal);
     await attachProcess(record, files, streams, ended, signal);
     return { exitCode: (await ended)?.exitCode ?? 255 };
