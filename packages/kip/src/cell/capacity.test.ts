@@ -277,6 +277,23 @@ describe("a cloud that slows launches down", () => {
       assert.equal((await life.machines()).length, 3);
       await life.kill();
     });
+
+  it("gives a pod above the quota of spot machines one when a machine has ended and there are none on demand", async () => {
+    const world = new World();
+    const life = new Life(world);
+    const ended = life.run("ended");
+    await settle();
+    await world.cloud.faults.noCapacity({ launchType: "on-demand" });
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+    life.run("either", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
+    await settle();
+    assert.match(life.why("either") ?? "", /no capacity of .*spot/);
+    ended.remove(0);
+    await world.clock.advance(0);
+    await settle();
+    assert.deepEqual(await life.machines(), ["either sim.1"]);
+    await life.kill();
+  });
 });
 
 describe("a cloud without capacity", () => {

@@ -123,6 +123,14 @@ export class Shortages {
     this.#end(covering.map(([key]) => key));
   }
 
+  /** To be called when a machine has ended: whether a quota has room again may be tried now. */
+  freed(): void {
+    const now = this.#clock.monotonic();
+    const ofQuotas = [...this.#known.values()].filter(({ scope }) => scope.isQuota === true);
+    for (const shortage of ofQuotas) shortage.endsAt = Math.min(shortage.endsAt, now);
+    if (ofQuotas.length > 0) this.#look();
+  }
+
   /** Milliseconds until the first of these shortages is tried again. */
   endsIn(scopes: readonly ShortScope[]): number {
     const now = this.#clock.monotonic();

@@ -10,7 +10,7 @@ import { CellStatusWriter } from "../../store/cell-status-writer.ts";
 import { connect } from "./connect-agent.ts";
 import { createCell } from "./create-cell.ts";
 import { dispatch, lookForProfiles } from "./dispatch-pod.ts";
-import { deleteCell, drain, saveLogs, terminate } from "./end-cell.ts";
+import { deleteCell, drain, saveLogs, machineEnded, terminate } from "./end-cell.ts";
 import { awaitEndInApi, endPod, expire, recordEnd } from "./end-pod.ts";
 import { followAgent, keepStandbyIdentity, noteReport } from "./follow-agent.ts";
 import { noteReach } from "./note-reach.ts";
@@ -47,7 +47,10 @@ export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps &
       await statuses.flush();
     },
     standby: standbySteps(tools, outages),
-    launches: shared.pace,
+    launches: {
+      dump: () => shared.pace.dump(),
+      freed: () => machineEnded(shared),
+    },
   };
 }
 

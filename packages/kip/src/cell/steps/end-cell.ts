@@ -80,12 +80,18 @@ async function waitForReaders(
   }
 }
 
+/** A machine has ended: a quota may have room again, for launches that are paused and for pods that have no Cell now. */
+export function machineEnded({ pace, shortages }: Pick<CellTools, "pace" | "shortages">): void {
+  pace.freed();
+  shortages.freed();
+}
+
 /** Ends the instance. */
 export async function terminate(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellChange | undefined> {
-  const { driver, pace } = tools;
+  const { driver } = tools;
   const { state, change, signal } = context;
   const { id } = required(state().machine.instance, "there is no instance");
   // A pod that gets another cell is no longer ready, and has no address.
@@ -93,7 +99,7 @@ export async function terminate(
   await recordEnding(tools, context);
   await driver.terminate(id);
   await driver.waitForTerminated(id, signal);
-  pace.freed();
+  machineEnded(tools);
   change({ kind: "terminated" });
   await state().agent.client?.[Symbol.asyncDispose]();
   return undefined;
