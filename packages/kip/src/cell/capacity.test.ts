@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import * as fc from "fast-check";
 import { silentLogger } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
+import { CloudError, type CloudDriver, type LaunchRequest } from "@kip/cloud";
 import {
   createSimulatedCloud,
   type SimulatedCloud,
@@ -36,6 +36,8 @@ class World {
   readonly cells = new Map<string, Cell>();
   /** Of instances that ran at the same time. */
   most = 0;
+  /** The launch type whose quota is full. */
+  refuses: string | undefined;
   #uids = 0;
 
   constructor(options: SimulatedCloudOptions = {}) {
@@ -158,6 +160,9 @@ class Life {
         if (typeof value !== "function") return value;
         return (...args: readonly unknown[]) =>
           this.#call(async () => {
+            const [request] = args as readonly Partial<LaunchRequest>[];
+            if (name === "launch" && request?.launchType === this.#world.refuses)
+              throw new CloudError("CLOUD_QUOTA", `Too many machines ${request?.launchType}`);
             try {
               const result: unknown = await Reflect.apply(value, target, args);
               return result;
@@ -292,6 +297,30 @@ describe("a cloud that slows launches down", () => {
     await world.clock.advance(0);
     await settle();
     assert.deepEqual(await life.machines(), ["either sim.1"]);
+    await life.kill();
+  });
+
+  it("gives a pod above both quotas whichever machine is possible first, the oldest pod first", async () => {
+    const world = new World();
+    const life = new Life(world);
+    const ended = life.run("ended");
+    await settle();
+    const annotations = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+    const full = async (calls: number): Promise<void> =>
+      await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls });
+    await full(2);
+    life.run("old", { annotations, age: 1 });
+    await settle();
+    assert.match(life.why("old") ?? "", /Kip asks again in 5 seconds/);
+    life.run("young", { annotations });
+    await settle();
+    assert.equal(world.cells.size, 3);
+    // The quota of machines on demand stays full, that of spot machines has room again.
+    world.refuses = "on-demand";
+    ended.remove(0);
+    await world.clock.advance(0);
+    await settle();
+    assert.deepEqual(await life.machines(), ["old sim.1", "young sim.1"]);
     await life.kill();
   });
 });

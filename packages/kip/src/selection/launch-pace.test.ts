@@ -13,7 +13,12 @@ function start() {
   const waits: string[] = [];
   let refusal: { code: CloudErrorCode; retryAfterMs?: number } | undefined;
   const abort = new AbortController();
-  const run = async (pod: string, createdAt = 0, instanceType = "small"): Promise<void> => {
+  const run = async (
+    pod: string,
+    createdAt = 0,
+    instanceType = "small",
+    other?: AbortSignal,
+  ): Promise<void> => {
     const launch = async (): Promise<void> => {
       made.push(`${pod} ${clock.monotonic() / 1000}`);
       await Promise.resolve();
@@ -21,7 +26,15 @@ function start() {
     };
     const onWait = (_error: CloudError, inMs: number): void => void waits.push(`${pod} ${inMs}`);
     const { signal } = abort;
-    await pace.run({ instanceType, launchType: "on-demand", createdAt, onWait, signal }, launch);
+    const asked = {
+      instanceType,
+      launchType: "on-demand",
+      createdAt,
+      onWait,
+      other,
+      signal,
+    } as const;
+    await pace.run(asked, launch);
   };
   return {
     clock,
@@ -55,6 +68,28 @@ describe("LaunchPace", () => {
     assert.equal(clock.sleepers, 0);
     await run("later");
     assert.equal(made.at(-1), "later 66.999");
+  });
+
+  it("leaves a quota to a caller that has another choice, at once or once it has, and nobody's turn is lost", async () => {
+    const { clock, made, run, refuse } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    const now = AbortSignal.abort();
+    await assert.rejects(run("spot", 0, "small", now), { code: "CLOUD_QUOTA" });
+    const later = new AbortController();
+    const old = run("old", 1, "small", later.signal);
+    const young = run("young", 2);
+    await clock.advance(1000);
+    await assert.rejects(run("spot", 0, "small", now), { code: "CLOUD_QUOTA" });
+    assert.deepEqual(made, ["spot 0", "old 0", "young 0"]);
+    later.abort();
+    await assert.rejects(old, { code: "CLOUD_QUOTA" });
+    refuse(undefined);
+    await clock.advance(4000);
+    await young;
+    assert.deepEqual(made.slice(3), ["young 5"]);
+    await run("spot", 0, "small", now);
+    assert.deepEqual(made.slice(4), ["spot 5"]);
+    assert.equal(clock.sleepers, 0);
   });
 
   it("keeps to the time that the cloud asks for, and says so", async () => {

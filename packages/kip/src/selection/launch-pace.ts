@@ -13,8 +13,8 @@ export interface PacedLaunch {
    * least time until it is made, milliseconds.
    */
   readonly onWait: (error: CloudError, inMs: number) => void;
-  /** Whether the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it. @default false */
-  readonly hasOther?: boolean | undefined;
+  /** Aborts when the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it then. @default never */
+  readonly other?: AbortSignal | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -46,14 +46,13 @@ export class LaunchPace {
   /**
    * Makes the launch, again and again if need be. It must be safe to repeat.
    *
-   * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` with `hasOther`; the signal's reason
+   * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` once `other` has aborted; the signal's reason
    */
   async run<T>(asked: PacedLaunch, launch: () => Promise<T>): Promise<T> {
     const key = `${asked.instanceType}/${asked.launchType}`;
     for (;;) {
       const kind = this.#ofKind.get(key);
-      if (asked.hasOther === true && kind?.isPaused === true && kind.reason) throw kind.reason;
-      await kind?.turn(asked);
+      await kind?.turnUnless(asked);
       await this.#all.turn(asked);
       const startedAt = this.#clock.monotonic();
       try {
@@ -63,7 +62,7 @@ export class LaunchPace {
         if (kind?.isOpen === true) this.#ofKind.delete(key);
         return result;
       } catch (error) {
-        const isQuota = CloudError.is(error, "CLOUD_QUOTA") && asked.hasOther !== true;
+        const isQuota = CloudError.is(error, "CLOUD_QUOTA") && asked.other?.aborted !== true;
         if (CloudError.is(error, "CLOUD_THROTTLED")) this.#all.refused(error, startedAt);
         else if (isQuota) this.#kind(key).refused(error, startedAt);
         else throw error;
@@ -114,16 +113,6 @@ class Pace {
     this.#limits = limits;
   }
 
-  /** Why the last launch was refused. */
-  get reason(): CloudError | undefined {
-    return this.#reason;
-  }
-
-  /** Whether a launch would have to wait now. */
-  get isPaused(): boolean {
-    return !this.isOpen && (this.#waiters.size > 0 || this.#clock.monotonic() < this.#openAt);
-  }
-
   /** Whether launches are made at once. */
   get isOpen(): boolean {
     return this.#delayMs === 0 && this.#waiters.size === 0;
@@ -147,6 +136,23 @@ class Pace {
     } finally {
       this.#waiters.delete(waiter);
       this.#look();
+    }
+  }
+
+  /**
+   * Resolves when a launch may be made.
+   *
+   * @throws the last refusal, if the launch would have to wait and the caller has another choice; the signal's reason
+   */
+  async turnUnless(asked: PacedLaunch): Promise<void> {
+    const { other, signal } = asked;
+    const isPaused = this.#waiters.size > 0 || this.#clock.monotonic() < this.#openAt;
+    if (!other || (other.aborted && !isPaused)) return await this.turn(asked);
+    try {
+      other.throwIfAborted();
+      await this.turn({ ...asked, signal: AbortSignal.any([signal, other]) });
+    } catch (error) {
+      throw signal.aborted ? error : (this.#reason ?? error);
     }
   }
 

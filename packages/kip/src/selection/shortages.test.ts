@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { CapacityScope } from "@kip/cloud";
 import { assertScales, ManualClock } from "@kip/testing";
-import { Shortages, type Placement } from "./shortages.ts";
+import { Shortages, type Placement, type ShortScope } from "./shortages.ts";
 
 const small: Placement = { instanceType: "small", zone: "z", launchType: "on-demand" };
 const ofSmall: CapacityScope = { instanceType: "small" };
@@ -84,6 +84,32 @@ describe("Shortages", () => {
     await setImmediate();
     assert.deepEqual(turns, ["old", "middle", "young"]);
     assert.equal(clock.sleepers, 0);
+  });
+
+  it("lets one pod after the other try a quota, and the next one when a machine has ended", async () => {
+    const { shortages, turns, wait } = start();
+    const placement: Placement = { ...small, launchType: "spot" };
+    const scope: ShortScope = { launchType: "spot", isQuota: true };
+    const refuse = (podUid: string) => shortages.refused({ podUid, placement, scope });
+    refuse("x");
+    for (const [createdAt, podUid] of ["a", "b", "c", "d"].entries())
+      wait(podUid, createdAt, [scope]);
+    shortages.freed();
+    await setImmediate();
+    assert.deepEqual(turns, ["a"]);
+    shortages.accepted(placement);
+    await setImmediate();
+    assert.deepEqual(turns, ["a", "b"]);
+    refuse("b");
+    await setImmediate();
+    assert.deepEqual([turns, shortages.endsIn([scope])], [["a", "b"], 30_000]);
+    for (const turn of ["c", "d"]) {
+      shortages.freed();
+      await setImmediate();
+      assert.equal(turns.at(-1), turn);
+    }
+    shortages.accepted(placement);
+    assert.deepEqual(shortages.inForce("new"), []);
   });
 
   it("keeps the others waiting when the first has been refused, and goes on without one that is gone", async () => {

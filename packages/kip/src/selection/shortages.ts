@@ -117,18 +117,19 @@ export class Shortages {
     this.#end([...this.#known.keys()].slice(0, tooMany));
   }
 
-  /** The cloud accepted a launch: whatever covered it is over. */
+  /** The cloud accepted a launch: whatever covered it is over. Room in a quota is for one machine, so the next pod tries alone. */
   accepted(placement: Placement): void {
     const covering = [...this.#known].filter(([, { scope }]) => covers(scope, placement));
-    this.#end(covering.map(([key]) => key));
+    const isTried = ([key, { scope }]: (typeof covering)[number]): boolean =>
+      scope.isQuota === true && [...this.#waiters].some(({ keys }) => keys.has(key));
+    this.#end(covering.filter((each) => !isTried(each)).map(([key]) => key));
+    for (const [, shortage] of covering) shortage.refusals = 0;
+    this.#tryNow(covering.filter(isTried).map(([, shortage]) => shortage));
   }
 
   /** To be called when a machine has ended: whether a quota has room again may be tried now. */
   freed(): void {
-    const now = this.#clock.monotonic();
-    const ofQuotas = [...this.#known.values()].filter(({ scope }) => scope.isQuota === true);
-    for (const shortage of ofQuotas) shortage.endsAt = Math.min(shortage.endsAt, now);
-    if (ofQuotas.length > 0) this.#look();
+    this.#tryNow([...this.#known.values()].filter(({ scope }) => scope.isQuota === true));
   }
 
   /** Milliseconds until the first of these shortages is tried again. */
@@ -176,6 +177,13 @@ export class Shortages {
     this.#known.delete(key); // the newest is last
     this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
     if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
+  }
+
+  #tryNow(shortages: readonly Shortage[]): void {
+    if (shortages.length === 0) return;
+    const now = this.#clock.monotonic();
+    for (const shortage of shortages) shortage.endsAt = Math.min(shortage.endsAt, now);
+    this.#look();
   }
 
   #byAge(): readonly Waiter[] {

@@ -2,7 +2,8 @@ import { defined } from "@kip/base";
 import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
-import type { Placement } from "../../selection/shortages.ts";
+import { covers, type Placement } from "../../selection/shortages.ts";
+import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
@@ -99,16 +100,48 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
   };
+  const done = new AbortController();
+  const other = await otherWay(tools, context, AbortSignal.any([signal, done.signal]));
+  const asked = { instanceType, launchType, createdAt, onWait, other, signal };
+  try {
+    return await pace.run(asked, async () => {
+      // Issued for each attempt, so that it does not age while the launch waits.
+      const { identity, expires } = await identities.issueForCell(metadata.name);
+      const instance = await driver.launch(launchRequest(tools, context, identity), signal);
+      return { instance, expires };
+    });
+  } finally {
+    done.abort();
+  }
+}
+
+/**
+ * Aborts when a pod that may have a spot machine or one on demand should be given the other one if this one is above a quota. A
+ * spot machine is the first choice: it is tried again when its shortage ends.
+ */
+async function otherWay(
+  tools: CellTools,
+  context: CellContext,
+  signal: AbortSignal,
+): Promise<AbortSignal | undefined> {
+  const { shortages, chooser, clock } = tools;
   const { object } = context.state().pod;
-  const hasOther =
-    launchType === "spot" && object !== undefined && (await mayBeOnDemand(tools, object));
-  const asked = { instanceType, launchType, createdAt, onWait, hasOther, signal };
-  return await pace.run(asked, async () => {
-    // Issued for each attempt, so that it does not age while the launch waits.
-    const { identity, expires } = await identities.issueForCell(metadata.name);
-    const instance = await driver.launch(launchRequest(tools, context, identity), signal);
-    return { instance, expires };
-  });
+  if (!object || !launchTypesOf(object).includes("spot")) return undefined;
+  if (cellOf(context).spec.launchType === "spot")
+    return (await mayBeOnDemand(tools, object)) ? AbortSignal.abort() : undefined;
+  // No machine fits a pod that was resized beyond all of them.
+  const best = await chooser.placementOf(object, []).catch(() => undefined);
+  if (best?.launchType !== "spot") return undefined;
+  const { uid: podUid } = context.state().podRef;
+  const scopes = shortages.inForce(podUid).filter((scope) => covers(scope, best));
+  if (scopes.length === 0) return AbortSignal.abort();
+  const other = new AbortController();
+  const createdAt = Date.parse(createdAtOf(context) ?? "") || clock.now();
+  void shortages.untilTurn({ podUid, createdAt, scopes }, signal).then(
+    () => other.abort(),
+    () => {}, // this launch is over
+  );
+  return other.signal;
 }
 
 /** Behind those of all pods. */
@@ -133,6 +166,8 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   onProblem(podRef.uid, reason, message);
   // Not remembered as a shortage: the cloud may still have room for a pod, which comes before standby cells.
   if (isStandby(cellOf(context))) return { kind: "refused" };
+  // Nor is a quota of machines on demand, for which launches wait in their turn.
+  if (code === "CLOUD_QUOTA" && launchType !== "spot") return { kind: "refused" };
   shortages.refused({ podUid: podRef.uid, placement, scope, retryAfterMs });
   logger.info("The cloud had no capacity for a machine", {
     podUid: podRef.uid,
