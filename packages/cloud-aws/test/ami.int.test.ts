@@ -196,6 +196,15 @@ async function describeAmis(): Promise<void> {
       await assertHolds(snapshotOf(id), disk);
     });
 
+  it("an image: EBS may not read blocks in time that arrive over a slow uplink", async () => {
+    const disk = await makeDisk("slow");
+    const code = "ValidationException";
+    const message = "Failed to read block data";
+    proxy.faults.add({ action: "PutSnapshotBlock", code, message, calls: 10 });
+    const { id } = await build(disk, { inFlight: 1 });
+    await assertHolds(snapshotOf(id), disk);
+  });
+
   it("an image: EBS may still store the snapshot when the answer of its completion is lost", async () => {
     const disk = await makeDisk("storing");
     proxy.snapshots.completionMs = 500;

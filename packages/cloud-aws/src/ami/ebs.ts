@@ -16,8 +16,8 @@ export type EbsAction = keyof EbsCalls;
 /** The EBS direct API, which writes snapshots without an instance. */
 export interface Ebs extends Disposable {
   /**
-   * Repeats a call that was throttled, that failed for now, or whose snapshot is not known yet: then a policy that looks at its tags
-   * refuses it, too.
+   * Repeats a call that was throttled, that failed for now, whose block did not arrive in time, or whose snapshot is not known yet:
+   * then a policy that looks at its tags refuses it, too.
    *
    * @throws {CloudError} of the closed set
    * @throws the signal's reason
@@ -95,8 +95,14 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
   };
 }
 
-/** Who may start a snapshot with the tags of a build may write into it: a refusal means that EBS does not know the tags yet. */
+/**
+ * Who may start a snapshot with the tags of a build may write into it: a refusal means that EBS does not know the tags yet. Over a
+ * slow uplink it answers that it could not read a block, which arrives with another attempt.
+ */
 function isWorthRepeating(action: EbsAction, error: CloudError): boolean {
-  const isEarly = action === "PutSnapshotBlock" && awsCodeOf(error) === "AccessDeniedException";
-  return isEarly || repeatedCodes.includes(error.code);
+  if (repeatedCodes.includes(error.code)) return true;
+  if (action !== "PutSnapshotBlock") return false;
+  const awsCode = awsCodeOf(error);
+  const isUnread = awsCode === "ValidationException" && error.message.includes("read block data");
+  return isUnread || awsCode === "AccessDeniedException";
 }
