@@ -70,7 +70,7 @@ describe("LaunchPace", () => {
     assert.equal(made.at(-1), "later 66.999");
   });
 
-  it("leaves a quota to a caller that has another choice, at once or once it has, and nobody's turn is lost", async () => {
+  it("leaves a quota to a caller that has another choice, at once or once it has, and no turn is lost", async () => {
     const { clock, made, run, refuse } = start();
     refuse({ code: "CLOUD_QUOTA" });
     const now = AbortSignal.abort();
