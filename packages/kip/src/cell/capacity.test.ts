@@ -323,6 +323,28 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["old sim.1", "young sim.1"]);
     await life.kill();
   });
+
+  it("gives pods with no other choice a spot machine when one has ended, one after the other", async () => {
+    const world = new World();
+    const life = new Life(world);
+    const launchType = "pod.elotl.co/launch-type";
+    const either = { [launchType]: "spot-or-on-demand" };
+    const cheap = { ...either, "pod.elotl.co/max-price-per-hour": "0.02" }; // less than one on demand costs
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
+    life.run("cheap", { annotations: cheap, age: 1 });
+    await settle();
+    life.run("spot", { annotations: { [launchType]: "spot" } });
+    await settle();
+    for (const uid of ["cheap", "spot"]) assert.match(life.why(uid) ?? "", /Kip asks again in/);
+    await world.clock.advance(1);
+    const ended = life.run("ended");
+    await settle();
+    ended.remove(0);
+    await world.clock.advance(0);
+    await settle();
+    assert.deepEqual(await life.machines(), ["cheap sim.1", "spot sim.1"]);
+    await life.kill();
+  });
 });
 
 describe("a cloud without capacity", () => {
