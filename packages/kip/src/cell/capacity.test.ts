@@ -36,8 +36,12 @@ class World {
   readonly cells = new Map<string, Cell>();
   /** Of instances that ran at the same time. */
   most = 0;
-  /** The launch type whose quota is full. */
-  refuses: string | undefined;
+  /** Launch types whose quota is full. */
+  refuses: RegExp | undefined;
+  /** Resolves when Cells can be removed. */
+  removable: Promise<void> | undefined;
+  /** How often a Cell was created. */
+  created = 0;
   #uids = 0;
 
   constructor(options: SimulatedCloudOptions = {}) {
@@ -49,6 +53,7 @@ class World {
   }
 
   create(spec: CellSpec): Cell {
+    this.created += 1;
     const name = cellName(spec.podRef.uid, spec.attempt);
     const metadata = { name, uid: `${name}-${++this.#uids}` };
     const written = { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", metadata, spec } as const;
@@ -79,7 +84,11 @@ class Life {
         create: (spec: CellSpec) => this.#call(async () => world.create(spec)),
         writeStatus: async () => {},
         markDeleted: async () => {},
-        remove: ({ metadata }: Cell) => this.#call(async () => void cells.delete(metadata.name)),
+        remove: ({ metadata }: Cell) =>
+          this.#call(async () => {
+            await world.removable;
+            cells.delete(metadata.name);
+          }),
       },
       chooser: new CellChooser(driver, () => ({
         nodeName: "kip",
@@ -161,7 +170,7 @@ class Life {
         return (...args: readonly unknown[]) =>
           this.#call(async () => {
             const [request] = args as readonly Partial<LaunchRequest>[];
-            if (name === "launch" && request?.launchType === this.#world.refuses)
+            if (name === "launch" && this.#world.refuses?.test(request?.launchType ?? "") === true)
               throw new CloudError("CLOUD_QUOTA", `Too many machines ${request?.launchType}`);
             try {
               const result: unknown = await Reflect.apply(value, target, args);
@@ -316,7 +325,7 @@ describe("a cloud that slows launches down", () => {
     await settle();
     assert.equal(world.cells.size, 3);
     // The quota of machines on demand stays full, that of spot machines has room again.
-    world.refuses = "on-demand";
+    world.refuses = /on-demand/;
     ended.remove(0);
     await world.clock.advance(0);
     await settle();
@@ -343,6 +352,32 @@ describe("a cloud that slows launches down", () => {
     await world.clock.advance(0);
     await settle();
     assert.deepEqual(await life.machines(), ["cheap sim.1", "spot sim.1"]);
+    await life.kill();
+  });
+
+  it("lets one pod above both quotas try when many machines end together", async () => {
+    const world = new World();
+    const life = new Life(world);
+    const ended = Array.from({ length: 20 }, (_, n) => life.run(`ended${n}`));
+    await settle();
+    world.refuses = /spot|on-demand/;
+    const annotations = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+    for (let n = 0; n < 20; n++) life.run(`p${n}`, { annotations, age: 20 - n });
+    await settle();
+    const before = world.created;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.removable = promise;
+    for (const worker of ended) worker.remove(0);
+    await world.clock.advance(0);
+    await settle();
+    resolve();
+    for (let i = 0; i < 5; i++) {
+      await world.clock.advance(1);
+      await settle();
+    }
+    assert.deepEqual(await life.machines(), []);
+    // Two tries, each with a Cell of a spot machine and then one on demand.
+    assert.equal(world.created - before, 4);
     await life.kill();
   });
 });

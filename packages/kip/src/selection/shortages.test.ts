@@ -51,7 +51,7 @@ describe("Shortages", () => {
       await clock.advance(shortages.endsIn([ofSmall]));
     }
     assert.deepEqual(times, [30_000, 60_000, 120_000, 240_000, 300_000, 300_000]);
-    shortages.accepted(small);
+    shortages.accepted(small, "a");
     refuse("a");
     assert.equal(shortages.endsIn([ofSmall]), 30_000);
   });
@@ -80,14 +80,14 @@ describe("Shortages", () => {
     await clock.advance(30_000);
     assert.deepEqual(turns, ["old"]);
     assert.deepEqual([shortages.inForce("old"), shortages.inForce("new")], [[], [ofSmall]]);
-    shortages.accepted(small);
+    shortages.accepted(small, "a");
     await setImmediate();
     assert.deepEqual(turns, ["old", "middle", "young"]);
     assert.equal(clock.sleepers, 0);
   });
 
   it("lets one pod after the other try a quota, and the next one when a machine has ended", async () => {
-    const { shortages, turns, wait } = start();
+    const { clock, shortages, turns, wait } = start();
     const placement: Placement = { ...small, launchType: "spot" };
     const scope: ShortScope = { launchType: "spot", isQuota: true };
     const refuse = (podUid: string) => shortages.refused({ podUid, placement, scope });
@@ -97,19 +97,33 @@ describe("Shortages", () => {
     shortages.freed();
     await setImmediate();
     assert.deepEqual(turns, ["a"]);
-    shortages.accepted(placement);
+    shortages.accepted(placement, "a");
     await setImmediate();
     assert.deepEqual(turns, ["a", "b"]);
     refuse("b");
     await setImmediate();
     assert.deepEqual([turns, shortages.endsIn([scope])], [["a", "b"], 30_000]);
-    for (const turn of ["c", "d"]) {
-      shortages.freed();
-      await setImmediate();
-      assert.equal(turns.at(-1), turn);
-    }
-    shortages.accepted(placement);
+    // One that tries keeps its turn, however many machines end, and whatever is launched for others.
+    for (let ends = 0; ends < 3; ends++) shortages.freed();
+    shortages.accepted(placement, "other");
+    await setImmediate();
+    assert.deepEqual([turns.at(-1), shortages.inForce("c")], ["c", []]);
+    refuse("c");
+    await clock.advance(0);
+    assert.deepEqual(turns, ["a", "b", "c", "d"]);
+    shortages.accepted(placement, "d");
     assert.deepEqual(shortages.inForce("new"), []);
+  });
+
+  it("lets the next pod try when the first one was given another machine meanwhile", async () => {
+    const { shortages, turns, wait } = start();
+    const scope: ShortScope = { launchType: "spot", isQuota: true };
+    shortages.refused({ podUid: "x", placement: { ...small, launchType: "spot" }, scope });
+    for (const [createdAt, podUid] of ["a", "b"].entries()) wait(podUid, createdAt, [scope]);
+    shortages.freed();
+    shortages.accepted(small, "a");
+    await setImmediate();
+    assert.deepEqual(turns, ["a", "b"]);
   });
 
   it("keeps the others waiting when the first has been refused, and goes on without one that is gone", async () => {

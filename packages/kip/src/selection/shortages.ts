@@ -52,6 +52,8 @@ interface Shortage {
   endsAt: number;
   /** The pod that has its turn to try whether the shortage has ended. */
   trialBy?: string | undefined;
+  /** There may be room since that pod began to try: if it is refused, the next one tries at once. */
+  hasNews?: boolean | undefined;
 }
 
 interface Waiter {
@@ -117,14 +119,18 @@ export class Shortages {
     this.#end([...this.#known.keys()].slice(0, tooMany));
   }
 
-  /** The cloud accepted a launch: whatever covered it is over. Room in a quota is for one machine, so the next pod tries alone. */
-  accepted(placement: Placement): void {
+  /**
+   * The cloud accepted this pod's launch: whatever covered it is over. Room in a quota is for one machine, so the next pod tries
+   * alone. What the pod was to try besides is tried by the next one, too.
+   */
+  accepted(placement: Placement, podUid: string): void {
     const covering = [...this.#known].filter(([, { scope }]) => covers(scope, placement));
     const isTried = ([key, { scope }]: (typeof covering)[number]): boolean =>
       scope.isQuota === true && [...this.#waiters].some(({ keys }) => keys.has(key));
     this.#end(covering.filter((each) => !isTried(each)).map(([key]) => key));
     for (const [, shortage] of covering) shortage.refusals = 0;
-    this.#tryNow(covering.filter(isTried).map(([, shortage]) => shortage));
+    const own = [...this.#known.values()].filter(({ trialBy }) => trialBy === podUid);
+    this.#tryNow([...covering.filter(isTried).map(([, shortage]) => shortage), ...own], podUid);
   }
 
   /** To be called when a machine has ended: whether a quota has room again may be tried now. */
@@ -172,17 +178,23 @@ export class Shortages {
     if (shortage.endsAt > now && shortage.trialBy !== podUid) return;
     const refusals = shortage.refusals + 1;
     const usualMs = Math.min(this.#longestMs, this.#firstMs * 2 ** Math.min(refusals - 1, 32));
-    const endsAt = now + Math.max(shortestMs, retryAfterMs ?? usualMs);
+    const endsAt =
+      shortage.hasNews === true ? now : now + Math.max(shortestMs, retryAfterMs ?? usualMs);
     const key = keyOf(shortage.scope);
     this.#known.delete(key); // the newest is last
     this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
     if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
   }
 
-  #tryNow(shortages: readonly Shortage[]): void {
+  /** Lets the next pod try. One that is trying now, another one than this, keeps its turn. */
+  #tryNow(shortages: readonly Shortage[], podUid?: string): void {
     if (shortages.length === 0) return;
     const now = this.#clock.monotonic();
-    for (const shortage of shortages) shortage.endsAt = Math.min(shortage.endsAt, now);
+    for (const shortage of shortages) {
+      const { trialBy, endsAt } = shortage;
+      if (trialBy !== undefined && trialBy !== podUid && endsAt > now) shortage.hasNews = true;
+      else shortage.endsAt = Math.min(endsAt, now);
+    }
     this.#look();
   }
 
@@ -199,6 +211,7 @@ export class Shortages {
       const first = byAge.find((each) => this.#waiters.has(each) && each.keys.has(key));
       if (!first) continue;
       shortage.trialBy = first.podUid;
+      shortage.hasNews = false;
       shortage.endsAt = now + trialMs;
       this.#wake(first);
     }

@@ -70,7 +70,7 @@ export async function launch(
     throw error;
   }
   const { instance, expires } = launched;
-  shortages.accepted(placementOf(tools, context));
+  shortages.accepted(placementOf(tools, context), state().podRef.uid);
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
   setTransientStatus(tools, context, {
     phase: "Launching",
