@@ -6,7 +6,6 @@ import {
   type Logger,
   type OptionValues,
 } from "@kip/base";
-import type { CloudDriver } from "@kip/cloud";
 import type { ApiClient, KubeConfig } from "@kip/k8s-client";
 import {
   CurrentTerm,
@@ -27,10 +26,9 @@ import {
   startHealth,
   type Tracer,
 } from "@kip/virtual-kubelet/command";
-import { openDriver, type OpenDriverOptions } from "./driver.ts";
 import { Health } from "./health.ts";
 import { checkNodeFiles, nodeFlags, serveNode } from "./node.ts";
-import { openPatiently } from "./open-patiently.ts";
+import { openCloud } from "./open-patiently.ts";
 import {
   clusterDnsOf,
   nodeIpsOf,
@@ -101,15 +99,14 @@ interface Serve {
 
 async function serve(needs: Serve): Promise<void> {
   const { options, logger, file, client, nodeClient, health, signal } = needs;
-  const { config } = file.usable;
   const nodeName = options.required("nodename");
   const clusterID = await readClusterID(client);
   if (nodeClient) await checkNodeUser(nodeClient, { nodeName, logger });
-  const { controllerID = clusterID } = config;
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
   const priceFile = options.text("instance-data-path");
-  const driverOptions = { controllerID, term: currentTerm?.get, priceFile, logger };
+  const driverOptions = { clusterID, term: currentTerm?.get, priceFile };
   await using driver = await openCloud(needs, driverOptions);
+  const { controllerID = clusterID } = file.usable.config;
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
@@ -119,18 +116,6 @@ async function serve(needs: Serve): Promise<void> {
   waits();
   const turn = async (ofTurn: TurnParts): Promise<void> => await run(ofTurn).finally(waits);
   await runInTurns({ ...parts, nodeName, currentTerm, clock: systemClock, logger, run: turn });
-}
-
-/** The driver. On this computer, what does not answer is a mistake, with which the process ends. */
-async function openCloud(
-  { file, logger, health, signal }: Serve,
-  options: OpenDriverOptions,
-): Promise<CloudDriver> {
-  const { config } = file.usable;
-  const open = async (): Promise<CloudDriver> => await openDriver(config, options);
-  if (config.cloud.name === "local") return await open();
-  health.change("opening the cloud", false);
-  return await openPatiently(open, { clock: systemClock, logger, signal });
 }
 
 interface RunningNode {

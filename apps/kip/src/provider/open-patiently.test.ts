@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { createLogger } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { ManualClock } from "@kip/testing";
-import { openPatiently } from "./open-patiently.ts";
+import { ManualClock, temporaryFolder } from "@kip/testing";
+import { ConfigFile } from "../config/config-file.ts";
+import { Health } from "./health.ts";
+import { openCloud, openPatiently } from "./open-patiently.ts";
 
 function world(errors: readonly CloudError[]) {
   const clock = new ManualClock();
@@ -55,5 +59,31 @@ describe("openPatiently()", () => {
     await assert.rejects(opened, /SIGTERM/);
     await pass(60);
     assert.equal(tries(), before);
+  });
+});
+
+describe("openCloud()", () => {
+  it("reads the file before each try, so that a wrong address in it can be corrected", async () => {
+    using folder = temporaryFolder();
+    const name = path.join(folder.path, "provider.yaml");
+    const write = (region: string): void =>
+      writeFileSync(
+        name,
+        `cloud:\n  aws: {region: ${region}, subnetID: subnet-1, endpointURL: "http://127.0.0.1:1", accessKeyID: a, secretAccessKey: b}\n`,
+      );
+    write("us-east-1");
+    const waits = Promise.withResolvers<void>();
+    const logger = createLogger({ write: () => waits.resolve() });
+    const file = await ConfigFile.open(name, logger);
+    const health = new Health();
+    const stop = new AbortController();
+    const needs = { file, logger, health, signal: stop.signal };
+    const opened = openCloud(needs, { clusterID: "c", term: undefined });
+    await Promise.race([waits.promise, opened]);
+    assert.deepEqual([health.doing, health.isReady], ["opening the cloud", false]);
+    write("us-east-9");
+    const late = setTimeout(() => stop.abort(new Error("the old file")), 20_000);
+    await assert.rejects(opened, /us-east-9/);
+    clearTimeout(late);
   });
 });

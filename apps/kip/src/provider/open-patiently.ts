@@ -1,8 +1,42 @@
-import { backoffDelay, type Clock, type Logger } from "@kip/base";
-import { CloudError } from "@kip/cloud";
+import { backoffDelay, systemClock, type Clock, type Logger } from "@kip/base";
+import { CloudError, type CloudDriver } from "@kip/cloud";
+import type { ConfigFile } from "../config/config-file.ts";
+import { openDriver, type OpenDriverOptions } from "./driver.ts";
+import type { Health } from "./health.ts";
 
 /** Pauses while the cloud is away, milliseconds. A process that ended instead would be started again after up to five minutes. */
 const backoff = { initialMs: 1000, maxMs: 30_000 };
+
+/** What {@link openCloud} needs of the process. */
+interface CloudOpener {
+  readonly file: ConfigFile;
+  readonly logger: Logger;
+  readonly health: Health;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The driver of the cloud that the file names when it is opened: a mistake in it, which may be why nothing answers, can be
+ * corrected meanwhile. On this computer, what does not answer is a mistake, with which the process ends.
+ *
+ * @throws what the driver throws; the signal's reason
+ */
+export async function openCloud(
+  { file, logger, health, signal }: CloudOpener,
+  {
+    clusterID,
+    ...options
+  }: Omit<OpenDriverOptions, "controllerID" | "logger"> & { readonly clusterID: string },
+): Promise<CloudDriver> {
+  const open = async (): Promise<CloudDriver> => {
+    const { config } = await file.read();
+    const { controllerID = clusterID } = config;
+    return await openDriver(config, { ...options, controllerID, logger });
+  };
+  if (file.usable.config.cloud.name === "local") return await open();
+  health.change("opening the cloud", false);
+  return await openPatiently(open, { clock: systemClock, logger, signal });
+}
 
 /**
  * Opens a driver, again and again while its cloud does not answer or throttles.
