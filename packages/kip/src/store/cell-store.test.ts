@@ -213,6 +213,19 @@ describe("CellStore.remove()", () => {
     assert.equal(api.cells.size, 0);
   });
 
+  it("deletes a Cell that another client writes all the time", async () => {
+    const api = new FakeCellsApi();
+    const client = api.client(async (effect) => effect());
+    const other = new CellStore(client);
+    const cell = await other.create({ podRef: { uid: "p" }, attempt: 0 } as CellSpec);
+    const hindered: ApiClient["delete"] = async (path, options) => {
+      await other.writeStatus(cell, { phase: "Ready" });
+      return await client.delete(path, options);
+    };
+    await new CellStore({ ...client, delete: hindered }).remove(cell);
+    assert.equal(api.cells.size, 0);
+  });
+
   it("leaves a later Cell of the same name alone", async () => {
     const { remove, left } = start(cellFinalizer);
     await remove("earlier");

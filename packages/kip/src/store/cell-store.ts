@@ -213,7 +213,8 @@ export class CellStore {
 
   /**
    * Asks for the deletion of a Cell; resolves with the Cell if its finalizers keep it. It names the version that it deletes: a
-   * request that arrives late must not delete a Cell that the next kip has launched.
+   * request that arrives late must not delete a Cell that the next kip has launched. The last attempt names none: a client that
+   * writes the Cell all the time must not keep its machine.
    */
   async #delete({ metadata }: Cell | StandbyCell): Promise<Cell | StandbyCell | undefined> {
     const { name, uid } = metadata;
@@ -228,7 +229,8 @@ export class CellStore {
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
         const seen = await this.#read(path);
         if (seen?.metadata.uid !== uid) return undefined;
-        ({ resourceVersion } = this.#known(seen).metadata);
+        const isLast = conflicts + 1 === maxConflicts;
+        resourceVersion = isLast ? undefined : this.#known(seen).metadata.resourceVersion;
       }
     }
   }
