@@ -2,7 +2,7 @@ import { AgentError } from "@kip/agent-api";
 import { withTimeout, type Clock } from "@kip/base";
 import { K8sError } from "@kip/k8s-client";
 import type { CellChange } from "../../state/cell-change.ts";
-import { wasClaimed } from "../../state/cell-state.ts";
+import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import { reportBootFailure } from "./boot-failure.ts";
 import { firstReport } from "./follow-agent.ts";
@@ -16,6 +16,8 @@ const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const
 
 /** How long clients have to read the last output of a pod before its machine is ended, milliseconds. */
 const lastOutputMs = 10_000;
+/** How long they have if the pod goes on elsewhere, or its grace period is over, milliseconds. */
+const shortOutputMs = 2000;
 
 /** Has the agent stop the pod within its grace period. */
 export async function drain(
@@ -63,20 +65,28 @@ export async function saveLogs(
       logger.warn("Could not save the logs of a finished pod", { err: error });
     }
   }
-  if (client?.outputRead) await waitForReaders(client.outputRead, clock, signal);
+  const limitMs = readersMs(state(), clock.monotonic());
+  if (client?.outputRead) await waitForReaders(client.outputRead, { limitMs, clock, signal });
   return { kind: "logsSaved" };
+}
+
+/** How long clients have to read the last output, milliseconds. Other pods may wait for the end of one that is removed. */
+function readersMs({ pod, end }: CellState, nowMs: number): number {
+  const { wanted, removeSince = nowMs } = pod;
+  if (wanted.kind === "run") return end.isPodFinished ? lastOutputMs : shortOutputMs;
+  const graceLeftMs = removeSince + wanted.graceSeconds * 1000 - nowMs;
+  return Math.min(lastOutputMs, Math.max(shortOutputMs, graceLeftMs));
 }
 
 /** Waits until clients have read the last output, so that `kubectl attach` and `kubectl logs -f` end as they do on a node that stays. */
 async function waitForReaders(
   read: Promise<unknown>,
-  clock: Clock,
-  signal: AbortSignal,
+  limits: { readonly limitMs: number; readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<void> {
   try {
-    await withTimeout(() => read, { limitMs: lastOutputMs, clock, signal });
+    await withTimeout(() => read, limits);
   } catch {
-    signal.throwIfAborted(); // otherwise they were too slow
+    limits.signal.throwIfAborted(); // otherwise they were too slow
   }
 }
 

@@ -357,6 +357,22 @@ describe("saveLogs()", () => {
     assert.deepEqual([slow.cell.state.agent.areLogsSaved, slow.sleeps], [true, [10_000]]);
   });
 
+  it("waits for readers within the grace period of a pod that is removed, and shortly for one that moves", async () => {
+    const client = { outputRead: new Promise(() => {}) } as unknown as AgentClient;
+    const waitOf = async (pod: NonNullable<CellStateParts["pod"]>): Promise<readonly number[]> => {
+      const parts = { pod, end: {}, agent: { ...facts.agent, client } };
+      const { tools, cell, sleeps } = start(podOf("Always", {}), parts);
+      await cell.run((context) => saveLogs(tools, context));
+      return sleeps;
+    };
+    const removed = (graceSeconds: number) =>
+      ({ wanted: { kind: "remove", graceSeconds }, removeSince: 0 }) as const;
+    assert.deepEqual(await waitOf(removed(30)), [10_000]);
+    assert.deepEqual(await waitOf(removed(5)), [5000]);
+    assert.deepEqual(await waitOf(removed(0)), [2000]);
+    assert.deepEqual(await waitOf({}), [2000]);
+  });
+
   it("fails when the connection is lost or the plan aborts it, to be repeated", async () => {
     const { tools, cell, saves } = start(podOf("Never", {}), facts);
     const save = async (signal?: AbortSignal): Promise<void> =>
