@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import http2 from "node:http2";
 import net from "node:net";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { runCommand } from "@kip/base";
-import { dialCommand } from "./port-forward.ts";
+import { portOf, runCommand, silentLogger } from "@kip/base";
+import { dialCommand, servePortForward } from "./port-forward.ts";
 
 describe("dialCommand()", () => {
   it("port-forward SSRF: dials a port of the pod's own network namespace, and no address that anybody names", () => {
@@ -58,3 +59,33 @@ describe("dialCommand()", () => {
     await assert.rejects(runCommand(program, words), /Connection refused/);
   });
 });
+
+describe("servePortForward()", () => {
+  it("gives a server that has ended its answer all that its client sends", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const received: Promise<string>[] = [];
+    const server = net.createServer({ allowHalfOpen: true }, (socket) => {
+      received.push(text(socket.end("bye")));
+    });
+    const port = await listen(server);
+    const agent = http2.createServer().on("stream", (stream) => {
+      const networkNamespace = "/proc/self/ns/net";
+      void servePortForward(stream, { port, networkNamespace, logger: silentLogger });
+    });
+    const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`);
+    for (let count = 1; count <= 10; count++) {
+      const stream = client.request({ ":method": "POST" }, { endStream: false });
+      assert.equal(await text(stream), "bye");
+      stream.end("more");
+      assert.equal(await received.at(-1), "more", `connection ${count}`);
+    }
+    client.close();
+    agent.close();
+    server.close();
+  });
+});
+
+async function listen(server: net.Server): Promise<number> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return portOf(server);
+}

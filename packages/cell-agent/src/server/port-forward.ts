@@ -8,6 +8,9 @@ import { AgentError } from "@kip/agent-api";
 import { errorText, hasPipes, type Logger } from "@kip/base";
 import { mergedPieces } from "./small-pieces.ts";
 
+/** How long a server may take to read what it has not read when both directions have ended, milliseconds. */
+const lingerMs = 60_000;
+
 /**
  * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
  * localhost only are reached too.
@@ -76,7 +79,11 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
   child.on("exit", (code) => {
     if (code !== 0) connection.destroy(refused(port, `the forwarding program ended with ${code}`));
   });
-  connection.once("close", () => child.kill("SIGKILL"));
+  connection.once("close", () => {
+    const isComplete = connection.readableEnded && connection.writableFinished;
+    const timer = setTimeout(() => child.kill("SIGKILL"), isComplete ? lingerMs : 0);
+    child.once("exit", () => clearTimeout(timer));
+  });
   return connection;
 }
 
