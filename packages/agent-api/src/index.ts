@@ -61,6 +61,6 @@ export {
 } from "./pod-report.ts";
 export type { AgentProcessExit } from "./relay-process.ts";
 export { runsAgain, runsAgainWhenKilled, type OwnRestartPolicy } from "./restart-policy.ts";
-export { agentPort, apiVersion, cellServerName, maxBodyBytes } from "./routes.ts";
+export { agentPort, apiVersion, cellServerName, maxBodyBytes, maxSessionMemory } from "./routes.ts";
 export { waitForAgent, waitForAgentPort, type WaitForAgentOptions } from "./wait-for-agent.ts";
 export { registryLogIns } from "./registry-log-ins.ts";

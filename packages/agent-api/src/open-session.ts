@@ -2,7 +2,7 @@ import http2, { type ClientHttp2Session } from "node:http2";
 import net, { type Socket } from "node:net";
 import tls, { type PeerCertificate, type SecureContext, type TLSSocket } from "node:tls";
 import { AgentError } from "./errors.ts";
-import { cellServerName } from "./routes.ts";
+import { cellServerName, maxSessionMemory } from "./routes.ts";
 
 /** The cell to connect to, and kip's credentials for it. */
 export interface PeerOptions {
@@ -78,6 +78,7 @@ export async function openSession(
   });
   const session = http2.connect(`https://${name}`, {
     createConnection: () => secure,
+    maxSessionMemory,
     settings: { enablePush: false, initialWindowSize: windowBytes },
   });
   await settle<ClientHttp2Session>(session, "remoteSettings", {

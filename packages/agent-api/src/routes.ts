@@ -29,6 +29,12 @@ export const agentPort = 6421;
  */
 export const maxBodyBytes = 8 * 1024 * 1024;
 
+/**
+ * `maxSessionMemory` of both sides, in units of 1,000,000 bytes: no limit. Node counts what a stream still had to send when it was closed for as
+ * long as its connection lives, and refuses all new requests when the sum is above the limit. Windows and the number of streams bound the memory.
+ */
+export const maxSessionMemory = 0xffff_ffff;
+
 /** Version segment of every path. */
 export const apiVersion = "v1";
 

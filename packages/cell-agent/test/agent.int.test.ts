@@ -849,3 +849,40 @@ describe("status", limit, () => {
     await cell[Symbol.asyncDispose]().catch(() => {});
   });
 });
+
+describe("a connection of kip", limit, () => {
+  // Of each, more than a window was written and not sent.
+  const large = Buffer.alloc(3_000_000);
+
+  it("takes requests after many clients have left in the middle of a log", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.containers[0]?.running !== undefined);
+    cell.runtime.logs = () => Readable.from([large]);
+    for (let count = 0; count < 20; count++) {
+      const read = await client.logs("web", {}, never);
+      await once(read, "readable");
+      read.destroy();
+    }
+    assert.equal((await client.info()).cellName, cellName);
+  });
+
+  it("takes requests after many servers have closed in the middle of an upload", async () => {
+    await using server = net.createServer((socket) => socket.destroy());
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.containers[0]?.running !== undefined);
+    for (let count = 0; count < 10; count++) {
+      const forwarded = await client.portForward(portOf(server), never);
+      forwarded.on("error", () => {});
+      const closed = new Promise((resolve) => forwarded.once("close", resolve));
+      forwarded.write(large);
+      forwarded.resume();
+      await closed;
+    }
+    assert.equal((await client.info()).cellName, cellName);
+  });
+});

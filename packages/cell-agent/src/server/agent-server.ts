@@ -5,7 +5,7 @@ import http2, {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { PeerCertificate, SecureContextOptions, TLSSocket } from "node:tls";
-import { AgentError, type CellIdentity } from "@kip/agent-api";
+import { AgentError, maxSessionMemory, type CellIdentity } from "@kip/agent-api";
 import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
 import { mostUnidentified, UnidentifiedConnections } from "./unidentified-connections.ts";
@@ -55,7 +55,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     requestCert: true,
     rejectUnauthorized: true,
     handshakeTimeout: 10_000,
-    maxSessionMemory: 32,
+    maxSessionMemory,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
   });
   server.maxConnections = mostOfKip + mostUnidentified;
