@@ -2,9 +2,9 @@ import { errorText, isCodedError, nearest, OptionError } from "@kip/base";
 import { KipError } from "./errors.ts";
 
 interface Command {
-  /** One line for `kip help`. @default the command is internal, and not listed */
+  /** One line for `kip help`. @default the command is internal and not listed */
   readonly summary?: string;
-  /** Resolves when it is done; prints its help for `--help`. */
+  /** Resolves when the command is done. Prints the help for `--help`. */
   run(args: readonly string[]): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ const commands: Readonly<Record<string, Command>> = {
   "local-daemon": { run: async (args) => (await import("./local/run/daemon.ts")).daemon(args) },
 };
 
-// Files and folders get the modes that the code names, also in programs that it starts.
+// Files and folders get exactly the modes that the code sets, including those of child processes.
 process.umask(0o022);
 try {
   await run(process.argv.slice(2));
@@ -85,7 +85,7 @@ async function run(args: readonly string[]): Promise<void> {
   const [first = "help", ...rest] = args;
   const command = Object.hasOwn(commands, first) ? commands[first] : undefined;
   if (command) return await command.run(rest).catch(explainAbsence(first));
-  // The provider's options come after the list of commands.
+  // The list of commands, followed by the provider's options.
   if (first === "--help" || first === "-h") process.stdout.write(`${helpText()}\n`);
   if (first.startsWith("-")) return await (await import("./provider/main.ts")).runProvider(args);
   const near = nearest(
@@ -97,7 +97,7 @@ async function run(args: readonly string[]): Promise<void> {
   });
 }
 
-/** The container image has the provider, and not what makes a local cluster. */
+/** The container image contains the provider, but not the packages of the local cluster. */
 function explainAbsence(command: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND"))
@@ -110,7 +110,7 @@ function explainAbsence(command: string): (error: unknown) => never {
   };
 }
 
-/** Prints the providers, of which there is one, as Virtual Kubelet does. */
+/** Prints the list of providers, which has one entry, like Virtual Kubelet does. */
 function printProviders(name: string | undefined): void {
   if (isHelp(name))
     return void process.stdout.write(
@@ -134,7 +134,7 @@ function isHelp(word: string | undefined): boolean {
   return word === "--help" || word === "-h";
 }
 
-/** The list of commands, or the help of one. */
+/** Prints the list of commands, or the help of one. */
 async function printHelp(name: string | undefined): Promise<void> {
   if (name === undefined || isHelp(name)) return void process.stdout.write(helpText());
   await run([name, "--help"]);
@@ -156,7 +156,7 @@ Example: kip up && kubectl get pods,cells -o wide
 `;
 }
 
-/** Tells a person what failed and what to do, in two lines or more. */
+/** Prints what failed and what to do, in two or more lines. */
 function printFailure(error: unknown): void {
   console.error(`kip: ${errorText(error)}`);
   const remedy = findRemedy(error);

@@ -13,7 +13,7 @@ describe("kip up", { skip }, () => {
     using folder = temporaryFolder();
     for (const umask of ["000", "022", "077"]) {
       const cache = path.join(folder.path, umask);
-      // It ends soon after the first folder: there are no programs.
+      // The command fails soon after it has created the first folder, because there are no programs.
       const flags = ["--prepare", `--cache-dir=${cache}`, `--binaries-dir=${folder.path}`];
       const script = 'umask "$1"; shift; exec "$@"';
       const args = ["-c", script, "sh", umask, kip, "up", ...flags];

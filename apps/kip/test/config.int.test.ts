@@ -110,7 +110,7 @@ describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_
     assert.equal(status, 1);
     assert.match(stderr, /--network-agent-secret is deprecated and has no effect: kip sends cells/);
     assert.match(stderr, /MOCK_CLOUD_API has no effect: /);
-    // The arguments are as they should be: all that is missing here is a cluster.
+    // The arguments are valid. Only the cluster is missing.
     assert.match(stderr, /^kip: Cannot (find a Kubernetes cluster|read kubeconfig)/m);
   });
 
@@ -164,7 +164,7 @@ describe("followConfig()", { timeout: 60_000 }, () => {
       "Kept the configuration in force: the changed file has problems",
       undefined,
     ]);
-    // Compared with what is in force, not with the file that had problems.
+    // Compared with the content in force, not with the file that had problems.
     writeFileSync(
       file,
       good.replace("nametag: a", "nametag: b").replace("{}", "{ range: 10.9.0.0/16 }"),
@@ -194,7 +194,7 @@ describe("followConfig()", { timeout: 60_000 }, () => {
   });
 });
 
-/** Follows a file; `next` waits for the next line of the log. */
+/** Follows a file. `next` waits for the next log line. */
 async function follow(file: string) {
   const stop = new AbortController();
   const lines = new AsyncQueue<readonly [string, unknown]>();

@@ -1,4 +1,4 @@
-// deploy/helm/kip makes the objects of deploy/kustomize, and Helm installs, upgrades and removes them on a real API server.
+// deploy/helm/kip creates the objects of deploy/kustomize. Helm installs, upgrades and removes them on a real API server.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -17,7 +17,7 @@ const chart = path.join(deploy, "helm/kip");
 const page = path.join(deploy, "../docs/install.md");
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
-/** A Kubernetes object, as far as it is read here. */
+/** The fields of a Kubernetes object that these tests read. */
 interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
@@ -25,7 +25,7 @@ interface Manifest {
   readonly rules?: readonly { readonly resourceNames?: readonly string[] }[];
 }
 
-/** A JSON schema, as far as it is read here. */
+/** The fields of a JSON schema that these tests read. */
 interface Schema {
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -54,7 +54,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
   const render = async (...args: readonly string[]): Promise<readonly Manifest[]> =>
     objectsOf(await helm("template", "kip", chart, "-n", "kip-system", "--include-crds", ...args));
 
-  /** Helm makes the namespace itself (`--create-namespace`). */
+  /** Without the namespace, which Helm creates itself (`--create-namespace`). */
   const kustomized = async (name: string): Promise<readonly Manifest[]> =>
     objectsOf(await plane.kubectl(["kustomize", path.resolve(deploy, "kustomize", name)])).filter(
       ({ kind }) => kind !== "Namespace",
@@ -136,7 +136,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
 
   it("describes each value in its schema, and each has a default", () => {
     const read = (name: string): unknown => parse(readFileSync(path.join(chart, name), "utf8"));
-    const schema = read("values.schema.json") as Schema; // ours
+    const schema = read("values.schema.json") as Schema; // our own file
     assert.deepEqual(undescribed(schema, ""), []);
     const known = Object.keys(schema.properties ?? {}).filter((name) => name !== "global");
     assert.deepEqual(known.sort(), Object.keys(read("values.yaml") as object).sort());
@@ -145,7 +145,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
   it("installs, upgrades and leaves nothing but the Cell resource", async () => {
     const namespace = await plane.createNamespace("chart");
     const before = await namesIn(namespace);
-    // A name of its own: other tests may install kip here, too.
+    // A namespace of its own, because other tests may also install kip here.
     const place = [namespace, chart, "-n", namespace];
     await helm("install", ...place, "--set", `nodeName=${namespace}`);
     const config = async (): Promise<string> =>
@@ -164,7 +164,7 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
     await plane.kubectl(["get", "crd", "cells.kip.elotl.co"]);
   });
 
-  /** What is in a namespace, and what has its name outside of it. */
+  /** The objects in a namespace, and those outside of it that are named after it. */
   async function namesIn(namespace: string): Promise<readonly string[]> {
     const kinds = "deploy,pod,rs,cm,secret,svc,sa,pdb,netpol,role,rolebinding";
     const inside = await plane.kubectl(["get", kinds, "-n", namespace, "-o", "name"]);
@@ -177,14 +177,14 @@ describe("deploy/helm/kip", { timeout: 170_000 }, () => {
 /** All objects, in an order that does not depend on the program that made them. */
 function objectsOf(text: string): readonly Manifest[] {
   const objects = parseAllDocuments(text)
-    .map((document) => document.toJS() as Manifest | null) // of programs that make manifests
+    .map((document) => document.toJS() as Manifest | null) // both programs print manifests
     .filter((object) => object !== null);
   const name = ({ kind, metadata }: Manifest): string =>
     `${kind} ${metadata.namespace} ${metadata.name}`;
   return objects.map((object) => withConfig(object)).sort((a, b) => (name(a) < name(b) ? -1 : 1));
 }
 
-/** provider.yaml as what it says: comments and the order of keys are the program's own. */
+/** Replaces the text of provider.yaml by its parsed content. Comments and the order of keys may differ. */
 function withConfig(object: Manifest): Manifest {
   if (object.kind !== "ConfigMap") return object;
   const entries = Object.entries(object.data ?? {}).map(([key, text]) => [key, parse(text)]);

@@ -1,4 +1,4 @@
-// kip image build as a person runs it: the real image, against moto behind the proxy.
+// kip image build on the command line: the real image, with moto behind the proxy.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import os from "node:os";

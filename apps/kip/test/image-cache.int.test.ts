@@ -1,4 +1,4 @@
-// "kip image-cache" beside a real API server, with the account of deploy/image-cache, and registries on loopback.
+// "kip image-cache" with a real API server, the account of deploy/image-cache, and registries on loopback.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +36,7 @@ const blobs = path.join(cache, "blobs/sha256");
 const node = "cells";
 const ordinaryNode = "ordinary";
 
-/** A Deployment, as far as it is read here. */
+/** The fields of a Deployment that these tests read. */
 interface Manifest {
   readonly kind: string;
   readonly spec: {
@@ -46,11 +46,11 @@ interface Manifest {
   };
 }
 
-/** A registry of one image, which a test may change, and whether it holds back the end of what it sends. */
+/** A registry with one image, which a test may change. It can hold back the end of a response. */
 interface ChangingRegistry {
   readonly registry: LayoutRegistry;
   readonly layout: string;
-  /** Digests of what the image was made of, whenever it was written. */
+  /** Replaces the image. Returns the digests of its parts. */
   write(content: string): { readonly root: string; readonly blobs: readonly string[] };
   stall: boolean;
 }
@@ -91,11 +91,11 @@ function rootOf(layout: string, url: string): string {
   const asked = /sha256:[0-9a-f]{64}$/.exec(url)?.[0];
   const index = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as {
     readonly manifests: readonly { readonly digest: string }[];
-  }; // the writer's own
+  }; // our own format
   return asked ?? index.manifests[0]?.digest ?? "";
 }
 
-/** Of a large blob the first half; the connection stays open. */
+/** Sends the first half of a large blob. The connection stays open. */
 function sendHalf(
   layout: string,
   { url = "" }: IncomingMessage,
@@ -122,7 +122,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
   before(
     async () => {
       plane = stack.use(await sharedControlPlane({ directory }));
-      // Its own: the role has a fixed name.
+      // A cluster of its own, because the role has a fixed name.
       await plane.kubectl(["apply", "-k", path.join(manifests, "base")]);
       await plane.kubectl([
         "scale",
@@ -135,7 +135,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
       kubeconfig = path.join(folder.path, "kubeconfig");
       writeFileSync(kubeconfig, tokenKubeconfig(plane, token.trim()));
       namespace = await plane.createNamespace("cache");
-      // Kubernetes deletes pods of nodes that do not exist within a minute.
+      // Without these nodes, Kubernetes would delete their pods within a minute.
       const nodes = [node, ordinaryNode].map((name) => ({
         apiVersion: "v1",
         kind: "Node",
@@ -159,7 +159,9 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     folder.remove();
   });
 
-  /** The file of the manifests, with registries: plain HTTP is for those that it names. */
+  /**
+   * Writes the configuration file of the manifests with registries. Plain HTTP is only allowed for registries that it names.
+   */
   function writeConfig(registries: readonly ChangingRegistry[]): void {
     const shipped = readFileSync(path.join(manifests, "base/provider.yaml"), "utf8");
     const hosts = registries.map(({ registry }) => ({ host: registry.host, insecure: true }));
@@ -221,7 +223,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     };
   }
 
-  /** A pod that is bound to a node; there is no kubelet. */
+  /** Creates a pod that is bound to a node. No kubelet runs it. */
   async function createPod(name: string, image: string, spec: object = {}): Promise<void> {
     const pod = {
       apiVersion: "v1",
@@ -260,14 +262,14 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     const component = path.join(manifests, "components/pull-secrets");
     for (const place of [nfs, efs])
       assert.match(await plane.kubectl(["apply", "-k", place, "--dry-run=server"]), /deployment/);
-    // Kustomize takes no absolute paths.
+    // Kustomize does not accept absolute paths.
     const own = path.join(folder.path, "with-secrets");
     mkdirSync(own);
     const relative = (place: string): string => path.relative(own, place);
     const kustomization = { resources: [relative(nfs)], components: [relative(component)] };
     writeFileSync(path.join(own, "kustomization.yaml"), JSON.stringify(kustomization));
     const objects = parseAllDocuments(await plane.kubectl(["kustomize", own])).map(
-      (document) => document.toJS() as Manifest, // ours
+      (document) => document.toJS() as Manifest, // our own file
     );
     const [deployment] = objects.filter(({ kind }) => kind === "Deployment");
     const [command, ...flags] = deployment?.spec.template.spec.containers[0]?.args ?? [];
@@ -298,7 +300,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     await createPod("elsewhere", `${app.registry.host}/unknown:1`, { nodeName: ordinaryNode });
     await eventually(() => hasAll(first.blobs), { what: "the pod's image is in the cache" });
     assert.equal(await keeper.metric('kip_image_cache_images{state="current"}'), 2);
-    // Once it is there, the registry is asked for headers alone.
+    // Once the image is cached, the registry only gets requests for headers.
     app.registry.requests.length = 0;
     await eventually(() => app.registry.requests.length >= 3);
     assert.deepEqual(new Set(app.registry.requests), new Set(["HEAD /v2/web/manifests/1 -"]));
@@ -321,7 +323,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     await eventually(() => hasAll(second.blobs), {
       what: "what the tag means now is in the cache",
     });
-    // Longer than an image may be unused: the container that was started before still runs the old one.
+    // Wait for longer than the unused limit. The old container still uses the old image.
     const looks = async (): Promise<number> =>
       await keeper.metric("kip_image_cache_last_collection_timestamp_seconds");
     const until = Date.now() / 1000 + 4;
@@ -329,7 +331,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
       what: "it was looked for what is unused",
     });
     assert.ok(hasAll([...first.blobs, ...second.blobs, ...others.blobs]));
-    // What a cell does: only what the tag means is asked.
+    // A cell only asks the registry which image the tag names.
     app.registry.requests.length = 0;
     assert.deepEqual(await pullLikeACell(app, "web:1", "two"), ["GET /v2/web/manifests/1"]);
 
@@ -340,9 +342,9 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     assert.ok(hasAll(others.blobs), "the list keeps its image");
     const leaving = await keeper.metric('kip_image_cache_blobs{state="leaving"}');
     assert.equal(leaving, first.blobs.length + second.blobs.length);
-    // Their bytes stay for those who read them.
+    // Their bytes are kept for cells that are reading them.
     assert.equal(blobsOf(cache).filter((name) => name.includes(".unused-")).length, leaving);
-    // The list is followed.
+    // Changes of the list take effect.
     writeFileSync(list, "Not a name\n");
     await eventually(() => hasNone(others.blobs), { what: "the listed image has lost its name" });
     assert.match(keeper.log(), /Some lines of the list are not names of images/);
@@ -381,7 +383,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
       "the rest came from the registry",
     );
     await using _next = await start("--unused-for=off");
-    // The claim of the dead one is respected for half a minute.
+    // The claim of the killed process stays valid for half a minute.
     await eventually(() => hasAll(image.blobs), { limitMs: 120_000, what: "the image is whole" });
     const hidden = blobsOf(cache).filter((name) => /\.(?:draft|claim)/.test(name));
     await eventually(() => hidden.every((name) => !blobsOf(cache).includes(name)));
@@ -414,7 +416,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
       assert.match(keeper.log(), /Could not read an image pull secret.*K8S_FORBIDDEN/);
       assert.doesNotMatch(keeper.log(), /s3cret/);
     }
-    // What the component pull-secrets adds.
+    // The permissions that the component pull-secrets adds.
     const rule = { apiGroups: [""], resources: ["secrets"], verbs: ["get"] };
     const patch = JSON.stringify([{ op: "add", path: "/rules/-", value: rule }]);
     await plane.kubectl(["patch", "clusterrole", "kip-image-cache", "--type=json", "-p", patch]);
@@ -438,7 +440,7 @@ describe("kip image-cache", { timeout: 400_000 }, () => {
     await deletePod("secret");
   });
 
-  /** Pulls into a store of its own, as an agent does. @returns what the registry was asked */
+  /** Pulls into an empty store, like an agent does. @returns the requests that the registry got */
   async function pullLikeACell(
     { registry }: ChangingRegistry,
     name: string,

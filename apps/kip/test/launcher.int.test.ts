@@ -6,7 +6,7 @@ import { allocatorSettings, nodeFlags } from "@kip/kip/process-settings";
 
 const program = path.join(import.meta.dirname, "../bin/kip");
 
-/** The flags of Node and the settings of the C library that the command's process gets. */
+/** The Node flags and the C library settings of the command's process. */
 async function start(args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
   const names = Object.keys(allocatorSettings);
   const probe = `process.on("exit", () => console.log("\\n" + JSON.stringify({
@@ -20,7 +20,7 @@ async function start(args: readonly string[], environment: NodeJS.ProcessEnv = {
       ...environment,
     },
   });
-  return JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as unknown; // the probe's own
+  return JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as unknown; // the probe's own output
 }
 
 describe("bin/kip", () => {

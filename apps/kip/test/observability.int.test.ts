@@ -1,5 +1,5 @@
-// deploy/observability/kip.rules.yaml in Prometheus' own tool: it takes the rules and the
-// dashboard's queries, and each alert fires by the figures that it is for.
+// deploy/observability/kip.rules.yaml in Prometheus' own tool. It accepts the rules and the dashboard's queries, and each alert
+// fires for the figures that it is meant for.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const { groups } = parse(readFileSync(rules, "utf8")) as {
 };
 const alerts = groups.flatMap((group) => group.rules.flatMap(({ alert }) => alert ?? []));
 
-/** Series by name and labels, and its figure at each minute, in promtool's notation: `0+2x120` is 0, 2, 4 and so on. */
+/** Series by name and labels, with their values at each minute in promtool's notation: `0+2x120` means 0, 2, 4 and so on. */
 type Figures = Readonly<Record<string, string>>;
 
 const cloud = (operation: string, result: string): string =>
@@ -37,7 +37,7 @@ const kubeletWithin10s =
   'kubelet_http_requests_duration_seconds_bucket{long_running="false",le="10"}';
 const orphans = 'kip_orphan_terminations_total{result="ok"}';
 
-/** A kip in order, with what goes wrong now and then: no alert. */
+/** A healthy kip with occasional failures, for which no alert fires. */
 const ordinary: Figures = {
   [claims("hit")]: "0+1x120",
   [claims("miss")]: "0x120",
@@ -65,10 +65,10 @@ const ordinary: Figures = {
   [kubeletWithin10s]: "0+99x120",
 };
 
-/** For each alert, what is otherwise. */
+/** The figures that differ, for each alert. */
 const cases: Readonly<Record<string, readonly Figures[]>> = {
   KipNoLeader: [
-    // The replica that ran the node is gone, with all of its figures.
+    // The replica that ran the node is gone, with all of its series.
     Object.fromEntries(Object.keys(ordinary).map((series) => [series, "0x60"])),
   ],
   KipPodsFailing: [{ [failing]: "1x120" }],
@@ -100,7 +100,7 @@ const cases: Readonly<Record<string, readonly Figures[]>> = {
   KipPricePerHour: [{ [price("spot")]: "12x40 12.5x80" }],
 };
 
-/** A case of promtool: the alerts that fire after 90 minutes, and no others. */
+/** A promtool test: exactly these alerts fire after 90 minutes. */
 function testOf(name: string, figures: Figures, firing: readonly string[]): object {
   return {
     name,
@@ -149,7 +149,7 @@ describe("deploy/observability", { skip: canRun ? false : "needs promtool" }, ()
     const page = readFileSync(path.join(root, "docs/operations.md"), "utf8");
     const [, example] = /```yaml\n(.*?)```/s.exec(page) ?? [];
     assert.ok(example);
-    // Debian's Prometheus is built without the parts that ask Kubernetes.
+    // Debian's Prometheus is built without Kubernetes service discovery.
     const config = example.replace(/kubernetes_sd_configs: .*/, "static_configs: []");
     assert.notEqual(config, example);
     const file = path.join(folder.path, "prometheus.yaml");

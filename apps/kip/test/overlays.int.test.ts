@@ -1,4 +1,5 @@
-// Each overlay of deploy/kustomize: an API server takes its objects, kip takes its files and flags, and it is the base but for what it says.
+// For each overlay of deploy/kustomize: an API server accepts its objects, kip accepts its files and flags, and it differs from
+// the base only where it says so.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -13,7 +14,7 @@ import { providerOptions } from "../src/provider/provider-options.ts";
 const kustomize = path.join(import.meta.dirname, "../../../deploy/kustomize");
 const overlays = readdirSync(path.join(kustomize, "overlays"));
 
-/** An object of Kubernetes, as far as it is read here. */
+/** The fields of a Kubernetes object that these tests read. */
 interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -47,7 +48,7 @@ describe("deploy/kustomize/overlays", { timeout: 120_000 }, () => {
 
   const objectsOf = async (place: string): Promise<ReadonlyMap<string, Manifest>> => {
     const documents = parseAllDocuments(await plane.kubectl(["kustomize", place]));
-    const objects = documents.map((document) => document.toJS() as Manifest); // ours
+    const objects = documents.map((document) => document.toJS() as Manifest); // our own files
     return new Map(objects.map((each) => [`${each.kind} ${each.metadata.name}`, each]));
   };
   const kipOf = (objects: ReadonlyMap<string, Manifest>) =>
@@ -85,7 +86,7 @@ describe("deploy/kustomize/overlays", { timeout: 120_000 }, () => {
     });
 
     it(`${name}: an API server takes it`, async () => {
-      // In a namespace that is there: nothing is made, so that of the overlay would be missing.
+      // Use an existing namespace: a dry run creates nothing, so the overlay's own would be missing.
       const mine = path.join(folder.path, name);
       mkdirSync(mine);
       const kustomization = { namespace, resources: [path.relative(mine, place)] };

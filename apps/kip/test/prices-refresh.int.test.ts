@@ -1,4 +1,5 @@
-// kip prices refresh as a person runs it, and kip price with its file: moto's types and spot prices, and a Price List of the test.
+// kip prices refresh on the command line, and kip price with its file: types and spot prices from moto, and a Price List of
+// this test.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -10,7 +10,7 @@ import { parseReference, prefetchImage, pushLayout } from "@kip/oci-image";
 import { tar, writeLayout, temporaryFolder, freePort } from "@kip/testing";
 import { hasRegistry, pushToRegistry, startRegistry } from "../src/local/run/registry.ts";
 
-/** Stands for the host's address on the cells' network. */
+/** Stands in for the host's address on the cells' network. */
 const cells = "127.77.1.1";
 const canRun = process.getuid?.() === 0 && (await hasRegistry());
 
@@ -27,7 +27,7 @@ describe("startRegistry()", { skip: canRun ? false : "needs root and docker-regi
   const headers = { accept: "application/vnd.oci.image.manifest.v1+json" };
   let port = 0;
   let registry: AsyncDisposable;
-  const umask = process.umask(0o077); // the strictest that a user may have
+  const umask = process.umask(0o077); // the strictest umask that a user may have
 
   before(async () => {
     process.env["KIP_REGISTRY_TEST"] = "of the caller";
@@ -46,7 +46,7 @@ describe("startRegistry()", { skip: canRun ? false : "needs root and docker-regi
 
   const url = (address: string, rest: string): string => `http://${address}:${port}/v2/${rest}`;
 
-  /** Processes of this registry. */
+  /** The processes of this registry. */
   function programs(): readonly string[] {
     return readdirSync("/proc").filter((pid) => {
       try {
@@ -58,7 +58,7 @@ describe("startRegistry()", { skip: canRun ? false : "needs root and docker-regi
     });
   }
 
-  /** Names and sizes of what is stored. */
+  /** Names and sizes of the stored files. */
   function files(): readonly (readonly [name: string, sizeBytes: number])[] {
     const data = path.join(options.dir, "data");
     return readdirSync(data, { recursive: true, encoding: "utf8" })

@@ -1,4 +1,4 @@
-// kip's kubelet API has a certificate of the cluster, with the permissions of kip's own account or of its node.
+// kip's kubelet API gets a certificate from the cluster, with the permissions of kip's own account or of its node.
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
@@ -58,7 +58,7 @@ describe("--rotate-server-certificates", { timeout: 170_000 }, () => {
     });
   }
 
-  /** The requests for a node's certificate. */
+  /** The certificate requests for a node. */
   async function requestsOf(nodeName: string): Promise<readonly Request[]> {
     const { items } = JSON.parse(await plane.kubectl(["get", "csr", "-o", "json"])) as {
       readonly items: readonly Request[];
@@ -128,7 +128,7 @@ async function certificateOf(port: number): Promise<X509Certificate> {
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, nodeIp);
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // it listens on TCP
+  const { port } = server.address() as AddressInfo; // the server listens on TCP
   server.close();
   await once(server, "close");
   return port;

@@ -1,4 +1,4 @@
-// deploy/terraform/aws, by Terraform or OpenTofu with the real provider, against moto.
+// deploy/terraform/aws, by Terraform or OpenTofu with the real provider, with moto.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const skip = isWanted
   ? false
   : "KIP_TEST_TERRAFORM=1 runs it: it needs terraform or tofu, and the AWS provider";
 
-/** What moto does not have, or has not all of. */
+/** Leaves out resources that moto lacks or supports only in part. */
 const withoutLacking = `
 resource "aws_eks_addon" "pod_identity" {
   count = 0
@@ -39,14 +39,14 @@ describe("deploy/terraform/aws", { skip, timeout: 900_000 }, () => {
 
   after(() => folder.remove());
 
-  /** Runs a command in a folder; TF_CLI_ARGS_init and other variables of the caller count. */
+  /** Runs a command in a folder. Variables of the caller such as TF_CLI_ARGS_init apply. */
   async function terraform(cwd: string, ...args: readonly string[]): Promise<string> {
     assert.ok(program !== undefined, "neither terraform nor tofu is installed");
     const { stdout } = await runCommand(program, args, { cwd, env: process.env });
     return stdout;
   }
 
-  /** A copy of the module in a folder that is made. */
+  /** Copies the module to a new folder. */
   function copyTo(name: string): string {
     const place = path.join(folder.path, name);
     mkdirSync(place);
@@ -54,7 +54,10 @@ describe("deploy/terraform/aws", { skip, timeout: 900_000 }, () => {
     return place;
   }
 
-  /** Types of what would be changed now. moto gives less of a cluster than was asked for, so that counts as changed. */
+  /**
+   * Resource types that a plan would change now. moto returns less of a cluster than was requested, so the cluster counts as
+   * changed.
+   */
   async function changedTypes(place: string): Promise<readonly string[]> {
     await terraform(place, "plan", "-input=false", "-out=again");
     const shown = JSON.parse(await terraform(place, "show", "-json", "again")) as ShownPlan;
@@ -91,7 +94,7 @@ describe("deploy/terraform/aws", { skip, timeout: 900_000 }, () => {
     assert.deepEqual(config.cloud.aws.subnetIDs, output.cell_subnet_ids);
     assert.match(config.images?.cache?.nfs ?? "", /^10\.0\.\d+\.\d+:\/images$/);
     assert.match(output.efs_volume_handle, /^fs-\w+::fsap-\w+$/);
-    // The role may do what "kip iam print" says, no more.
+    // The role may do exactly what "kip iam print" prints.
     const wanted = JSON.parse((await runCommand(kip, ["iam", "print", file])).stdout) as unknown;
     const state = JSON.parse(readFileSync(path.join(place, "terraform.tfstate"), "utf8")) as State;
     const policies = state.resources.filter(({ type }) => type === "aws_iam_role_policy");
@@ -114,7 +117,7 @@ interface Outputs {
   readonly efs_volume_handle: string;
 }
 
-/** Of a plan, what is read here. */
+/** The fields of a plan that this test reads. */
 interface ShownPlan {
   readonly resource_changes: readonly {
     readonly type: string;
@@ -122,7 +125,7 @@ interface ShownPlan {
   }[];
 }
 
-/** Of a state, what is read here. */
+/** The fields of a state that this test reads. */
 interface State {
   readonly resources: readonly {
     readonly type: string;

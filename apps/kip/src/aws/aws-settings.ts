@@ -2,7 +2,7 @@ import { defined } from "@kip/base";
 import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
 import { KipError } from "../errors.ts";
 
-/** How a command reaches AWS. */
+/** The settings with which a command reaches AWS. */
 export interface AwsSettings {
   readonly environment: NodeJS.ProcessEnv;
   readonly region?: string;
@@ -11,10 +11,11 @@ export interface AwsSettings {
 }
 
 /**
- * How commands reach AWS that people run: the region of the option comes before that of the environment, and that before the file's.
+ * Finds the settings for a command that a person runs. The option's region takes precedence over the environment's, and that
+ * over the file's.
  *
- * @param options.purpose of the command, behind "Cannot"
- * @throws {KipError} `CONFIG_INVALID` for a file with problems, or of another cloud
+ * @param options.purpose what the command does, to complete "Cannot …" in errors
+ * @throws {KipError} `CONFIG_INVALID` if the file has problems, or is for another cloud
  */
 export async function awsSettings(options: {
   readonly region: string | undefined;

@@ -22,7 +22,7 @@ describe("leftOversText()", () => {
   it("says that nothing costs money, and which Cells are left all the same", () => {
     assert.equal(isCosting(none), false);
     assert.equal(leftOversText(none), "Nothing that costs money: no instances, no volumes.");
-    const cells = [{} as LeftOvers["cells"][number]]; // counted alone
+    const cells = [{} as LeftOvers["cells"][number]]; // only counted
     assert.match(leftOversText({ ...none, cells }), /1 Cell without an instance/);
   });
 
@@ -46,7 +46,7 @@ describe("leftOversText()", () => {
           tags: {},
         },
       ],
-    } as unknown as LeftOvers; // the fields that are shown
+    } as unknown as LeftOvers; // the fields that the text shows
     assert.equal(isCosting(left), true);
     assert.equal(
       leftOversText(left),

@@ -1,13 +1,13 @@
 import { formatBytes } from "@kip/base";
 import type { LeftOvers, OwnedInstance } from "@kip/kip";
 
-/** Whether an installation has something in its cloud that is paid for, or may have. */
+/** Whether an installation has, or may have, something in its cloud that costs money. */
 export function isCosting({ instances, volumes, hosts, hostsUnknown }: LeftOvers): boolean {
   const isAny = instances.length > 0 || volumes.length > 0 || hosts.length > 0;
   return isAny || hostsUnknown !== undefined;
 }
 
-/** What an installation has, one thing a line, and a sentence that sums it up. */
+/** Lists what is left of an installation, one item per line, with a sentence that sums it up. */
 export function leftOversText(left: LeftOvers): string {
   const { instances, volumes, hosts, cells } = left;
   const lines = [

@@ -4,7 +4,7 @@ import { openClient } from "@kip/virtual-kubelet/command";
 import { configError, readConfigFile, readConfigText } from "../config/read-provider-config.ts";
 import { openDriver } from "../provider/driver.ts";
 
-/** Options that name the installation of kip, for commands that end what it has. */
+/** Options that name an installation of kip, for commands that remove parts of it. */
 export const installationOptions: readonly Option[] = [
   { flag: "provider-config", type: "string", help: "path of the provider.yaml that kip runs with" },
   {
@@ -21,13 +21,13 @@ export const installationOptions: readonly Option[] = [
   },
 ];
 
-/** An installation whose cloud and API can be reached; disposing it closes the connections. */
+/** An installation whose cloud and API can be reached. Disposing of it closes the connections. */
 export interface OpenedInstallation extends Installation, AsyncDisposable {
-  /** Gets the term in which the cloud is changed. */
+  /** Returns the term in which the cloud is changed. */
   readonly currentTerm: CurrentTerm;
 }
 
-/** Opens the cloud and the API that {@link installationOptions} name. @throws {KipError} for a configuration that is not valid */
+/** Opens the cloud and the API that {@link installationOptions} name. @throws {KipError} if the configuration is not valid */
 export async function openInstallation(values: OptionValues): Promise<OpenedInstallation> {
   const { config, problems } = readConfigText(
     await readConfigFile(values.required("provider-config")),

@@ -3,7 +3,7 @@ import type { Architecture } from "@kip/cloud";
 import { isEc2 } from "../local/cluster/cloud-choice.ts";
 
 /**
- * Processors that cells of `kip up` have, that of this computer first.
+ * The architectures of the cells of `kip up`. The first is this computer's.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */

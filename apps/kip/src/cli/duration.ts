@@ -1,12 +1,13 @@
 import { OptionError } from "@kip/base";
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-/** Longest that a timer of Node can wait, milliseconds. */
+/** The longest time that a timer of Node can wait, milliseconds. */
 const longestMs = 2 ** 31 - 1;
 
 /**
- * Milliseconds of a time as people write it: `120s`, `2m`, `1m30s`, `500ms`; a number alone is seconds.
+ * Parses a duration, as in `120s`, `2m`, `1m30s` or `500ms`. A number alone means seconds.
  *
+ * @returns milliseconds
  * @throws {OptionError} `OPTION_INVALID`
  */
 export function parseDuration(flag: string, text: string): number {

@@ -1,9 +1,9 @@
 import { helpText, parseOptions, type Option, type OptionValues } from "@kip/base";
 
 /**
- * Reads the arguments of a command.
+ * Parses the arguments of a command.
  *
- * @returns undefined if its help was asked for, which has been printed
+ * @returns undefined after printing the help, if the arguments ask for it
  * @throws {OptionError}
  */
 export function parseCommand(

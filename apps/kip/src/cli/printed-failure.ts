@@ -1,12 +1,12 @@
-/** A failure as a program of ours printed it. */
+/** A failure that one of our programs printed. */
 export interface PrintedFailure {
   readonly message: string;
   readonly remedy: string | undefined;
 }
 
 /**
- * The failure at the end of a program's output, in the form of `printFailure`: `kip: ` and the reason, and what to do
- * in one or more further lines. Without one, the last line; undefined for an empty output.
+ * Finds the failure at the end of a program's output. It has the form of `printFailure`: `kip: ` and the reason, followed by
+ * one or more lines on what to do. If there is none, returns the last line, or undefined if the output is empty.
  */
 export function printedFailure(output: string): PrintedFailure | undefined {
   const lines = output.split("\n");

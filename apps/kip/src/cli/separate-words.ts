@@ -1,6 +1,6 @@
 const short: Readonly<Record<string, string>> = { "-o": "--output", "-n": "--namespace" };
 
-/** Separates the words of a command line from its flags with their values; `-o` and `-n` are kubectl's short forms. */
+/** Separates the words of a command line from its flags and their values. `-o` and `-n` are kubectl's short forms. */
 export function separateWords(args: readonly string[]): {
   readonly words: readonly string[];
   readonly flags: readonly string[];

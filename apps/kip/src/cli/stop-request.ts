@@ -1,4 +1,4 @@
-/** Aborts when this process is asked to end: by SIGINT, SIGTERM, or a call of `abort()`. */
+/** Aborts when this process gets SIGINT or SIGTERM, or when the caller calls `abort()`. */
 export function stopRequest(): AbortController {
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)

@@ -16,12 +16,12 @@ class Output {
     this.text += text;
   }
 
-  /** What a terminal would show. */
+  /** The lines that a terminal would show. */
   get screen(): readonly string[] {
     const lines: string[] = [];
     let at = 0;
     for (const line of this.text.split("\n").slice(0, -1)) {
-      // oxlint-disable-next-line no-control-regex -- those that are meant
+      // oxlint-disable-next-line no-control-regex -- the display writes these control characters
       const [, up = "0", content = ""] = /^(?:\u001B\[(\d+)A)?\u001B\[2K(.*)$/.exec(line) ?? [];
       at -= Number(up);
       lines[at++] = content;

@@ -1,9 +1,9 @@
 import { pause, type Clock } from "@kip/base";
 
-/** Where progress is shown; standard output is one. */
+/** Where to show progress, such as standard output. */
 export interface ProgressOutput {
   readonly isTTY?: boolean | undefined;
-  /** Of a terminal. */
+  /** Width of the terminal, if it is one. */
   readonly columns?: number | undefined;
   write(text: string): unknown;
 }
@@ -14,13 +14,13 @@ export interface ProgressOptions {
   readonly clock: Clock;
 }
 
-/** What is done side by side, and how far it is; disposing it ends the display. */
+/** Shows how far concurrent tasks are. Disposing of it ends the display. */
 export interface TaskProgress extends AsyncDisposable {
   /**
-   * Does one task.
+   * Runs one task.
    *
    * @param name a few words
-   * @param work gets a function that takes a line on what is done now
+   * @param work gets a function to report the current activity in one line
    */
   readonly run: <T>(
     name: string,
@@ -28,15 +28,16 @@ export interface TaskProgress extends AsyncDisposable {
   ) => Promise<T>;
 }
 
-/** Between two drawings on a terminal: the seconds of each task are shown. Milliseconds. */
+/** Time between two redraws on a terminal, which also update the seconds of each task. Milliseconds. */
 const redrawMs = 1000;
-/** Between two lines of a log, milliseconds. */
+/** Time between two lines of a log, milliseconds. */
 const logMs = 30_000;
 
 /**
- * Shows the progress of tasks. On a terminal each has one line, which is drawn again in its place: how long it has taken, what is done
- * now, and which are ready. Elsewhere, as in a log, a task has a line when it first reports something and when it is ready after
- * that; and every 30 s a line says what is left, and what is done for each.
+ * Shows the progress of tasks. On a terminal each task has one line, which is redrawn in place. It shows how long the task has
+ * taken, what it is doing, and whether it is ready. Elsewhere, as in a log, a task gets a line with its first report and
+ * another one when it is ready after that. Every 30 s a further line lists the tasks that are not ready, with their current
+ * activity.
  */
 export function startProgress(options: ProgressOptions): TaskProgress {
   const stop = new AbortController();
@@ -70,7 +71,7 @@ interface Task {
   readonly name: string;
   readonly beganAt: number;
   detail: string | undefined;
-  /** Undefined: it goes on. */
+  /** Undefined while it runs. */
   end: { readonly how: "ready" | "failed"; readonly seconds: number } | undefined;
 }
 
@@ -105,7 +106,7 @@ abstract class Display {
     this.ended(task);
   }
 
-  /** Shows what has changed since, at intervals. */
+  /** Called at intervals. Shows the changes since the last call. */
   abstract repeat(): void;
   protected abstract began(): void;
   protected abstract reported(task: Task, isFirst: boolean): void;
@@ -144,12 +145,12 @@ class TerminalDisplay extends Display {
   #line({ name, beganAt, detail, end }: Task, width: number): string {
     const seconds = `${end?.seconds ?? this.secondsSince(beganAt)} s`.padStart(6);
     const line = `${name.padEnd(width)} ${seconds}  ${end?.how ?? detail ?? "…"}`;
-    // A longer line would take two, and the drawing would go wrong.
+    // A longer line would wrap, and the next redraw would start at the wrong line.
     return line.slice(0, Math.max(20, (this.output.columns ?? 80) - 1));
   }
 }
 
-/** Lines one after the other. */
+/** Prints lines one after the other. */
 class LogDisplay extends Display {
   readonly intervalMs = logMs;
 
@@ -175,7 +176,7 @@ class LogDisplay extends Display {
   }
 }
 
-/** Without what a terminal would take for a command. */
+/** Removes control characters, which a terminal would interpret. */
 function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, " ").replaceAll(/\p{Cc}/gu, "");
 }

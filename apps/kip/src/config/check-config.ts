@@ -38,7 +38,7 @@ function resultJson(file: string, { config, problems, notices }: ReadConfig): st
   return `${JSON.stringify(result, undefined, 2)}\n`;
 }
 
-/** One line for each, in the form that editors and compilers know: `file:line: …`. */
+/** One line per problem or notice, in the format that editors and compilers use: `file:line: …`. */
 function resultText(file: string, { config, problems, notices }: ReadConfig): string {
   const row = (kind: string, note: PlacedNote): string => {
     const ofFile = note.file ?? file;

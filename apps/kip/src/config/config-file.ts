@@ -3,14 +3,14 @@ import { changedKeys, type ChangedKey, type ProviderConfig } from "@kip/kip";
 import { noteText } from "./placed-notes.ts";
 import { configError, readConfigFiles } from "./read-provider-config.ts";
 
-/** The content of a `provider.yaml` that kip can use. */
+/** The content of a valid `provider.yaml`. */
 export interface UsableConfig {
   readonly config: ProviderConfig;
-  /** The parsed document, for comparisons with a later one. */
+  /** The parsed document, to compare it with a later one. */
   readonly content: unknown;
 }
 
-/** A `provider.yaml` that may change while kip runs. What it had last that kip can use is kept while it cannot be used. */
+/** A `provider.yaml` that may change while kip runs. While its content is not valid, the last valid content stays in force. */
 export class ConfigFile {
   readonly path: string;
   readonly #logger: Logger;
@@ -34,17 +34,17 @@ export class ConfigFile {
     return file;
   }
 
-  /** What the file had when it could last be used. */
+  /** The last valid content. */
   get usable(): UsableConfig {
     return this.#usable;
   }
 
-  /** The files that it was read from: itself, and those that it names. */
+  /** The files that the configuration was read from: this file, and those that it names. */
   get paths(): readonly string[] {
     return [this.path, ...this.#files];
   }
 
-  /** Reads the file again; logs why if it cannot be used now. Never throws. */
+  /** Reads the file again. If its content is not valid, logs the reason. Never throws. */
   async read(): Promise<UsableConfig> {
     const found = await readConfigFiles(this.path).catch((error: unknown) => {
       this.#logger.error("Could not read the configuration; kept the one in force", { err: error });
@@ -67,8 +67,8 @@ export class ConfigFile {
   }
 
   /**
-   * Reads the file for a turn of kip, which may begin long after the last look at it. Keys that the process alone uses stay as
-   * they were when it was started; it is logged if they have changed. Never throws.
+   * Reads the file when kip's turn to run the node begins, which may be long after the last read. Keys that only take effect
+   * when the process starts keep their values, and a change of them is logged. Never throws.
    */
   async readForTurn(): Promise<UsableConfig> {
     const before = this.#usable.content;
@@ -78,7 +78,7 @@ export class ConfigFile {
   }
 }
 
-/** Logs the changed keys that take effect when the process is started again, if there are any. */
+/** Logs the changed keys that only take effect after a restart, if there are any. */
 export function warnOfRestart(changed: readonly ChangedKey[], logger: Logger): void {
   const keys = changed.filter(({ reload }) => reload === "restart").map(({ path }) => path);
   if (keys.length > 0)

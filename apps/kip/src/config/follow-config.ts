@@ -6,20 +6,21 @@ import { watchFile } from "./watch-file.ts";
 /** Options of {@link followConfig}. */
 export interface FollowConfigOptions {
   readonly file: ConfigFile;
-  /** The content that is in force. */
+  /** The current content. */
   readonly content: unknown;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Takes the keys that may change while kip runs. */
+  /** Applies the keys that may change while kip runs. */
   readonly apply: (config: ProviderConfig) => Promise<void>;
 }
 
-/** A writer may need several calls of the system for a file; it is read when there have been none for this long. */
+/** Delay after the last change event, milliseconds. A writer may need several system calls for a file. */
 const settledMs = 300;
 
 /**
- * Watches a `provider.yaml` until the signal aborts: applies what may change while kip runs, says what needs a restart, and
- * keeps the configuration in force while the file cannot be used. Follows files that a ConfigMap's volume replaces, too.
+ * Watches a `provider.yaml` until the signal aborts. Applies the keys that may change while kip runs, and logs which ones need
+ * a restart. While the file is not valid, the previous configuration stays in force. Also follows files that a ConfigMap's
+ * volume replaces.
  */
 export function followConfig(options: FollowConfigOptions): void {
   const { file, logger, signal } = options;
@@ -46,13 +47,13 @@ export function followConfig(options: FollowConfigOptions): void {
       if (!watched.has(place)) watched.set(place, watchFile(place, ask));
   };
   watchAll();
-  // It may have changed since it was read.
+  // The file may have changed since it was read.
   ask();
   const end = (): void => watched.forEach((each) => each[Symbol.dispose]());
   signal.addEventListener("abort", end, { once: true });
 }
 
-/** @returns the content that the file is compared with next time */
+/** @returns the content to compare the file with next time */
 async function takeChange(
   { file, logger, apply }: FollowConfigOptions,
   before: unknown,

@@ -1,12 +1,15 @@
 import { Document, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Node } from "yaml";
 
-/** A YAML document with the lines of its keys. */
+/** A YAML document with the line numbers of its keys. */
 export interface ParsedDocument {
   /** Undefined if it is not valid YAML. */
   readonly content: unknown;
-  /** Why it is not, each with its line. Without the parser's own words, which quote what may be a password. */
+  /**
+   * Why it is not valid YAML, with line numbers. The parser's own messages are left out, because they quote text that may be a
+   * password.
+   */
   readonly problems: readonly { readonly line: number | undefined; readonly message: string }[];
-  /** The line of a key, or of the nearest one around it that the document has; from 1. */
+  /** The line of a key, from 1. If the document does not have the key, the line of the nearest enclosing one. */
   readonly lineOf: (path: readonly (string | number)[]) => number | undefined;
 }
 
@@ -33,7 +36,7 @@ export function parseYaml(text: string): ParsedDocument {
   try {
     return { content: document.toJS() as unknown, problems, lineOf };
   } catch {
-    // Aliases that have no anchor, or too many of them.
+    // Aliases without an anchor, or too many aliases.
     const message = "it is not valid YAML: an alias cannot be followed";
     return { content: undefined, problems: [{ line: undefined, message }], lineOf };
   }
@@ -43,7 +46,7 @@ function isEmpty(contents: Node | null): boolean {
   return contents === null || (isScalar(contents) && contents.value === null);
 }
 
-/** Where the key of a path begins; of a path that the document does not have, the deepest part that it has. */
+/** The offset of the key at a path, or of its deepest ancestor that the document has. */
 function offsetOf(root: Node | null, path: readonly (string | number)[]): number | undefined {
   let node: unknown = root;
   let offset: number | undefined;

@@ -1,19 +1,19 @@
 import type { KeyNote } from "@kip/kip";
 import { pathText } from "@kip/kip";
 
-/** A note on a key of a file, with its line. */
+/** A note on a key of a file, with its line number. */
 export interface PlacedNote {
-  /** Path of the file that the configuration names. @default the configuration itself */
+  /** Path of the file, if it is one that the configuration names. @default the configuration itself */
   readonly file?: string | undefined;
-  /** From 1; undefined if it is of the whole file. */
+  /** From 1. Undefined if the note is about the whole file. */
   readonly line: number | undefined;
-  /** `cells.standbyCells[0].count`; empty for the whole file. */
+  /** As in `cells.standbyCells[0].count`. Empty for the whole file. */
   readonly path: string;
   readonly message: string;
   readonly remedy: string | undefined;
 }
 
-/** The notes with their lines, in the order of the file. */
+/** Adds the line numbers, and sorts the notes by them. */
 export function placeNotes(
   notes: readonly KeyNote[],
   lineOf: (path: KeyNote["path"]) => number | undefined,
@@ -28,7 +28,7 @@ export function placeNotes(
     .sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** `line 4: cells.nametg: there is no such key. Did you mean cells.nametag?` */
+/** As in `line 4: cells.nametg: there is no such key. Did you mean cells.nametag?` */
 export function noteText(note: PlacedNote, { withLine = true } = {}): string {
   const { file = "", line, path, message, remedy } = note;
   const place = [withLine ? file : "", withLine && line !== undefined ? `line ${line}` : "", path];

@@ -11,11 +11,11 @@ import { driverNames } from "./driver-names.ts";
 import { parseYaml } from "./parse-yaml.ts";
 import { noteText, placeNotes, type PlacedNote } from "./placed-notes.ts";
 
-/** What the text of a `provider.yaml` gives. */
+/** The result of reading a `provider.yaml`. */
 export interface ReadConfig {
   /** Undefined if there are problems. */
   readonly config: ProviderConfig | undefined;
-  /** The parsed document, for comparisons with a later one. */
+  /** The parsed document, to compare it with a later one. */
   readonly content: unknown;
   readonly problems: readonly PlacedNote[];
   readonly notices: readonly PlacedNote[];
@@ -23,17 +23,17 @@ export interface ReadConfig {
 
 /** Options of {@link readConfigText}. */
 export interface ReadConfigTextOptions {
-  /** Whether a cloud has to be named: a command that starts no machine takes a file without one. @default true */
+  /** Whether the configuration has to name a cloud. Commands that start no machines accept one without it. @default true */
   readonly needsCloud?: boolean | undefined;
 }
 
-/** What was read, with a cloud if it names none. */
+/** Adds a cloud if the configuration names none. */
 function withAnyCloud(content: unknown): unknown {
   const isKeys = typeof content === "object" && !Array.isArray(content);
   return isKeys ? { cloud: { local: {} }, ...content } : content;
 }
 
-/** Reads the text of a `provider.yaml`, and finds all of its problems. Never throws. */
+/** Parses a `provider.yaml` and reports all of its problems. Never throws. */
 export function readConfigText(
   text: string,
   { needsCloud = true }: ReadConfigTextOptions = {},
@@ -55,14 +55,14 @@ export function readConfigText(
   };
 }
 
-/** What a `provider.yaml` gives with the files that it names. */
+/** The result of reading a `provider.yaml` and the files that it names. */
 export interface ReadConfigFiles extends ReadConfig {
-  /** Those files besides it, whether or not they can be read. */
+  /** The named files, whether or not they can be read. */
   readonly files: readonly string[];
 }
 
 /**
- * Reads a `provider.yaml` and the cloud-config that it names for cells.
+ * Reads a `provider.yaml`, and the cloud-config for cells that it names.
  *
  * @throws {KipError} `CONFIG_INVALID` if the `provider.yaml` cannot be read
  */
@@ -84,7 +84,7 @@ export async function readConfigFiles(file: string): Promise<ReadConfigFiles> {
   const placed = (note: FileNote): PlacedNote => ({ ...note, file: cloudInitFile, path: "" });
   return {
     config: cloudInit && { ...found.config, cloudInit },
-    // With its content, so that a later one of the same path differs from it.
+    // Includes the cloud-config's text, so that a change of that file counts as a change.
     content: withCloudInit(found.content, cloudInitText),
     problems: problems.map(placed),
     notices: [...found.notices, ...notices.map(placed)],
@@ -93,11 +93,11 @@ export async function readConfigFiles(file: string): Promise<ReadConfigFiles> {
 }
 
 function withCloudInit(content: unknown, text: string): unknown {
-  const document = content as { readonly cells?: object } | null; // as the configuration that was read from it
+  const document = content as { readonly cells?: object } | null; // it was decoded as a configuration
   return { ...document, cells: { ...document?.cells, cloudInitFile: text } };
 }
 
-/** The clouds that the configuration names and that this version cannot use. */
+/** Problems for named clouds that this version has no driver for. */
 function withoutDriver(content: unknown) {
   const cloud = (content as { readonly cloud?: unknown } | null)?.cloud;
   if (typeof cloud !== "object" || cloud === null) return [];
@@ -111,7 +111,7 @@ function withoutDriver(content: unknown) {
 }
 
 /**
- * The text of the file.
+ * Reads the text of the file.
  *
  * @throws {KipError} `CONFIG_INVALID` if it cannot be read
  */
@@ -126,7 +126,7 @@ export async function readConfigFile(file: string): Promise<string> {
   }
 }
 
-/** The error of a file with problems, all of which it names. */
+/** The error for a file with problems. It lists all of them. */
 export function configError(file: string, problems: readonly PlacedNote[]): KipError {
   const [first] = problems;
   const subject = `Cannot use provider configuration "${file}"`;

@@ -103,7 +103,7 @@ function questionOf(values: OptionValues, pod: string): Omit<NetworkQuestion, "n
   return { ...ends, ...portOf(values.text("port")) };
 }
 
-/** A pod as the other end: its name alone may be a Service's, too. */
+/** Names a pod as the destination. A bare name could also mean a Service. */
 function podText(pod: string): string {
   return /^(?:pods?|po)\//.test(pod) ? pod : `pod/${pod}`;
 }
@@ -121,7 +121,7 @@ function portOf(text: string | undefined): Pick<NetworkQuestion, "port" | "proto
   return { port, protocol: protocols.find((name) => name === protocol?.toUpperCase()) };
 }
 
-/** Namespaces that a question names; only they are listed where the user may list no others. */
+/** The namespaces that a question names. Only these are listed if the user may not list all. */
 function namespacesOf({ pod, to, namespace }: NetworkQuestion): readonly string[] {
   const named = [pod, to ?? ""].flatMap((text) => text.split("/").slice(0, -1));
   const ofName = /^[^/:]+?\.([a-z0-9-]+)(?:\.svc.*)?(?::\d+)?$/.exec(to ?? "")?.[1];

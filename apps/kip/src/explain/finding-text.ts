@@ -1,8 +1,8 @@
 import type { Finding, Outcome } from "@kip/cluster-network";
 
 /**
- * A finding as text for a terminal. Sentences have texts of others, as messages of events: what would control the terminal, or
- * begin a line, is written as `\u001b`.
+ * Formats a finding for a terminal. Sentences may quote text from others, such as event messages. So control characters and
+ * line breaks are written as `\u001b`.
  */
 export function findingText({ outcome, sentences }: Finding): string {
   const conclusion = conclusions[outcome];

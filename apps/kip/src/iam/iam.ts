@@ -95,7 +95,7 @@ function printPolicy(policy: Policy): void {
   process.stdout.write(`${JSON.stringify(policy, undefined, 2)}\n`);
 }
 
-/** An alias is not a valid resource in a policy. */
+/** Reads key ARNs. An alias is not a valid resource in a policy. */
 function keysOf(values: OptionValues, flag: string): readonly string[] {
   const named = values.list(flag);
   const other = named.find((each) => !/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w*-]+$/.test(each));
@@ -105,7 +105,7 @@ function keysOf(values: OptionValues, flag: string): readonly string[] {
   });
 }
 
-/** Those that are named, else the one that has the name of the default profile. */
+/** The named roles, or the role that is named like the default profile. */
 function rolesOf(named: readonly string[], profile: string | undefined): readonly string[] {
   if (named.length > 0) return named;
   return profile === undefined ? [] : [profile.replace(":instance-profile/", ":role/")];

@@ -89,10 +89,10 @@ export const imageCacheOptions: readonly Option[] = [
   { flag: "help", type: "boolean", help: "show this text" },
 ];
 
-/** Longest that a timer of Node can wait, milliseconds. */
+/** The longest time that a timer of Node can wait, milliseconds. */
 const longestMs = 2 ** 31 - 1;
 
-/** Milliseconds of an option between a second and the longest. @throws {OptionError} `OPTION_INVALID` */
+/** The value of an option in milliseconds, from one second to the longest. @throws {OptionError} `OPTION_INVALID` */
 export function intervalOf(options: OptionValues, flag: string): number {
   const text = options.required(flag);
   const ms = duration(flag, text);
@@ -100,7 +100,7 @@ export function intervalOf(options: OptionValues, flag: string): number {
   throw new OptionError("OPTION_INVALID", `Cannot use --${flag} ${text}: 1s to 596h is expected`);
 }
 
-/** Milliseconds of `--unused-for`; infinite for `off`. @throws {OptionError} `OPTION_INVALID` */
+/** The value of `--unused-for` in milliseconds, infinite for `off`. @throws {OptionError} `OPTION_INVALID` */
 export function unusedForOf(options: OptionValues): number {
   const text = options.required("unused-for");
   if (text === "off") return Number.POSITIVE_INFINITY;
@@ -116,8 +116,8 @@ export function unusedForOf(options: OptionValues): number {
 }
 
 /**
- * Milliseconds of `--collect` and `--unused-for`. Several caches may share a folder: what another one uses counts as used only since
- * its last collection, so the first must be shorter.
+ * The values of `--collect` and `--unused-for` in milliseconds. Several caches may share a folder, and each marks the images
+ * that it uses only when it collects. So `--collect` must be shorter.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
@@ -136,7 +136,7 @@ export function collectionOf(options: OptionValues): {
   );
 }
 
-/** Names of images, one a line; empty lines and those that begin with `#` are left out. */
+/** The image names in a list, one per line. Skips empty lines and lines that start with `#`. */
 export function listedNames(text: string): readonly string[] {
   return text
     .split("\n")

@@ -80,10 +80,10 @@ export async function imageCache(args: readonly string[]): Promise<void> {
   logger.info("Began to stop", { reason: String(signal.reason) });
 }
 
-/** Largest that `--min-rate` may be, KiB/s. */
+/** The highest value of `--min-rate`, KiB/s. */
 const maxRate = 1024 * 1024;
 
-/** A folder that is there: one that is made because its volume is missing would be a cache that cells do not have. */
+/** The cache folder, which has to exist. Creating it when its volume is missing would fill a cache that cells do not see. */
 function folderOf(options: OptionValues): string {
   const folder = options.required("cache");
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return folder;
@@ -125,7 +125,7 @@ async function readSettings(options: OptionValues): Promise<ImageCacheSettings> 
 
 const noConfig = { config: undefined, problems: [] };
 
-/** Reads the files again when they change; while one cannot be used, what was read before stays in force. */
+/** Reads the files again when they change. While one of them is not valid, its previous content stays in force. */
 function followSettings(
   options: OptionValues,
   change: (settings: ImageCacheSettings) => void,
@@ -154,5 +154,5 @@ function followSettings(
   }
 }
 
-/** A writer may need several calls of the system for a file; it is read when there have been none for this long, milliseconds. */
+/** Delay after the last change event, milliseconds. A writer may need several system calls for a file. */
 const settledMs = 300;

@@ -1,6 +1,6 @@
 import type { BuiltAmi } from "@kip/cloud-aws/ami";
 
-/** What a build says at its end: what was made, how cells get it, and what it has found that costs money. Ends with a line break. */
+/** The text at the end of a build: what was made, how cells use it, and leftovers that cost money. Ends with a line break. */
 export function builtText({ id, name, region, isNew, leftOvers }: BuiltAmi): string {
   const lines = [
     isNew

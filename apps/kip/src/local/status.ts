@@ -18,7 +18,7 @@ const statusOptions: readonly Option[] = [
   },
 ];
 
-/** Prints what runs. */
+/** Prints the state of the local cluster. */
 export async function status(args: readonly string[]): Promise<void> {
   const options = parseCommand(usage, statusOptions, args);
   if (!options) return;

@@ -2,7 +2,7 @@ import { hoursPerMonth, type Candidate, type Catalog } from "@kip/instance-types
 import type { Price } from "./price-pods.ts";
 import { reasonsOf } from "./price-text.ts";
 
-/** Prices for programs; amounts are US dollars, thousandths of a core, and bytes. */
+/** Prices as JSON. Amounts are US dollars, thousandths of a CPU, and bytes. */
 export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
   const { cloud, region, pricesOf, priceFile, isSpotEstimated } = catalog;
   const total = prices.reduce(

@@ -12,20 +12,20 @@ import { errorText, isCodedError } from "@kip/base";
 import { KipError } from "../errors.ts";
 import type { PricedPods } from "./priced-document.ts";
 
-/** What pods of one kind cost, and why. */
+/** The price of pods of one kind, with the reasons. */
 export interface Price {
   readonly pods: PricedPods;
   readonly request: InstanceTypeRequest;
   readonly choice: Candidate;
-  /** The next best; undefined: nothing else fits. */
+  /** The second-best choice. Undefined if no other type fits. */
   readonly runnerUp: Candidate | undefined;
   readonly explanation: Explanation;
 }
 
 /**
- * Chooses the machine of each of these pods, as kip would.
+ * Chooses the machine for each of these pods, like kip would.
  *
- * @throws {KipError} `MANIFEST_INVALID` for an annotation that cannot be read, and for a pod that would get no machine
+ * @throws {KipError} `MANIFEST_INVALID` for an invalid annotation, and for a pod that would get no machine
  */
 export function pricePods(
   all: readonly PricedPods[],

@@ -8,7 +8,7 @@ import {
 } from "@kip/instance-types";
 import type { Price } from "./price-pods.ts";
 
-/** Prices for people. */
+/** Prices as text for a person. */
 export function priceText(catalog: Catalog, prices: readonly Price[]): string {
   const launchTypes = new Set(prices.map(({ choice }) => choice.launchType));
   const notes = [
@@ -61,7 +61,7 @@ function candidateText({ type, launchType, pricePerHour }: Candidate): string {
   return `${type.name} (${size}), ${launchType}: ${cost(pricePerHour)}`;
 }
 
-/** Why this type, in sentences. */
+/** Sentences that explain the choice of this type. */
 export function reasonsOf({ request, choice, explanation }: Price): readonly string[] {
   const { fitting, offered, passedOver } = explanation;
   const { burstPricePerHour, type } = choice;
@@ -113,7 +113,7 @@ function cost(pricePerHour: number): string {
   return `${dollars(pricePerHour)} an hour, $${(pricePerHour * hoursPerMonth).toFixed(2)} a month`;
 }
 
-/** At least two digits, and as many as small prices have. */
+/** At least two decimals, and more for small prices. */
 function dollars(price: number): string {
   return `$${price.toFixed(6).replace(/(\.\d{2,}?)0+$/, "$1")}`;
 }

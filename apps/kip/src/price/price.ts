@@ -14,7 +14,7 @@ cluster and no account: the prices are those of kip's own list.
 
 Example: kip price -f pods.yaml --cloud=gce --region=europe-west1`;
 
-/** Where prices are looked up if no region is named. */
+/** The region to use if none is named. */
 const defaultRegions: Readonly<Record<string, string>> = {
   aws: "us-east-1",
   gce: "us-central1",
@@ -70,7 +70,7 @@ export function price(args: readonly string[]): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** `-f`, `-o` as kubectl has them; `-` is a file, not a flag. */
+/** Expands kubectl's short flags `-f` and `-o`. `-` is a file, not a flag. */
 function withLongFlags(args: readonly string[]): readonly string[] {
   const long: Readonly<Record<string, string>> = { "-f": "--filename", "-o": "--output" };
   const joined: string[] = [];

@@ -4,18 +4,18 @@ import { podFields } from "@kip/kip/pod-fields";
 
 const { boolean, list, map, object, optional, string, unknownValue, between, integer } = decode;
 
-/** Pods of one kind that a manifest makes. */
+/** Pods of one kind that a manifest creates. */
 export interface PricedPods {
   readonly kind: string;
   readonly name: string;
-  /** As the manifest says it. */
+  /** As written in the manifest. */
   readonly namespace?: string | undefined;
-  /** How many of them run at a time. */
+  /** How many of them run at the same time. */
   readonly replicas: number;
   readonly pod: Pod;
 }
 
-/** An amount of a resource, 0 or more; a number is taken for text, as the API server does. */
+/** A quantity, 0 or more. A number is read as text, like the API server does. */
 const amount: decode.Decoder<string> = (value, path) => {
   const text = typeof value === "number" ? String(value) : string(value, path);
   let size: number;
@@ -31,7 +31,9 @@ const amount: decode.Decoder<string> = (value, path) => {
   });
 };
 
-/** An object of the API with some fields that are read; its others are known by the table of pod fields, or wrong. */
+/**
+ * Decodes an API object with some fields. Other fields are ignored if the table of pod fields has them, and rejected otherwise.
+ */
 function known<F extends Readonly<Record<string, decode.Decoder<unknown>>>>(
   type: string,
   fields: F,
@@ -40,7 +42,7 @@ function known<F extends Readonly<Record<string, decode.Decoder<unknown>>>>(
   const all = Object.fromEntries(others.map((name) => [name, optional(unknownValue)] as const));
   return object({ ...all, ...fields }, { unknownKeys: "reject" }) as unknown as ReturnType<
     typeof object<F>
-  >; // the further fields are not read
+  >; // the additional fields are not used
 }
 
 const resources = known("ResourceRequirements", {
@@ -90,7 +92,7 @@ const cronJob = object({ spec: object({ jobTemplate: templateOf }) });
 const bareTemplate = object({ template: podTemplate });
 
 /**
- * The pods that an object of a manifest makes; none for kinds without pods, such as Services.
+ * The pods that an object of a manifest creates. Empty for kinds without pods, such as Services.
  *
  * @param value one document, or an entry of a List
  * @throws {DecodeError} `DECODE_FAILED`, `QUANTITY_INVALID`, which name the field
@@ -104,7 +106,7 @@ export function pricedPods(value: unknown, path = ""): readonly PricedPods[] {
   const { template, replicas } = made;
   const name = own.name ?? own.generateName ?? "without a name";
   const { annotations = {} } = template.metadata ?? {};
-  const spec = withDefaultRequests(template.spec as unknown as Pod["spec"]); // what is read of it was decoded
+  const spec = withDefaultRequests(template.spec as unknown as Pod["spec"]); // the fields that are used were decoded
   return [
     {
       kind,
@@ -135,7 +137,7 @@ function madeBy(
       const { template, replicas = 1 } = templateOf(value, path).spec;
       return { template, replicas };
     }
-    case "DaemonSet": // one for each node, and kip is one
+    case "DaemonSet": // one for each node, and kip is one node
       return { template: templateOf(value, path).spec.template, replicas: 1 };
     case "Job": {
       const { template, parallelism = 1 } = templateOf(value, path).spec;
@@ -152,7 +154,7 @@ function madeBy(
   }
 }
 
-/** The API server's default: a container that has a limit and requests nothing requests its limit. */
+/** As in the API server's defaults, a container with a limit and without a request requests its limit. */
 function withDefaultRequests(spec: Pod["spec"]): Pod["spec"] {
   type Part = { readonly resources?: Pod["spec"]["resources"] };
   const complete = <T extends Part>(part: T): T => {

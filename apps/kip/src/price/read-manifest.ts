@@ -4,14 +4,14 @@ import { parseAllDocuments } from "yaml";
 import { KipError } from "../errors.ts";
 import { pricedPods, type PricedPods } from "./priced-document.ts";
 
-/** The largest manifest that is read, bytes. */
+/** Maximum size of a manifest, bytes. */
 const maxBytes = 16 * 1024 ** 2;
 
 /**
- * Reads the pods of a manifest: YAML or JSON, one or more documents.
+ * Reads the pods of a manifest: YAML or JSON, with one or more documents.
  *
- * @param file `-` for the standard input
- * @throws {KipError} `MANIFEST_INVALID`: file, document, line or field, and what to do
+ * @param file `-` for standard input
+ * @throws {KipError} `MANIFEST_INVALID`, with file, document, line or field, and a remedy
  */
 export function readManifest(file: string): readonly PricedPods[] {
   const shown = file === "-" ? "the standard input" : file;
@@ -52,7 +52,10 @@ function readText(file: string, shown: string): string {
   });
 }
 
-/** The parser's own words quote the document, which may hold passwords: the error names line and column alone. */
+/**
+ * Parses the documents. The parser's own messages quote the text, which may contain passwords, so errors only have line and
+ * column.
+ */
 function documentsOf(text: string, shown: string): readonly unknown[] {
   const documents = parseAllDocuments(text, { logLevel: "error" });
   if (!Array.isArray(documents)) return [];
@@ -72,7 +75,7 @@ function toValue(document: { toJS(): unknown }, which: string): unknown {
   try {
     return document.toJS();
   } catch (cause) {
-    // An alias without its anchor, or too many of them.
+    // An alias without an anchor, or too many aliases.
     throw unreadable(which, cause instanceof Error ? new Error(cause.name) : cause);
   }
 }

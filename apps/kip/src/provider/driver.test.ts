@@ -12,7 +12,7 @@ describe("openDriver() of the local cloud", { skip }, () => {
   before(() => (process.env["PATH"] = "/nonexistent"));
   after(() => (process.env["PATH"] = searchPath));
 
-  /** What it lacks where no program is installed. */
+  /** The error's message if no program is installed. */
   async function missing(launches: boolean): Promise<string> {
     const { config } = readConfigText(
       `cloud: {local: {stateDir: ${tmpdir()}/kip-none, architectures: [amd64, arm64]}}`,

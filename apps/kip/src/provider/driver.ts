@@ -6,20 +6,20 @@ import { markerVariable } from "../local/cluster/processes.ts";
 import { driverNames } from "../config/driver-names.ts";
 import { KipError } from "../errors.ts";
 
-/** What {@link openDriver} needs besides the configuration. */
+/** Options of {@link openDriver}, in addition to the configuration. */
 export interface OpenDriverOptions {
   readonly controllerID: string;
-  /** The term in which a change of the cloud begins that is made now. @default one that never ends */
+  /** Returns the term for a change of the cloud that begins now. @default a term that never ends */
   readonly term: (() => ChangeTerm) | undefined;
-  /** A file of types and prices. @default none */
+  /** A file with instance types and prices. @default none */
   readonly priceFile?: string | undefined;
-  /** `false`: the driver's types and prices are not needed. @default true */
+  /** `false` if the driver's types and prices are not needed. @default true */
   readonly launches?: boolean | undefined;
   readonly logger: Logger;
 }
 
 /**
- * The driver of the cloud that the configuration chose.
+ * Opens the driver of the configured cloud.
  *
  * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
  */
@@ -54,7 +54,7 @@ interface DriverOptions {
   readonly logger: Logger;
 }
 
-/** Loaded late: the SDK is heavy. */
+/** Loaded on demand, because the SDK is large. */
 async function openAws(
   config: ProviderConfig,
   options: DriverOptions & Pick<OpenDriverOptions, "term" | "priceFile" | "launches">,
@@ -77,7 +77,7 @@ async function openLocal(
   local: ProviderConfig["cloud"]["local"],
   { launches = true, ...options }: DriverOptions & Pick<OpenDriverOptions, "launches">,
 ): Promise<CloudDriver> {
-  // Machines outlive the processes of a local cluster, so they do not carry its mark.
+  // Machines outlive the processes of a local cluster, so they must not carry its marker.
   delete process.env[markerVariable];
   const stateDir = local.stateDir ?? "/var/lib/kip/cells";
   const cloud = await createLocalCloud(
@@ -88,7 +88,7 @@ async function openLocal(
       namespace: local.namespace,
       range: local.range,
       ipv6Range: local.ipv6Range,
-      // What launches nothing needs no program that runs machines of other processors.
+      // A command that launches nothing needs no QEMU for other architectures.
       architectures: launches ? local.architectures : undefined,
       internet: local.internet === "off" ? false : ("auto" as const),
       hostPorts: local.hostPorts,
@@ -104,7 +104,7 @@ async function openLocal(
   return local.faultInjection === true ? await withFaults(cloud, stateDir, options.logger) : cloud;
 }
 
-/** The cloud of `kip up`, in which `kip local` can cause faults. */
+/** Wraps the cloud of `kip up`, so that `kip local` can cause faults in it. */
 async function withFaults(
   cloud: LocalCloud,
   stateDir: string,

@@ -1,6 +1,6 @@
 import type { ProcessHealth } from "@kip/virtual-kubelet/command";
 
-/** What this process is doing; it is ready also while another one runs the node. */
+/** The state of this process. It is also ready while another replica runs the node. */
 export class Health implements ProcessHealth {
   isReady = false;
   doing = "starting";

@@ -73,7 +73,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   await serve({ options, logger, file, client, nodeClient, cluster, health, signal });
 }
 
-/** Undefined: kip uses its own rights. */
+/** Opens a client that acts as the virtual node. Undefined if kip uses its own permissions. */
 function openNodeClient(
   options: OptionValues,
   { cluster, logger }: { readonly cluster: KubeConfig; readonly logger: Logger },
@@ -89,9 +89,9 @@ interface Serve {
   readonly logger: Logger;
   readonly file: ConfigFile;
   readonly client: ApiClient;
-  /** Acts as the virtual node. Undefined: kip uses its own rights. */
+  /** Acts as the virtual node. Undefined if kip uses its own permissions. */
   readonly nodeClient: ApiClient | undefined;
-  /** Where the API server is. */
+  /** The address of the API server. */
   readonly cluster: KubeConfig;
   readonly health: Health;
   readonly signal: AbortSignal;

@@ -25,20 +25,20 @@ import {
   type Tracer,
 } from "@kip/virtual-kubelet/command";
 
-/** What {@link serveNode} needs. */
+/** Options of {@link serveNode}. */
 export interface ServeNodeOptions {
   readonly provider: PodProvider;
   readonly client: ApiClient;
-  /** Acts as the virtual node. Undefined: kip uses its own rights. */
+  /** Acts as the virtual node. Undefined if kip uses its own permissions. */
   readonly nodeClient: ApiClient | undefined;
-  /** Where the API server is. */
+  /** The address of the API server. */
   readonly cluster: KubeConfig;
   readonly nodeName: string;
   readonly nodeIp: string;
   readonly tracer: Tracer;
   readonly options: OptionValues;
   readonly logger: Logger;
-  /** Ends the start. */
+  /** Cancels the start. */
   readonly signal: AbortSignal;
 }
 
@@ -66,8 +66,8 @@ export async function serveNode(needs: ServeNodeOptions): Promise<ServedNode> {
 }
 
 /**
- * The flags of the node. To be read at the start of the process, too: a replica that waits for its turn, and is ready
- * meanwhile, would find a mistake only when the other one is gone.
+ * Parses the node's flags. Also call this at the start of the process. Otherwise a replica that waits for its turn, and is
+ * ready meanwhile, would only find a mistake when the other replica is gone.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */
@@ -133,7 +133,10 @@ async function nodeSettings(needs: ServeNodeOptions): Promise<NodeOptions> {
   };
 }
 
-/** Clients of the kubelet API: those that the cluster's RBAC allows, or all that have a certificate of the authority. */
+/**
+ * Access rules of the kubelet API: either the cluster's RBAC decides, or all clients with a certificate of the authority have
+ * access.
+ */
 function kubeletAccess(
   needs: ServeNodeOptions,
 ): Pick<KubeletApiOptions, "authenticate" | "authorize"> {
@@ -142,7 +145,7 @@ function kubeletAccess(
   return delegatedAccess({ client, nodeName, clock: systemClock });
 }
 
-/** The serving certificate that was given. Without its file a self-signed one is made, as in the original. */
+/** The configured serving certificate. If its file does not exist, a self-signed one is created, as in the original. */
 async function givenPair(options: OptionValues): Promise<KeyPair | undefined> {
   for (const flag of ["tls-cert-file", "tls-private-key-file"])
     if (options.text(flag) === undefined) return undefined;

@@ -23,7 +23,7 @@ function world(errors: readonly CloudError[]) {
   };
   const logger = createLogger({ write: (line) => void lines.push(line) });
   const opened = openPatiently(open, { clock, logger, signal: stop.signal });
-  opened.catch(() => {}); // looked at below
+  opened.catch(() => {}); // checked below
   const pass = async (seconds: number): Promise<void> => {
     for (let second = 0; second <= seconds; second++) {
       for (let turn = 0; turn < 5; turn++) await setImmediate();

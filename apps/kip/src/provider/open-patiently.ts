@@ -4,7 +4,10 @@ import type { ConfigFile } from "../config/config-file.ts";
 import { openDriver, type OpenDriverOptions } from "./driver.ts";
 import type { Health } from "./health.ts";
 
-/** Pauses while the cloud is away, milliseconds. A process that ended instead would be started again after up to five minutes. */
+/**
+ * Pauses while the cloud is unavailable, milliseconds. If the process ended instead, it would be started again after up to five
+ * minutes.
+ */
 const backoff = { initialMs: 1000, maxMs: 30_000 };
 
 /** What {@link openCloud} needs of the process. */
@@ -39,7 +42,7 @@ export async function openCloud(
 }
 
 /**
- * Opens a driver, again and again while its cloud does not answer or throttles.
+ * Opens a driver. Retries while its cloud does not respond or throttles.
  *
  * @throws any other error of `open`; the signal's reason
  */

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { parseOptions, uselessOptions } from "@kip/base";
 import { clusterDnsOf, nodeIpsOf, ownNamespace, providerOptions } from "./provider-options.ts";
 
-/** As the manifests of the original have them, with their variables replaced by the kubelet. */
+/** Arguments and variables from the original's manifests, with the values that the kubelet fills in. */
 const statefulSet = {
   args: [
     "--provider",

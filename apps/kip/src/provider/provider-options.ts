@@ -3,7 +3,7 @@ import { OptionError, type Option, type OptionValues } from "@kip/base";
 import type { KubeConfig } from "@kip/k8s-client";
 import { commandOptions, ownAddress } from "@kip/virtual-kubelet/command";
 
-/** Options of the provider. Names, variables and meaning follow the original Kip and Virtual Kubelet. */
+/** Options of the provider. Names, variables and meanings follow the original Kip and Virtual Kubelet. */
 export const providerOptions: readonly Option[] = [
   { flag: "provider-config", type: "string", help: "path of provider.yaml" },
   {
@@ -99,17 +99,17 @@ export const providerOptions: readonly Option[] = [
   }),
 ];
 
-/** A variable of the original's environment that means nothing here, and what replaces it. */
+/** Environment variables of the original that have no effect here, and their replacements. */
 export const uselessVariables: Readonly<Record<string, string>> = {
   MOCK_CLOUD_API:
     "there is no cloud in memory to run on; kip up starts a local one with real machines",
 };
 
 /**
- * The addresses of `--node-ip`: one, or one of each family, as a kubelet's. Without it the one of this machine, as the
- * original finds it.
+ * The addresses of `--node-ip`: one, or one of each IP family, as for a kubelet. Without it, this machine's address, which is
+ * found like in the original.
  *
- * @throws {OptionError} `OPTION_INVALID`; `OPTION_MISSING` if the machine has none
+ * @throws {OptionError} `OPTION_INVALID`; `OPTION_MISSING` if the machine has no address
  */
 export async function nodeIpsOf(
   options: Pick<OptionValues, "text">,
@@ -130,7 +130,7 @@ export async function nodeIpsOf(
   );
 }
 
-/** The namespace of kip's own Secrets: that of `--own-namespace`, or of its pod; undefined for the default. */
+/** The namespace of kip's own Secrets: that of `--own-namespace`, or of kip's pod. Undefined for the default. */
 export function ownNamespace(
   options: Pick<OptionValues, "text">,
   { source, namespace }: Pick<KubeConfig, "source" | "namespace">,
@@ -138,7 +138,7 @@ export function ownNamespace(
   return options.text("own-namespace") ?? (source === "in-cluster" ? namespace : undefined);
 }
 
-/** The addresses of `--cluster-dns`; undefined without it. @throws {OptionError} `OPTION_INVALID` */
+/** The addresses of `--cluster-dns`. Undefined if it is not set. @throws {OptionError} `OPTION_INVALID` */
 export function clusterDnsOf(options: Pick<OptionValues, "list">): readonly string[] | undefined {
   const addresses = options.list("cluster-dns").flatMap((text) => text.split(","));
   const wrong = addresses.find((address) => isIP(address) === 0);

@@ -1,12 +1,12 @@
 import type { Logger, OptionValues } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
 
-/** What the phases of a start share. */
+/** Data that the phases of a start share. */
 export interface ClusterContext {
   readonly options: OptionValues;
   readonly layout: LocalLayout;
   readonly logger: Logger;
-  /** Abandons the start. */
+  /** Cancels the start. */
   readonly signal: AbortSignal;
   /** Reports a phase that takes time to `kip up`. */
   readonly onProgress: (text: string) => void;

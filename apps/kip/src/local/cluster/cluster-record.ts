@@ -14,33 +14,30 @@ const decodeRecord = object({
   adminKubeconfig: string,
   namespaceName: string,
   networkRange: string,
-  /** Range of Services. Absent in a record of an earlier version. */
+  /** Service range. Absent in records of earlier versions. */
   services: optional(string),
   userKubeconfig: string,
-  /** As `--cloud` has it. Absent in a record of an earlier version. */
+  /** Value of `--cloud`. Absent in records of earlier versions. */
   cloud: optional(string),
-  /** Whether it was still starting when this was written. */
+  /** Whether the cluster was still starting when this was written. */
   isStarting: optional(boolean),
 });
 
-/** What `kip down` and `kip status` need to know of a local cluster; written before anything of it is made. */
+/** The facts about a local cluster that `kip down` and `kip status` need. Written before anything else is created. */
 export type ClusterRecord = decode.Decoded<typeof decodeRecord>;
 
-/**
- * Reads the record; undefined if there is no cluster, or none that this version can read: it is then
- * an interrupted run like any other.
- */
+/** Reads the record. Undefined if there is none, or if this version cannot read it. The latter counts as an interrupted run. */
 export async function readRecord(file: string): Promise<ClusterRecord | undefined> {
   return await readJsonRecord(file, decodeRecord);
 }
 
-/** Writes the record, whole or not at all. */
+/** Writes the record atomically. */
 export async function writeRecord(file: string, record: ClusterRecord): Promise<void> {
   await writeFile(`${file}.new`, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 
-/** The record of the cluster that runs in a state folder, if one does and has been started completely. */
+/** The record of the cluster in a state folder, if it is running and fully started. */
 export async function runningCluster(layout: LocalLayout): Promise<ClusterRecord | undefined> {
   const record = await readRecord(layout.daemonRecord);
   if (!record || record.isStarting === true) return undefined;
@@ -48,7 +45,7 @@ export async function runningCluster(layout: LocalLayout): Promise<ClusterRecord
 }
 
 /**
- * The same, where nothing can be done without it.
+ * Like {@link runningCluster}, for commands that need one.
  *
  * @param action completes "Cannot …: it is not running"
  * @throws {KipError} `LOCAL_CLUSTER_ABSENT`

@@ -1,4 +1,4 @@
-/** What the daemon sends to `kip up` while it starts. */
+/** Messages that the daemon sends to `kip up` while it starts. */
 export type DaemonMessage =
   | { readonly kind: "progress"; readonly text: string }
   | { readonly kind: "ready" }

@@ -2,7 +2,7 @@ import { type OptionValues, OptionError } from "@kip/base";
 
 const portRange = { min: 1, max: 65_535 } as const;
 
-/** Where the provider serves the kubelet API: metrics are fetched there, also from pods. */
+/** Port of the kubelet API. Metrics are read from it, also by pods. */
 const kubeletPort = 10_250;
 
 /** Port of the API server. @throws {OptionError} `OPTION_INVALID` */
@@ -16,7 +16,7 @@ export function registryPort(options: OptionValues): number {
 }
 
 /**
- * TCP ports of this computer that pods reach: API server, registry (to read), kubelet, and those of `--host-port`.
+ * TCP ports of this computer that pods may reach: API server, registry (read-only), kubelet, and those of `--host-port`.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */

@@ -1,21 +1,21 @@
 import path from "node:path";
 import type { OptionValues } from "@kip/base";
 
-/** Name under which pods reach the registry of the local cluster: `kip.local/demo:latest`. */
+/** Host name by which pods reach the registry of the local cluster, as in `kip.local/demo:latest`. */
 export const localRegistryHost = "kip.local";
 
-/** Where `kip up` keeps things. */
+/** Where `kip up` keeps its files. */
 export interface LocalLayout {
-  /** State of the running try-out cluster; `kip down` removes it. */
+  /** State of the local cluster. `kip down` removes it. */
   readonly stateDir: string;
-  /** Binaries and images; kept until `kip down --purge`. */
+  /** Programs and images. Kept until `kip down --purge`. */
   readonly cacheDir: string;
   readonly controlPlaneDir: string;
   readonly logDir: string;
   readonly machinesDir: string;
-  /** In the cache: what a machine is copied from outlives the cluster. */
+  /** In the cache, because templates outlive the cluster. */
   readonly templatesDir: string;
-  /** In the cache: the imitation of EC2. */
+  /** In the cache. The EC2 server moto. */
   readonly motoDir: string;
   readonly registryDir: string;
   readonly dnsDir: string;
@@ -24,11 +24,11 @@ export interface LocalLayout {
   readonly daemonLog: string;
   readonly providerLog: string;
   readonly daemonRecord: string;
-  /** What the user's kubeconfig was like before the context was added. */
+  /** The user's kubeconfig as it was before the context was added. */
   readonly contextState: string;
 }
 
-/** The layout below the directories that `--state-dir` and `--cache-dir` name. */
+/** The layout below the folders of `--state-dir` and `--cache-dir`. */
 export function localLayout(options: OptionValues): LocalLayout {
   const stateDir = path.resolve(options.required("state-dir"));
   const cacheDir = path.resolve(options.required("cache-dir"));

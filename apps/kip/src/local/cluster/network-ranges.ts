@@ -3,17 +3,17 @@ import { OptionError, type OptionValues } from "@kip/base";
 import { isEc2 } from "./cloud-choice.ts";
 import { serviceRanges } from "./service-range.ts";
 
-/** Ranges of cells and pods: one of IPv4, and perhaps one of IPv6. */
+/** Address ranges of cells and pods: one of IPv4, and optionally one of IPv6. */
 export interface NetworkRanges {
   readonly range: string;
   readonly ipv6Range?: string | undefined;
 }
 
 /**
- * The ranges of `--network-range`. The cloud checks each of them.
+ * Reads the ranges of `--network-range`. The cloud checks each of them.
  *
- * @throws {OptionError} `OPTION_INVALID` unless the families are those of `--service-range`; for one that no VPC can have,
- * where there is one
+ * @throws {OptionError} `OPTION_INVALID` if the IP families differ from those of `--service-range`, or if there is a VPC that
+ * cannot have the range
  */
 export function networkRanges(options: OptionValues): NetworkRanges {
   const text = options.required("network-range");
@@ -49,7 +49,7 @@ function requireVpcRange(text: string, { range, ipv6Range }: NetworkRanges): voi
   );
 }
 
-/** The ranges of a text as the option has it; undefined if it is none. */
+/** Splits the option's text into ranges. Undefined if it is not valid. */
 export function splitRanges(text: string): NetworkRanges | undefined {
   const [range = "", ipv6Range, ...more] = text.split(",");
   const family = (cidr: string): number => isIP(cidr.split("/", 1)[0] ?? "");

@@ -2,8 +2,8 @@ import { isIPv4 } from "node:net";
 import { OptionError, type OptionValues } from "@kip/base";
 
 /**
- * Where NodePorts of Services answer on this computer, of `--nodeport-address`. Without it only programs of this computer reach
- * them: a Service of a cluster to try things out is not meant for every network that a laptop is taken to.
+ * The addresses of this computer at which NodePorts answer, from `--nodeport-address`. By default only programs of this
+ * computer reach them, because a try-out cluster should not serve every network that a laptop joins.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */

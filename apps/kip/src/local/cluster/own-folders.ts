@@ -4,7 +4,7 @@ import { acquireFileLock, isSystemError } from "@kip/base";
 import type { LocalLayout } from "./layout.ts";
 import { KipError } from "../../errors.ts";
 
-/** What `kip up` makes in a state folder. */
+/** Names that `kip up` creates in a state folder. */
 const stateEntries: readonly string[] = [
   "cells",
   "client-ca.crt",
@@ -19,7 +19,7 @@ const stateEntries: readonly string[] = [
   "provider.yaml",
   "registry",
 ];
-/** What is in a cache folder; the lock is there from the first moment on. */
+/** Names in a cache folder. The lock is created first. */
 const cacheLock = "up.lock";
 const cacheEntries: readonly string[] = [
   "coredns",
@@ -32,7 +32,7 @@ const cacheEntries: readonly string[] = [
 ];
 
 /**
- * Checks that a state folder can be used and removed as a whole: it is new, empty, or `kip up` made it.
+ * Checks that a state folder is new, empty, or made by `kip up`, so that it can be used and removed as a whole.
  *
  * @throws {KipError} `FOLDER_FOREIGN`
  */
@@ -43,7 +43,7 @@ export async function requireOwnState(layout: LocalLayout, verb: "use" | "remove
   throw foreign(layout.stateDir, verb, "--state-dir");
 }
 
-/** Makes the cache folder, and takes the lock under which it is used and removed. */
+/** Creates the cache folder, and takes the lock that protects its use and removal. */
 export async function lockCache(cacheDir: string): Promise<AsyncDisposable> {
   await mkdir(cacheDir, { recursive: true });
   return await acquireFileLock(path.join(cacheDir, cacheLock), {
@@ -52,9 +52,9 @@ export async function lockCache(cacheDir: string): Promise<AsyncDisposable> {
 }
 
 /**
- * Removes what `kip up` made in its cache folder, and the folder itself unless something else is in it.
+ * Removes the files of `kip up` from its cache folder, and then the folder if it is empty.
  *
- * @throws {KipError} `FOLDER_FOREIGN`; nothing is removed then
+ * @throws {KipError} `FOLDER_FOREIGN`, without removing anything
  */
 export async function removeCache(cacheDir: string): Promise<void> {
   const entries = await entriesOf(cacheDir);

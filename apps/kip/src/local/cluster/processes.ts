@@ -1,19 +1,19 @@
 import { endProcesses, listProcesses, readEnvironment, readProcess, systemClock } from "@kip/base";
 import { KipError } from "../../errors.ts";
 
-/** Environment variable that marks every process of one local cluster with its state directory. */
+/** Environment variable that marks every process of a local cluster. Its value is the state folder. */
 export const markerVariable = "KIP_LOCAL_CLUSTER";
 
-/** How long the kernel may take to end what was killed, milliseconds. */
+/** How long the kernel may take to end killed processes, milliseconds. */
 const killLimitMs = 10_000;
 
-/** The marker of this process, for a child that gets nothing else of its environment. */
+/** The marker of this process, for a child that gets no other environment. */
 export function markerEnvironment(): NodeJS.ProcessEnv {
   const marker = process.env[markerVariable];
   return marker === undefined ? {} : { [markerVariable]: marker };
 }
 
-/** IDs of all living processes that carry the marker of this state directory, our own excepted. */
+/** IDs of all running processes with the marker of this state folder, except our own. */
 export async function clusterProcesses(stateDir: string): Promise<readonly number[]> {
   const marker = `${markerVariable}=${stateDir}`;
   const pids = (await listProcesses()).filter((pid) => pid !== process.pid);
@@ -27,10 +27,10 @@ export async function clusterProcesses(stateDir: string): Promise<readonly numbe
 }
 
 /**
- * Ends the processes of a cluster: SIGTERM to those that no other of them started, which end the others in their order, and
- * SIGKILL to all that are left after `graceMs`. Resolves when all are gone.
+ * Ends the processes of a cluster. Sends SIGTERM to those that were not started by another one; these end the others in their
+ * order. After `graceMs`, sends SIGKILL to all that remain. Resolves when all are gone.
  *
- * @returns how many there were
+ * @returns the number of processes found
  * @throws {KipError} `LOCAL_CLUSTER_FAILED` if some cannot be ended
  */
 export async function endCluster(stateDir: string, graceMs: number): Promise<number> {
@@ -49,7 +49,7 @@ export async function endCluster(stateDir: string, graceMs: number): Promise<num
   );
 }
 
-/** Those that no other of them started. */
+/** The processes whose parent is not one of them. */
 async function withoutChildren(pids: readonly number[]): Promise<readonly number[]> {
   const parents = await Promise.all(pids.map(async (pid) => (await readProcess(pid))?.parentPid));
   return pids.filter((_pid, index) => !pids.includes(parents[index] ?? 0));

@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import { KipError } from "../../errors.ts";
 
 const GiB = 2 ** 30;
-/** Control plane, kip and one small cell. */
+/** For the control plane, kip and one small cell. */
 const neededMemoryBytes = 1.5 * GiB;
 
 /**
- * Checks what no later step could mend. Disk is checked by those who need it.
+ * Checks the requirements that nothing later can provide. Whatever needs disk space checks it itself.
  *
  * @throws {KipError} `NOT_ROOT`, `HOST_TOO_SMALL`
  */

@@ -2,7 +2,7 @@ import { isIPv4 } from "node:net";
 import { OptionError, type OptionValues } from "@kip/base";
 
 /**
- * Name servers for names outside the cluster, of `--resolver`; none if it was not given.
+ * Name servers of `--resolver`, for names outside the cluster. Empty if the option is not set.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */

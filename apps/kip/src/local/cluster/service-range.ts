@@ -3,7 +3,7 @@ import { OptionError, type OptionValues } from "@kip/base";
 
 const form = /^(\d{1,3}\.\d{1,3}\.\d{1,3})\.0\/(\d{1,2})$/;
 
-/** Addresses of Services: a CIDR of IPv4, and perhaps one of IPv6. @throws {OptionError} `OPTION_INVALID` */
+/** Service ranges: a CIDR of IPv4, and optionally one of IPv6. @throws {OptionError} `OPTION_INVALID` */
 export function serviceRanges(options: OptionValues): readonly string[] {
   const text = options.required("service-range");
   const [first = "", second, ...more] = text.split(",");
@@ -27,7 +27,10 @@ function isIpv6Range(text: string): boolean {
   return isIPv6(address) && isPrefix && more.length === 0;
 }
 
-/** The tenth of them, as in clusters of kubeadm: the Service `kube-system/kube-dns`. @throws {OptionError} `OPTION_INVALID` */
+/**
+ * The address of the Service `kube-system/kube-dns`: the tenth of the range, as in clusters of kubeadm. @throws {OptionError}
+ * `OPTION_INVALID`
+ */
 export function dnsService(options: OptionValues): string {
   const [first = ""] = serviceRanges(options);
   return first.replace(/0\/\d+$/, "10");

@@ -1,7 +1,7 @@
 import { OptionError, type OptionValues } from "@kip/base";
 
 /**
- * What `--feature-gates` or `--runtime-config` turns on and off, written as for Kubernetes' programs.
+ * Parses `--feature-gates` or `--runtime-config`, in the syntax of the Kubernetes programs.
  *
  * @throws {OptionError} `OPTION_INVALID`
  */

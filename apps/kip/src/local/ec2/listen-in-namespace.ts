@@ -1,4 +1,4 @@
-// Listens at an address of the network namespace that this program runs in, hands the socket to the program that started it, and ends.
+// Listens at an address in this process's network namespace, hands the socket to the parent process, and exits.
 import { createServer } from "node:net";
 
 const [address = "", port = ""] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { runCommand } from "@kip/base";
 
-/** How far answers of the metadata service go, in its namespace. */
+/** Limits how many hops responses of the metadata service travel, by nftables rules in its namespace. */
 export class MetadataHops {
   readonly #namespaceFile: string;
   readonly #service: string;
@@ -10,7 +10,7 @@ export class MetadataHops {
     this.#service = service;
   }
 
-  /** Lets all answers end at the machine: a pod, which is one hop behind it, gets none. */
+  /** Limits all responses to one hop, so that they reach the machine but not its pod, which is one hop further. */
   async prepare(): Promise<void> {
     await this.#nft(`
 add table ip kip_metadata
@@ -33,14 +33,14 @@ table ip kip_metadata {
 `);
   }
 
-  /** Lets answers to these addresses go one hop further. */
+  /** Allows a second hop for responses to these addresses. */
   async allow(addresses: readonly string[]): Promise<void> {
     await this.#nft(change("add", addresses));
   }
 
-  /** Undoes {@link allow}; nothing happens where nothing was allowed. */
+  /** Undoes {@link allow}. Does nothing for addresses that were not allowed. */
   async forget(addresses: readonly string[]): Promise<void> {
-    // What is not there cannot be deleted, and one transaction does both.
+    // nft cannot delete an element that does not exist, so add it first in the same transaction.
     await this.#nft(change("add", addresses) + change("delete", addresses));
   }
 

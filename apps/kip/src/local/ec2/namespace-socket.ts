@@ -5,7 +5,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { KipError } from "../../errors.ts";
 
-/** A place to listen at. */
+/** An address in a network namespace. */
 export interface NamespaceAddress {
   /** File of a network namespace. */
   readonly namespaceFile: string;
@@ -14,8 +14,8 @@ export interface NamespaceAddress {
 }
 
 /**
- * A socket that listens in a network namespace, for a server of this process: what it accepts is served here, with the
- * addresses of the namespace. No process of Node can enter a namespace itself, so another one listens and hands the socket over.
+ * Listens in a network namespace. This process serves the connections, whose addresses are those of the namespace. A Node
+ * process cannot enter a namespace itself, so a child process listens there and hands the socket over.
  *
  * @throws {KipError} `LOCAL_CLUSTER_FAILED`
  */

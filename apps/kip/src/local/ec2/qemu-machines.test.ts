@@ -16,7 +16,7 @@ const launch: MachineLaunch = {
   tags: { KipCell: "cell-1", "kip-pod-name": "web", Name: "Kip Node" },
 };
 
-/** A local cloud with one machine, the metadata that it is given, and all that was done. */
+/** A local cloud with one machine, the machine's metadata, and a log of all calls. */
 function open() {
   const done: string[] = [];
   const entries = new Map<string, MetadataEntry>();
@@ -60,7 +60,7 @@ function open() {
     forget: async () => void (await Promise.resolve(done.push("forget"))),
   };
   const machines = new QemuMachines({
-    cloud: cloud as unknown as LocalCloud, // all that is called
+    cloud: cloud as unknown as LocalCloud, // the calls that the machines need
     image: "image",
     region: "us-east-1",
     zone: "us-east-1a",

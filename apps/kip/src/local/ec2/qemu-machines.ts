@@ -4,10 +4,10 @@ import type { Machine, MachineLaunch, Machines, MetadataService } from "@kip/clo
 import type { LocalCloud } from "@kip/cloud-local";
 import type { MetadataHops } from "./metadata-hops.ts";
 
-/** What {@link QemuMachines} needs. */
+/** Options of {@link QemuMachines}. */
 export interface QemuMachinesOptions {
   readonly cloud: LocalCloud;
-  /** ID of the image that each machine boots, whatever image of EC2 its instance has. */
+  /** ID of the image that each machine boots, whatever AMI its instance has. */
   readonly image: string;
   readonly region: string;
   readonly zone: string;
@@ -15,10 +15,10 @@ export interface QemuMachinesOptions {
   readonly hops: MetadataHops;
 }
 
-/** Most of a console that is shown, bytes: as much as EC2 has. */
+/** How much of a console is shown, bytes. EC2 has the same limit. */
 const consoleBytes = 64 * 2 ** 10;
 
-/** Machines of the local cloud, as instances of EC2: each finds its user data at the metadata service, and nowhere else. */
+/** Machines of the local cloud that serve as EC2 instances. Each gets its user data only from the metadata service. */
 export class QemuMachines implements Machines {
   readonly #options: QemuMachinesOptions;
 
@@ -43,7 +43,7 @@ export class QemuMachines implements Machines {
     try {
       if (isFar) await hops.allow(addresses);
       stack.use(follow(cloud, id, paths, onEnd));
-      // Its end may have come before somebody listened.
+      // The machine may have ended before we listened.
       if (!(await cloud.describe(id))) onEnd("itself");
     } catch (error) {
       await end();
@@ -59,7 +59,7 @@ export class QemuMachines implements Machines {
       tagged: async (tags) => {
         Object.assign(ofPod, podTags(tags));
         await cloud.setTags(id, ofPod).catch((error: unknown) => {
-          if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error; // it has ended, as EC2 will say soon
+          if (!CloudError.is(error, "CLOUD_NOT_FOUND")) throw error; // it has ended; EC2 reports that soon
         });
       },
       console: async () => await cloud.consoleOutput(id, consoleBytes),
@@ -99,14 +99,14 @@ export class QemuMachines implements Machines {
   }
 }
 
-/** The tags by which kip local finds a pod's machine. */
+/** The tags by which `kip local` finds a pod's machine. */
 function podTags(tags: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(tags).filter(([key]) => key.startsWith("kip-pod-")));
 }
 
 const spotAction = "spot/instance-action";
 
-/** Puts the notice of a machine into its metadata, and reports its end. */
+/** Puts an interruption notice into the machine's metadata, and reports when the machine ends. */
 function follow(
   cloud: LocalCloud,
   id: string,

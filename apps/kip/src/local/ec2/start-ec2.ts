@@ -17,11 +17,11 @@ import { MetadataHops } from "./metadata-hops.ts";
 import { listenInNamespace } from "./namespace-socket.ts";
 import { QemuMachines } from "./qemu-machines.ts";
 
-/** An instance that has ended is shown for so long, milliseconds: kip may look 10 s later. EC2 shows it for about an hour. */
+/** How long a terminated instance is shown, milliseconds. Kip may look 10 s later. EC2 shows it for about an hour. */
 const forgetMs = 300_000;
 const metadataAddress = "169.254.169.254";
 
-/** The local cloud for machines that are instances of EC2; `kip local` can cause faults in it. */
+/** Opens the local cloud whose machines serve as EC2 instances. `kip local` can cause faults in it. */
 export async function openEc2Cloud(settings: LocalCloudOptions): Promise<LocalCloud> {
   const cloud = await createLocalCloud({
     ...settings,
@@ -33,9 +33,9 @@ export async function openEc2Cloud(settings: LocalCloudOptions): Promise<LocalCl
   return await withFaultInjection(cloud, { stateDir, logger });
 }
 
-/** How kip's provider is led to another cloud than the local one. */
+/** The cloud that kip's provider uses instead of the local one. */
 export interface CloudChoice {
-  /** The key of its `provider.yaml`. */
+  /** The section `cloud` of its `provider.yaml`. */
   readonly cloud: { readonly aws: Readonly<Record<string, string>> };
   readonly environment: NodeJS.ProcessEnv;
 }
@@ -46,10 +46,10 @@ export interface LocalEc2 extends AsyncDisposable {
 }
 
 /**
- * Starts moto behind a proxy that makes a machine of the local cloud of each instance, and the metadata service of these machines.
- * moto keeps its instances in memory, so machines of an earlier run are ended: no instance stands for them.
+ * Starts moto, a proxy that starts a machine of the local cloud for each of its instances, and their metadata service. moto
+ * keeps its instances in memory. So machines of an earlier run are ended, as they no longer have an instance.
  *
- * @throws {KipError} `LOCAL_CLUSTER_FAILED`; what {@link startMoto} throws
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`; errors of {@link startMoto}
  */
 export async function startEc2(
   { options, layout, logger }: ClusterContext,
@@ -85,7 +85,7 @@ export async function startEc2(
   const disposer = stack.move();
   return {
     settings: {
-      // Credentials that only moto takes.
+      // Only moto accepts these credentials.
       cloud: {
         aws: { region, subnetID, endpointURL, accessKeyID: "local", secretAccessKey: "local" },
       },
@@ -95,7 +95,7 @@ export async function startEc2(
   };
 }
 
-/** A VPC with one subnet, which are the network of the machines. @returns the subnet's ID */
+/** Creates a VPC with one subnet, both with the machines' range. @returns the subnet's ID */
 async function makeNetwork(proxy: Ec2Proxy, range: string, zone: string): Promise<string> {
   const vpc = await proxy.ask("CreateVpc", { CidrBlock: range });
   const vpcId = textOf(childOf(parseXml(vpc.body), "vpc"), "vpcId");

@@ -1,6 +1,6 @@
 import type { FaultRule } from "@kip/cloud/faults";
 
-/** What a rule does, in words. */
+/** Describes a rule in words. */
 export function describeRule(rule: FaultRule): string {
   const left = limits(rule);
   switch (rule.kind) {

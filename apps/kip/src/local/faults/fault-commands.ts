@@ -4,7 +4,7 @@ import { commonOptions } from "../cluster/local-options.ts";
 /** A command of `kip local`. */
 export interface FaultCommandHelp {
   readonly name: string;
-  /** The argument that has to follow the name. @default none */
+  /** The required argument after the name. @default none */
   readonly operand?: string | undefined;
   readonly help: string;
   readonly options: readonly Option[];
@@ -16,7 +16,7 @@ const type: Option = {
   help: "instance type, like local.small; default every type",
 };
 
-/** The verbs of `kip local`, in the order of the help. */
+/** The verbs of `kip local`, in the order of the help text. */
 export const faultCommands: readonly FaultCommandHelp[] = [
   {
     name: "no-capacity",

@@ -19,7 +19,7 @@ interface FaultArguments {
 
 type FaultCommand = (faults: LocalFaults, args: FaultArguments) => Promise<string>;
 
-/** Executor of each verb; the answer is printed. */
+/** The function for each verb. Its result is printed. */
 const commands: Readonly<Record<string, FaultCommand>> = {
   "no-capacity": async (faults, { options }) => {
     const scope = capacityScope(faults, options);
@@ -78,7 +78,7 @@ const commands: Readonly<Record<string, FaultCommand>> = {
   },
 };
 
-/** Causes a fault in the local cloud, to see how Kip handles it. */
+/** Causes a fault in the local cloud, to show how Kip handles it. */
 export async function injectFault(args: readonly string[]): Promise<void> {
   const [word = "--help", ...rest] = args;
   if (word === "--help" || word === "-h" || word === "help")
@@ -106,7 +106,7 @@ export async function injectFault(args: readonly string[]): Promise<void> {
   if (answer !== undefined) console.log(answer);
 }
 
-/** Loaded late, with the whole list. */
+/** Loaded on demand, because the catalog is large. */
 async function ec2Types(): Promise<readonly string[]> {
   const { ec2Offers } = await import("../ec2/ec2-offers.ts");
   return ec2Offers().map(({ name }) => name);

@@ -8,20 +8,20 @@ import { isEc2 } from "../cluster/cloud-choice.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 import { KipError } from "../../errors.ts";
 
-/** What a local cluster is made of. */
+/** The programs and images of a local cluster. */
 export interface ClusterParts {
-  /** Directory of the Kubernetes programs. */
+  /** Folder of the Kubernetes programs. */
   readonly binariesDir: string;
   /** Path of CoreDNS. */
   readonly coredns: string;
   readonly imageId: string;
-  /** Of cells with other processors than this computer's. */
+  /** Images for cells with another architecture than this computer's. */
   readonly otherImageIds: readonly string[];
-  /** Layout directory of the demo image. */
+  /** OCI layout folder of the demo image. */
   readonly demoLayout: string;
 }
 
-/** Obtains programs and images, from the cache, or by downloading or building them now, side by side. SIGINT and SIGTERM stop it. */
+/** Obtains programs and images concurrently, from the cache or by downloading or building them. SIGINT and SIGTERM stop it. */
 export async function obtainParts(
   options: OptionValues,
   layout: LocalLayout,

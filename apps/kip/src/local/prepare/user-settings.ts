@@ -3,11 +3,11 @@ import { decode, defined, OptionError } from "@kip/base";
 import { parseYaml } from "../../config/parse-yaml.ts";
 import { localRegistryHost } from "../cluster/layout.ts";
 
-/** Sections of `provider.yaml` that a local cluster takes from its user. */
+/** Sections of `provider.yaml` that the user of a local cluster may set. */
 export interface UserSettings {
   readonly registries: readonly unknown[];
   readonly images?: unknown;
-  /** What instance types have of extended resources, and the cells that stand by. */
+  /** Extended resources of instance types, and standby cells. */
   readonly cells?:
     { readonly extendedResources?: unknown; readonly standbyCells?: unknown } | undefined;
   /** Capacity and labels of the virtual node. */
@@ -33,9 +33,9 @@ const sections = decode.object(
 );
 
 /**
- * Reads the file of `--settings`, and checks it as the provider will.
+ * Reads the file of `--settings`, and checks it like the provider does.
  *
- * @throws {OptionError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` of what is in it
+ * @throws {OptionError} `OPTION_INVALID`; `CONFIG_INVALID` and `DECODE_FAILED` for its content
  */
 export async function readUserSettings(file: string): Promise<UserSettings> {
   const remedy = "Give a YAML file with the sections registries, images, cells and kubelet";
@@ -48,7 +48,7 @@ export async function readUserSettings(file: string): Promise<UserSettings> {
   for (const { line, message } of problems)
     throw unreadable(new SyntaxError(line === undefined ? message : `line ${line}: ${message}`));
   const { registries = [], ...others } = sections(content ?? {}, "");
-  // Loaded when it is needed: most who start a cluster have no such file.
+  // Loaded on demand: most users have no such file.
   const { decodeProviderConfig } = await import("@kip/kip");
   const all = [{ host: localRegistryHost }, ...registries];
   decodeProviderConfig({ cloud: { local: {} }, registries: all, ...defined(others) });

@@ -3,7 +3,7 @@ import type { ControlPlane } from "@kip/control-plane";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 
-/** Resolves when the node is Ready, and pods get their service account. */
+/** Resolves when the node is Ready and the service account for pods exists. */
 export async function nodeReady(
   controlPlane: ControlPlane,
   nodeName: string,
@@ -20,7 +20,7 @@ export async function nodeReady(
   });
 }
 
-/** Runs `work` with a client of the cluster's administrator. */
+/** Runs `work` with an API client that has the administrator's permissions. */
 export async function withClient(
   controlPlane: ControlPlane,
   logger: Logger,
@@ -43,7 +43,7 @@ async function untilReady(check: () => Promise<boolean>, signal: AbortSignal): P
     );
     if (problem === undefined) return;
     signal.throwIfAborted();
-    // Two objects, once, at the start of a try-out cluster: a watch on each would be more than this asks for.
+    // Poll: this checks two objects once, when a try-out cluster starts. Watches would be more than that needs.
     await systemClock.sleep(100, signal);
   }
 }

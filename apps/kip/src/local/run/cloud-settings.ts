@@ -7,15 +7,15 @@ import { nodePortAddresses } from "../cluster/node-port-addresses.ts";
 import { dnsService, serviceRanges } from "../cluster/service-range.ts";
 import type { LocalLayout } from "../cluster/layout.ts";
 
-/** Root disk of a cell whose pod asks for no other, bytes. */
+/** Root disk of a cell whose pod does not request a size, bytes. */
 export const cellDiskBytes = 5 * 2 ** 30;
 
-/** IDs of the cells' images, one for each processor. */
+/** IDs of the cell images, one for each architecture. */
 export function imagesOf(options: OptionValues): readonly string[] {
   return [options.required("image"), ...options.list("other-image")];
 }
 
-/** Settings of the local cloud, which the daemon and the provider open alike. */
+/** Settings of the local cloud. The daemon and the provider both use them. */
 export function cloudSettings(options: OptionValues, layout: LocalLayout) {
   return {
     stateDir: layout.machinesDir,

@@ -14,30 +14,31 @@ import { corefile, corefileName, dnsKubeconfigName } from "./corefile.ts";
 import { dnsObjects, dnsUser } from "./dns-objects.ts";
 import { logLimitBytes, supervise } from "./supervise.ts";
 
-/** User and group of the name server: a number below those of machines and of the registry. */
+/** User and group of the name server. The IDs below those of machines and of the registry. */
 const systemUser = 1_879_075_581;
 const programName = "coredns";
 
-/** How long the name server may take to answer, milliseconds, and how often it is asked. */
+/** How long the name server may take until it answers, milliseconds, and the time between two queries. */
 const readyMs = 30_000;
 const retryMs = 100;
 
 /**
- * Memory that it tries to keep within, and that it never has more of: it is started again then. It had 180 MB with 8,000
- * questions at once that were not answered. Not by a control group: one for memory cannot be made below that of a process.
+ * CoreDNS tries to stay below the first limit. It cannot exceed the second one: it ends then, and is started again. It used 180
+ * MB with 8,000 concurrent queries that were not answered. A control group cannot limit it, because a memory group cannot be
+ * created below that of a process.
  */
 const memoryAimBytes = 256 * 2 ** 20;
 const dataLimitBytes = 512 * 2 ** 20;
 
 /** The cluster's name server. */
 export interface ClusterDns extends AsyncDisposable {
-  /** Resolves when it answers names of the cluster. */
+  /** Resolves when it answers queries for names of the cluster. */
   readonly ready: Promise<void>;
 }
 
 /**
- * Starts CoreDNS in the network namespace of the cells, and makes the Service `kube-dns` that leads there. It runs as a user
- * without a name that may listen at port 53 and nothing else, and ends with this process.
+ * Starts CoreDNS in the cells' network namespace, and creates the Service `kube-dns` for it. CoreDNS runs as a user without a
+ * name, whose only capability is to listen at port 53. It ends with this process.
  *
  * @throws {KipError} `LOCAL_CLUSTER_FAILED`, by {@link ClusterDns.ready}, if it ends repeatedly or does not answer
  */
@@ -83,7 +84,7 @@ export async function startClusterDns(
   return { ready, [Symbol.asyncDispose]: async () => await program.stop() };
 }
 
-/** Its own user, with the one capability that port 53 needs. */
+/** Command line that gives the program its own user, and only the capability for port 53. */
 function confined(): readonly string[] {
   const capability = "-all,+net_bind_service";
   const capabilities = ["inh-caps", "ambient-caps", "bounding-set"].map(
@@ -93,7 +94,10 @@ function confined(): readonly string[] {
   return ["setpriv", ...ids, ...capabilities, "--no-new-privs", "--pdeathsig=KILL", "--"];
 }
 
-/** A folder that the program works in and cannot change. It enters none above it, so the program itself is in it, too. */
+/**
+ * Creates the program's working folder, which it cannot change. It cannot enter the folders above, so this also contains a copy
+ * of the program.
+ */
 async function prepareFolder(
   { options, layout }: ClusterContext,
   files: Readonly<Record<string, string>>,
@@ -118,7 +122,10 @@ interface Answering {
   readonly signal: AbortSignal;
 }
 
-/** It answers names of the cluster once it has read them all, and reports that by its answers alone. */
+/**
+ * Waits until the name server answers names of the cluster. It does that when it has read all objects, and has no other way to
+ * report it.
+ */
 async function untilAnswering({ program, place, logFile, signal }: Answering): Promise<void> {
   const failed = (reason: string): KipError =>
     new KipError("LOCAL_CLUSTER_FAILED", `Cannot start the cluster's name server: ${reason}`, {

@@ -5,9 +5,9 @@ export const corefileName = "Corefile";
 export const dnsKubeconfigName = "kubeconfig";
 
 /**
- * Configuration of CoreDNS, as kubeadm has it. Without a way out, names outside the cluster are refused.
+ * Configuration of CoreDNS, similar to kubeadm's. Without resolvers, queries for names outside the cluster are refused.
  *
- * Names of the cluster are not cached: they are in memory already, and changes show at once.
+ * Names of the cluster are not cached. They are in memory already, and changes take effect at once.
  *
  * @see https://coredns.io/plugins/kubernetes/
  */

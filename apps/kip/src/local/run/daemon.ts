@@ -15,7 +15,7 @@ import { upOptions } from "../cluster/local-options.ts";
 import { startCluster } from "./start-cluster.ts";
 import { logLimitBytes } from "./supervise.ts";
 
-/** Options that `kip up` hands to the daemon besides its own. */
+/** Options that `kip up` passes to the daemon in addition to its own. */
 export const daemonOptions: readonly Option[] = [
   ...upOptions,
   { flag: "coredns", type: "string", help: "path of CoreDNS" },
@@ -28,7 +28,7 @@ export const daemonOptions: readonly Option[] = [
 export async function daemon(args: readonly string[]): Promise<void> {
   const options = parseOptions(daemonOptions, args, process.env);
   const layout = localLayout(options);
-  // Not by standard error, which is the same file: that has no limit.
+  // Standard error goes to the same file, but without a size limit.
   using log = new LimitedLog(layout.daemonLog, logLimitBytes);
   const logger = createLogger({ write: (line) => log.write(Buffer.from(`${line}\n`)) });
   const stopped = stopRequest();
@@ -60,6 +60,6 @@ export async function daemon(args: readonly string[]): Promise<void> {
 }
 
 function send(message: DaemonMessage): void {
-  // kip up may have ended; then "disconnect" comes.
+  // If kip up has ended, the event "disconnect" follows.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

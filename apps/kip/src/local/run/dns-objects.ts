@@ -1,9 +1,9 @@
 import { clusterWide, paths } from "@kip/k8s-client";
 
-/** User of the API that the name server is. */
+/** The name server's user name for the API. */
 export const dnsUser = "system:coredns";
 
-/** An object, and where it is. */
+/** An object with its path in the API. */
 export interface PlacedObject {
   readonly path: string;
   readonly body: object;
@@ -20,10 +20,10 @@ const ports = [
 ] as const;
 
 /**
- * What the name server may read, and the Service `kube-dns` that leads to it. The Service has no selector: no pod serves
- * it, and its EndpointSlice is kip's.
+ * The name server's permissions, and the Service `kube-dns` for it. The Service has no selector, because no pod serves it. Kip
+ * writes its EndpointSlice.
  *
- * @param place `service` is the ClusterIP, `address` where the name server listens
+ * @param place `service` is the ClusterIP, `address` is where the name server listens
  */
 export function dnsObjects({
   service: clusterIP,

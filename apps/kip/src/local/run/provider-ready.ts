@@ -3,11 +3,11 @@ import type { ProgramEnd } from "@kip/control-plane";
 import { printedFailure } from "../../cli/printed-failure.ts";
 import { KipError } from "../../errors.ts";
 
-/** What {@link providerReady} waits with. */
+/** Options of {@link providerReady}. */
 export interface ProviderReadyOptions {
-  /** Resolves once the provider has ended soon after its start several times in a row. */
+  /** Resolves when the provider has ended soon after its start several times in a row. */
   readonly failing: Promise<ProgramEnd>;
-  /** The provider's log, for the remedy. */
+  /** The provider's log, which the error's remedy names. */
   readonly logFile: string;
   readonly signal: AbortSignal;
 }
@@ -16,9 +16,9 @@ export interface ProviderReadyOptions {
 const readyMs = 120_000;
 
 /**
- * Resolves when the provider is ready, as `untilReady` says.
+ * Resolves when `untilReady` reports that the provider is ready.
  *
- * @throws {KipError} `LOCAL_CLUSTER_FAILED`, with what the provider printed last, when it ends repeatedly or takes too long
+ * @throws {KipError} `LOCAL_CLUSTER_FAILED`, with the provider's last output, if it ends repeatedly or takes too long
  */
 export async function providerReady(
   { failing, logFile, signal }: ProviderReadyOptions,

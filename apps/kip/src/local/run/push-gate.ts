@@ -10,26 +10,26 @@ import { formatBytes, isSystemError } from "@kip/base";
 export interface PushGateOptions {
   /** TCP port at 127.0.0.1. */
   readonly port: number;
-  /** Unix socket of the registry that stores. */
+  /** Unix socket of the registry that stores the images. */
   readonly socket: string;
-  /** Folder whose content is limited. */
+  /** Folder whose size is limited. */
   readonly dataDir: string;
-  /** What the folder may hold, bytes. */
+  /** Maximum size of the folder, bytes. */
   readonly limitBytes: number;
-  /** What stays free of its file system, bytes. */
+  /** Free space to keep on its file system, bytes. */
   readonly reserveBytes: number;
 }
 
 const writingMethods: readonly string[] = ["POST", "PUT", "PATCH"];
-/** Names of this computer as its users write them. A web page that is sent here under a name of its own has another. */
+/** Names of this computer as its users write them. A web page that is directed here by DNS sends another name. */
 const hostNames = /^(localhost|127\.0\.0\.1|kip\.local)(:\d+)?$/i;
 
 /**
- * Lets users of this computer push to the local registry, as far as the disk allows it: a registry has no limit of its own.
+ * Lets users of this computer push to the local registry while there is enough disk space. A registry has no limit of its own.
  *
- * A push over the limit is refused with status 403 and the registry error `DENIED`, also in the middle of a blob.
+ * A push over the limit is refused with status 403 and the registry error `DENIED`, even in the middle of a blob.
  *
- * @throws the system's error if the port cannot be listened on
+ * @throws the system's error if it cannot listen at the port
  */
 export async function openPushGate(options: PushGateOptions): Promise<AsyncDisposable> {
   const space = new Space(options);
@@ -39,7 +39,7 @@ export async function openPushGate(options: PushGateOptions): Promise<AsyncDispo
   server.requestTimeout = 0; // a large blob may take minutes
   server.listen(options.port, "127.0.0.1");
   await once(server, "listening");
-  server.on("error", () => {}); // one connection that could not be accepted
+  server.on("error", () => {}); // a connection could not be accepted
   return {
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
@@ -59,7 +59,7 @@ async function serve(
     return refuse(response, 403, `"${headers.host}" is not a name of this computer`);
   }
   if (writingMethods.includes(method)) {
-    // An upload that another start of this program began goes on without a POST.
+    // An upload that began with an earlier process of this program continues without a POST.
     if (method === "POST" || !space.isMeasured) await space.measure();
     if (space.isFull) return refuse(response, 403, space.complaint);
   }
@@ -69,7 +69,7 @@ async function serve(
   answered.catch(() => {});
   try {
     const sent = pipeline(incoming, space.counter(), outgoing);
-    // A registry may answer before it has read everything.
+    // A registry may answer before it has read the whole request.
     const [answer] = await Promise.race([answered, sent.then(async () => await answered)]);
     response.writeHead(answer.statusCode ?? 502, answer.headers);
     await pipeline(answer, response);
@@ -80,16 +80,16 @@ async function serve(
   }
 }
 
-/** Answers with an error as registries do, if nothing was answered yet. */
+/** Responds with an error in the registries' format, if no response was sent yet. */
 function refuse(response: ServerResponse, status: number, message: string): void {
   if (response.headersSent) return void response.destroy();
   const code = status === 403 ? "DENIED" : "UNAVAILABLE";
-  // The rest of the request is not read: the connection ends with the answer.
+  // The rest of the request is not read, so the connection has to close.
   response.writeHead(status, { "content-type": "application/json", connection: "close" });
   response.end(JSON.stringify({ errors: [{ code, message }] }));
 }
 
-/** What pushes may still write. */
+/** The space that pushes may still use. */
 class Space {
   readonly #options: PushGateOptions;
   #left: number | undefined;
@@ -111,7 +111,7 @@ class Space {
     return `The local registry may hold ${formatBytes(limitBytes)}, and leaves ${formatBytes(reserveBytes)} of the disk free; kip down empties it`;
   }
 
-  /** Counts what passes. What goes over the limit is read and dropped, so that the client hears the answer. */
+  /** Counts the bytes that pass. Data over the limit is read and dropped, so that the client gets to read the response. */
   counter(): Transform {
     let isOver = false;
     return new Transform({
@@ -125,7 +125,7 @@ class Space {
     });
   }
 
-  /** Looks at the disk. */
+  /** Measures the folder and the free disk space. */
   async measure(): Promise<void> {
     const { dataDir, limitBytes, reserveBytes } = this.#options;
     const [used, disk] = await Promise.all([sizeBytes(dataDir), statfs(dataDir)]);
@@ -133,7 +133,7 @@ class Space {
   }
 }
 
-/** Bytes in all files below a folder that others change meanwhile. */
+/** Bytes in all files below a folder, while others change it. */
 async function sizeBytes(folder: string): Promise<number> {
   let total = 0;
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(noneIfGone)) {

@@ -13,11 +13,11 @@ import { KipError } from "../../errors.ts";
 
 const program = "/usr/bin/docker-registry";
 
-/** User and group of the program that stores, and of the one that cells reach: numbers below those of machines. */
+/** User and group of the program that stores images, and of the one that cells reach. The IDs below those of machines. */
 const storingUser = 1_879_075_582;
 const readingUser = 1_879_075_583;
 
-/** How long the programs may take to listen, milliseconds, and how often this is tried. */
+/** How long the programs may take until they listen, milliseconds, and the time between two attempts. */
 const startLimitMs = 10_000;
 const retryMs = 50;
 
@@ -25,23 +25,23 @@ const logLimitBytes = 4 * 2 ** 20;
 const dataLimitBytes = 20 * 2 ** 30;
 const reserveBytes = 2 * 2 ** 30;
 
-/** What {@link startRegistry} needs. */
+/** Options of {@link startRegistry}. */
 export interface RegistryOptions {
-  /** Address of the host's end of the cells' network. */
+  /** The host's address on the cells' network. */
   readonly address: string;
   /** TCP port, at `address` for cells and at 127.0.0.1 for users of this computer. */
   readonly port: number;
-  /** Folder in a folder that only root may enter; made if absent. */
+  /** Folder, created if absent. Only root may enter its parent. */
   readonly dir: string;
   readonly logFile: string;
-  /** What the images may take, bytes. @default 20 GiB */
+  /** Maximum size of all images, bytes. @default 20 GiB */
   readonly limitBytes?: number | undefined;
   readonly logger: Logger;
-  /** Abandons the start. */
+  /** Cancels the start. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Whether Debian's docker-registry is installed; without it, cells pull from other registries only. */
+/** Whether Debian's docker-registry is installed. Without it, cells can only pull from other registries. */
 export async function hasRegistry(): Promise<boolean> {
   try {
     await access(program);
@@ -52,10 +52,10 @@ export async function hasRegistry(): Promise<boolean> {
 }
 
 /**
- * Starts the registry for the user's own images: two programs on one folder.
+ * Starts the registry for the user's own images: two programs that share a folder.
  *
- * - Users of this computer push at 127.0.0.1, up to a limit.
- * - Cells pull at `address` from a program that cannot write: by its configuration, and as another user.
+ * - Users of this computer push at 127.0.0.1, up to a size limit.
+ * - Cells pull at `address` from a program that cannot write, by its configuration and because it runs as another user.
  *
  * Both run as users without a name, with an empty environment and without capabilities, and end with this process.
  *
@@ -86,7 +86,7 @@ export async function startRegistry(options: RegistryOptions): Promise<AsyncDisp
   return started.move();
 }
 
-/** Resolves when both programs accept connections. They do not report it, so this tries until they do. */
+/** Resolves when both programs accept connections. They do not report that, so this polls. */
 async function untilListening(
   sockets: readonly string[],
   programs: readonly SupervisedProgram[],
@@ -123,7 +123,7 @@ async function isListening(socketPath: string): Promise<boolean> {
   return isConnected;
 }
 
-/** One folder of images, and one for the socket of each program. */
+/** Creates the folder of images, and a folder for the socket of each program. */
 async function prepareFolder(dir: string): Promise<void> {
   await makeFolder(dir, 0, 0o755);
   await makeFolder(path.join(dir, "push"), storingUser, 0o700);
@@ -133,12 +133,12 @@ async function prepareFolder(dir: string): Promise<void> {
     ({ uid }) => uid === storingUser,
     () => true,
   );
-  // Images of a cluster that an earlier version of kip began, whose registry ran as root.
+  // In clusters that an earlier version of kip started, the registry ran as root.
   if (!isOurs) await runCommand("chown", ["-hR", `${storingUser}:${storingUser}`, data]);
   await makeFolder(data, storingUser, 0o755);
 }
 
-/** Makes a folder, or mends it: neither the caller's umask nor an earlier start decides about its mode. */
+/** Creates a folder or corrects its mode, independent of the caller's umask and of earlier starts. */
 async function makeFolder(folder: string, owner: number, mode: number): Promise<void> {
   await mkdir(folder, { recursive: true });
   await chown(folder, owner, owner);
@@ -162,7 +162,7 @@ async function startProgram(
         uploadpurging: { enabled: !isReading, age: "2h", interval: "10m", dryrun: false },
       },
     },
-    // Relative: only root may enter the folders above.
+    // A relative path, because only root may enter the folders above.
     http: {
       net: "unix",
       addr: `${kind}/socket`,
@@ -178,7 +178,7 @@ async function startProgram(
   return supervise(logger, {
     name: `registry-${kind}`,
     file: "/bin/sh",
-    // One program writes what the other reads, whatever the caller's umask is.
+    // One program writes files that the other one reads, so the caller's umask must not apply.
     args: ["-c", 'umask 022; exec "$@"', "sh", ...confined, program, "serve", `${kind}.json`],
     env: markerEnvironment(),
     directory: dir,
@@ -188,7 +188,7 @@ async function startProgram(
 }
 
 /**
- * Pushes an image of a layout directory into the local registry.
+ * Pushes the image in an OCI layout folder to the local registry.
  *
  * @param port of the registry at 127.0.0.1
  * @throws {KipError} `LOCAL_REGISTRY_FAILED`; the signal's reason

@@ -24,16 +24,16 @@ import { startClusterDns } from "./cluster-dns.ts";
 import { hasRegistry, pushToRegistry, startRegistry } from "./registry.ts";
 import { startProvider } from "./start-provider.ts";
 
-/** How often the cell image is marked as used, milliseconds; it is kept for a day. */
+/** How often to mark the cell image as used, milliseconds. A mark protects it for a day. */
 const imageMarkMs = 3_600_000;
 
-/** Starts network, control plane, registry and provider; disposing of the result stops them in reverse order. */
+/** Starts network, control plane, registry and provider. Disposing of the result stops them in reverse order. */
 export async function startCluster(context: ClusterContext): Promise<AsyncDisposable> {
   const { options, layout, logger, signal, onProgress } = context;
   await using stack = new AsyncDisposableStack();
   onProgress("Preparing the network of the cells");
   const cloud = stack.use(await openCloud(context));
-  // Before anything is made that kip down has to find; after the network's options were checked.
+  // Write the record before creating anything that kip down has to find, but after checking the network's options.
   await writeRecord(layout.daemonRecord, { ...clusterRecord(context), isStarting: true });
   await cloud.prepareNetwork();
   signal.throwIfAborted();
@@ -67,7 +67,7 @@ async function openCloud({ options, layout, logger }: ClusterContext): Promise<L
   return await openEc2Cloud(settings);
 }
 
-/** Loaded late: most clusters have none. */
+/** Loaded on demand, as most clusters do not use it. */
 async function openEc2(context: ClusterContext, cloud: LocalCloud): Promise<LocalEc2> {
   context.onProgress("Starting moto, which imitates EC2");
   const { startEc2 } = await import("../ec2/start-ec2.ts");
@@ -97,7 +97,7 @@ async function startKubernetes(
   });
 }
 
-/** Keeps the cells' image in the cache while the cluster runs: other users of the cache may build newer ones meanwhile. */
+/** Keeps the cell image in the cache while the cluster runs, although other users of the cache may build newer ones. */
 function keepImage({ options, layout, logger }: ClusterContext): AsyncDisposable {
   const stop = new AbortController();
   const work = every(
@@ -121,8 +121,8 @@ function keepImage({ options, layout, logger }: ClusterContext): AsyncDisposable
 }
 
 /**
- * Makes the machine that cells of the smallest type are copied from, if there is none yet, so that the first pod starts as
- * fast as the others. Without it they boot.
+ * Creates the template for cells of the smallest type if there is none yet, so that the first pod starts as fast as later ones.
+ * Without a template, cells boot.
  */
 async function firstTemplate(
   { options, signal, logger }: ClusterContext,

@@ -45,7 +45,7 @@ export async function startProvider(
       `--client-ca-file=${file("client-ca.crt")}`,
       `--log-dir=${layout.podLogDir}`,
       "--disable-taint",
-      // There is one, and the next is started when it has ended.
+      // There is only one provider, and it is only started again after it has ended.
       "--leader-elect=false",
       ...(options.isSet("act-as-node") ? ["--act-as-node"] : []),
     ],
@@ -83,20 +83,20 @@ async function providerConfig(
   };
 }
 
-/** What is said of an account of AWS, which has nothing to do with the imitation. */
+/** Removes settings for AWS, which must not affect the local EC2. */
 function withoutAws(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => !name.startsWith("AWS_")),
   );
 }
 
-/** Whether the user's settings have the number of pods in the long form, which must not differ from the short one. */
+/** Whether the user's settings give the number of pods in the long form. It must not differ from the short one. */
 function givesPods({ kubelet }: UserSettings): boolean {
   const capacity = kubelet?.["capacity"];
   return typeof capacity === "object" && capacity !== null && "pods" in capacity;
 }
 
-/** Writes a file that root alone may read, whatever mode one of that name had. */
+/** Writes a file that only root may read, even if it existed with another mode. */
 async function writePrivate(file: string, text: string): Promise<void> {
   await rm(file, { force: true });
   await writeFile(file, text, { mode: 0o600 });

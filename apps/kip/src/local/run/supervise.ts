@@ -1,10 +1,10 @@
 import { systemClock, type Logger } from "@kip/base";
 import { SupervisedProgram, type ProgramSpec } from "@kip/control-plane";
 
-/** Size of each log at which a new one is begun, bytes; one older is kept. */
+/** Size at which a new log file begins, bytes. One older file is kept. */
 export const logLimitBytes = 16 * 2 ** 20;
 
-/** Starts a program and keeps it running until it is disposed of. */
+/** Starts a program, and restarts it until it is disposed of. */
 export function supervise(logger: Logger, spec: ProgramSpec): SupervisedProgram {
   const program = new SupervisedProgram(spec, systemClock);
   void program.start();

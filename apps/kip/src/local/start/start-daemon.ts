@@ -11,7 +11,7 @@ import type { ClusterParts } from "../prepare/obtain-parts.ts";
 import { userKubeconfig } from "./user-kubeconfig.ts";
 import { KipError } from "../../errors.ts";
 
-/** Options of `kip up` that the daemon takes as they are. */
+/** Options of `kip up` that are passed on to the daemon. */
 const passedOn = [
   "cloud",
   "port",
@@ -24,11 +24,11 @@ const passedOn = [
   "templates",
 ] as const;
 
-/** Those that have no default. */
+/** Options that are only passed on if set, because they have no default. */
 const passedOnIfGiven = ["feature-gates", "runtime-config", "audit-log"] as const;
 
 /**
- * Starts the daemon, and prints its progress until the cluster is ready. The daemon stops when this process ends before.
+ * Starts the daemon, and prints its progress until the cluster is ready. If this process ends earlier, the daemon stops.
  *
  * @throws {KipError} `LOCAL_CLUSTER_FAILED`
  */

@@ -24,14 +24,14 @@ Starts a local cluster: a real Kubernetes control plane, and cells as virtual ma
 
 Example: kip up --settings=settings.yaml`;
 
-/** Starts the local cluster, or finds it running. */
+/** Starts the local cluster, unless it is already running. */
 export async function up(args: readonly string[]): Promise<void> {
   const options = parseCommand(usage, upOptions, args);
   if (!options) return;
   const layout = localLayout(options);
   checkHost();
   await requireOwnState(layout, "use");
-  isEc2(options); // all of them before anything is built
+  isEc2(options); // check all options before anything is built
   architectures(options);
   hostPorts(options);
   networkRanges(options);
@@ -59,14 +59,14 @@ export async function up(args: readonly string[]): Promise<void> {
     return;
   }
   await requireSameNetwork(options, layout);
-  // What an interrupted run left behind; machines stay, they are taken over.
+  // Left by an interrupted run. Machines are kept, because the new run takes them over.
   await endLeftovers(layout);
   const parts = await obtainParts(options, layout);
   await startDaemon(options, layout, parts);
   console.log("The local cluster is ready; its kubectl context is kip-local");
 }
 
-/** A cluster that ended without `kip down` is continued, which works in its own network only. */
+/** If a cluster ended without `kip down`, this continues it, which only works with the same network. */
 async function requireSameNetwork(options: OptionValues, layout: LocalLayout): Promise<void> {
   const before = await readRecord(layout.daemonRecord);
   if (!before) return;

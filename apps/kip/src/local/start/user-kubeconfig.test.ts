@@ -25,7 +25,7 @@ describe("userKubeconfig()", () => {
 
   it("is in the home directory of the user who called sudo, whatever directory service has it", () => {
     using folder = temporaryFolder();
-    // As getent(1) answers of a user that /etc/passwd does not have.
+    // Answers like getent(1) for a user who is not in /etc/passwd.
     const answer =
       'case "$2" in ann) echo "ann:*:5:5::/net/homes/ann:/bin/sh" ;; *) exit 2 ;; esac';
     writeFileSync(path.join(folder.path, "getent"), `#!/bin/sh\n${answer}\n`, { mode: 0o755 });

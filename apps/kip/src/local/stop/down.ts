@@ -20,7 +20,7 @@ Removes the local cluster: processes, machines, network, state and the kubectl c
 
 Example: kip down`;
 
-/** Removes the local cluster, whatever state it is in. Doing it twice is fine. */
+/** Removes the local cluster in whatever state it is. Safe to repeat. */
 export async function down(args: readonly string[]): Promise<void> {
   const options = parseCommand(usage, downOptions, args);
   if (!options) return;
@@ -43,7 +43,7 @@ export async function down(args: readonly string[]): Promise<void> {
   });
   await cloud.terminateAll();
   await cloud.removeNetwork();
-  // Without this file the cluster did not get as far as adding one.
+  // Without this file, the context was never added.
   if (record && existsSync(layout.contextState)) await removeContext(record, layout);
   await rm(layout.stateDir, { recursive: true, force: true });
   if (options.isSet("purge")) await removeCache(layout.cacheDir);
@@ -54,7 +54,7 @@ export async function down(args: readonly string[]): Promise<void> {
   );
 }
 
-/** A context that cannot be removed, because kubectl or the file is broken, holds nothing else up. */
+/** Removes the context. If that fails, because kubectl or the file is broken, the rest still continues. */
 async function removeContext(record: ClusterRecord, layout: LocalLayout): Promise<void> {
   try {
     await removeKubeconfigContext({
