@@ -5,14 +5,14 @@ import { runCommandLine } from "./run-command-line.ts";
 
 const name = process.env["KIPCTL_NAME"] ?? "kipctl";
 const stop = new AbortController();
-/** As a shell has it for a program that a signal ended. */
+/** The signal that stopped the program. The exit code then follows the convention of shells. */
 let stoppedBy: keyof typeof constants.signals | undefined;
 const end = (signal: "SIGINT" | "SIGTERM" | "SIGPIPE"): void => {
   stoppedBy ??= signal;
   stop.abort(new Error(`${stoppedBy} received`));
 };
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end(signal));
-// The reader of the output is gone.
+// The reader of the output has closed it.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => end("SIGPIPE"));
 
 try {
@@ -30,12 +30,12 @@ try {
 }
 if (stoppedBy !== undefined) process.exitCode = 128 + constants.signals[stoppedBy];
 
-/** For a person. What the API server says of a pod may be the pod's own words. */
+/** Writes a line for the user. Text from the API server may come from the pod itself. */
 function say(line: string): void {
   process.stderr.write(`${plainText(line)}\n`);
 }
 
-/** Says what failed and what to do, in two lines or more. */
+/** Prints what failed and what to do, in two or more lines. */
 function printFailure(error: unknown): void {
   say(`${name}: ${errorText(error)}`);
   for (let current = error; current instanceof Error; current = current.cause)

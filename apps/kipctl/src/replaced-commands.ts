@@ -2,7 +2,7 @@ import type { Command } from "./cli/command.ts";
 import { clusterOptions, helpOption, toggle } from "./cli/option-table.ts";
 import { KipctlError } from "./errors.ts";
 
-/** Commands of the original that have no meaning any longer: each answers with what replaces it, and fails. */
+/** Commands of the original that have no purpose here. Each names its replacement and fails. */
 export const replacedCommands: readonly Command[] = [
   replaced({
     name: "deploy",

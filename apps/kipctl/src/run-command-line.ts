@@ -7,10 +7,10 @@ import { openCluster, type Cluster } from "./cluster/open-cluster.ts";
 import { commands } from "./commands.ts";
 import { completionLines } from "./completion/completion.ts";
 
-/** What may come before the command: of these every command takes those that mean something to it. */
+/** Flags that may come before the command. Each command accepts those that apply to it. */
 const globalOptions = [...clusterOptions, namespaceOption, allNamespaces, toggle];
 
-/** What the program gives to every command. */
+/** The program's context, which every command gets. */
 export type ProgramContext = Pick<
   CommandContext,
   "env" | "signal" | "now" | "program" | "out" | "note"
@@ -20,7 +20,7 @@ export type ProgramContext = Pick<
  * Runs the command that the arguments name.
  *
  * @returns exit code
- * @throws {OptionError} and what the command throws
+ * @throws {OptionError}, and the errors of the command
  */
 export async function runCommandLine(
   args: readonly string[],
@@ -51,7 +51,7 @@ export async function runCommandLine(
   return (await command.run({ ...program, ...line, cluster })) ?? 0;
 }
 
-/** Flags of every command may come before it, as in the original: they are put behind it. */
+/** Moves global flags behind the command. As in the original, they may also come before it. */
 function commandFirst(args: readonly string[]): readonly string[] {
   let at = 0;
   for (let arg = args[0]; arg?.startsWith("-") === true; arg = args[at]) {
@@ -65,7 +65,7 @@ function commandFirst(args: readonly string[]): readonly string[] {
   return command === undefined ? [] : [command, ...args.slice(0, at), ...others];
 }
 
-/** Opens a cluster when it is first asked for, and closes it at the end. */
+/** Opens the cluster on first use, and closes it at the end. */
 class OpenedCluster implements AsyncDisposable {
   readonly #open: () => Promise<Cluster>;
   #opened: Promise<Cluster> | undefined;

@@ -1,4 +1,4 @@
-// Chromium without a window, as Debian has it, by its debugging protocol.
+// Debian's Chromium without a window, through its debugging protocol.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -8,16 +8,16 @@ import { createInterface } from "node:readline";
 
 const programs = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 
-/** Path of the browser; undefined: none is installed. */
+/** Path of the browser. Undefined if none is installed. */
 export const browserProgram = programs.find((each) => existsSync(each));
 
-/** A page in a browser of its own. */
+/** A page in its own browser process. */
 export interface BrowserPage extends AsyncDisposable {
-  /** The value of an expression in the page; a promise is waited for. */
+  /** Evaluates an expression in the page, and waits for it if it is a promise. */
   evaluate(expression: string): Promise<unknown>;
-  /** A picture of all of the page, in a window of a width in pixels: PNG. */
+  /** A PNG picture of the whole page, with this window width in pixels. */
   screenshot(width: number): Promise<Buffer>;
-  /** What the page has written to its console, and errors in it. */
+  /** Messages of the page's console, and its errors. */
   readonly problems: readonly string[];
 }
 
@@ -35,11 +35,11 @@ interface Answer {
 /** Opens a page. */
 export async function openPage(program: string, url: string): Promise<BrowserPage> {
   const profile = mkdtempSync(path.join(tmpdir(), "kip-browser-"));
-  // Tests run as root, in which case its sandbox is refused; the page is our own.
+  // Tests run as root, where Chromium refuses to start with its sandbox. The page is our own.
   const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"];
   const child = spawn(program, [...flags, `--user-data-dir=${profile}`, "about:blank"], {
     stdio: ["ignore", "ignore", "pipe"],
-    // Debian's program is a script that starts another one: both are ended.
+    // Debian's program is a script that starts another one. Both have to be ended.
     detached: true,
   });
   const close = async (): Promise<void> => {
@@ -53,7 +53,7 @@ export async function openPage(program: string, url: string): Promise<BrowserPag
   try {
     const endpoint = new URL(await endpointOf(child.stderr));
     const list = await fetch(`http://${endpoint.host}/json/list`);
-    const [target] = (await list.json()) as { webSocketDebuggerUrl: string }[]; // its protocol's
+    const [target] = (await list.json()) as { webSocketDebuggerUrl: string }[]; // the protocol's format
     const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
     await once(socket, "open");
     const calls = new Map<number, (answer: Answer) => void>();

@@ -1,4 +1,4 @@
-// A node with cells as of a small shop, for a picture of the page.
+// A node with the cells of a small shop, for a picture of the page.
 import type { SharedControlPlane } from "@kip/control-plane/testing";
 import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
@@ -53,7 +53,7 @@ const examples: readonly Example[] = [
   { pod: "web-6", type: "g4dn.xlarge", perHour: 0.658, status: noCapacity },
 ];
 
-/** Makes the objects that kip would; they are removed with the result. */
+/** Creates the objects that kip would create. Disposing of the result removes them. */
 export async function createExample(
   client: ApiClient,
   plane: SharedControlPlane,

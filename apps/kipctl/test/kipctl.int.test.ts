@@ -1,4 +1,4 @@
-// kipctl against a real API server, with nodes, pods, Cells and events as kip writes them, and no kip.
+// kipctl with a real API server, and nodes, pods, Cells and events as kip writes them, but without kip.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import path from "node:path";
@@ -72,7 +72,7 @@ after(async () => {
   await plane?.[Symbol.asyncDispose]();
 });
 
-/** What kip has written when pod `web` has started. */
+/** Creates the objects that kip has written when the pod `web` has started. */
 async function makeObjects(): Promise<void> {
   const labels = { "kip.elotl.co/cloud": "local", "kip-test": namespace };
   await client.create(paths.nodes(), { kind: "Node", metadata: { name: node, labels } });
@@ -188,7 +188,7 @@ describe("kipctl get", () => {
       await ok("get", "cells", "-n", namespace, "-o", "name"),
       `cell.kip.elotl.co/${cell}\n`,
     );
-    // kubectl reads what it says.
+    // kubectl accepts the output.
     const again = await run(
       plane.kubectlPath,
       ["get", "-f", "-", "-o", "name"],

@@ -1,4 +1,4 @@
-// kipctl web against a real API server: by HTTP, and in a browser where one is installed.
+// kipctl web with a real API server, by HTTP, and in a browser if one is installed.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +29,7 @@ import { createExample } from "./example-cells.ts";
 const program = path.join(import.meta.dirname, "../bin/kipctl");
 const noBrowser =
   browserProgram === undefined && "no Chromium: apt-get install chromium-headless-shell";
-/** A file, to which a picture of the page is written: that of docs/kipctl.md. */
+/** File for a picture of the page, the one of docs/kipctl.md. */
 const pictureFile = process.env["KIP_SCREENSHOT"] ?? "";
 const hostile = '<img src=x onerror="document.title=1">';
 
@@ -113,7 +113,7 @@ describe("kipctl web", { timeout: 170_000 }, () => {
   const setStatus = async (status: object): Promise<void> =>
     void (await client.patch(paths.cells(cell(), "status"), { status }, "merge"));
 
-  /** An answer, of a request with headers of its own. */
+  /** The response to a request with these headers. */
   async function ask(
     where: string,
     options: { method?: string; headers?: Record<string, string> },
@@ -194,7 +194,7 @@ describe("kipctl web", { timeout: 170_000 }, () => {
     "is drawn with many cells, each with its phases, and what waits",
     { skip: noBrowser },
     async () => {
-      // What is wrong with the cell above is not for the documentation.
+      // The failing cell above does not belong in the documentation.
       await client.delete(paths.cells(cell()));
       await client.delete(paths.pods(pod.metadata.namespace, "shop"));
       await client.delete(paths.nodes(name));

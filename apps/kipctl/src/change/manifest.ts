@@ -4,15 +4,15 @@ import { decode, errorText, OptionError, type OptionValues } from "@kip/base";
 import { parseAllDocuments } from "yaml";
 import { KipctlError } from "../errors.ts";
 
-/** A pod of a manifest, as far as kipctl looks at it. */
+/** The fields of a manifest's pod that kipctl reads. */
 export interface ManifestPod {
   readonly name: string;
   readonly namespace: string | undefined;
-  /** The object whole, as the API is sent it. */
+  /** The whole object, as it is sent to the API. */
   readonly object: unknown;
 }
 
-/** Bytes that a manifest may have: the API server takes 3 MiB for one object. */
+/** Maximum size of a manifest, bytes. The API server accepts 3 MiB for one object. */
 const maxBytes = 16 * 2 ** 20;
 
 const head = decode.object({
@@ -27,7 +27,7 @@ const head = decode.object({
   ),
 });
 
-/** The pods of the file that `-f` names. @throws {OptionError}; {@link KipctlError} `MANIFEST_REFUSED` */
+/** Reads the pods of the file that `-f` names. @throws {OptionError}; {@link KipctlError} `MANIFEST_REFUSED` */
 export async function readManifest(options: OptionValues): Promise<readonly ManifestPod[]> {
   const file = options.required("filename");
   return podsOf(await readText(file), file);
@@ -44,10 +44,10 @@ async function readText(file: string): Promise<string> {
 }
 
 /**
- * The pods of a manifest: YAML documents or JSON, Lists too. The kind of the original's objects was `Pod` as well, but with
- * `units` for containers.
+ * The pods of a manifest: YAML documents or JSON, including Lists. The original's own objects also had the kind `Pod`, but
+ * listed `units` instead of containers.
  *
- * @throws {KipctlError} `MANIFEST_REFUSED`, naming file, document and line
+ * @throws {KipctlError} `MANIFEST_REFUSED`, with file, document and line
  */
 export function podsOf(source: string, file: string): readonly ManifestPod[] {
   if (source.length > maxBytes) throw refused(`${file} has more than ${maxBytes / 2 ** 20} MiB`);

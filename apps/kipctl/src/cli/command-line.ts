@@ -1,23 +1,23 @@
 import { parseOptions, type Option, type OptionValues } from "@kip/base";
 
-/** An option with kubectl's letter for it. */
+/** An option with kubectl's one-letter form. */
 export interface LetteredOption extends Option {
-  /** One letter without its dash. */
+  /** The letter, without its dash. */
   readonly letter?: string | undefined;
 }
 
-/** A command line, taken apart. */
+/** A parsed command line. */
 export interface CommandLine {
   /** Arguments that are not flags. */
   readonly words: readonly string[];
-  /** What comes after `--`; undefined without one. */
+  /** Arguments after `--`. Undefined without `--`. */
   readonly rest: readonly string[] | undefined;
   readonly options: OptionValues;
 }
 
 /**
- * Reads a command line as kubectl does: flags before, between and after words, `-o json`, `-o=json`, `-ojson`, `-it` for two
- * letters, `--` before the words of another program. `-h` is `--help`.
+ * Parses a command line like kubectl: flags before, between and after words, `-o json`, `-o=json`, `-ojson`, `-it` for two
+ * letters, and `--` before the arguments of another program. `-h` is `--help`.
  *
  * @throws {OptionError} `OPTION_UNKNOWN`, `OPTION_INVALID`
  */
@@ -46,7 +46,10 @@ export function readCommandLine(
   return { words, rest, options: parseOptions(table, flags, env) };
 }
 
-/** What an argument of letters stands for: `-it` is `--stdin --tty`, `-ojson` is `--output=json`. One that is not known stays. */
+/**
+ * Expands an argument of letters: `-it` becomes `--stdin --tty`, `-ojson` becomes `--output=json`. Unknown letters are left as
+ * they are.
+ */
 function longFlags(table: readonly LetteredOption[], arg: string): readonly string[] {
   if (arg.startsWith("--")) return [arg];
   const flags: string[] = [];

@@ -2,7 +2,7 @@ import { helpText } from "@kip/base";
 import type { Command } from "./command.ts";
 import type { LetteredOption } from "./command-line.ts";
 
-/** The list of commands. */
+/** The help of the program: a list of its commands. */
 export function programHelp(program: string, commands: readonly Command[]): string {
   const width = Math.max(...commands.map(({ name }) => name.length));
   const lines = commands.map(

@@ -1,6 +1,6 @@
 import type { LetteredOption } from "./command-line.ts";
 
-/** What every command that asks the cluster takes. */
+/** Options of all commands that access the cluster. */
 export const clusterOptions: readonly LetteredOption[] = [
   {
     flag: "kubeconfig",
@@ -16,7 +16,7 @@ export const clusterOptions: readonly LetteredOption[] = [
   },
 ];
 
-/** How the original's switch without effect was called; exec has the letter for its terminal. */
+/** A switch of the original that had no effect. `exec` uses its letter for the terminal. */
 export const toggle: LetteredOption = {
   flag: "toggle",
   letter: "t",
@@ -32,7 +32,7 @@ export const namespaceOption: LetteredOption = {
   help: "namespace; default that of the context",
 };
 
-/** For commands about the whole cluster. */
+/** The namespace option of commands that cover the whole cluster by default. */
 export const narrowingNamespace: LetteredOption = {
   ...namespaceOption,
   help: "only pods of this namespace; default all",
@@ -59,7 +59,7 @@ export const fileOption: LetteredOption = {
   help: "YAML or JSON with one object or more; - is standard input",
 };
 
-/** The original called containers units. */
+/** The container options. The original called containers units. */
 export const unitOptions: readonly LetteredOption[] = [
   { flag: "container", letter: "c", type: "string", help: "container; default the pod's first" },
   { flag: "unit", letter: "u", type: "string", help: "the same, as the original called it" },

@@ -1,7 +1,7 @@
 import { OptionError } from "@kip/base";
 
 /**
- * The words of a command, checked for their number.
+ * Checks how many words a command got, and returns them.
  *
  * @throws {OptionError} `OPTION_MISSING`, `OPTION_INVALID`
  */

@@ -1,10 +1,10 @@
 import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
 
-/** Label that kip gives its virtual nodes: the cloud that their cells are in. */
+/** Label of kip's virtual nodes. Its value is the cloud of their cells. */
 export const cloudLabel = "kip.elotl.co/cloud";
 
-/** Names of the virtual nodes of kip, sorted. */
+/** Sorted names of kip's virtual nodes. */
 export async function listKipNodes(
   client: ApiClient,
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import { isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import { isStandby, type Cell, type StandbyCell } from "@kip/kip/cell";
 import { KipctlError } from "../errors.ts";
 
-/** A Cell with or without a pod, as the API has stored it. */
+/** A Cell with or without a pod, as read from the API. */
 export type AnyCell = PodCell | Stored<StandbyCell>;
 /** The Cell of a pod. */
 export type PodCell = Stored<Cell>;
@@ -10,16 +10,16 @@ type Stored<T extends { readonly metadata: object }> = T & {
   readonly metadata: T["metadata"] & { readonly resourceVersion: string };
 };
 
-/** Which cells are asked for. */
+/** Which cells to list. */
 export interface CellQuery {
-  /** Of the pod; undefined: of all namespaces, and those that stand by too. */
+  /** Namespace of the pods. Undefined: all namespaces, and also standby cells. */
   readonly namespace?: string | undefined;
   readonly selector?: string | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Cells, by the namespace and name of their pods; those without a pod come last.
+ * Lists cells, sorted by the namespace and name of their pods. Cells without a pod come last.
  *
  * @throws {KipctlError} `NO_KIP_NODE` if the cluster has no Cell resource
  */
@@ -34,7 +34,7 @@ export async function listCells(client: ApiClient, query: CellQuery): Promise<re
   );
 }
 
-/** The error of a list that failed, for a person: the API server says of a resource that it does not have only that it is not found. */
+/** Explains a failed list. For an unknown resource, the API server only returns "not found". */
 export function listError(error: unknown): unknown {
   if (!isNotFound(error)) return error;
   return new KipctlError("NO_KIP_NODE", "Cannot list cells: this cluster has no Cell resource", {
@@ -43,17 +43,17 @@ export function listError(error: unknown): unknown {
   });
 }
 
-/** By the namespace and name of their pods; those without a pod come last. */
+/** Sorts cells by the namespace and name of their pods. Cells without a pod come last. */
 export function sortCells(cells: readonly AnyCell[]): readonly AnyCell[] {
   return [...cells].sort((a, b) => compare(sortKey(a), sortKey(b)));
 }
 
-/** The pod of a cell; undefined for one that stands by. */
+/** The pod of a cell. Undefined for a standby cell. */
 export function podOf(cell: AnyCell): Cell["spec"]["podRef"] | undefined {
   return isStandby(cell) ? undefined : cell.spec.podRef;
 }
 
-/** The newest cell of each pod, by the pod's UID. */
+/** The newest cell of each pod, by pod UID. */
 export function cellsByPod(cells: readonly AnyCell[]): ReadonlyMap<string, PodCell> {
   const newest = new Map<string, PodCell>();
   for (const cell of cells) {
@@ -64,7 +64,7 @@ export function cellsByPod(cells: readonly AnyCell[]): ReadonlyMap<string, PodCe
   return newest;
 }
 
-/** "~" is after all letters of names. */
+/** "~" sorts after all characters of names. */
 function sortKey(cell: AnyCell): string {
   const pod = podOf(cell);
   return pod ? `${pod.namespace}/${pod.name}/${cell.metadata.name}` : `~/${cell.metadata.name}`;

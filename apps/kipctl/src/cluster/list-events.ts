@@ -2,15 +2,15 @@ import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Event, StoredMeta } from "@kip/k8s-types";
 import { listKipNodes } from "./kip-nodes.ts";
 
-/** An Event that was read from an API server. */
+/** An Event as read from an API server. */
 export interface StoredEvent extends Event {
   readonly metadata: StoredMeta;
 }
 
-/** How many events are shown, as in the original. */
+/** Maximum number of events, as in the original. */
 const maxEvents = 4000;
 
-/** The newest events that kip wrote, oldest first: about pods, volumes and its nodes. */
+/** The newest events that kip wrote, about pods, volumes and nodes. The oldest comes first. */
 export async function listKipEvents(
   client: ApiClient,
   query: { readonly namespace: string | undefined; readonly signal: AbortSignal },
@@ -25,7 +25,7 @@ export async function listKipEvents(
   return byTime(events.items.filter(isOfKip)).slice(-maxEvents);
 }
 
-/** Events about one object, oldest first. */
+/** Events about one object. The oldest comes first. */
 export async function listEventsOf(
   client: ApiClient,
   { namespace, uid, signal }: { namespace: string; uid: string; signal: AbortSignal },
@@ -35,7 +35,7 @@ export async function listEventsOf(
   return byTime(items);
 }
 
-/** When it was last seen, RFC 3339. */
+/** When the event last occurred, RFC 3339. */
 export function eventTime(event: StoredEvent): string {
   const { series, lastTimestamp, eventTime, metadata } = event;
   const times = [series?.lastObservedTime, lastTimestamp, eventTime, metadata.creationTimestamp];

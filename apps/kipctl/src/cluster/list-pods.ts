@@ -2,15 +2,15 @@ import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { listKipNodes } from "./kip-nodes.ts";
 
-/** Which pods are asked for. */
+/** Which pods to list. */
 export interface PodQuery {
-  /** Undefined: of all namespaces. */
+  /** Undefined: all namespaces. */
   readonly namespace: string | undefined;
   readonly selector?: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** The pods that are bound to nodes of kip, by namespace and name. */
+/** The pods that are bound to kip's nodes, sorted by namespace and name. */
 export async function listKipPods(client: ApiClient, query: PodQuery): Promise<readonly Pod[]> {
   const { namespace, selector, signal } = query;
   const nodes = await listKipNodes(client, signal);

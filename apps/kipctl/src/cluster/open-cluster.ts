@@ -1,14 +1,17 @@
 import { silentLogger, systemClock, type OptionValues } from "@kip/base";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 
-/** The cluster that a command asks. */
+/** The cluster that a command accesses. */
 export interface Cluster {
   readonly client: ApiClient;
   /** Namespace of the context. */
   readonly namespace: string;
 }
 
-/** Opens the cluster that `--kubeconfig` and `--context` name; close its client. @throws {K8sError} `KUBECONFIG_INVALID` */
+/**
+ * Opens the cluster of `--kubeconfig` and `--context`. The caller has to close its client. @throws {K8sError}
+ * `KUBECONFIG_INVALID`
+ */
 export async function openCluster(
   options: OptionValues,
   env: Readonly<Record<string, string | undefined>>,

@@ -2,20 +2,20 @@ import type { Command } from "../cli/command.ts";
 import type { LetteredOption } from "../cli/command-line.ts";
 import { kindNames } from "../get/kinds.ts";
 
-/** What may come next on a command line. */
+/** A possible next word of a command line. */
 export interface Candidate {
   readonly text: string;
   readonly description?: string | undefined;
 }
 
-/** Names that only the cluster knows. */
+/** Names that have to be read from the cluster. */
 export type NameSource = "pods" | "cells" | "namespaces";
 
-/** Candidates that are known without a cluster, and which names of the cluster may come next as well. */
+/** The candidates that are known without a cluster, and the kind of cluster names that may also come next. */
 export interface Completion {
   readonly candidates: readonly Candidate[];
   readonly names?: NameSource | undefined;
-  /** Files may come next. */
+  /** Whether file names may come next. */
   readonly hasFiles?: boolean | undefined;
 }
 
@@ -24,7 +24,7 @@ const flagValues: Readonly<Record<string, readonly string[]>> = {
   "sort-by": ["cpu", "memory"],
 };
 
-/** What may follow the words of a command line, whose last word is the one that is typed, perhaps empty. */
+/** Finds what may come next. The last of the words is the one that the user is typing, and may be empty. */
 export function completeWords(commands: readonly Command[], words: readonly string[]): Completion {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
@@ -46,7 +46,7 @@ function commandNames(commands: readonly Command[]): readonly Candidate[] {
   return commands.map(({ name, summary }) => ({ text: name, description: summary }));
 }
 
-/** The option whose value is typed. */
+/** The option whose value the user is typing. */
 function valueOf({ options }: Command, last: string | undefined): LetteredOption | undefined {
   if (last === undefined || !last.startsWith("-") || last.includes("=")) return undefined;
   return options.find(

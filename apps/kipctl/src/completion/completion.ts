@@ -35,13 +35,13 @@ function completion({ words, out }: CommandContext): Promise<void> {
   return Promise.resolve();
 }
 
-/** Values of cobra's directive, which kubectl reads at the end of what its plugins complete: no files, or files too. */
+/** Values of cobra's directive, which kubectl reads at the end of a plugin's completions: without or with file names. */
 const directives = { noFiles: ":4", files: ":0" } as const;
 
-/** How long the cluster may take to say names; a person waits for it. */
+/** Time limit for reading names from the cluster, milliseconds. The user is waiting. */
 const limitMs = 3000;
 
-/** What may follow the words, one candidate a line; a cluster that does not answer has no names. */
+/** The candidates for the next word, one per line. Names are left out if the cluster does not respond. */
 export async function completionLines(
   commands: readonly Command[],
   words: readonly string[],
@@ -94,7 +94,7 @@ async function readNames(
   return items.map(({ metadata }) => metadata.name);
 }
 
-/** Of a line that is still typed, only the flags that name a cluster or a namespace count. */
+/** The flags of an incomplete command line that name a cluster or a namespace. Others are ignored. */
 function flagsOf(words: readonly string[]): readonly string[] {
   const known = [namespaceOption, ...clusterOptions];
   const names = known.flatMap(({ flag, letter }) => [`--${flag}`, `-${letter ?? flag}`]);

@@ -1,10 +1,11 @@
-/** Shells that completion is there for. */
+/** Shells that have completion. */
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
 /**
- * A script that makes a shell ask kipctl itself what may follow (`kipctl __complete WORDS...`, the last word being the one that is
- * typed; one candidate a line, its description after a tab, and a line ":N" at the end as kubectl's plugins have it).
+ * A script that makes a shell ask kipctl itself for completions: `kipctl __complete WORDS...`, where the last word is the one
+ * that the user is typing. The output has one candidate per line, with its description after a tab, and ends with a line ":N"
+ * as for kubectl's plugins.
  */
 export function completionScript(shell: Shell): string {
   return scripts[shell];

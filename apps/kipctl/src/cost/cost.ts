@@ -36,7 +36,7 @@ when the Cell was made. Cells that stand by for pods are included, unless -n is 
 
 interface Line extends Cost {
   readonly cells: readonly AnyCell[];
-  /** Of a line about several cells. */
+  /** For a line about several cells. */
   readonly title?: string | undefined;
 }
 

@@ -1,25 +1,25 @@
 import { hoursPerMonth } from "@kip/instance-types";
 import { podOf, type AnyCell } from "../cluster/list-cells.ts";
 
-/** What a cell costs, or several together. US dollars. */
+/** The cost of one or more cells. US dollars. */
 export interface Cost {
   readonly perHour: number;
-  /** If it ran for a whole month. */
+  /** For a whole month. */
   readonly perMonth: number;
-  /** Since the cells were made, at the price they have. */
+  /** Since the cells were created, at their current price. */
   readonly soFar: number;
 }
 
-/** What the cells with one value of a label cost. */
+/** The cost of the cells with the same value of a label. */
 export interface CostGroup extends Cost {
-  /** Undefined: the cells without the label. */
+  /** Undefined for cells without the label. */
   readonly value: string | undefined;
   readonly cells: number;
 }
 
 const hourMs = 3_600_000;
 
-/** What a cell costs from when it was made. A cloud may bill less at its start, and a minute at least. */
+/** The cost of a cell since it was created. A cloud may start to bill later, and may bill at least a minute. */
 export function costOf({ spec, metadata }: AnyCell, now: number): Cost {
   const perHour = spec.pricePerHour ?? 0;
   const since = Date.parse(metadata.creationTimestamp ?? "");
@@ -27,7 +27,7 @@ export function costOf({ spec, metadata }: AnyCell, now: number): Cost {
   return { perHour, perMonth: perHour * hoursPerMonth, soFar: perHour * hours };
 }
 
-/** What cells cost together. */
+/** The total cost of cells. */
 export function sumCosts(costs: readonly Cost[]): Cost {
   return costs.reduce(
     (sum, { perHour, perMonth, soFar }) => ({
@@ -39,7 +39,7 @@ export function sumCosts(costs: readonly Cost[]): Cost {
   );
 }
 
-/** What cells cost by the values of a label, or by the namespace of their pods; the dearest first. */
+/** The cost of cells by the values of a label, or by the namespace of their pods. The most expensive group comes first. */
 export function costsBy(cells: readonly AnyCell[], key: string, now: number): readonly CostGroup[] {
   const groups = Map.groupBy(cells, (cell) =>
     key === "namespace" ? podOf(cell)?.namespace : cell.metadata.labels?.[key],

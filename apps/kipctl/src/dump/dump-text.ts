@@ -3,7 +3,7 @@ import type { DumpedWorker, NodeDump } from "./read-dumps.ts";
 
 interface StepRow {
   readonly worker: DumpedWorker;
-  /** Undefined: it has nothing to do. */
+  /** Undefined if the worker has nothing to do. */
   readonly step: DumpedWorker["steps"][number] | undefined;
 }
 
@@ -25,7 +25,7 @@ const columns: readonly Column<StepRow>[] = [
   { name: "WAITS-FOR", text: ({ worker }) => worker.waitsFor },
 ];
 
-/** Plans and queues of nodes, for a terminal; workers with something to do come first. */
+/** Plans and queues of nodes, for a terminal. Workers with something to do come first. */
 export function dumpText(dumps: readonly NodeDump[]): string {
   return dumps.map(nodeText).join("\n");
 }

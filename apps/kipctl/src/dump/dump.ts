@@ -39,7 +39,7 @@ async function dump(context: CommandContext): Promise<void> {
   context.out(output === "json" ? `${JSON.stringify(shown, undefined, 2)}\n` : stringify(shown));
 }
 
-/** The controllers of the original, and its stacks of goroutines. */
+/** The original also dumped its controllers and the stacks of its goroutines. */
 function replaced(word: string): KipctlError {
   return new KipctlError(
     "COMMAND_REPLACED",

@@ -35,20 +35,20 @@ const decodeDump = object({
   launches: list(object({ of: string, waiting: integer, delayMs: number, inMs: number })),
 });
 
-/** What the kip of a node does now, as it serves it at `/logs/kip/dump.json` of its kubelet API. */
+/** What the kip of a node is doing. Kip serves this at `/logs/kip/dump.json` of its kubelet API. */
 export type NodeDump = decode.Decoded<typeof decodeDump>;
-/** What it does for one cell. */
+/** What kip is doing for one cell. */
 export type DumpedWorker = decode.Decoded<typeof decodeWorker>;
 
 /**
- * The dumps of all nodes of kip that answer; others are noted.
+ * Reads the dumps of all kip nodes. Notes those that do not respond.
  *
- * @throws {KipctlError} `NO_KIP_NODE` if there is none, or none answers
+ * @throws {KipctlError} `NO_KIP_NODE` if there are no nodes, or none responds
  */
 export async function readDumps(
   client: ApiClient,
   options: {
-    /** Undefined: all. */
+    /** Undefined: all nodes. */
     readonly node: string | undefined;
     readonly signal: AbortSignal;
     readonly note: (line: string) => void;

@@ -58,10 +58,10 @@ describe("explainText()", () => {
     const containerStatuses = [
       { name: "main", image: "", imageID: "", ready: false, restartCount: 0, state: { waiting } },
     ];
-    // Who may write statuses of Cells is not asked what is in them.
+    // The API server does not check what a writer of Cell statuses puts into them.
     const cell = { status: { startedFrom: "boot\u001b[2J" as "boot", startMs: { api: 50 } } };
     const text = explained({ status: { phase: "Pending", containerStatuses } }, cell);
-    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    // oxlint-disable-next-line no-control-regex -- the text must not contain control characters
     assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     assert.match(text, /^Pod default\/web: ErrImagePull\[31m, made 60m ago\n/);
     assert.match(text, /\n {2}Waits for +container "main": ErrImagePull.*no such image\n/);

@@ -12,20 +12,20 @@ import { startTimeLines } from "./start-times.ts";
 import { waitsFor } from "./waits-for.ts";
 import { machineReasons } from "./why-machine.ts";
 
-/** What is known of a pod. */
+/** The known facts about a pod. */
 export interface PodFacts {
   readonly pod: Pod;
-  /** The newest one. */
+  /** The pod's newest cell. */
   readonly cell: PodCell | undefined;
   /** Whether its node is one of kip's. */
   readonly isOnKip: boolean;
-  /** What kip reads as the wish of the pod; undefined if its annotations cannot be read. */
+  /** The pod's requirements as kip reads them. Undefined if the annotations are invalid. */
   readonly request: InstanceTypeRequest | undefined;
-  /** About pod and cell, oldest first. */
+  /** About the pod and its cell. The oldest comes first. */
   readonly events: readonly StoredEvent[];
 }
 
-/** All that is to be said of a pod and its machine, for a person. */
+/** Everything that a user may want to know about a pod and its machine. */
 export function explainText(facts: PodFacts, now: number): string {
   const { pod, cell, isOnKip, request, events } = facts;
   const { namespace, name, creationTimestamp } = pod.metadata;

@@ -37,7 +37,7 @@ async function explain(context: CommandContext): Promise<void> {
   context.out(explainText({ pod, cell, isOnKip, request, events }, now));
 }
 
-/** Undefined for a pod with an annotation that cannot be read: its condition says which one. */
+/** Undefined if an annotation is invalid. The pod's condition then says which one. */
 async function requestOf(pod: Pod): Promise<InstanceTypeRequest | undefined> {
   const { instanceTypeRequest } = await import("@kip/kip/selection");
   try {

@@ -2,7 +2,7 @@ import { startPhases, type Cell } from "@kip/kip/cell";
 
 type StartMs = NonNullable<NonNullable<Cell["status"]>["startMs"]>;
 
-/** What each phase of a start is. */
+/** Descriptions of the phases of a start. */
 const phaseTexts: Readonly<Record<(typeof startPhases)[number], string>> = {
   api: "until the Cell was written",
   cloud: "until the cloud had the instance running",
@@ -13,10 +13,10 @@ const phaseTexts: Readonly<Record<(typeof startPhases)[number], string>> = {
   start: "containers started",
 };
 
-/** Characters of the longest bar. */
+/** Length of the longest bar, characters. */
 const barWidth = 20;
 
-/** The phases of a start in their order, each with a bar as long as its part of the whole, and their sum. */
+/** The phases of a start in order, each with a bar for its share of the total, and the sum. */
 export function startTimeLines(startMs: StartMs): readonly string[] {
   const known = startPhases.filter((phase) => startMs[phase] !== undefined);
   const longest = Math.max(1, ...known.map((phase) => startMs[phase] ?? 0));

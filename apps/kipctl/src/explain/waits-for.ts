@@ -2,10 +2,10 @@ import type { Pod } from "@kip/k8s-types";
 import type { Cell } from "@kip/kip/cell";
 import { waitOf } from "../get/cell-columns.ts";
 
-/** The condition by which kip says what a pod waits for. */
+/** The condition in which kip reports why a pod is waiting. */
 const cellReady = "kip.elotl.co/CellReady";
 
-/** What a pod waits for, in a sentence; undefined if it waits for nothing. */
+/** Why a pod is waiting, in one sentence. Undefined if it is not waiting. */
 export function waitsFor(pod: Pod, cell: Cell | undefined, isOnKip: boolean): string | undefined {
   const { phase, conditions = [] } = pod.status ?? {};
   if (phase === "Succeeded" || phase === "Failed") return undefined;
@@ -26,7 +26,7 @@ function schedulerText({ status }: Pod): string {
   return `the scheduler: ${message}`;
 }
 
-/** The first container that does not run or is not ready. */
+/** Describes the first container that is not running or not ready. */
 function containerText({ status }: Pod): string | undefined {
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   const waiting = all.find(({ state }) => state?.waiting !== undefined);

@@ -4,7 +4,7 @@ import type { Pod } from "@kip/k8s-types";
 import type { Cell } from "@kip/kip/cell";
 import { annotationPrefix } from "@kip/kip/annotations";
 
-/** Why a pod has the machine that it has: what it asks for, its annotations, and where the machine came from. */
+/** The reasons for a pod's machine: the pod's requests and annotations, and where the machine came from. */
 export function machineReasons(
   pod: Pod,
   cell: Cell | undefined,
@@ -37,7 +37,7 @@ function wishes(request: InstanceTypeRequest): readonly string[] {
   ];
 }
 
-/** Burstable machines are chosen by what is needed all the time. */
+/** Burstable machines are chosen by the CPU that is needed all the time. */
 function steadyText(cpuMilli: number, sustained: number | undefined): string {
   return sustained === undefined || sustained === cpuMilli
     ? ""
@@ -61,7 +61,7 @@ function originTexts({ spec }: Cell, request: InstanceTypeRequest | undefined): 
   ];
 }
 
-/** Whether the cheapest type was looked for: one that is named, or the default one, is taken as it is. */
+/** Whether the cheapest type was chosen. A named type or the default type is taken as it is. */
 function isRanked(request: InstanceTypeRequest): boolean {
   const isNamed = request.typeGlob !== undefined && !request.typeGlob.includes("*");
   return !isNamed && wishes(request).length > 0;

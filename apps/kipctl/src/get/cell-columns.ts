@@ -4,7 +4,7 @@ import { ageText } from "../output/age.ts";
 import { dollars } from "../output/money.ts";
 import type { Column } from "../output/table.ts";
 
-/** Columns of `kubectl get cells`, where the Cell's resource has them. */
+/** The columns that the Cell's resource definition has for `kubectl get cells`. */
 export function cellColumns(now: number): readonly Column<AnyCell>[] {
   return [
     { name: "NAME", text: ({ metadata }) => metadata.name },
@@ -25,7 +25,7 @@ export function cellColumns(now: number): readonly Column<AnyCell>[] {
   ];
 }
 
-/** The original's columns of its nodes, which are cells. */
+/** The original's columns for its nodes, which are cells here. */
 export function nodeColumns(now: number): readonly Column<AnyCell>[] {
   return [
     { name: "NAME", text: ({ metadata }) => metadata.name },
@@ -41,18 +41,18 @@ export function nodeColumns(now: number): readonly Column<AnyCell>[] {
   ];
 }
 
-/** A Cell without a status was written a moment ago. */
+/** The phase of a cell. A Cell without a status has just been created. */
 export function phaseOf({ status }: AnyCell): string {
   return status?.phase ?? "Pending";
 }
 
-/** The type, with what is special about how it is paid for. */
+/** The instance type, with the launch type unless that is on-demand. */
 export function typeText({ spec }: Pick<AnyCell, "spec">): string {
   const { instanceType, launchType } = spec;
   return launchType === "on-demand" ? instanceType : `${instanceType} (${launchType})`;
 }
 
-/** What a cell waits for: the first of its conditions that is not true. Undefined if it waits for nothing. */
+/** Why a cell is waiting: its first condition that is not true. Undefined if it is not waiting. */
 export function waitOf({
   status,
 }: Pick<AnyCell, "status">): { readonly reason: string; readonly message: string } | undefined {

@@ -1,7 +1,7 @@
 import { eventTime, type StoredEvent } from "../cluster/list-events.ts";
 import type { Column } from "../output/table.ts";
 
-/** The original's columns of events: NAME is the object that an event is about, STATUS its reason. */
+/** The original's columns for events. NAME is the object of an event, STATUS its reason. */
 export function eventColumns(hasNamespace: boolean): readonly Column<StoredEvent>[] {
   return [
     { name: "TIMESTAMP", text: eventTime },

@@ -73,7 +73,7 @@ async function get(context: CommandContext): Promise<number> {
 
 interface Request {
   readonly kind: KindName;
-  /** What was asked for, as it was written, by `NAME` or `NAMESPACE/NAME`. Empty: all. */
+  /** The requested names as the user wrote them, by `NAME` or `NAMESPACE/NAME`. Empty: all. */
   readonly names: ReadonlyMap<string, string>;
   readonly output: Output;
 }
@@ -148,7 +148,10 @@ async function getMetrics(context: CommandContext, request: Request): Promise<nu
   );
 }
 
-/** Where pods are looked for (undefined: in all namespaces), and their names, each with its namespace unless all are asked for. */
+/**
+ * The namespaces in which to look for pods (undefined: all), and the requested names. Each name has its namespace, unless all
+ * namespaces are requested.
+ */
 async function podsAskedFor(
   context: CommandContext,
   names: Request["names"],
@@ -167,7 +170,7 @@ function hasNamespaceColumn(namespaces: readonly (string | undefined)[]): boolea
   return namespaces.length > 1 || namespaces[0] === undefined;
 }
 
-/** The namespace that is asked for; undefined for all. */
+/** The requested namespace. Undefined for all. */
 async function namespaceOf({ options, cluster }: CommandContext): Promise<string | undefined> {
   if (options.isSet("all-namespaces")) return undefined;
   return options.text("namespace") ?? (await cluster()).namespace;
@@ -175,12 +178,12 @@ async function namespaceOf({ options, cluster }: CommandContext): Promise<string
 
 interface Found<T> {
   readonly objects: readonly (KubeObject | Pod)[];
-  /** In the order of objects. */
+  /** In the same order as the objects. */
   readonly rows: readonly T[];
   readonly columns: readonly Column<T>[];
 }
 
-/** Prints what was found, and says what was not. */
+/** Prints the objects found, and notes the names that were not found. */
 function print<T>(context: CommandContext, request: Request, found: Found<T>): number {
   const { kind, names, output } = request;
   const isWanted = found.objects.map(({ metadata }) => isNamed(metadata, names));
@@ -199,7 +202,7 @@ function print<T>(context: CommandContext, request: Request, found: Found<T>): n
   );
 }
 
-/** What an object is called. */
+/** An object's name and namespace. */
 interface Named {
   readonly name: string;
   readonly namespace?: string | undefined;

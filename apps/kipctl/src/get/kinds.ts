@@ -2,7 +2,7 @@ import { nearest, OptionError } from "@kip/base";
 import { KipctlError } from "../errors.ts";
 import type { ObjectKind } from "../output/print-objects.ts";
 
-/** Kinds of objects that kipctl shows. The original's nodes are cells. */
+/** Kinds of objects that kipctl shows. The original's nodes are cells here. */
 export type KindName = "cells" | "pods" | "nodes" | "events" | "metrics";
 
 const aliases: Readonly<Record<KindName, readonly string[]>> = {
@@ -13,10 +13,10 @@ const aliases: Readonly<Record<KindName, readonly string[]>> = {
   metrics: ["metrics", "metric"],
 };
 
-/** Names for completion. */
+/** The names that completion offers. */
 export const kindNames = Object.keys(aliases) as readonly KindName[]; // the keys of a literal
 
-/** Kinds that the original named and its server had not. */
+/** Kinds that the original's help named, but its server did not have. */
 const replaced: ReadonlyMap<string, string> = new Map([
   ["services", "services"],
   ["service", "services"],
@@ -25,7 +25,7 @@ const replaced: ReadonlyMap<string, string> = new Map([
   ["secret", "secrets"],
 ]);
 
-/** What the objects of a kind are called. */
+/** How objects of each kind are named. */
 export const objectKinds: Readonly<Record<Exclude<KindName, "metrics">, ObjectKind>> = {
   cells: { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", resource: "cell.kip.elotl.co" },
   nodes: { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", resource: "cell.kip.elotl.co" },
@@ -34,9 +34,9 @@ export const objectKinds: Readonly<Record<Exclude<KindName, "metrics">, ObjectKi
 };
 
 /**
- * The kind that a word means.
+ * The kind for a word.
  *
- * @throws {KipctlError} `COMMAND_REPLACED` for kinds that are kubectl's; {@link OptionError} `OPTION_UNKNOWN`
+ * @throws {KipctlError} `COMMAND_REPLACED` for kinds that kubectl shows; {@link OptionError} `OPTION_UNKNOWN`
  */
 export function kindOf(word: string): KindName {
   const found = kindNames.find((name) => aliases[name].includes(word.toLowerCase()));

@@ -3,13 +3,13 @@ import type { Cell } from "@kip/kip/cell";
 import { ageText } from "../output/age.ts";
 import type { Column } from "../output/table.ts";
 
-/** A pod with its cell, if it has one by now. */
+/** A pod with its cell, if it already has one. */
 export interface PodRow {
   readonly pod: Pod;
   readonly cell: Cell | undefined;
 }
 
-/** The original's columns of pods; its nodes are cells. */
+/** The original's columns for pods. Its nodes are cells here. */
 export function podColumns(now: number, hasNamespace: boolean): readonly Column<PodRow>[] {
   return [
     ...(hasNamespace
@@ -40,7 +40,7 @@ function restarts(pod: Pod): number {
   return statuses(pod).reduce((sum, { restartCount }) => sum + restartCount, 0);
 }
 
-/** The phase, or what is more telling: that it is deleted, why it ended, why a container waits. */
+/** The phase, or a more specific state: that the pod is being deleted, why it ended, or why a container is waiting. */
 export function podStatusText(pod: Pod): string {
   if (pod.metadata.deletionTimestamp !== undefined) return "Terminating";
   const { phase = "Unknown", reason } = pod.status ?? {};

@@ -1,10 +1,10 @@
-/** How long ago a time was, as kubectl prints it: `45s`, `3m20s`, `2h15m`, `3d4h`. Undefined for no time. */
+/** The time that has passed since then, as kubectl prints it: `45s`, `3m20s`, `2h15m`, `3d4h`. Undefined without a time. */
 export function ageText(time: string | undefined, now: number): string | undefined {
   const since = Date.parse(time ?? "");
   return Number.isNaN(since) ? undefined : durationText(now - since);
 }
 
-/** A time span, as kubectl prints it; one in the future is `0s`, as clocks differ. */
+/** A duration as kubectl prints it. Negative ones are `0s`, because clocks differ. */
 export function durationText(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const minutes = Math.floor(seconds / 60);

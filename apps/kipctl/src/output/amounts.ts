@@ -1,4 +1,4 @@
-/** Processors in thousandths, as kubectl top prints them: `12m`. Some, but less than one thousandth, is `1m`. */
+/** CPU in thousandths, as `kubectl top` prints it: `12m`. More than zero, but less than one thousandth, is `1m`. */
 export function cpuText(nanoCores: number | undefined): string | undefined {
   return nanoCores === undefined ? undefined : `${Math.ceil(nanoCores / 1e6)}m`;
 }

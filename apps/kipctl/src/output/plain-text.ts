@@ -1,6 +1,9 @@
 import { stripVTControlCharacters } from "node:util";
 
-/** Text for a terminal, in its lines: without what would control it or the order of its text, as much comes from machines and pods. */
+/**
+ * Text for a terminal, with its line breaks. Removes control characters and those that change the text's order, because text
+ * may come from machines and pods.
+ */
 export function plainText(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll("\r\n", "\n")

@@ -2,16 +2,16 @@ import type { OptionValues } from "@kip/base";
 import type { KubeObject } from "@kip/k8s-client";
 import { stringify } from "yaml";
 
-/** Forms of output; `table` is the original's word for the plain one. */
+/** Output formats. `table` is the original's word for the default. */
 export const outputs = ["table", "wide", "json", "yaml", "name"] as const;
 export type Output = (typeof outputs)[number];
 
-/** Which form `-o` asks for. @throws {OptionError} `OPTION_INVALID` */
+/** The format of `-o`. @throws {OptionError} `OPTION_INVALID` */
 export function outputOf(options: OptionValues): Output {
   return options.choice("output", outputs);
 }
 
-/** What objects of a kind are called in JSON and in names. */
+/** How objects of a kind are named in JSON and by `-o name`. */
 export interface ObjectKind {
   readonly apiVersion: string;
   readonly kind: string;
@@ -19,7 +19,9 @@ export interface ObjectKind {
   readonly resource: string;
 }
 
-/** Objects for programs: one alone, or several as a List, with the kind and version that lists of the API leave out. */
+/**
+ * Objects as JSON, YAML or names: one alone, or several as a List. Adds the kind and version, which the API's lists leave out.
+ */
 export function objectsText(
   { apiVersion, kind, resource }: ObjectKind,
   objects: readonly KubeObject[],

@@ -1,16 +1,16 @@
 /** A column of a table. */
 export interface Column<T> {
-  /** Upper case, as kubectl has them. */
+  /** Upper case, as in kubectl. */
   readonly name: string;
-  /** Only with `-o wide`. @default false */
+  /** Only shown with `-o wide`. @default false */
   readonly isWide?: boolean | undefined;
-  /** Figures stand at the right side. @default false */
+  /** Aligned to the right. @default false */
   readonly isNumber?: boolean | undefined;
-  /** The text of a row; nothing is printed as `<none>`. */
+  /** The text for a row. Undefined is printed as `<none>`. */
   text(row: T): string | undefined;
 }
 
-/** Rows below the names of their columns, three blanks apart, as kubectl prints them. */
+/** Formats rows below their column names, separated by three spaces, as kubectl does. */
 export function tableText<T>(
   columns: readonly Column<T>[],
   rows: readonly T[],
@@ -37,7 +37,10 @@ function cellText(text: string | undefined): string {
   return text === undefined || text === "" ? "<none>" : printable(text);
 }
 
-/** On one line, and without what controls a terminal or the order of its text: much of it comes from pods, and from registries. */
+/**
+ * Text on one line, without control characters and those that change the text's order. Much of it comes from pods and
+ * registries.
+ */
 export function printable(text: string): string {
   return text.replaceAll(/\s*[\r\n]+\s*/g, " ").replaceAll(/\p{Cc}|\p{Cf}/gu, "");
 }

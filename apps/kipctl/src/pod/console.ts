@@ -29,7 +29,7 @@ in it: see logs.`,
   },
 };
 
-/** Prints the end of the console of a cell, or of the cell of a pod. `lines`: -1 for all. */
+/** Prints the end of a cell's console, by the name of the cell or of its pod. `lines`: -1 for all. */
 export async function printConsole(
   context: CommandContext,
   name: string,
@@ -39,7 +39,7 @@ export async function printConsole(
   context.out(lastLines(await readConsole(context, cell), lines));
 }
 
-/** The cell that a word names, or the newest of the pod that it names. @throws {KipctlError} `OBJECT_NOT_FOUND` */
+/** The cell with this name, or the newest cell of the pod with this name. @throws {KipctlError} `OBJECT_NOT_FOUND` */
 async function findCell(context: CommandContext, name: string): Promise<AnyCell> {
   const { client } = await context.cluster();
   const { signal } = context;
@@ -70,7 +70,7 @@ async function readConsole(context: CommandContext, cell: AnyCell): Promise<stri
   } catch (error) {
     const what = `Cannot read the console of "${cell.metadata.name}"`;
     if (isNotFound(error)) throw noCell(`${what}: kip on node "${nodeName}" has none of it yet`);
-    // As a kubelet says whose logs are switched off.
+    // The response of a kubelet whose logs are switched off.
     if (K8sError.is(error) && error.httpStatus === 405)
       throw new KipctlError(
         "NO_KIP_NODE",
@@ -83,7 +83,7 @@ async function readConsole(context: CommandContext, cell: AnyCell): Promise<stri
   }
 }
 
-/** The end of a console, as {@link plainText}. */
+/** The last lines of a console, as {@link plainText}. */
 export function lastLines(text: string, lines: number): string {
   const plain = plainText(text);
   if (lines < 0 || plain === "") return plain;

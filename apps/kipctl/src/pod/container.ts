@@ -1,12 +1,12 @@
 import type { OptionValues } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 
-/** The container that `-c` or the original's `-u` names. */
+/** The container of `-c` or of the original's `-u`. */
 export function containerOf(options: OptionValues): string | undefined {
   return options.text("container") ?? options.text("unit");
 }
 
-/** The container that a pod's annotation names, if it has one of that name; else its first. */
+/** The container that the pod's annotation names, if there is one. Otherwise the first container. */
 export function defaultContainer({ spec, metadata }: Pod): string | undefined {
   const named = metadata.annotations?.["kubectl.kubernetes.io/default-container"];
   const all = [...spec.containers, ...(spec.initContainers ?? [])];

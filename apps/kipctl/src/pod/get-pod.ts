@@ -3,19 +3,19 @@ import type { Pod } from "@kip/k8s-types";
 import type { CommandContext } from "../cli/command.ts";
 import { KipctlError } from "../errors.ts";
 
-/** Where a pod is: `NAME`, `NAMESPACE/NAME`, or the original's `NAMESPACE_NAME`; `pod/NAME` too. */
+/** Parses the name of a pod: `NAME`, `NAMESPACE/NAME`, `pod/NAME`, or the original's `NAMESPACE_NAME`. */
 export function podPath(text: string, namespace: string): { namespace: string; name: string } {
   const short = text.replace(/^(?:pods?|po)\//, "");
   const [first = "", second] = short.split(/[/_]/);
   return second === undefined ? { namespace, name: first } : { namespace: first, name: second };
 }
 
-/** The namespace that `-n` names, or the context's. */
+/** The namespace of `-n`, or of the context. */
 export async function currentNamespace(context: CommandContext): Promise<string> {
   return context.options.text("namespace") ?? (await context.cluster()).namespace;
 }
 
-/** The pod that a word names. @throws {KipctlError} `OBJECT_NOT_FOUND` */
+/** Reads the pod with this name. @throws {KipctlError} `OBJECT_NOT_FOUND` */
 export async function getPod(context: CommandContext, text: string): Promise<Pod> {
   const { client } = await context.cluster();
   const { namespace, name } = podPath(text, await currentNamespace(context));

@@ -13,7 +13,7 @@ import { printConsole } from "./console.ts";
 import { containerOf, defaultContainer } from "./container.ts";
 import { getPod } from "./get-pod.ts";
 
-/** As the original has it. */
+/** As in the original. */
 const defaultLines = 20;
 
 export const logsCommand: Command = {
@@ -57,7 +57,7 @@ async function logs(context: CommandContext): Promise<void> {
     accept: "*/*",
     signal,
   });
-  // The reader of our output may be slower than the pod writes.
+  // The reader of our output may be slower than the pod.
   for await (const chunk of answer as AsyncIterable<Uint8Array>)
     if (!process.stdout.write(chunk)) await once(process.stdout, "drain", { signal });
 }

@@ -5,7 +5,7 @@ import type { CommandContext } from "../cli/command.ts";
 import { KipctlError } from "../errors.ts";
 import { currentNamespace, podPath } from "./get-pod.ts";
 
-/** Runs kubectl for a pod, with this terminal and the same cluster; resolves with its exit code. */
+/** Runs kubectl for a pod, with this terminal and the same cluster. Resolves with its exit code. */
 export async function runKubectl(
   context: CommandContext,
   command: {
@@ -33,7 +33,7 @@ async function runChild(
   signal: AbortSignal,
 ): Promise<number> {
   const child = spawn(program, args, { stdio: "inherit" });
-  // kubectl has the same terminal and gets its signals from there; others are passed on.
+  // kubectl gets the signals of the shared terminal. Others have to be passed on.
   const end = (): void => void child.kill("SIGTERM");
   signal.addEventListener("abort", end, { once: true });
   try {

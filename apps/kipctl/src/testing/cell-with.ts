@@ -1,7 +1,7 @@
 import type { CellSpec, CellStatus } from "@kip/kip/cell";
 import type { PodCell } from "../cluster/list-cells.ts";
 
-/** A cell of pod `shop/web`, Claimed, made at midnight, but for what is given. */
+/** A cell of the pod `shop/web`, Claimed and created at midnight, with the given changes. */
 export function cellWith(
   parts: {
     readonly name?: string;

@@ -2,7 +2,7 @@ import { cpuText, mebibytesText } from "../output/amounts.ts";
 import type { Column } from "../output/table.ts";
 import type { PodUsage } from "./stats-summary.ts";
 
-/** The original's columns of metrics. */
+/** The original's columns for metrics. */
 export function metricColumns(hasNamespace: boolean): readonly Column<PodUsage>[] {
   return [
     ...(hasNamespace
@@ -13,7 +13,7 @@ export function metricColumns(hasNamespace: boolean): readonly Column<PodUsage>[
     { name: "CPU", isNumber: true, text: ({ cpuNanoCores }) => cpuText(cpuNanoCores) },
     { name: "MEMORY", isNumber: true, text: ({ memoryBytes }) => mebibytesText(memoryBytes) },
     { name: "DISK", isNumber: true, text: ({ diskBytes }) => mebibytesText(diskBytes) },
-    // A node counts from one question to the next, and does not say when the last one was.
+    // A node measures from one request to the next, and does not report the length of that time.
     { name: "WINDOW", text: () => undefined },
   ];
 }

@@ -1,6 +1,6 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** What the containers of a pod request of a resource together, besides init containers; 0 if they request none. */
+/** Total request of a pod's containers for a resource, without init containers. 0 if they request none. */
 export function totalRequest(
   pod: Pod,
   resource: "cpu" | "memory",
@@ -10,7 +10,7 @@ export function totalRequest(
   return requests.reduce((sum, quantity) => sum + (quantity === undefined ? 0 : read(quantity)), 0);
 }
 
-/** How much of a request is used: `37%`. Undefined if either is not known. */
+/** The used share of a request, as in `37%`. Undefined if either value is unknown. */
 export function shareText(used: number, requested: number): string | undefined {
   return Number.isNaN(used) || requested === 0
     ? undefined

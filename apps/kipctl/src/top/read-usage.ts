@@ -5,21 +5,21 @@ import { KipctlError } from "../errors.ts";
 import { decodeSummary, type PodUsage } from "./stats-summary.ts";
 
 /**
- * Milliseconds between two looks: a node counts processor time from one look to the next, the first one has no figure, and kip
- * keeps what a cell has measured for five seconds. No event announces it.
+ * Time between two requests, milliseconds. A node measures CPU use from one request to the next, so the first response has no
+ * value. Kip keeps a cell's measurement for five seconds. No event reports a new one.
  */
 const betweenLooksMs = 5500;
 
 /**
- * What pods of kip's nodes use now, from each node's `/stats/summary` through the API server. Needs the right to `get` `nodes/proxy`. A node that
- * does not answer is noted.
+ * Resource use of the pods on kip's nodes, from the `/stats/summary` of each node through the API server. This needs permission
+ * to `get` `nodes/proxy`. Notes nodes that do not respond.
  *
- * @throws {KipctlError} `NO_KIP_NODE` if there is none, or none answers
+ * @throws {KipctlError} `NO_KIP_NODE` if there are no nodes, or none responds
  */
 export async function readUsage(
   client: ApiClient,
   options: {
-    /** Undefined: all. */
+    /** Undefined: all namespaces. */
     readonly namespace: string | undefined;
     readonly signal: AbortSignal;
     readonly note: (line: string) => void;

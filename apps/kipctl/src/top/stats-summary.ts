@@ -1,15 +1,15 @@
 import { decode } from "@kip/base";
 
-/** What one pod uses; what a node does not know is undefined. */
+/** Resource use of one pod. Undefined where the node has no value. */
 export interface PodUsage {
   readonly podRef: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** When it was measured, RFC 3339. */
   readonly time: string | undefined;
-  /** Billionths of a processor. */
+  /** Billionths of a CPU. */
   readonly cpuNanoCores: number | undefined;
-  /** That cannot be reclaimed. */
+  /** Memory that cannot be reclaimed. */
   readonly memoryBytes: number | undefined;
-  /** Files that the pod has written: root file systems, logs and volumes of the machine. */
+  /** Disk space of the pod's files: root file systems, logs and volumes on the machine. */
   readonly diskBytes: number | undefined;
 }
 
@@ -29,7 +29,7 @@ const summary = object({
   ),
 });
 
-/** Reads what `/stats/summary` says of pods. @throws {DecodeError} `DECODE_FAILED` */
+/** Decodes a `/stats/summary`. @throws {DecodeError} `DECODE_FAILED` */
 export function decodeSummary(document: unknown): readonly PodUsage[] {
   return (summary(document, "stats/summary").pods ?? []).map((pod) => ({
     podRef: pod.podRef,

@@ -1,6 +1,6 @@
 /**
- * Whether a request is for this page by its `Host` header. A page of another site whose name leads to this computer has its own name
- * there. Browsers leave the port 80 out.
+ * Whether the `Host` header shows that a request is for this page. If another site's name resolves to this computer, the header
+ * has that name. Browsers omit port 80.
  */
 export function isOwnHost(header: string | undefined, port: number): boolean {
   return ["127.0.0.1", "localhost"].some(

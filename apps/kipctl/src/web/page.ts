@@ -1,6 +1,6 @@
-// The page of kipctl web. All that comes from the cluster is put into it as text, never as markup.
+// The page of kipctl web. Content from the cluster is always inserted as text, never as markup.
 
-/** Its three files. */
+/** The page's three files. */
 export const pageFiles: Readonly<Record<string, { readonly type: string; readonly text: string }>> =
   {
     "/": {

@@ -24,7 +24,7 @@ describe("Pages", { timeout: 60_000 }, () => {
     socket.pause();
     socket.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
     const [, page] = await requested;
-    // The kernel's buffers take the first ones.
+    // The kernel's buffers take the first messages.
     for (; number < 100; number++) {
       pages.send();
       await new Promise(setImmediate);

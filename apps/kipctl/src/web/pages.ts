@@ -1,28 +1,28 @@
 import type { ServerResponse } from "node:http";
 
 /**
- * Open pages, each of which is sent the whole state. One that does not read what it was sent is left out until it has: it then gets
- * the newest state at once, and never more than one message waits for it.
+ * The open pages. Each one is sent the whole state. A page that has not read its last message is skipped until it has, and then
+ * gets the newest state at once. So at most one message is waiting for a page.
  */
 export class Pages {
   readonly #pages = new Set<ServerResponse>();
-  /** Those that have not read the last message, while there is a newer one. */
+  /** Pages that have not read their last message, while there is a newer state. */
   readonly #late = new WeakSet<ServerResponse>();
   readonly #message: () => string;
 
-  /** @param message makes the newest state */
+  /** @param message returns the newest state */
   constructor(message: () => string) {
     this.#message = message;
   }
 
-  /** Sends the state to a page, now and from now on, until it is closed. */
+  /** Sends the state to a page now, and after each change until the page is closed. */
   add(page: ServerResponse): void {
     this.#pages.add(page);
     page.on("close", () => this.#pages.delete(page));
     page.write(this.#message());
   }
 
-  /** Sends the newest state to all pages that have read the last one. */
+  /** Sends the newest state to all pages that have read their last message. */
   send(): void {
     if (this.#pages.size === 0) return;
     const message = this.#message();

@@ -8,7 +8,7 @@ import { eventually } from "@kip/testing";
 import { listCells } from "../cluster/list-cells.ts";
 import { watchState } from "./watch-state.ts";
 
-/** A server in the place of the API server, and the state that is made of what it says. */
+/** A server in place of the API server, and the state that follows from its responses. */
 async function follow(t: TestContext, listener: RequestListener) {
   const server = createServer(listener);
   server.listen(0, "127.0.0.1");

@@ -5,24 +5,27 @@ import { cloudLabel } from "../cluster/kip-nodes.ts";
 import { listError, sortCells, type AnyCell } from "../cluster/list-cells.ts";
 import type { WebFacts } from "./web-state.ts";
 
-/** Cells, pods and nodes as they are now. */
+/** The current cells, pods and nodes. */
 export interface WatchedState {
-  /** Resolves when all have been listed once. Rejects with the error of the first list that fails, such as `K8S_FORBIDDEN`. */
+  /**
+   * Resolves when everything has been listed once. Rejects with the error of the first list that fails, such as
+   * `K8S_FORBIDDEN`.
+   */
   readonly synced: Promise<void>;
   facts(): WebFacts;
 }
 
 /**
- * Follows the cells, the nodes of kip, and the pods on them.
+ * Follows kip's nodes, their pods, and the cells.
  *
- * @param onChange called for each change, and when the API server cannot be asked
+ * @param onChange called for each change, and if the API server cannot be reached
  */
 export function watchState(
   client: ApiClient,
   { signal, onChange }: { readonly signal: AbortSignal; readonly onChange: () => void },
 ): WatchedState {
   const failed = Promise.withResolvers<never>();
-  failed.promise.catch(() => {}); // only `synced` passes it on
+  failed.promise.catch(() => {}); // only `synced` passes the error on
   const onError = (error: Error): void => {
     failed.reject(listError(error));
     onChange();
@@ -38,7 +41,7 @@ export function watchState(
   const pods = createInformer<Pod>({
     ...watch,
     path: paths.pods(),
-    // Those of other nodes are left out below: a node of kip may come later.
+    // Pods of other nodes are filtered out below, because kip may register more nodes later.
     query: { fieldSelector: "spec.nodeName!=" },
   });
   const informers = [cells, nodes, pods];

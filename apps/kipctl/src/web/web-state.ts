@@ -5,17 +5,17 @@ import { costOf, sumCosts } from "../cost/sum-costs.ts";
 import { phaseOf, typeText, waitOf } from "../get/cell-columns.ts";
 import { waitsFor } from "../explain/waits-for.ts";
 
-/** What the page shows; US dollars, and RFC 3339. */
+/** The state that the page shows. Amounts in US dollars, times in RFC 3339. */
 export interface WebState {
   readonly time: string;
-  /** Why the rest may be old: the API server cannot be asked. */
+  /** Why the rest may be outdated: the API server cannot be reached. */
   readonly problem?: string | undefined;
   readonly nodes: readonly string[];
   readonly cost: {
     readonly perHour: number;
-    /** If all cells of now ran for a whole month. */
+    /** If all current cells ran for a whole month. */
     readonly perMonth: number;
-    /** Since the month began, UTC, of the cells that live. */
+    /** Cost of the existing cells since the start of the month, UTC. */
     readonly thisMonth: number;
   };
   readonly cells: readonly WebCell[];
@@ -25,7 +25,7 @@ export interface WebState {
 /** A cell and its start. */
 export interface WebCell {
   readonly name: string;
-  /** Undefined: it stands by. */
+  /** Undefined for a standby cell. */
   readonly pod?: string | undefined;
   readonly type: string;
   readonly node: string;
@@ -35,28 +35,28 @@ export interface WebCell {
   readonly perHour: number;
   readonly since?: string | undefined;
   readonly startedFrom?: string | undefined;
-  /** In order; times are milliseconds since the pod was bound. */
+  /** In order. Times are milliseconds since the pod was bound. */
   readonly start: readonly { readonly phase: string; readonly atMs: number; readonly ms: number }[];
 }
 
-/** A pod, or a cell without one, that waits. */
+/** A pod, or a cell without one, that is waiting. */
 export interface WebWait {
   readonly name: string;
   readonly since?: string | undefined;
   readonly why: string;
 }
 
-/** What {@link webState} is made of. */
+/** Input of {@link webState}. */
 export interface WebFacts {
   readonly cells: readonly AnyCell[];
-  /** Those that are bound to nodes of kip. */
+  /** The pods that are bound to kip's nodes. */
   readonly pods: readonly Pod[];
   readonly nodes: readonly string[];
-  /** Why the last list or watch failed; undefined while they work. */
+  /** Why the last list or watch failed. Undefined if it worked. */
   readonly problem?: string | undefined;
 }
 
-/** What the page shows of cells and pods. */
+/** The state of the page for these cells and pods. */
 export function webState({ cells, pods, nodes, problem }: WebFacts, now: number): WebState {
   const { perHour, perMonth } = sumCosts(cells.map((cell) => costOf(cell, now)));
   const began = new Date(now);
@@ -113,7 +113,7 @@ function podWaits(pods: readonly Pod[], cells: readonly AnyCell[]): readonly Web
 function standbyWaits(cells: readonly AnyCell[]): readonly WebWait[] {
   return cells.flatMap((cell) => {
     const wait = podOf(cell) ? undefined : waitOf(cell);
-    // One that is ready waits for its pod, which is what it is for.
+    // A cell that is ready only waits for a pod, as intended.
     if (!wait || phaseOf(cell) === "Ready") return [];
     const { name, creationTimestamp: since } = cell.metadata;
     return { name, since, why: `${wait.message} (${wait.reason})` };

@@ -29,9 +29,9 @@ and nodes with your kubeconfig: who can open it sees what you may see of them.`,
 };
 
 const host = "127.0.0.1";
-/** Between two messages to a page, at least, milliseconds: many pods may start at once. */
+/** Minimum time between two messages to a page, milliseconds. Many pods may start at once. */
 const quietMs = 250;
-/** The ages and costs on a page go on without a change, milliseconds. */
+/** How often to update a page's ages and costs without a change, milliseconds. */
 const refreshMs = 10_000;
 
 async function web(context: CommandContext): Promise<void> {
@@ -60,7 +60,7 @@ async function web(context: CommandContext): Promise<void> {
   }
 }
 
-/** Waits for a change or a refresh. False: the program ends. */
+/** Waits for a change or a refresh. False when the program should end. */
 async function nextMessage(changed: () => AbortSignal, signal: AbortSignal): Promise<boolean> {
   await pause(quietMs, systemClock, signal);
   await pause(refreshMs, systemClock, AbortSignal.any([signal, changed()]));
@@ -111,7 +111,7 @@ function answer({ request, response, own, state, pages }: Exchange): void {
   response.end(file.text);
 }
 
-/** Nothing from elsewhere, and in no frame of another site. */
+/** No content from other origins, and no framing by other sites. */
 const safety = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
