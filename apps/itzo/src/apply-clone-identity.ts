@@ -7,25 +7,25 @@ import { applySeed } from "./first-boot.ts";
 import { readLineSync } from "./read-line.ts";
 import { ItzoError } from "./errors.ts";
 
-/** Node makes so many UUIDs in advance (`kBatchSize` of lib/internal/crypto/random.js). */
+/** Number of UUIDs that Node generates in advance (`kBatchSize` in lib/internal/crypto/random.js). */
 const uuidsInAdvance = 128;
 const maxAnswerBytes = 4096;
 
-/** What only another program can do for the agent: random numbers, time and network. */
+/** What another program has to do for the agent: set random numbers, time and network. */
 export interface CloneHelper {
   ask(line: string): void;
-  /** Waits until it is done. @throws {ItzoError} `BECOME_FAILED` */
+  /** Waits until the request is done. @throws {ItzoError} `BECOME_FAILED` */
   answer(): void;
 }
 
-/** The helper of the boot script, which waits in the template: recipe/become.pl. */
+/** The boot script's helper recipe/become.pl, which is waiting in the template. */
 export class ProgramHelper implements CloneHelper {
   readonly #input: number;
   readonly #answers: number;
 
-  /** Waits until the helper waits. @param directory where the boot script leaves its results */
+  /** Waits until the helper is ready. @param directory where the boot script leaves its results */
   constructor(directory: string) {
-    // In this order: the helper's shell opens them so, and each waits for the other side.
+    // Open them in the same order as the helper's shell, because each open waits for the other side.
     this.#input = openSync(path.join(directory, "become"), "w");
     this.#answers = openSync(path.join(directory, "become-answers"), "r");
     this.ask("hello");
@@ -44,8 +44,8 @@ export class ProgramHelper implements CloneHelper {
 }
 
 /**
- * Makes this copy of a template the machine that the identity describes. First of all its random numbers and its
- * time, before anything draws or uses them.
+ * Turns this clone of a template into the machine that the identity describes. Sets random numbers and time first, before
+ * anything uses them.
  *
  * @throws {ItzoError} `BECOME_FAILED`; `USER_DATA_INVALID`
  */
@@ -53,11 +53,11 @@ export async function applyCloneIdentity(
   identity: CloneIdentity,
   options: {
     readonly helper: CloneHelper;
-    /** When the identity came, by `performance.now()`. */
+    /** When the identity arrived, by `performance.now()`. */
     readonly receivedAtMs: number;
     /** Where the boot script leaves its results. */
     readonly directory: string;
-    /** Put before the paths of the files that are written. @default "/" */
+    /** Prefix of the paths of all written files. @default "/" */
     readonly root?: string;
     readonly logger: Logger;
   },
@@ -67,7 +67,7 @@ export async function applyCloneIdentity(
   const nowMs = unixMs + performance.now() - options.receivedAtMs;
   helper.ask(`machine ${entropyArgument(entropy)} ${timeArguments(nowMs)}`);
   helper.answer();
-  // OpenSSL's generator sees by the clock that it has to take new entropy; what was drawn before must not be used.
+  // OpenSSL's generator notices by the clock that it needs new entropy. Discard the UUIDs that were generated before.
   for (let count = 0; count < uuidsInAdvance; count++) randomUUID();
   setUpNetwork(helper, network, root, () => {
     writeFileSync(path.join(root, "etc/machine-id"), `${machineId}\n`);
@@ -76,21 +76,21 @@ export async function applyCloneIdentity(
   await applySeed({ instanceId, localHostname: hostname, userData }, options);
 }
 
-/** Entropy of an order, as the helper takes it. */
+/** The entropy of an order, in the helper's format. */
 export function entropyArgument(base64: string): string {
   return Buffer.from(base64, "base64").toString("hex");
 }
 
-/** Milliseconds since the epoch, as the helper takes them: seconds and nanoseconds. */
+/** A time in the helper's format: seconds and nanoseconds. @param ms milliseconds since the Unix epoch */
 export function timeArguments(ms: number): string {
   return `${Math.trunc(ms / 1000)} ${Math.trunc((ms % 1000) * 1e6)}`;
 }
 
 /**
- * Gives the machine its network.
+ * Configures the machine's network.
  *
- * @param root put before the paths of the files that are written
- * @param meanwhile done while the helper works
+ * @param root prefix of the paths of all written files
+ * @param meanwhile called while the helper works
  * @throws {ItzoError} `BECOME_FAILED`
  */
 export function setUpNetwork(
@@ -107,7 +107,7 @@ export function setUpNetwork(
   helper.answer();
 }
 
-/** The mask of an IPv4 prefix of so many bits. */
+/** The IPv4 netmask with this many bits. */
 export function netmask(bits: number): string {
   const mask = (0xff_ff_ff_ff * 2 ** (32 - bits)) % 2 ** 32;
   return [24, 16, 8, 0].map((shift) => (mask / 2 ** shift) & 0xff).join(".");

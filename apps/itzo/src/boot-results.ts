@@ -3,18 +3,18 @@ import { existsSync, readFileSync, renameSync, watch, writeFileSync } from "node
 import path from "node:path";
 import { decode } from "@kip/base";
 
-/** What is known of the machine's start. */
+/** The known facts about the machine's start. */
 export interface BootResults {
   /** Milliseconds from the machine's start to each step. */
   readonly timingsMs: Readonly<Record<string, number>>;
-  /** When the machine started, milliseconds of the monotonic clock: 0, or when a copy of a template became a machine. */
+  /** When the machine started, milliseconds of the monotonic clock. 0, or for a clone the time when it got its identity. */
   readonly startedAtMs: number;
 }
 
 const decodeTimings = decode.map(decode.number);
 
 /**
- * Waits until the boot script has set up the network and fetched the seed, which runs beside this program's start.
+ * Waits until the boot script has set up the network and fetched the seed. The script runs while this program starts.
  *
  * @param directory where the script leaves its results
  */
@@ -31,13 +31,13 @@ export async function readBootResults(directory: string): Promise<BootResults> {
   };
 }
 
-/** Leaves the results for the next life of the agent. */
+/** Saves the results, in case the agent is restarted. */
 export function writeBootResults(directory: string, results: BootResults): void {
   const seconds = Object.fromEntries(
     Object.entries(results.timingsMs).map(([step, value]) => [step, value / 1000]),
   );
   const file = path.join(directory, "boot-timings");
-  // Whole or not at all: an agent that cannot read it does not start.
+  // Write it atomically, because an agent that cannot read it does not start.
   writeFileSync(
     `${file}.part`,
     JSON.stringify({ ...seconds, startedAt: results.startedAtMs / 1000 }),
@@ -45,10 +45,10 @@ export function writeBootResults(directory: string, results: BootResults): void 
   renameSync(`${file}.part`, file);
 }
 
-/** Waits until a file of the boot script is there. */
+/** Waits until the boot script has written a file. */
 export async function waitForFile(file: string): Promise<void> {
   if (existsSync(file)) return;
-  // Watch first, look second: the file may come in between.
+  // Start to watch before the check, because the file may be written in between.
   const watcher = watch(path.dirname(file));
   try {
     while (!existsSync(file)) await once(watcher, "change");

@@ -1,10 +1,10 @@
 import { copyFileSync, truncateSync } from "node:fs";
 
 /**
- * Writes log lines, and keeps the file small to which their reader appends them: after every `maxBytes` bytes the file is
- * copied to `<file>.1` and emptied. Its writer keeps it open for appending, so it goes on at the new end.
+ * Writes log lines, and limits the size of the file to which their reader appends them. After every `maxBytes` bytes the file
+ * is copied to `<file>.1` and emptied. The reader has the file open for appending, so it continues at the new end.
  *
- * @returns writes one line, which is given without its end
+ * @returns a function that writes one line, which is passed without its line break
  */
 export function boundedLog(options: {
   readonly write: (text: string) => void;
@@ -22,16 +22,16 @@ export function boundedLog(options: {
   };
 }
 
-/** Without the copy, or even with a longer file, the agent works; it must not end for its log. */
+/** The agent also works without the copy or with a longer file, so it must not end because of its log. */
 function rotate(file: string): void {
   try {
     copyFileSync(file, `${file}.1`);
   } catch {
-    // A disk that is full has room again after the next line.
+    // If the disk is full, emptying the file below makes room.
   }
   try {
     truncateSync(file);
   } catch {
-    // There is none, or it cannot be written.
+    // The file does not exist, or cannot be written.
   }
 }

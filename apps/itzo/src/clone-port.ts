@@ -24,7 +24,7 @@ export class ClonePort implements Disposable {
 
   /** @throws {ItzoError} `PERSONALITY_PORT_MISSING` */
   static async open(): Promise<ClonePort> {
-    // Polls, because the kernel announces the names of ports to no one; they come some time after the driver is loaded.
+    // Poll, because the kernel does not announce the names of ports. They appear some time after the driver is loaded.
     for (let count = 0; count < tries; count++) {
       const port = findPort();
       if (port !== undefined) return new ClonePort(openSync(`/dev/${port}`, "r+"));
@@ -37,7 +37,7 @@ export class ClonePort implements Disposable {
     );
   }
 
-  /** Sends why a preload failed. The launcher reads any line but the message that it waits for as a failure. */
+  /** Reports why a preload failed. The launcher treats any line other than the expected message as a failure. */
   sendFailure(reason: string): void {
     writeSync(this.#descriptor, `${reason.replaceAll("\n", " ").slice(0, 1000)}\n`);
   }
@@ -47,8 +47,8 @@ export class ClonePort implements Disposable {
   }
 
   /**
-   * Waits for an order and blocks the whole program meanwhile: none of it may run in a copy before the copy has random
-   * numbers and a time of its own.
+   * Waits for an order, and blocks the whole program. None of it may run in a clone before the clone has its own random numbers
+   * and time.
    *
    * @throws {CodedError} `PERSONALITY_INVALID`
    */
@@ -66,12 +66,12 @@ function findPort(): string | undefined {
     try {
       return readFileSync(`${portsDirectory}/${port}/name`, "utf8").trim();
     } catch {
-      return ""; // it has none yet
+      return ""; // the port has no name yet
     }
   };
   try {
     return readdirSync(portsDirectory).find((port) => name(port) === clonePort);
   } catch {
-    return undefined; // the driver is not there yet
+    return undefined; // the driver is not loaded yet
   }
 }

@@ -8,7 +8,7 @@ import { portOf } from "@kip/base";
 import { temporaryFolder, type TemporaryFolder } from "@kip/testing";
 import { runCloudInit } from "./cloud-init-command.ts";
 
-/** Runs the command with a folder as the machine's root. */
+/** Runs the command with a folder as the machine's root folder. */
 async function run(root: TemporaryFolder, ...args: readonly string[]) {
   let [out, err] = ["", ""];
   const code = await runCloudInit(args, {

@@ -74,16 +74,16 @@ const options: readonly Option[] = [
   },
 ];
 
-/** What the command writes to. */
+/** Output of the command. */
 export interface CloudInitStreams {
   readonly version: string;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Put before every path that user data names; for tests. @default "/" */
+  /** Prefix of every path that user data names, for tests. @default "/" */
   readonly root?: string | undefined;
 }
 
-/** Runs `itzo cloud-init`. @returns the exit code; never throws */
+/** Runs `itzo cloud-init`. @returns the exit code. Never throws */
 export async function runCloudInit(
   args: readonly string[],
   streams: CloudInitStreams,
@@ -104,7 +104,7 @@ export async function runCloudInit(
   }
 }
 
-/** @returns whether nothing failed */
+/** @returns whether everything succeeded */
 async function applySource(values: OptionValues, streams: CloudInitStreams): Promise<boolean> {
   const sources = sourcesOf(values);
   if (sources.length === 0)
@@ -113,7 +113,7 @@ async function applySource(values: OptionValues, streams: CloudInitStreams): Pro
     });
   const { signal } = new AbortController();
   const [first] = sources;
-  // A file that is missing will not come: it is named as missing at once.
+  // Do not wait for a file: if it is missing, report that at once.
   const isFile = values.text("from-file") !== undefined;
   const source =
     first && sources.length === 1 && isFile ? first : await findSource(sources, { signal });
@@ -155,7 +155,7 @@ function sourcesOf(values: OptionValues): readonly DataSource[] {
   });
 }
 
-/** User data alone: it names no instance, so nothing is noted of it. */
+/** A source with user data only. It has no instance ID, so it is not recorded as applied. */
 function userDataSource(
   name: string,
   read: (signal: AbortSignal) => Promise<Uint8Array>,

@@ -1,17 +1,17 @@
 import { CodedError } from "@kip/base";
 
-/** What can go wrong while a machine becomes a template, or a copy of one. */
+/** Failures while a machine becomes a template, or while a clone gets its identity. */
 export type ItzoErrorCode =
-  /** A copy could not get its random numbers, time or network. */
+  /** A clone could not get its random numbers, time or network. */
   | "BECOME_FAILED"
-  /** The agent ended while it made a machine of the template's copy. */
+  /** The agent ended while it applied a clone's identity. */
   | "PERSONALITY_LOST"
-  /** The template has no port for its copies' identities. */
+  /** The template has no port on which its clones get their identities. */
   | "PERSONALITY_PORT_MISSING"
-  /** The images that the copies were to have could not be fetched. */
+  /** The images for the clones could not be fetched. */
   | "TEMPLATE_IMAGES_FAILED";
 
-/** A failure of the program on a cell; the agent's own are `AgentError`. */
+/** Failures of the program itzo. Those of the agent are `AgentError`. */
 export class ItzoError extends CodedError<ItzoErrorCode> {
   override readonly name = "ItzoError";
 }

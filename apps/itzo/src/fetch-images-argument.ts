@@ -1,2 +1,2 @@
-/** Argument that makes a process of this program fetch images, instead of being the agent. */
+/** Argument with which this program fetches images instead of running the agent. */
 export const fetchImagesArgument = "fetch-images";

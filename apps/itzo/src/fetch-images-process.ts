@@ -6,7 +6,7 @@ import { agentDirectories, fetchImages } from "@kip/cell-agent";
 
 const decodeInput = decode.object({ images: decode.list(decode.string), pull: decode.string });
 
-/** The process that `preloadImages` starts: fetches the images that standard input names, and says why if it cannot. */
+/** Runs the process that `preloadImages` starts. Fetches the images that are named on standard input, and reports failures. */
 export async function runFetchImages(stateDir: string, runDir: string): Promise<void> {
   try {
     await fetchNamed(stateDir, runDir);

@@ -26,7 +26,7 @@ suite("applySeedOnce", () => {
     assert.equal(await readFile(target, "utf8"), "{}");
     assert.equal(existsSync(seed), false);
     await applySeedOnce(options);
-    // Killed before it was deleted.
+    // As if the agent was killed before it deleted the folder.
     await mkdir(seed);
     await writeFile(path.join(seed, "user-data"), "secret");
     await applySeedOnce(options);

@@ -14,39 +14,40 @@ import {
   type InstanceData,
 } from "@kip/cloud-init";
 
-/** Whether this machine is a template's, and no copy that is a machine of its own already. */
+/** Whether this machine is a template, and not yet a clone with its own identity. */
 export function isTemplate(directory: string): boolean {
   return existsSync(path.join(directory, "template")) && !isSeedApplied(directory);
 }
 
-/** Whether this machine has had its user data since it was started. */
+/** Whether this machine has applied its user data since it booted. */
 function isSeedApplied(directory: string): boolean {
   return existsSync(markOf(directory));
 }
 
-/** What {@link applySeedOnce} works with. */
+/** Options of {@link applySeedOnce}. */
 export interface SeedOptions {
   /** Where the boot script leaves its results. */
   readonly directory: string;
-  /** Where a machine without a seed disk gets its user data. @default EC2's metadata service */
+  /** The source of user data for a machine without a seed disk. @default EC2's metadata service */
   readonly metadata?: DataSource | undefined;
-  /** Put before every path; nothing but files is touched then. @default "/" */
+  /** Prefix of every path. If set, only files are changed. @default "/" */
   readonly root?: string | undefined;
-  /** Where it is noted, below the root, that the user data was applied. @default "/var/lib/milpa-cloudinit" */
+  /** Where to record, below the root, that the user data was applied. @default "/var/lib/milpa-cloudinit" */
   readonly workspace?: string | undefined;
   readonly logger: Logger;
 }
 
 /**
- * Applies the user data once per boot: an agent that comes back after a crash finds the mark of the one before it. The same
- * image boots everywhere: where the boot script has found a seed disk it is that disk's, else that of the metadata service.
+ * Applies the user data once per boot. An agent that was restarted after a crash finds the mark of the previous one. The same
+ * image boots everywhere: if the boot script has found a seed disk, the user data is read from that, otherwise from the
+ * metadata service.
  *
  * @throws {CodedError} `SEED_INVALID`, `METADATA_UNAVAILABLE`, `METADATA_INVALID`, `USER_DATA_INVALID`
  */
 export async function applySeedOnce(options: SeedOptions): Promise<void> {
   const folder = path.join(options.directory, "seed");
   if (!isSeedApplied(options.directory)) await applySeed(await readSeed(folder, options), options);
-  // It holds the cell's key. An agent that was killed here has left it.
+  // The folder contains the cell's key. If an agent was killed before this line, the next one removes it.
   rmSync(folder, { recursive: true, force: true });
 }
 
@@ -61,7 +62,7 @@ async function readSeed(
   return data;
 }
 
-/** Whether this machine has its user data from EC2's metadata service, in this boot. */
+/** Whether this machine got its user data from EC2's metadata service in this boot. */
 export function hasEc2Metadata(directory: string): boolean {
   return existsSync(metadataMarkOf(directory));
 }
@@ -71,10 +72,10 @@ function metadataMarkOf(directory: string): string {
 }
 
 /**
- * Applies a seed, and leaves the mark of this boot. A machine that is started again has had its user data: only its name is set, as
- * what the user data wrote, such as the agent's identity, may have changed since.
+ * Applies a seed, and leaves the mark for this boot. If the machine was rebooted, its user data was applied earlier. Then only
+ * its name is set, because files from the user data, such as the agent's identity, may have changed since.
  *
- * @throws as {@link applySeedOnce}
+ * @throws the errors of {@link applySeedOnce}
  */
 export async function applySeed(
   seed: InstanceData,

@@ -1,4 +1,4 @@
-// The agent of a cell. PID 1 starts it again when it ends; containers live on without it.
+// The agent of a cell. PID 1 restarts it when it ends, while containers keep running.
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, systemClock } from "@kip/base";
@@ -18,18 +18,21 @@ import { applySeedOnce, hasEc2Metadata, isTemplate } from "./first-boot.ts";
 import { fetchImagesArgument } from "./fetch-images-argument.ts";
 import type { TemplateCopy } from "./template.ts";
 
-/** Where the boot script of the image leaves its results, on a tmpfs. */
+/** Where the image's boot script leaves its results, on a tmpfs. */
 const bootDirectory = "/run/kip";
 const stateDir = "/var/lib/itzo";
 const runDir = "/run/itzo";
 const logFile = "/var/log/itzo.log";
-/** How long after the start of the pod's first container the agent collects what its own start has left: 5 MB. */
+/**
+ * Delay after the start of the pod's first container, milliseconds. The agent then collects the garbage of its own start, which
+ * is 5 MB.
+ */
 const garbageDelayMs = 10_000;
 
 const logger = createLogger({
   level: "info",
   write: boundedLog({
-    // Straight to the descriptor: making the stream that is `process.stderr` would cost every start some milliseconds.
+    // Write directly to the descriptor, because creating the stream `process.stderr` takes some milliseconds at every start.
     write: (text) => void writeSync(2, text),
     file: logFile,
     maxBytes: 4 * 2 ** 20,
@@ -56,24 +59,24 @@ async function main(): Promise<void> {
   process.once("SIGTERM", () => {
     void agent[Symbol.asyncDispose]().finally(() => process.exit(0));
   });
-  // A template has had the flags since its start, and has collected its garbage.
+  // A template has set the flags and collected its garbage at its start.
   if (copy) return;
   await agent.ready.then(interpretOnly);
   await agent.running;
-  // What begins with the pod is not held up.
+  // Do not delay the pod's start.
   await systemClock.sleep(garbageDelayMs);
   collectGarbage();
 }
 
-/** What EC2 says of this machine. */
+/** Reads this machine's EC2 metadata. */
 function readMetadata(): (path: string, signal: AbortSignal) => Promise<string | undefined> {
   const client = new ImdsClient();
   return async (path, signal) => await client.readText(path, { signal });
 }
 
 /**
- * The kernel takes every container before it takes the agent, also those of a guaranteed pod (-997), which would otherwise be those that nothing ends any
- * more. What the agent starts has the same; crun gives containers their own.
+ * Makes the kernel kill any container before the agent, even those of a guaranteed pod (-997). Otherwise nothing would be left
+ * to end such a pod. Child processes of the agent inherit the value. crun sets that of containers.
  */
 function protectFromOutOfMemory(): void {
   try {
@@ -89,7 +92,7 @@ async function bootedResults(): Promise<BootResults> {
   return results;
 }
 
-/** What only templates need is loaded only there. */
+/** Modules that only templates need are loaded only here. */
 async function becomeCopy(): Promise<TemplateCopy<AgentDependencies>> {
   const { serveAsTemplate } = await import("./template.ts");
   const directories = agentDirectories(stateDir, runDir);
@@ -112,12 +115,12 @@ async function becomeCopy(): Promise<TemplateCopy<AgentDependencies>> {
 }
 
 /**
- * No more machine code from here on: an agent mostly waits, and what it does it does once or twice. Making code for that
- * takes longer under emulation than it saves, and the compilers' pages are 5 MB of the agent's memory. Code that works
- * through many bytes (hashes, inflating, TLS) is native. Nor is the small heap collected whenever nothing has happened for 8 s,
- * which takes longer than everything else that an idle agent does: it is collected once, when the pod has started.
+ * Turns off the compilers of V8. An agent mostly waits, and does everything once or twice. Compiling that takes longer under
+ * emulation than it saves, and the compilers' pages are 5 MB of the agent's memory. Work on many bytes (hashes, inflating, TLS)
+ * is native code anyway. This also turns off garbage collection after 8 s without activity, which takes longer than everything
+ * else that an idle agent does. The heap is collected once, when the pod has started.
  *
- * Not before all modules are loaded: with other flags V8 refuses the compiled code that Node brings of its own modules.
+ * Call this after all modules are loaded. With other flags, V8 refuses the compiled code of Node's own modules.
  */
 function interpretOnly(): void {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
@@ -125,7 +128,7 @@ function interpretOnly(): void {
     setFlagsFromString(flag);
 }
 
-/** What other processes of this program need is loaded by them only. */
+/** Each process of this program only loads the modules that it needs. */
 async function run(): Promise<void> {
   switch (process.argv[2]) {
     case fetchImagesArgument: {
@@ -146,7 +149,7 @@ async function run(): Promise<void> {
   }
 }
 
-// No top-level await: the image holds this program as one CommonJS file.
+// No top-level await, because the image contains this program as one CommonJS file.
 run().catch((err: unknown) => {
   logger.error("Agent failed", { err });
   process.exitCode = 1;

@@ -10,15 +10,15 @@ import {
 import { fetchImagesArgument } from "./fetch-images-argument.ts";
 import { ItzoError } from "./errors.ts";
 
-/** How long all images together may take, milliseconds; the launcher gives up at about the same time. */
+/** Time limit for all images together, milliseconds. The launcher gives up at about the same time. */
 const limitMs = 290_000;
-/** Longest standard error of the process that is kept. */
+/** How much of the process's standard error is kept, bytes. */
 const maxAnswerBytes = 1_048_576;
 
 /**
- * Fetches images into a template. This process blocks meanwhile: random numbers that it drew at the right time would be
- * the same in each copy, because OpenSSL takes new entropy only when its clock has moved far. So another process fetches.
- * Afterwards the template has its old time again, and no network.
+ * Fetches images into a template. This blocks the process: random numbers that it generated while the clock is right would be
+ * the same in each clone, because OpenSSL only takes new entropy when its clock has moved far. So another process fetches the
+ * images. Afterwards the template has its old time again, and no network.
  *
  * @throws {ItzoError} `TEMPLATE_IMAGES_FAILED`, `BECOME_FAILED`
  */
@@ -36,7 +36,7 @@ export function preloadImages(preload: ImagePreload, helper: CloneHelper): void 
     helper.ask("offline");
     helper.answer();
     setClock(helper, templateMs + performance.now() - begin);
-    // What is not on the disk yet would be written by each copy.
+    // Otherwise each clone would write the data that is not on the disk yet.
     helper.ask("hello");
     helper.answer();
   }

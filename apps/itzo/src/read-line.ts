@@ -1,10 +1,10 @@
 import { readSync } from "node:fs";
 
 /**
- * Reads a line, without its end, and blocks the whole program meanwhile. Nothing must follow the line.
+ * Reads a line without its line break, and blocks the whole program. Nothing may follow the line.
  *
- * @param descriptor a file that blocks when there is nothing to read
- * @throws {RangeError} when the line is longer than `maxBytes`, or the other side is gone
+ * @param descriptor a file that blocks while there is nothing to read
+ * @throws {RangeError} if the line is longer than `maxBytes`, or the other side has closed the connection
  */
 export function readLineSync(descriptor: number, maxBytes: number): string {
   const buffer = Buffer.alloc(maxBytes + 1);

@@ -6,9 +6,9 @@ import { writeBootResults } from "./boot-results.ts";
 import { applyCloneIdentity } from "./apply-clone-identity.ts";
 
 /**
- * Becomes a machine once without being it: a copy then finds the code of all this compiled.
+ * Applies a clone's identity once without effect, so that all of that code is already compiled in each clone.
  *
- * @param directory made for it, and removed
+ * @param directory created for this, and removed
  */
 export async function rehearseClone(directory: string): Promise<void> {
   mkdirSync(path.join(directory, "etc"), { recursive: true });

@@ -10,10 +10,10 @@ import { rehearseClone } from "./rehearse-clone.ts";
 import { preloadImages } from "./preload-images.ts";
 import { ItzoError } from "./errors.ts";
 
-/** V8 compiles a regular expression when it is used a second time. */
+/** V8 compiles a regular expression on its second use. */
 const rehearsals = 3;
 
-/** A copy of a template that has its identity. */
+/** A clone of a template that has its identity. */
 export interface TemplateCopy<T> {
   /** The result of {@link TemplateOptions.load}. */
   readonly loaded: T;
@@ -26,15 +26,15 @@ export interface TemplateCopy<T> {
 export interface TemplateOptions<T> {
   /** Where the boot script leaves its results. */
   readonly directory: string;
-  /** The agent's log; emptied, so that each copy begins with an empty one. */
+  /** The agent's log. It is emptied, so that each clone begins with an empty log. */
   readonly logFile: string;
-  /** Loads what copies share; called when the boot script has finished. */
+  /** Loads what clones share. Called when the boot script has finished. */
   readonly load: () => Promise<T>;
   readonly logger: Logger;
 }
 
 /**
- * Makes this machine a template, waits until it goes on as a copy, and applies the copy's identity.
+ * Makes this machine a template, waits until it continues as a clone, and applies the clone's identity.
  *
  * @throws {ItzoError} `PERSONALITY_PORT_MISSING`, `PERSONALITY_LOST`, `BECOME_FAILED`
  * @throws {CodedError} `PERSONALITY_INVALID`, `USER_DATA_INVALID`, `USER_DATA_YAML_UNSUPPORTED`
@@ -54,10 +54,10 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
   const port = await ClonePort.open();
   for (let count = 0; count < rehearsals; count++)
     await rehearseClone(path.join(directory, "rehearsal"));
-  // Now: a copy that does so writes to all of its memory.
+  // Collect the garbage now, because doing it in a clone would write to all of the clone's memory.
   collectGarbage();
   empty(options.logFile);
-  // A new file is cheaper than one that takes the place of another: the file system would write that one's content at once.
+  // Creating a new file is cheaper than replacing one, whose content the file system would write at once.
   rmSync("/etc/hostname", { force: true });
   writeFileSync(mark, "");
   const helper = new ProgramHelper(directory);
@@ -78,7 +78,7 @@ export async function serveAsTemplate<T>(options: TemplateOptions<T>): Promise<T
   };
 }
 
-/** Executes orders until one is an identity. */
+/** Carries out orders until one of them is an identity. */
 function waitForIdentity(port: ClonePort, helper: CloneHelper): CloneIdentity {
   port.send("template");
   for (;;) {

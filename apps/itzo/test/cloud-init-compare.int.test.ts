@@ -8,14 +8,14 @@ import { buildPackageTree } from "@kip/cell-image";
 import { temporaryFolder } from "@kip/testing";
 import { build } from "esbuild";
 
-// Canonical's cloud-init of Debian and ours apply the same seeds, each in a copy of the same root, in namespaces of its own: it sees
-// neither this machine's files nor its name, network and processes.
+// Applies the same seeds with Debian's cloud-init and with ours. Each runs in a copy of the same root folder, in its own
+// namespaces, where it does not see this machine's files, name, network and processes.
 
 const isWanted = process.env["KIP_TEST_CLOUD_INIT"] === "1";
 const skip = isWanted ? false : "KIP_TEST_CLOUD_INIT=1 downloads 60 MB of Debian packages for it";
 const seedPlace = "var/lib/cloud/seed/nocloud";
 
-/** The stages of Canonical's with the modules that ours has, in its order. */
+/** The stages of Debian's cloud-init, limited to modules that ours supports, in its order. */
 const configuration = `datasource_list: [NoCloud]
 disable_root: false
 ssh_deletekeys: false
@@ -33,7 +33,7 @@ const commands = {
   ours: `/node /itzo.js cloud-init --ignore-failure --from-nocloud=/${seedPlace}`,
 };
 
-/** With what Debian's essential packages bring, which a tree of packages does not have by itself. */
+/** Includes what Debian's essential packages contain, which a tree of packages lacks. */
 const packages = [
   "base-files",
   "bash",
@@ -74,7 +74,7 @@ describe("cloud-init beside Canonical's", { skip, timeout: 900_000 }, () => {
     program = built.outputFiles[0]?.contents ?? assert.fail("esbuild gave no file");
   });
 
-  /** What is at each of the places after a cloud-init has applied the user data. */
+  /** The files at each of the places after a cloud-init has applied the user data. */
   async function apply(
     kind: keyof typeof commands,
     userData: Uint8Array,
@@ -235,7 +235,7 @@ async function look(file: string): Promise<unknown> {
   }
 }
 
-/** Entries in any order, without the day of a password's last change and lines of comments. */
+/** Entries in any order, without comments and the day of a password's last change. */
 function accounts(found: unknown): readonly string[] {
   const { content } = found as { readonly content: string };
   return content

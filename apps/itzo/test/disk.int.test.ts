@@ -1,4 +1,4 @@
-// A disk in real cells, on the local cloud. As root only.
+// A disk in real cells of the local cloud. Needs root.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
@@ -31,7 +31,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
   let registry: LayoutRegistry;
 
   before(async () => {
-    // Always the same, so that a run finds what an interrupted one has left.
+    // A fixed path, so that a run finds what an interrupted one has left.
     stateDir = path.join(tmpdir(), "kip-test-disk");
     stack.defer(() => rmSync(stateDir, { recursive: true, force: true }));
     authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
@@ -71,7 +71,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
     });
     const kind = { name: "data", kind: "disk", serial: volume.serial, fsType: "ext4" } as const;
 
-    // Plugged in before the cell has its pod.
+    // Attached before the cell has its pod.
     await using first = await newCell("one");
     await cloud.attachVolume(volume.id, first.instance.id);
     const write =
@@ -82,13 +82,13 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
     assert.ok(size > 32 && size <= 64, `${size} MiB`);
     await cloud.detachVolume(volume.id, first.instance.id);
 
-    // Larger, and plugged into a cell whose pod waits for it.
+    // Enlarged, and attached to a cell whose pod is waiting for it.
     await truncate(path.join(stateDir, "volumes", volume.id, "disk.raw"), 192 * MiB);
     await using second = await newCell("two");
     const read = "cat /data/file && df -m /data | tail -n 1; ! touch /data/no";
     const waiting = runPod(second, read, { ...kind, readOnly: false });
     await cloud.attachVolume(volume.id, second.instance.id);
-    assert.equal((await waiting).phase, "Failed"); // it may write
+    assert.equal((await waiting).phase, "Failed"); // the pod may write
     const [text, ...figures] = (await logOf(second)).trim().split(/\s+/);
     assert.equal(text, "kept");
     assert.ok(Number(figures[1]) > 160, `${figures[1]} MiB`);
@@ -117,7 +117,7 @@ suite("a disk in real cells", { skip, timeout: 280_000 }, () => {
     };
   }
 
-  /** Runs a shell command in a pod with the volume at /data, until the cell has let go of it. */
+  /** Runs a shell command in a pod with the volume at /data, until the cell has detached the volume. */
   async function runPod(
     { agent, instance }: RealCell,
     script: string,

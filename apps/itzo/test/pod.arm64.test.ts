@@ -1,5 +1,5 @@
-// Pods in cells with arm64, which are emulated on a computer with another processor: the local cloud, the image that is made without
-// running a program of it, and the agent with all that it has of a processor's own. As root only; takes minutes.
+// Pods in arm64 cells of the local cloud, which are emulated on a computer of another architecture. The image is built without
+// running its programs. Covers the parts of the agent that depend on the architecture. Needs root, and takes minutes.
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const skip = whyNoArm64();
 const registryPort = 5081;
 const hour = 3_600_000;
-/** Emulated, and beside other programs. */
+/** The machine is emulated, and other programs run at the same time. */
 const startLimitMs = 600_000;
 const podLimitMs = 300_000;
 
@@ -41,7 +41,7 @@ suite("pods in cells with arm64", { skip, timeout: 2_400_000 }, () => {
   let cell: RealCell;
 
   before(async () => {
-    // Always the same, so that a run finds what an interrupted one has left.
+    // A fixed path, so that a run finds what an interrupted one has left.
     const stateDir = path.join(tmpdir(), "kip-test-arm64");
     stack.defer(() => rmSync(stateDir, { recursive: true, force: true }));
     authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
@@ -106,7 +106,7 @@ suite("pods in cells with arm64", { skip, timeout: 2_400_000 }, () => {
     assert.equal((await run(cell, ["wc", "-c"], { input })).out.trim(), "100000");
     assert.equal((await shell(cell, "exit 3")).code, 3);
     assert.match((await run(cell, ["tty"], { tty: true })).out, /^\/dev\//);
-    // The first process is the program that holds the namespace: machine code for this processor.
+    // The first process is the program that holds the namespace, which is machine code for this architecture.
     assert.doesNotMatch((await run(cell, ["cat", "/proc/1/comm"])).out, /^sh$/m);
   });
 
@@ -140,7 +140,10 @@ suite("pods in cells with arm64", { skip, timeout: 2_400_000 }, () => {
 
   interface RealCell extends AsyncDisposable {
     readonly instance: Instance;
-    /** Does something by a connection to the agent, and again by another one if that breaks: an emulated agent may be busy for longer than a client waits. */
+    /**
+     * Runs `work` with a connection to the agent. Repeats it with a new connection if that breaks, because an emulated agent
+     * may be busy for longer than a client waits.
+     */
     readonly ask: <T>(work: (agent: AgentClient) => Promise<T>) => Promise<T>;
   }
 

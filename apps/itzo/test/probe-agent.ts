@@ -1,5 +1,5 @@
-// Stands in for the agent in the template's test: draws random numbers in the template and in its copies, tells them on
-// the console, dies once, and tells again.
+// Stands in for the agent in the template's test. Generates random numbers in the template and in its clones, prints them on
+// the console, crashes once, and prints them again.
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { hostname, networkInterfaces } from "node:os";
@@ -15,7 +15,7 @@ import { serveAsTemplate } from "../src/template.ts";
 const directory = "/run/kip";
 const text = (file: string): string => readFileSync(file, "utf8").trim();
 
-/** From OpenSSL's generators, of this thread and of another one, and from Node's stock. */
+/** From OpenSSL's generators of this thread and of another one, and from Node's buffer. */
 const draw = async (): Promise<object> => ({
   bytes: randomBytes(16).toString("hex"),
   bytesOfPool: (await promisify(randomBytes)(16)).toString("hex"),
@@ -23,7 +23,7 @@ const draw = async (): Promise<object> => ({
   ticketKeys: createServer().getTicketKeys().toString("hex"),
 });
 
-/** What the process sees that fetches images. */
+/** Prints what the process that fetches images sees. */
 async function fetchImages(): Promise<void> {
   const { bytes } = (await draw()) as { readonly bytes: string };
   const input = await consume(process.stdin);
@@ -34,7 +34,7 @@ async function fetchImages(): Promise<void> {
 async function main(): Promise<void> {
   if (process.argv[2] === fetchImagesArgument) return await fetchImages();
   const drawn = isTemplate(directory) ? await becomeCopy() : undefined;
-  // Before anything else is drawn: the state of this one is copied, so that copies are known by it.
+  // Draw this number first: the generator's state is copied, so clones are recognized by it.
   const copied = Math.random();
   const own = await draw();
   const { startedAtMs } = await readBootResults(directory);

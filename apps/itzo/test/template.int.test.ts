@@ -1,4 +1,4 @@
-// Templates and their copies, by QEMU. As root only, as images are built by root only.
+// Templates and their clones, by QEMU. Needs root, because building images does.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { before, suite, test } from "node:test";
@@ -85,17 +85,17 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
       assert.equal(first.file, `for ${identity.hostname}`);
       assert.ok(first.time >= identity.unixMs, "the clock is behind");
       assert.ok(first.time <= copy.heardAtMs + 1000, "the clock is ahead");
-      // The agent that comes after one that died is not given an identity, and needs none.
+      // An agent that is restarted after a crash gets no identity, and needs none.
       assert.equal(again.isFirst, false);
       assert.equal(again.machineId, identity.machineId);
       assert.equal(again.startedAtMs, first.startedAtMs);
       assert.ok(first.startedAtMs > 0);
     }
     const [one, two] = copies.map(({ first }) => first) as [Facts, Facts];
-    // Both go on from the same state of the same process ...
+    // Both clones continue from the same state of the same process ...
     assert.deepEqual(one.drawn, two.drawn);
     assert.equal(one.copied, two.copied);
-    // ... and yet nothing that matters is the same, nor what the template had.
+    // ... but their secrets differ from each other, and from the template's.
     for (const key of ["bytes", "bytesOfPool", "uuid", "ticketKeys"] as const) {
       const drawn = [one.drawn?.[key], one.own[key], two.own[key]];
       assert.ok(!drawn.includes(preload.bytes));
@@ -106,7 +106,7 @@ suite("copies of a template", { skip, timeout: 280_000 }, () => {
   });
 
   test("would share OpenSSL's random numbers if their clock were the template's", async () => {
-    // Why the template's clock must be far in the past: OpenSSL takes new entropy when much time has passed.
+    // This is why the template's clock must be far in the past: OpenSSL takes new entropy when much time has passed.
     using directory = temporaryFolder();
     const template = await makeTemplate(image, path.join(directory.path, "template"));
     const unixMs = Date.UTC(2020, 0, 1, 0, 5);
@@ -156,7 +156,7 @@ suite("a copy with the agent", { skip, timeout: 280_000 }, () => {
   });
 });
 
-/** Where a rehearsal could leave something, as a shell's patterns: one that nothing matches stays as it is. */
+/** Where a rehearsal could leave something, as shell patterns. A pattern without a match is kept as it is. */
 const places = [
   "/dev/shm/*",
   "/dev/shm/kip-pod/*",
@@ -170,7 +170,7 @@ const places = [
   "/var/lib/itzo/images/*/*",
 ];
 
-/** What every agent has there, and what one that waits for its pod has prepared. */
+/** The files that every agent has there, and those that an agent prepares while it waits for its pod. */
 const expected = new Set([
   ...places,
   "/dev/shm/kip-pod",

@@ -9,14 +9,14 @@ const validMs = 3_600_000;
 /** A machine with an agent. */
 export interface LaunchedCell {
   readonly instance: Instance;
-  /** How its agent is reached. */
+  /** How to connect to its agent. */
   readonly access: Pick<
     Parameters<typeof waitForAgent>[0],
     "address" | "cellName" | "ca" | "certificate" | "key"
   >;
 }
 
-/** Starts a machine whose agent has an identity of this authority, and waits until it runs. */
+/** Starts a machine whose agent has an identity from this authority, and waits until it runs. */
 export async function launchCell(
   cloud: LocalCloud,
   authority: CertificateAuthority,

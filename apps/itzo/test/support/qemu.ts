@@ -15,9 +15,9 @@ const decodeMessage = decode.object({
 });
 const decodeStatus = decode.object({ status: decode.optional(decode.string) });
 
-/** A QEMU with a control socket, a console in a file and a port on a socket, all in one folder. */
+/** A QEMU process with a control socket, a console in a file and a port on a socket, all in one folder. */
 export class Qemu implements AsyncDisposable {
-  /** What the machine says on its port, a line each. */
+  /** The machine's messages on its port, one per line. */
   readonly port: Socket;
   readonly console: string;
   readonly #control: Socket;
@@ -34,14 +34,14 @@ export class Qemu implements AsyncDisposable {
     this.port = sockets.port;
     this.#control = sockets.control;
     this.#closed = closed;
-    this.#migrations.promise.catch(() => {}); // awaited where it matters
+    this.#migrations.promise.catch(() => {}); // awaited where the result is needed
     for (const socket of Object.values(sockets)) socket.on("error", () => {});
     const lines = createInterface({ input: this.#control });
     lines.on("error", () => {});
     lines.on("line", (line) => this.#hear(line));
   }
 
-  /** @param args besides those that this class needs itself */
+  /** @param args in addition to those that this class needs */
   static async start(folder: string, args: readonly string[]): Promise<Qemu> {
     const socket = (name: string): string =>
       `socket,id=${name},server=on,wait=off,path=${folder}/${name}.sock`;
@@ -79,13 +79,13 @@ export class Qemu implements AsyncDisposable {
     if (error) throw new Error(`QEMU refused ${command}: ${error.desc}`);
   }
 
-  /** Runs `migrate` or `migrate-incoming` to its end. */
+  /** Runs `migrate` or `migrate-incoming` until it ends. */
   async migrate(command: string, uri: string): Promise<void> {
     await this.execute(command, { uri });
     await this.#migrations.promise;
   }
 
-  /** The next line on the port; fails with the console's text when the machine ends. */
+  /** The next line from the port. Fails with the console's text if the machine ends. */
   async word(): Promise<string> {
     const lines = createInterface({ input: this.port });
     const closed = this.#closed.then(async () => {
@@ -96,7 +96,7 @@ export class Qemu implements AsyncDisposable {
     return word;
   }
 
-  /** Waits until the console shows `count` lines with the text, and gives what follows it in each. */
+  /** Waits until the console shows `count` lines with the text. Returns the rest of each of these lines. */
   async told(text: string, count: number): Promise<readonly string[]> {
     const watcher = watch(this.console);
     try {
@@ -129,7 +129,7 @@ export class Qemu implements AsyncDisposable {
   }
 }
 
-/** Connects to a socket of a QEMU that is being started. */
+/** Connects to a socket of a QEMU that is starting. */
 async function connect(file: string): Promise<Socket> {
   const watcher = watch(path.dirname(file));
   try {

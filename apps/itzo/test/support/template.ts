@@ -15,13 +15,13 @@ import { Qemu } from "./qemu.ts";
 const memory = "512M";
 const diskBytes = 3 * 1024 ** 3;
 
-/** A machine that copies can be made of. */
+/** A machine that can be cloned. */
 export interface Template {
   readonly folder: string;
   readonly image: CellImage;
 }
 
-/** The network that QEMU gives a machine. */
+/** The network that QEMU provides to a machine. */
 const network = {
   address: "10.0.2.15/24",
   gateway: "10.0.2.2",
@@ -29,9 +29,9 @@ const network = {
 };
 
 /**
- * Boots the image with the template's word, and saves it once it has said that it waits.
+ * Boots the image as a template, and saves it when it reports that it is waiting.
  *
- * @param images fetched before that; `preload` is what the console has said of it
+ * @param images fetched before that; `preload` is the console's output about it
  */
 export async function makeTemplate(
   image: CellImage,
@@ -73,7 +73,7 @@ function preloadFor(images: readonly string[]): ImagePreload {
   };
 }
 
-/** Starts a copy and hands it what it is to be; `ready` tells what it says then. */
+/** Starts a clone and sends it its identity. `ready` resolves with what it prints then. */
 export async function startCopy(
   template: Template,
   name: string,
@@ -113,7 +113,7 @@ export async function startCopy(
     };
     machine.port.write(orderLine(identity));
     const ready = machine.word();
-    ready.catch(() => {}); // its callers see the failure
+    ready.catch(() => {}); // its callers handle the failure
     await machine.execute("cont");
     return { machine, identity, ready };
   } catch (error) {
@@ -152,7 +152,7 @@ function machineArguments(
     ],
     ["-rtc", "base=2020-01-01"],
     ["-drive", `if=virtio,format=qcow2,cache=unsafe,file=${own.folder}/disk.qcow2`],
-    // User-mode networking, cut off from everything.
+    // User-mode networking without access to anything outside.
     ["-netdev", `user,id=n,restrict=on${forward}`, "-device", "virtio-net-pci,netdev=n,romfile="],
     ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"],
     ["-device", `virtserialport,chardev=port,name=${clonePort}`],

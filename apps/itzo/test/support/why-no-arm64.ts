@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import path from "node:path";
 
-/** Why this computer cannot run machines with arm64; false if it can. */
+/** Why this computer cannot run arm64 machines. False if it can. */
 export function whyNoArm64(): string | false {
   if (process.getuid?.() !== 0) return "machines are started by root only";
   const program = "qemu-system-aarch64";
