@@ -1,6 +1,6 @@
 import { parseOptions, type Option, type OptionValues } from "@kip/base";
 
-/** A command line, taken apart. */
+/** A parsed command line. */
 export interface CommandLine {
   /** Arguments that are not flags. */
   readonly words: readonly string[];
@@ -8,8 +8,7 @@ export interface CommandLine {
 }
 
 /**
- * Reads flags as Go programs do, and so the original tosi: one dash or two, `-flag value` or
- * `-flag=value`, words after `--`.
+ * Parses flags like Go programs, as the original tosi did: one dash or two, `-flag value` or `-flag=value`, words after `--`.
  *
  * @throws {OptionError} `OPTION_UNKNOWN`, `OPTION_INVALID`
  */

@@ -12,7 +12,7 @@ import { extractTo, mountAt, saveConfig } from "./place-image.ts";
 import type { Reporter } from "./reporter.ts";
 import { openStore, pullOptions, readNamed, readReference } from "./settings.ts";
 
-/** What a command works with. */
+/** The input and output of a command. */
 export interface CommandContext {
   readonly words: readonly string[];
   readonly options: OptionValues;
@@ -40,7 +40,7 @@ const commands: Readonly<Record<string, Command>> = {
   prefetch,
 };
 
-/** Runs the command that the words name; without one, what the original's flags ask for. */
+/** Runs the command that the words name. Without a command, carries out the original's flags. */
 export async function runCommandLine(context: CommandContext): Promise<void> {
   const [first, ...words] = context.words;
   if (first === undefined) return await original(context);
@@ -148,7 +148,7 @@ async function prefetch(context: CommandContext): Promise<void> {
       reporter.done({ image: name, written }, `${name}: ${written} bytes new`);
     } catch (error) {
       signal.throwIfAborted();
-      // One image of many that cannot be had keeps no other out.
+      // One of several images may fail without affecting the others.
       if (!isCodedError(error) || names.length === 1) throw error;
       reporter.failed(error);
       failures.push(error);
@@ -177,7 +177,7 @@ function wanted({ words }: CommandContext, names: readonly string[]): readonly s
   throw new OptionError("OPTION_INVALID", `Cannot read the command: ${expected} expected after it`);
 }
 
-/** Milliseconds of `90s`, `10m`, `24h`, `7d`. */
+/** Parses durations such as `90s`, `10m`, `24h` and `7d`. @returns milliseconds */
 function readDuration(text: string): number {
   const units: Readonly<Record<string, number>> = { s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
   const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];

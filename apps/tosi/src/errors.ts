@@ -1,6 +1,6 @@
 import { CodedError } from "@kip/base";
 
-/** Several images were asked for, and some failed. The code is that of the first failure, its cause. */
+/** Thrown if some of several images failed. It has the code of the first failure, which is its cause. */
 export class SomeImagesFailedError extends CodedError {
   override readonly name = "SomeImagesFailedError";
 }

@@ -21,9 +21,15 @@ const imageExitCodes: Readonly<Record<ImageErrorCode, number>> = {
 };
 
 /**
- * What a program can tell from tosi's exit code: 1 anything else · 2 a wrong command line · 3 no such
- * image · 4 no access · 5 the registry cannot be reached or limits us, try again · 6 the image is
- * broken, unsafe or too large · 7 this machine: disk full, cannot mount or copy.
+ * The exit code for an error:
+ *
+ * - 2: the command line is invalid
+ * - 3: the image does not exist
+ * - 4: access denied
+ * - 5: the registry cannot be reached or limits requests; retry later
+ * - 6: the image is damaged, unsafe or too large
+ * - 7: a problem of this machine: disk full, cannot mount or copy
+ * - 1: anything else
  */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof SomeImagesFailedError) return exitCodeOf(error.cause);

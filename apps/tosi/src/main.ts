@@ -7,7 +7,7 @@ import { jsonReporter, textReporter, type Reporter } from "./reporter.ts";
 
 const out = (text: string): void => void process.stdout.write(text);
 const stop = new AbortController();
-/** As a shell has it for a program that a signal ended. */
+/** The signal that stopped the program. The exit code then follows the convention of shells. */
 let stoppedBy: keyof typeof constants.signals | undefined;
 const end = (signal: "SIGINT" | "SIGTERM" | "SIGPIPE"): void => {
   stoppedBy ??= signal;
@@ -15,11 +15,11 @@ const end = (signal: "SIGINT" | "SIGTERM" | "SIGPIPE"): void => {
   stop.abort(new Error("interrupted"));
 };
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, end);
-// The reader of the output is gone.
+// The reader of the output has closed it.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => end("SIGPIPE"));
 void main();
 
-/** No `await` outside of a function: the packed program is not a module. */
+/** No top-level `await`, because the packed program is not a module. */
 async function main(): Promise<void> {
   let reporter: Reporter = textReporter(out, process.stderr, false);
   try {

@@ -4,7 +4,7 @@ import { isSystemError, OptionError, runCommand } from "@kip/base";
 import { mountOverlay, type ImageConfig, type StoredImage } from "@kip/oci-image";
 import { ownFolder } from "./settings.ts";
 
-/** Copies an image's files to an empty folder: owners, modes, times, links, attributes, holes. */
+/** Copies an image's files to an empty folder, with owners, modes, times, links, attributes and holes. */
 export async function extractTo(
   image: StoredImage,
   folder: string,
@@ -17,7 +17,7 @@ export async function extractTo(
   }
 }
 
-/** Mounts an image at an empty folder, to be written in; what is written goes beside it. */
+/** Mounts an image at an empty folder, writable. Changes are stored in folders beside it. */
 export async function mountAt(image: StoredImage, folder: string): Promise<void> {
   wantEmpty("mount", folder);
   const rootfs = path.resolve(folder);
@@ -25,12 +25,12 @@ export async function mountAt(image: StoredImage, folder: string): Promise<void>
   if (statSync(rootfs).dev !== statSync(path.dirname(rootfs)).dev) {
     throw new OptionError("OPTION_INVALID", `Cannot use -mount ${folder}: it is a mount already`);
   }
-  // What is in the upper one is in the root file system, so no other user may have made it.
+  // Files in the upper folder appear in the root file system, so the folder must not belong to another user.
   for (const beside of [places.upper, places.work]) ownFolder("mount", beside);
   await mountOverlay(image.layers, places);
 }
 
-/** Writes the configuration with the names that OCI gives its fields. */
+/** Writes the image configuration with OCI's field names. */
 export function saveConfig(config: ImageConfig, file: string): void {
   const keys = (names: readonly string[]): object =>
     Object.fromEntries(names.map((it) => [it, {}]));

@@ -1,18 +1,18 @@
 import { isCodedError, systemClock } from "@kip/base";
 import type { PullProgress } from "@kip/oci-image";
 
-/** Tells a person or a program how it goes. */
+/** Reports progress and results to a person or a program. */
 export interface Reporter {
   progress(image: string, progress: PullProgress): void;
-  /** The result; `line` is what a person sees. */
+  /** Reports the result. `line` is the text for a person. */
   done(facts: Readonly<Record<string, unknown>>, line: string): void;
   failed(error: unknown): void;
 }
 
-/** Shortest time between two lines of progress, milliseconds. */
+/** Minimum time between two lines of progress, milliseconds. */
 const intervalMs = 100;
 
-/** JSON lines on standard output. */
+/** Reports JSON lines on standard output. */
 export function jsonReporter(write: (line: string) => void): Reporter {
   const tell = (event: string, facts: object): void =>
     write(`${JSON.stringify({ event, ...facts })}\n`);
@@ -30,7 +30,8 @@ export function jsonReporter(write: (line: string) => void): Reporter {
 }
 
 /**
- * Sentences; progress is one line that is written over and over, on a terminal only.
+ * Reports sentences. Progress is one line that is overwritten, and only shown on a terminal.
+ *
  * @param out standard output
  * @param screen standard error
  */
@@ -67,7 +68,7 @@ export function textReporter(
   };
 }
 
-/** Whether a line of progress is due: the last one always is. */
+/** Limits how often progress is reported. The last report always passes. */
 function pacer(): (progress: PullProgress) => boolean {
   let last = Number.NEGATIVE_INFINITY;
   return ({ layersDone, layerCount }) => {

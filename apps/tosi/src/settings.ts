@@ -24,7 +24,7 @@ import {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The store that the flags name; its folder must be ours alone. */
+/** Opens the store that the flags name. Only our user may have access to its folder. */
 export async function openStore(options: OptionValues): Promise<ManagedImageStore> {
   const root = path.resolve(options.text("overlaydir") ?? options.required("workdir"));
   ownFolder("workdir", root);
@@ -37,8 +37,8 @@ export async function openStore(options: OptionValues): Promise<ManagedImageStor
 }
 
 /**
- * Makes a folder, or sees that it is ours alone. The default store is in a folder that everybody writes to: who
- * made it first could plant images.
+ * Creates a folder, or checks that only our user has access to it. The default store is in a folder that every user can write
+ * to, so another user could have created it to plant images.
  */
 export function ownFolder(flag: string, root: string): void {
   try {
@@ -55,26 +55,26 @@ export function ownFolder(flag: string, root: string): void {
   });
 }
 
-/** Whether everybody may rename a folder above, and put another in its place. */
+/** Whether any user may rename one of the parent folders and replace it. */
 function isReplaceable(place: string): boolean {
   for (let above = path.dirname(realpathSync(place)); ; above = path.dirname(above)) {
-    // In a sticky folder, as /tmp is, everybody renames their own only.
+    // In a sticky folder such as /tmp, users can only rename their own files.
     const { mode } = lstatSync(above);
     if ((mode & 0o002) !== 0 && (mode & 0o1000) === 0) return true;
     if (above === path.dirname(above)) return false;
   }
 }
 
-/** The image that a name and `-url` mean. */
+/** The image reference for a name and `-url`. */
 export function readReference(name: string, options: OptionValues): Reference {
   const url = options.text("url");
   if (url === undefined) return parseReference(name);
-  // As in the original: with a URL, the name is the registry's own and holds no registry.
+  // As in the original: if a URL is given, the name is the repository's within that registry.
   const place = parseReference(`registry.invalid/${name}`);
   return { ...place, registry: urlOf("url", url).host };
 }
 
-/** How to get an image, by the flags. */
+/** Pull options from the flags. */
 export function pullOptions(
   reference: Reference,
   options: OptionValues,
@@ -121,7 +121,7 @@ function registriesOf(
   return [own, ...mirrors.map((mirror) => ({ host: urlOf("mirror", mirror).host, ...common }))];
 }
 
-/** The file that a flag names. */
+/** Reads the file that a flag names. */
 export function readNamed(flag: string, file: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -1,4 +1,4 @@
-// The command as a user or a program runs it.
+// The command as a user or another program runs it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -64,7 +64,7 @@ async function setting(run: (setting: Setting) => Promise<void>): Promise<void> 
     const [out, err, [code]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
-      once(child, "exit") as Promise<[number | null]>, // as Node documents it
+      once(child, "exit") as Promise<[number | null]>, // documented by Node
     ]);
     return { code, out, err };
   };
@@ -109,7 +109,7 @@ describe("tosi", () => {
         } finally {
           await unmount([target]);
         }
-        // What lies beside the folder comes into the root, and so must be ours.
+        // Files in the folder beside the target become part of the root file system, so it must be ours.
         rmSync(`${target}.upper`, { recursive: true });
         symlinkSync(folder, `${target}.upper`);
         const planted = await tosi("-image", `${host}/app`, "-mount", target);
@@ -134,7 +134,7 @@ describe("tosi", () => {
       const facts = JSON.parse((await tosi("inspect", image)).out) as Record<string, unknown>;
       assert.equal(facts["image"], `${image}:latest`);
       assert.match((await tosi("verify", image)).out, /as it must be/);
-      const [tree = ""] = facts["layers"] as string[]; // what it just printed
+      const [tree = ""] = facts["layers"] as string[]; // printed by tosi above
       writeFileSync(path.join(tree, "etc/motd"), "hullo");
       assert.match((await tosi("verify", image)).out, /\/etc\/motd differed; mended/);
       const list = path.join(folder, "list");
@@ -194,12 +194,12 @@ describe("tosi", () => {
       assert.equal(await codeOf("pull", "127.0.0.1:1/app", "-insecure", "127.0.0.1:1"), 5);
       assert.equal(await codeOf("pull", `${host}/app`, "-ca", "/nowhere"), 2);
       assert.equal(await codeOf("prefetch", "-cache", folder, "-list", "/nowhere"), 2);
-      // A store that others may write to is not used.
+      // A store that other users may write to is refused.
       const open = path.join(folder, "open");
       mkdirSync(open);
       chmodSync(open, 0o777);
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", open), 2);
-      // Nor one that they may rename.
+      // So is one that they may rename.
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", path.join(open, "a/b")), 2);
       chmodSync(open, 0o1777);
       assert.equal(await codeOf("pull", `${host}/app`, "-workdir", path.join(open, "a/b")), 0);
