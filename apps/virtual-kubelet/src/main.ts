@@ -11,7 +11,7 @@ const usage = `Usage: virtual-kubelet [options]
 
 Runs a Kubernetes node whose pods a provider runs.`;
 
-/** How long the process may take to exit once everything is closed. */
+/** Maximum time until the process exits after everything is closed, milliseconds. */
 const exitDelayMs = 2000;
 
 try {
@@ -21,7 +21,7 @@ try {
   if (isCodedError(error) && error.remedy !== undefined) console.error(`     ${error.remedy}`);
   process.exitCode = 1;
 }
-// Handles that a hanging provider left open must not keep the process running.
+// A hanging provider may leave handles open, which must not keep the process running.
 setTimeout(() => process.exit(), exitDelayMs).unref();
 
 async function main(args: readonly string[]): Promise<void> {
@@ -35,7 +35,7 @@ async function main(args: readonly string[]): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => stopped.abort(new Error(`${signal} received`)));
   await runNode(options, process.env, stopped.signal).catch((error: unknown) => {
-    if (!stopped.signal.aborted) throw error; // else it was stopped before it was there
+    if (!stopped.signal.aborted) throw error; // otherwise it was stopped before the node had started
   });
 }
 

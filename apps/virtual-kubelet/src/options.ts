@@ -1,7 +1,7 @@
 import type { Option } from "@kip/base";
 import { commandOptions as sharedOptions } from "@kip/virtual-kubelet/command";
 
-/** Options of virtual-kubelet: names, variables and meaning of the original, and of its early releases. */
+/** Options of virtual-kubelet. Names, variables and meanings follow the original, including its early releases. */
 export const commandOptions: readonly Option[] = [
   {
     flag: "provider",

@@ -30,7 +30,7 @@ import {
 import { commandOptions } from "./options.ts";
 import { builtInProviders } from "./providers.ts";
 
-/** Ports of a node that has started. */
+/** Ports of a running node. */
 interface NodePorts {
   readonly kubelet: number;
   readonly metrics?: number | undefined;
@@ -67,7 +67,7 @@ export async function runNode(
     const replica = stack.use(startStandbyNode(node));
     void replica.active.then(
       (running) => ready({ kubelet: running.kubeletPort ?? 0 }),
-      () => {}, // it was stopped before it ran the node
+      () => {}, // it was stopped before the node had started
     );
   } else {
     const limitMs = duration("startup-timeout", options.required("startup-timeout"));
@@ -79,7 +79,7 @@ export async function runNode(
   logger.info("Began to stop the node", { reason: String(signal.reason) });
 }
 
-/** The options of a node, with a provider that is still to be created. */
+/** The options of a node, with a function to create its provider. */
 type NodeParts = Omit<NodeOptions, "provider" | "signal"> & {
   readonly provider: () => Promise<PodProvider>;
 };

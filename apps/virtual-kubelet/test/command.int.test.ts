@@ -1,4 +1,4 @@
-// The command as processes of its own: how it starts, how it ends, and how replicas take over.
+// The command as separate processes: how it starts, how it ends, and how replicas take over.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -42,7 +42,7 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Starts the command; `ended` is its exit code and signal, `said` all it wrote. */
+/** Starts the command. `ended` resolves with its exit code and signal. `said` is its output. */
 function start(args: readonly string[]): {
   readonly child: ChildProcess;
   readonly pid: number;
@@ -60,7 +60,7 @@ function start(args: readonly string[]): {
   child.stdout.resume();
   const ended = once(child, "exit").then(([code, signal]) => {
     children.delete(child);
-    return [code as number | null, signal as NodeJS.Signals | null] as const; // what exit has
+    return [code as number | null, signal as NodeJS.Signals | null] as const; // arguments of the event
   });
   return { child, pid: child.pid ?? 0, ended, said: text(child.stderr) };
 }
@@ -99,7 +99,7 @@ describe("virtual-kubelet --startup-timeout", { timeout: 60_000 }, () => {
     const run = start([`--provider=${provider("hanging")}`, "--log-level=debug", "-v=4"]);
     const { promise: isUp, resolve } = Promise.withResolvers<void>();
     run.child.stderr?.once("data", () => resolve());
-    await isUp; // its first line: it reads signals
+    await isUp; // after its first line, it handles signals
     run.child.kill("SIGTERM");
     assert.deepEqual(await run.ended, [0, null]);
   });
@@ -162,7 +162,7 @@ describe("virtual-kubelet --standby", { timeout: 170_000 }, () => {
     await running(4);
     const now = await lease();
     assert.equal(now?.leaseTransitions, (last?.leaseTransitions ?? 0) + 1);
-    // Never before the dead one's lease was over. By how much later is what the machine makes of it.
+    // Never before the dead replica's lease has expired. The additional delay depends on the machine.
     const waitedMs = Date.parse(String(now.acquireTime)) - Date.parse(String(last?.renewTime));
     const durationMs = (last?.leaseDurationSeconds ?? 0) * 1000;
     assert.ok(waitedMs >= durationMs, `${waitedMs} of ${durationMs} ms`);
@@ -180,7 +180,7 @@ describe("virtual-kubelet --standby", { timeout: 170_000 }, () => {
       [gone],
     );
 
-    // A replica that is stopped hands over at once, and leaves the pods alone.
+    // A replica that is stopped hands over at once, and does not touch the pods.
     const third = replica();
     standby.child.kill("SIGTERM");
     assert.deepEqual(await standby.ended, [0, null]);

@@ -5,7 +5,7 @@ import { runCommand } from "@kip/base";
 
 const program = path.join(import.meta.dirname, "../bin/virtual-kubelet");
 
-/** The heap limit of the command's process, MiB, and whether it loaded Node's TypeScript parser. */
+/** The heap limit of the command's process in MiB, and whether Node's TypeScript parser is loaded. */
 async function start(nodeOptions: string): Promise<{ heapMiB: number; hasParser: boolean }> {
   const probe = `import v8 from "node:v8";
     process.on("exit", () => console.log(JSON.stringify({

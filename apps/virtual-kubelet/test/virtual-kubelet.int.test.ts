@@ -87,7 +87,10 @@ nodeSuite({
   },
 });
 
-/** What the flags and the mock provider's file say is on the node, and the metrics tell of the suite's pods. */
+/**
+ * Checks that the node shows the values from the flags and the mock provider's file, and that the metrics include the suite's
+ * pods.
+ */
 async function checkNode(): Promise<void> {
   const node = await admin.get<Node>(paths.nodes(nodeName));
   assert.equal(node.status?.capacity?.["cpu"], "7");
@@ -135,6 +138,6 @@ describe("virtual-kubelet", () => {
     assert.equal((await runCommand(program, ["providers"])).stdout, "mock\n");
     const help = (await runCommand(program, ["--help"])).stdout;
     assert.match(help, /--full-resync-period/);
-    assert.doesNotMatch(help, /--pod-sync-workers/); // has no effect
+    assert.doesNotMatch(help, /--pod-sync-workers/); // this flag has no effect
   });
 });

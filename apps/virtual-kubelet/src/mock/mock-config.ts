@@ -2,7 +2,7 @@ import { decode, parseQuantity } from "@kip/base";
 
 const { map, object, optional, string } = decode;
 
-/** What a mock node offers. */
+/** Resources of a mock node. */
 export interface MockConfig {
   readonly cpu: string;
   readonly memory: string;
@@ -27,7 +27,7 @@ const file = map(
 );
 
 /**
- * The section of a node in the mock provider's configuration file, `{"<node>": {"cpu": "2", ...}}`.
+ * Reads a node's section of the mock provider's configuration file, `{"<node>": {"cpu": "2", ...}}`.
  *
  * @throws {DecodeError} `DECODE_FAILED`; `QUANTITY_INVALID`
  */

@@ -17,7 +17,7 @@ import { mockConfig, type MockConfig } from "./mock-config.ts";
 const podIP = "5.6.7.8";
 const hostIP = "1.2.3.4";
 
-/** Makes the mock provider: its pods are Running at once and execute nothing. */
+/** Creates the mock provider. Its pods are Running at once and execute nothing. */
 export async function createMockProvider(setup: ProviderSetup): Promise<PodProvider> {
   const { configPath, nodeName } = setup;
   const document: unknown =

@@ -1,4 +1,4 @@
-// A provider whose start never ends, whatever is tried.
+// A provider whose start never completes.
 import type { PodProvider } from "@kip/virtual-kubelet";
 
 export function createProvider(): PodProvider {

@@ -1,5 +1,5 @@
-// A provider whose backend is a folder that outlives it and that several processes share: a file for each
-// pod, and a note of each call with the process that made it. Its configuration is the folder's path.
+// A provider whose backend is a folder. The folder outlives the provider, and several processes may share it. It has a file for
+// each pod, and a note of each call with the process that made it. The folder's path is the provider's configuration.
 import { appendFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import {
@@ -29,7 +29,7 @@ export function createProvider({ configPath: folder = "", clock }: ProviderSetup
       const uid = pod.metadata.uid;
       if (!uids().includes(uid)) {
         note("start", uid);
-        writeFileSync(file(uid), JSON.stringify(pod), { flag: "wx" }); // fails if it is there already
+        writeFileSync(file(uid), JSON.stringify(pod), { flag: "wx" }); // fails if the file exists
       }
       const nowMs = clock.now();
       const containers = pod.spec.containers ?? [];
