@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 
 /**
- * Fails if ten times the input costs more than thirty times the processor time: work that is quadratic
- * costs a hundred times as much. Anything below a millisecond counts as one.
+ * Fails if ten times the input needs more than thirty times the CPU time. Quadratic work would need a hundred times as much.
+ * Less than a millisecond counts as one.
  *
- * @param work called with a size; returns the function that is measured
- * @param size of the large input
+ * @param work called with a size; returns the function to measure
+ * @param size size of the large input
  */
 export async function assertScales(
   work: (size: number) => () => unknown,
@@ -16,7 +16,7 @@ export async function assertScales(
   assert.ok(large < 30 * small, `${large} µs for ${size}, ${small} µs for ${size / 10}`);
 }
 
-/** Of several runs: compilation and garbage collection cost time as well. Microseconds. */
+/** The lowest of several runs, because compilation and garbage collection also take time. Microseconds. */
 async function lowestCost(prepare: () => () => unknown): Promise<number> {
   let lowest = Number.POSITIVE_INFINITY;
   for (let run = 0; run < 4; run++) lowest = Math.min(lowest, await cost(prepare()));

@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "@kip/base";
 
-/** A clock that never waits: sleeping moves it on and takes a turn of the event loop. */
+/** A clock that never waits. Sleeping advances the clock and yields to the event loop once. */
 export class EagerClock implements Clock {
-  /** What was slept, milliseconds each. */
+  /** The duration of each sleep, milliseconds. */
   readonly pauses: number[] = [];
   readonly #startMs: number;
   readonly #lookMs: number;
@@ -11,7 +11,7 @@ export class EagerClock implements Clock {
 
   /**
    * @param options.nowMs time of day at the start, milliseconds since the Unix epoch @default 2030
-   * @param options.lookMs how long each call of `monotonic` takes, milliseconds @default 0
+   * @param options.lookMs how far each call of `monotonic` advances the clock, milliseconds @default 0
    */
   constructor({ nowMs = Date.UTC(2030, 0, 1), lookMs = 0 } = {}) {
     this.#startMs = nowMs;

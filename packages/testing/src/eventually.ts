@@ -1,15 +1,15 @@
 /** Options of {@link eventually}. */
 export interface EventuallyOptions {
-  /** The condition in words, for the error. @default its source text */
+  /** Description of the condition, for the error. @default its source text */
   readonly what?: string | undefined;
-  /** Longest wait, milliseconds. @default 30000 */
+  /** Maximum wait, milliseconds. @default 30000 */
   readonly limitMs?: number | undefined;
-  /** Pause between two looks, milliseconds. @default 20 */
+  /** Pause between two checks, milliseconds. @default 20 */
   readonly intervalMs?: number | undefined;
 }
 
 /**
- * Waits until a condition is met that no event announces. Where one does, wait for the event.
+ * Polls until a condition is met. Use it only if there is no event to wait for.
  *
  * @throws {Error} after the time limit
  */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { portOf } from "@kip/base";
 
-/** A TCP port of loopback that no program listens on now; another program may take it meanwhile. */
+/** A loopback TCP port that is currently unused. Another program may take it before the caller does. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

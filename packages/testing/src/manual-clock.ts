@@ -5,7 +5,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** A clock that stands still until a test moves it. */
+/** A clock that only advances when a test advances it. */
 export class ManualClock implements Clock {
   #monotonicMs = 0;
   #offsetMs: number;
@@ -24,7 +24,7 @@ export class ManualClock implements Clock {
     return this.#monotonicMs;
   }
 
-  /** Number of calls of `sleep` that are pending. */
+  /** Number of pending `sleep` calls. */
   get sleepers(): number {
     return this.#sleepers.size;
   }
@@ -45,7 +45,9 @@ export class ManualClock implements Clock {
     });
   }
 
-  /** Lets `ms` milliseconds pass. Sleepers wake in the order of their times, and may sleep again within this call. */
+  /**
+   * Advances the clock by `ms` milliseconds. Sleepers wake in the order of their times, and may sleep again within this call.
+   */
   async advance(ms: number): Promise<void> {
     const endMs = this.#monotonicMs + ms;
     await settle();
@@ -57,12 +59,12 @@ export class ManualClock implements Clock {
     this.#monotonicMs = endMs;
   }
 
-  /** As after a process was suspended: time passes, and sleepers that are due wake only with the next `advance`. */
+  /** Simulates a suspended process: time passes, and sleepers whose time has come only wake with the next `advance`. */
   suspend(ms: number): void {
     this.#monotonicMs += ms;
   }
 
-  /** Sets the machine's clock forward or back: the time of day jumps, no time passes. */
+  /** Sets the machine's clock forward or back. The time of day changes, but no time passes. */
   step(ms: number): void {
     this.#offsetMs += ms;
   }
@@ -73,7 +75,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets pending promises and immediates run; real input and output may take longer. */
+/** Lets pending promises and immediates run. Real input and output may take longer. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

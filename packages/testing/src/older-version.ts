@@ -1,4 +1,4 @@
-// An older version of this repository, as a folder that runs beside it.
+// An older version of this repository in a folder, to run beside this one.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
@@ -8,8 +8,8 @@ const root = path.join(import.meta.dirname, "../../..");
 const dayS = 86_400;
 
 /**
- * The version that kip is upgraded from: the given one, else the newest tag before this commit, else the newest commit
- * that is a day older than this one. Undefined: there is no history here.
+ * The version to upgrade from: the given one, or the newest tag before this commit, or the newest commit that is at least a day
+ * older than this one. Undefined without a git history.
  */
 export function olderVersion(given = ""): string | undefined {
   if (given !== "") return git("rev-parse", "--verify", `${given}^{commit}`);
@@ -20,13 +20,13 @@ export function olderVersion(given = ""): string | undefined {
   return commit === "" ? undefined : commit;
 }
 
-/** What git says; undefined if it fails. */
+/** The output of git. Undefined if it fails. */
 function git(...args: readonly string[]): string | undefined {
   const { status, stdout } = spawnSync("git", args, { cwd: root, encoding: "utf8" });
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** Unpacks a version into a folder. It has the npm packages of this one. */
+/** Unpacks a version into a folder. It uses the npm packages of this version. */
 export function unpackVersion(commit: string, folder: string): void {
   mkdirSync(folder, { recursive: true });
   const script = 'git archive --format=tar "$1" | tar -x -C "$2"';
@@ -41,7 +41,7 @@ export function unpackVersion(commit: string, folder: string): void {
     if (name !== "@kip")
       symlinkSync(path.join(root, "node_modules", name), path.join(modules, name));
   for (const file of globSync("{apps,packages}/*/package.json", { cwd: folder })) {
-    const { name } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { name: string }; // npm's form
+    const { name } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { name: string }; // npm's format
     symlinkSync(path.join(folder, path.dirname(file)), path.join(modules, name));
   }
 }

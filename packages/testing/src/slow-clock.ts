@@ -1,8 +1,8 @@
 import { ManualClock } from "./manual-clock.ts";
 
-/** Each look at it takes a while: what is computed in blocks of time ends after few steps. */
+/** A clock that advances with each reading, so that work in time slices ends after a few steps. */
 export class SlowClock extends ManualClock {
-  /** How long a look takes, milliseconds. */
+  /** How far each reading advances the clock, milliseconds. */
   lookMs = 1;
   #spentMs = 0;
 

@@ -5,11 +5,11 @@ import path from "node:path";
 /** A folder of a test. */
 export interface TemporaryFolder extends Disposable {
   readonly path: string;
-  /** Removes it with all that is in it; for `after()`, where `using` cannot be written. */
+  /** Removes the folder and its content. For `after()`, where `using` is not possible. */
   remove(): void;
 }
 
-/** Makes an empty folder for a test, below the system's folder for temporary files. */
+/** Creates an empty folder for a test, below the system's folder for temporary files. */
 export function temporaryFolder(): TemporaryFolder {
   return mkdtempDisposableSync(path.join(tmpdir(), "kip-test-"));
 }

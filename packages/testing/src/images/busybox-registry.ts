@@ -12,10 +12,11 @@ import { writeLayout } from "./layout-writer.ts";
 import { tar } from "./tar-writer.ts";
 
 /**
- * Starts a registry that has one image, `busybox`, under every tag.
+ * Starts a registry with one image, `busybox`, under every tag.
  *
- * @param busybox a static program, which the image is made of
- * @param foreign the same program for another architecture: the image is made of that, with links as this computer's has them
+ * @param busybox a static program for the image
+ * @param foreign the same program for another architecture. If given, the image contains this one, with the links that this
+ * computer's program lists
  */
 export async function startBusyboxRegistry(
   busybox: string,
@@ -46,7 +47,7 @@ async function busyboxLayer(busybox: string, program: string): Promise<Buffer> {
   const { stdout } = await runCommand(busybox, ["--list"]);
   const names = stdout.split("\n").filter((name) => name !== "" && name !== "busybox");
   return tar([
-    // The image's root folder: other users than root must get in.
+    // The image's root folder. Users other than root must be able to enter it.
     { name: "./", type: "5" },
     { name: "bin/", type: "5" },
     { name: "etc/", type: "5" },
