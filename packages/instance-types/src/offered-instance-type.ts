@@ -2,68 +2,70 @@ import type { Architecture } from "@kip/base";
 
 export type { Architecture };
 
-/** The GPUs of an instance type; all of one kind. */
+/** The GPUs of an instance type. All are of the same model. */
 export interface GpuModel {
   readonly manufacturer: "nvidia" | "amd";
-  /** Short name, such as "t4" or "a100". */
+  /** Short name, as in "t4" or "a100". */
   readonly name: string;
-  /** Of each. */
+  /** Memory of each GPU. */
   readonly memoryBytes: number;
-  /** What the cloud itself calls it, such as "nvidia-tesla-t4". @default none */
+  /** The cloud's own name, as in "nvidia-tesla-t4". @default none */
   readonly acceleratorType?: string | undefined;
-  /** Part of one GPU instead of a whole one. @default false */
+  /** Whether this is a part of a GPU. @default false */
   readonly isSlice?: boolean | undefined;
 }
 
-/** An instance type that has its processors only part of the time. */
+/** CPU of a burstable instance type, which does not have all of its CPU all the time. */
 export interface Burst {
-  /** What it has all the time, thousandths of a core. */
+  /** CPU that is available all the time, thousandths of a core. */
   readonly baselineCpuMilli: number;
   /**
-   * US dollars for an hour of a core above the baseline, where the cloud sells that without a limit: "unlimited" of
-   * EC2's t2 to t4g. @default it cannot be bought: the type has the baseline and not more
+   * US dollars per hour for a core above the baseline, if the cloud sells that without a limit, as EC2's "unlimited" mode for
+   * t2 to t4g. @default not for sale: only the baseline counts
    */
   readonly pricePerCpuHour?: number | undefined;
-  /** Launch types in which it cannot be bought all the same, as EC2's T3 as dedicated instances. @default none */
+  /**
+   * Launch types for which CPU above the baseline is still not for sale, as for EC2's T3 as dedicated instances. @default none
+   */
   readonly cappedFor?: readonly string[] | undefined;
 }
 
-/** An instance type as the selector sees it; a cloud's offer has this shape. */
+/** An instance type as input of the selection. A cloud's offer has this form. */
 export interface OfferedInstanceType {
   readonly name: string;
-  /** What a pod gets, thousandths of a core. */
+  /** The pod's CPU, thousandths of a core. */
   readonly cpuMilli: number;
-  /** What a pod gets, bytes. */
+  /** The pod's memory, bytes. */
   readonly memoryBytes: number;
   readonly gpus: number;
   /** US dollars per hour by launch type. A launch type without a price is not on offer. */
   readonly pricePerHour: Readonly<Partial<Record<string, number>>>;
   /** @default "amd64" */
   readonly architecture?: Architecture | undefined;
-  /** Of its `gpus`. @default they fit any request that names no kind, for NVIDIA's */
+  /** Model of its GPUs. @default they are NVIDIA's, and fit any request that does not name a model */
   readonly gpuModel?: GpuModel | undefined;
-  /** @default it has its processors all the time */
+  /** @default all of its CPU is available all the time */
   readonly burst?: Burst | undefined;
-  /** Disks of the machine itself, bytes; undefined: unknown. */
+  /** Local disks of the machine, bytes. Undefined if unknown. */
   readonly localDiskBytes?: number | undefined;
-  /** Why only a pod that names it gets it, such as "of a previous generation". @default any pod does */
+  /** Why it is only chosen for pods that name it, as in "of a previous generation". @default it may be chosen for any pod */
   readonly onlyIfNamed?: string | undefined;
-  /** Where it is on offer. @default wherever the request may be */
+  /** Zones in which it is on offer. @default all zones of the request */
   readonly zones?: readonly string[] | undefined;
 }
 
-/** Types of any size between limits, made for the request. */
+/** A family of types with any size within limits. Types are made to fit a request. */
 export interface CustomFamily {
-  /** Such as "n2". */
+  /** As in "n2". */
   readonly name: string;
-  /** Before the size in the name of a type: "n2-custom" for `n2-custom-4-8192`. */
+  /** The part of a type's name before its size: "n2-custom" for `n2-custom-4-8192`. */
   readonly namePrefix: string;
-  /** Whole cores that a machine may have, ascending. */
+  /** Allowed numbers of cores, ascending. */
   readonly cpus: readonly number[];
-  /** Memory of the machine for each core, bytes. */
+  /** Memory of the machine per core, bytes. */
   readonly minMemoryPerCpu: number;
   readonly maxMemoryPerCpu: number;
-  /** The machine's memory is a multiple of it, bytes. */
+  /** The machine's memory must be a multiple of this, bytes. */
   readonly memoryStep: number;
   readonly architecture: Architecture;
   /** US dollars per hour, by launch type. */
@@ -72,7 +74,7 @@ export interface CustomFamily {
   >;
 }
 
-/** All that a cloud has on offer in one place. */
+/** Everything that a cloud offers in one place. */
 export interface InstanceTypeOffers {
   readonly types: readonly OfferedInstanceType[];
   /** @default none */

@@ -1,23 +1,24 @@
 const MiB = 2 ** 20;
 
 /**
- * Kernel, agent and container tools on a cell, bytes. Measured with the cell image: the kernel keeps 48 MiB, all else
- * takes 125 MiB while the agent is idle; the rest is room for a pull.
+ * Memory for the kernel, the agent and the container tools on a cell, bytes. Measured with the cell image: the kernel keeps 48
+ * MiB, and everything else takes 125 MiB while the agent is idle. The rest is for pulling images.
  */
 const fixedBytes = 192 * MiB;
 
 /**
- * Part of a cloud machine's memory that its kernel never has or describes memory with: 1/64 are the kernel's page
- * descriptors, the rest is kept by firmware and hypervisor. Karpenter takes 7.5 % for that and the kernel together, whatever the size.
+ * Share of a cloud machine's memory that is not available to its kernel, or that describes memory. The kernel's page
+ * descriptors take 1/64. Firmware and hypervisor keep the rest. Karpenter uses 7.5 % for this and the kernel together, for all
+ * sizes.
  */
 const share = 0.05;
 
-/** What a pod gets of a cloud machine's memory, bytes: all but 192 MiB and 5 %. Never negative. */
+/** The pod's part of a cloud machine's memory, bytes: all but 192 MiB and 5 %. Never negative. */
 export function podMemoryBytes(machineBytes: number): number {
   return Math.max(0, Math.floor(machineBytes * (1 - share)) - fixedBytes);
 }
 
-/** The least memory of a cloud machine whose pod gets this much, bytes. */
+/** The least memory of a cloud machine for a pod with this much memory, bytes. */
 export function machineMemoryBytes(podBytes: number): number {
   return Math.ceil((podBytes + fixedBytes) / (1 - share));
 }

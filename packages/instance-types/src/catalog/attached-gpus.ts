@@ -3,11 +3,11 @@ import type { CloudFacts } from "./cloud-facts.ts";
 
 const MiB = 2 ** 20;
 
-/** The region that prices of GPUs to attach are known of. */
+/** The region for which prices of attached GPUs are known. */
 const pricedRegion = "us-central1";
 
 /**
- * How many cores a machine of Compute Engine may have for each GPU that is attached to it.
+ * How many cores a Compute Engine machine may have for each attached GPU.
  *
  * @see https://cloud.google.com/compute/docs/gpus
  */
@@ -19,7 +19,7 @@ const maxCpusPerGpu: Readonly<Record<string, number>> = {
 };
 
 /**
- * The types that a type becomes when GPUs are attached to it. Their names are those of type and GPUs, such as
+ * The types that result from attaching GPUs to a type. Their names combine those of type and GPUs, as in
  * `n1-standard-4+2xnvidia-tesla-t4`.
  */
 export function withAttachedGpus(

@@ -37,10 +37,10 @@ const decodeFacts = object({
   ),
 });
 
-/** What holds for all types of a cloud. */
+/** Facts that apply to all types of a cloud. */
 export type CloudFacts = decode.Decoded<typeof decodeFacts>;
 
-/** Reads the facts of a cloud whose folder exists. */
+/** Reads the facts about a cloud. Its folder has to exist. */
 export function readCloudFacts(cloud: string): CloudFacts {
   const file = path.join(dataFolder, cloud, "cloud.json");
   return decodeFacts(JSON.parse(readFileSync(file, "utf8")), file);

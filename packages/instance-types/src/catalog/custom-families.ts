@@ -3,7 +3,7 @@ import type { CloudFacts } from "./cloud-facts.ts";
 
 const GiB = 2 ** 30;
 
-/** The families of a cloud that have machines of any size, with their prices in a region. */
+/** The families of a cloud whose machines can have any size, with their prices in a region. */
 export function customFamilies(facts: CloudFacts, region: string): readonly CustomFamily[] {
   const prices = facts.customPrices?.[region] ?? {};
   return Object.entries(facts.customFamilies ?? {}).flatMap(([name, shape]) => {
@@ -11,7 +11,7 @@ export function customFamilies(facts: CloudFacts, region: string): readonly Cust
     if (!price) return [];
     const family: CustomFamily = {
       name,
-      // The first family with such types has no name in theirs.
+      // n1, the first family with custom types, does not appear in the names of its types.
       namePrefix: name === "n1" ? "custom" : `${name}-custom`,
       cpus: shape.vcpus,
       minMemoryPerCpu: shape.minGiBPerVcpu * GiB,

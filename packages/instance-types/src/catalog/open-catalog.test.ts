@@ -123,7 +123,7 @@ describe("openCatalog() with selectInstanceType()", () => {
     assert.deepEqual([busy.type.name, busy.pricePerHour], ["t3.micro", 0.0104]);
     const named = chosen("aws", "us-east-1", { ...small, typeGlob: "t3.nano" });
     assert.equal(named.pricePerHour, 0.0052);
-    // Both launch types at once: what is above the baseline is bought on demand.
+    // With both launch types: CPU above the baseline is bought on demand.
     const both = { ...small, sustainedCpuMilli: 110, launchTypes: ["dedicated", "on-demand"] };
     const { launchType, type: taken } = chosen("aws", "us-east-1", { ...both, typeGlob: "t3.n*" });
     assert.deepEqual([launchType, taken.name], ["on-demand", "t3.nano"]);
@@ -154,7 +154,9 @@ describe("selectInstanceType(), of the built-in list", () => {
     architectures,
     launchTypes: fc.constantFrom(["on-demand"], ["spot"], ["spot", "on-demand"]),
   });
-  /** The lowest price of all that fits, by the page docs/instance-selection.md alone; custom sizes have a test of their own. */
+  /**
+   * The lowest price of all types that fit, by the rules of docs/instance-selection.md alone. Custom sizes have their own test.
+   */
   const lowest = (
     types: readonly OfferedInstanceType[],
     asked: typeof request extends fc.Arbitrary<infer T> ? T : never,

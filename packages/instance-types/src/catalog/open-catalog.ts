@@ -14,21 +14,21 @@ import { readTypeRow, type TypeRow } from "./type-rows.ts";
 export interface Catalog {
   readonly cloud: string;
   readonly region: string;
-  /** Day of the on-demand prices of the built-in list, `YYYY-MM-DD`; undefined: all are a file's. */
+  /** Date of the built-in list's on-demand prices, `YYYY-MM-DD`. Undefined if all prices come from a file. */
   readonly pricesOf: string | undefined;
-  /** The file that changed them. @default none */
+  /** The file that changed the prices. @default none */
   readonly priceFile?: string | undefined;
-  /** Spot prices are what the cloud's savings were on average, not what is asked today. */
+  /** Whether spot prices are estimated from the cloud's average savings, instead of today's prices. */
   readonly isSpotEstimated: boolean;
   readonly types: readonly OfferedInstanceType[];
   readonly families: readonly CustomFamily[];
 }
 
-/** The clouds of the built-in list. */
+/** The clouds in the built-in list. */
 export const catalogClouds: readonly string[] = ["aws", "azure", "gce"];
 
 /**
- * US dollars for an hour of a core above the baseline, by family. EC2 has one rate in all regions outside China.
+ * US dollars per hour for a core above the baseline, by family. EC2 has the same rate in all regions outside China.
  *
  * @see https://aws.amazon.com/ec2/pricing/on-demand/#T2.2FT3.2FT4g_Unlimited_Mode_Pricing
  */
@@ -48,16 +48,16 @@ export function catalogRegions(cloud: string): readonly string[] {
 
 /** Options of {@link openCatalog}. */
 export interface OpenCatalogOptions {
-  /** A file with prices of one's own, see docs/instance-selection.md. @default none */
+  /** A file with your own prices, see docs/instance-selection.md. @default none */
   readonly priceFile?: string | undefined;
 }
 
 /**
- * Reads the types and prices of one region: two files, of which nothing is kept.
+ * Reads the types and prices of one region from two files. Nothing is cached.
  *
- * @param region name as the cloud's API has it; also a zone of GCE, or the display name of an Azure location ("East US");
- * also one that the price file alone has
- * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a cloud or region that is not in the list, `PRICE_FILE_INVALID`
+ * @param region name in the cloud's API; or a zone of GCE, the display name of an Azure location ("East US"), or a region that
+ * only the price file has
+ * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for an unknown cloud or region, `PRICE_FILE_INVALID`
  */
 export function openCatalog(
   cloud: string,
@@ -89,7 +89,7 @@ function isOnOffer({ pricePerHour }: OfferedInstanceType): boolean {
 }
 
 /**
- * The types of a region that the built-in list has no prices of: what it knows of each type counts for those that a price file
+ * The types of a region for which the built-in list has no prices. Their other facts apply to the types that a price file
  * names.
  */
 function withoutPrices(cloud: string, region: string): Catalog {
@@ -97,7 +97,7 @@ function withoutPrices(cloud: string, region: string): Catalog {
   return { cloud, region, pricesOf: undefined, isSpotEstimated: false, types, families: [] };
 }
 
-/** What the built-in list knows of each type of a cloud, whatever region has it; without prices. */
+/** The built-in facts about each type of a cloud, for all regions, without prices. */
 export function builtInTypes(cloud: string): readonly OfferedInstanceType[] {
   const prefix = readCloudFacts(cloud).typePrefix ?? "";
   return dataLines(path.join(dataFolder, cloud, "types.tsv")).map((line) =>
@@ -106,8 +106,8 @@ export function builtInTypes(cloud: string): readonly OfferedInstanceType[] {
 }
 
 /**
- * EC2's types with a price for dedicated tenancy. The list has none: it is the on-demand price, unless a price file has another
- * one, where 0 takes it from the offer. Of the burstable types T3 alone can be had so.
+ * Adds prices for dedicated tenancy to EC2's types. The list does not have them: the price is the on-demand price, unless a
+ * price file sets another one. 0 removes it from the offer. Of the burstable types, only T3 supports dedicated tenancy.
  */
 function withDedicated(
   cloud: string,
@@ -144,7 +144,7 @@ function readCatalog(cloud: string, name: string): Catalog {
   };
 }
 
-/** The region of the list that a name stands for, if there is one. */
+/** The region in the list for a name, if there is one. */
 function findRegion(cloud: string, region: string): string | undefined {
   const name = region.toLowerCase().replaceAll(" ", "");
   const ofZone = cloud === "gce" ? name.replace(/-[a-z]$/, "") : name;
@@ -190,7 +190,7 @@ function readPrices(file: string): {
   return { prices, date };
 }
 
-/** Lines of one of our own files, without the names of the columns. */
+/** The lines of one of our data files, without the header. */
 function dataLines(file: string): readonly string[] {
   const [, ...lines] = readFileSync(file, "utf8").trimEnd().split("\n");
   return lines;
@@ -213,7 +213,7 @@ function offered(row: TypeRow, pricePerHour: Prices, cloud: string): OfferedInst
         : {
             baselineCpuMilli: Math.round(baselineCpus * 1000),
             pricePerCpuHour: cloud === "aws" ? burstPrices[family] : undefined,
-            // EC2 takes T3 in unlimited mode neither as dedicated instances nor on hosts.
+            // EC2 does not offer T3 in unlimited mode as dedicated instances or on dedicated hosts.
             ...(cloud === "aws" && family === "t3" && { cappedFor: ["dedicated"] }),
           },
     localDiskBytes: row.localDiskBytes,

@@ -2,20 +2,20 @@ import type { Architecture, GpuModel } from "../offered-instance-type.ts";
 
 const MiB = 2 ** 20;
 
-/** A type as the built-in list has it, sizes being the machine's. */
+/** A type in the built-in list. Sizes are those of the machine. */
 export interface TypeRow {
   readonly name: string;
   readonly cpus: number;
   readonly memoryBytes: number;
   readonly architecture: Architecture;
-  /** Cores that it has all the time; undefined: all. */
+  /** Cores that are available all the time. Undefined: all cores. */
   readonly baselineCpus: number | undefined;
   readonly localDiskBytes: number | undefined;
   readonly gpus: number;
   readonly gpuModel: GpuModel | undefined;
-  /** Why only a pod that names it gets it. */
+  /** Why it is only chosen for pods that name it. */
   readonly onlyIfNamed: string | undefined;
-  /** GPUs can be added to it. */
+  /** Whether GPUs can be attached. */
   readonly takesGpus: boolean;
 }
 
@@ -25,7 +25,7 @@ const reasons: Readonly<Record<string, string>> = {
   confidential: "for confidential images",
 };
 
-/** One line of `types.tsv`, whose columns the README of the data names. */
+/** Parses a line of `types.tsv`. The README of the data describes its columns. */
 export function readTypeRow(line: string, prefix: string): TypeRow {
   const [name = "", cpus, memoryMiB, arch, baseline = "", disk = "", gpus = "", marks = ""] =
     line.split("\t");
@@ -53,7 +53,7 @@ function reasonOf(marks: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** `manufacturer:name:count:memoryMiB:fraction:acceleratorType`, the last two optional. */
+/** Parses `manufacturer:name:count:memoryMiB:fraction:acceleratorType`. The last two parts are optional. */
 function readGpus(text: string): Pick<TypeRow, "gpus" | "gpuModel"> {
   if (text === "") return { gpus: 0, gpuModel: undefined };
   const [manufacturer, name = "", count, memoryMiB, fraction = "", acceleratorType] =

@@ -5,11 +5,11 @@ import { InstanceTypeError } from "../errors.ts";
 import { readRegions, type PriceEntry } from "../prices/price-file.ts";
 
 /**
- * Puts the list of a region's types into a price file, in place of what it says of that region; other regions stay. The file is
- * made if it is missing. It has its new content at once: a reader meanwhile gets the former one whole.
+ * Writes the list of a region's types to a price file. It replaces the file's entries for that region, and keeps those of other
+ * regions. Creates the file if it is missing. The file is replaced atomically.
  *
- * @throws {InstanceTypeError} `PRICE_FILE_INVALID` if the file has another form, or would have with these entries
- * @throws Error of the system
+ * @throws {InstanceTypeError} `PRICE_FILE_INVALID` if the file has another format, or would have with these entries
+ * @throws errors of the file system
  */
 export function writePriceFile(
   file: string,
@@ -44,7 +44,7 @@ function existing(file: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** A line for each type, which a person can compare with those of another day. */
+/** One line per type, so that people can compare files of different days. */
 function contentText(content: unknown): string {
   if (!Array.isArray(content)) return JSON.stringify(content);
   return `[\n${content.map((each) => `  ${JSON.stringify(each)}`).join(",\n")}\n]`;

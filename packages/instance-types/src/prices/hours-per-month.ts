@@ -1,2 +1,2 @@
-/** How many hours a month has in clouds' own prices. */
+/** Hours per month, as clouds define it for their prices. */
 export const hoursPerMonth = 730;

@@ -19,13 +19,13 @@ const {
 } = decode;
 const strict = { unknownKeys: "reject" } as const;
 
-/** The largest file that is read, bytes; the original's lists of a whole cloud have 2 MB. */
+/** Maximum size of a file, bytes. The original's lists for a whole cloud have 2 MB. */
 const maxBytes = 32 * 1024 ** 2;
 const price = between(number, 0, 1_000_000);
 
 const decodeRegions = map(unknownValue);
 
-/** An entry of a list, in the form of the original Kip: size and price of one type. */
+/** An entry of a list, in the original Kip's format: size and price of one type. */
 const decodeType = object(
   {
     instanceType: string,
@@ -45,10 +45,10 @@ const decodeType = object(
 );
 const decodeList = list(decodeType);
 
-/** An entry of the list of a region. */
+/** An entry of a region's list. */
 export type PriceEntry = decode.Decoded<typeof decodeType>;
 
-/** Prices of a type, or of a family of custom sizes, that replace those of the list. */
+/** Prices of a type, or of a family of custom sizes, that replace those of the built-in list. */
 const decodePrices = map(
   optional(
     object(
@@ -64,27 +64,28 @@ const decodePrices = map(
   ),
 );
 
-/** Types and prices of one region, as a file changes them. */
+/** Types and prices of one region, with the changes of a file. */
 export interface PricedTypes {
   readonly types: readonly OfferedInstanceType[];
   readonly families: readonly CustomFamily[];
 }
 
-/** What a price file says of one region. */
+/** The entries of a price file for one region. */
 export interface RegionPrices {
   readonly file: string;
-  /** Key in the file. */
+  /** The region's key in the file. */
   readonly region: string;
   readonly content: unknown;
-  /** It stands for all types of the region. */
+  /** Whether they replace all types of the region. */
   readonly isWhole: boolean;
 }
 
 /**
- * Reads what a file says of a region: a list replaces all its types, as with the original Kip; an object replaces single prices.
+ * Reads a file's entries for a region. A list replaces all of its types, as in the original Kip. An object replaces single
+ * prices.
  *
- * @param names of the region, the first one that the file has counts
- * @throws {InstanceTypeError} `PRICE_FILE_INVALID`, also if the file says nothing of the region
+ * @param names names of the region; the first one that the file contains is used
+ * @throws {InstanceTypeError} `PRICE_FILE_INVALID`, also if the file does not have the region
  */
 export function readPriceFile(file: string, names: readonly string[]): RegionPrices {
   const regions = readRegions(file);
@@ -101,7 +102,7 @@ export function readPriceFile(file: string, names: readonly string[]): RegionPri
   });
 }
 
-/** What a file has of each region, as it stands there. @throws {InstanceTypeError} `PRICE_FILE_INVALID` */
+/** The entries of a file by region, not decoded. @throws {InstanceTypeError} `PRICE_FILE_INVALID` */
 export function readRegions(file: string): Readonly<Record<string, unknown>> {
   try {
     if (statSync(file).size > maxBytes) throw new RangeError("it is larger than 32 MiB");
@@ -115,15 +116,15 @@ export function readRegions(file: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** The parser's words quote the file; where it stopped is enough. */
+/** The parser's message quotes the file, so it is left out. */
 function wordsOf(cause: unknown): string {
   return cause instanceof SyntaxError ? "it is not valid JSON" : errorText(cause);
 }
 
 /**
- * Types and families with what a price file says of their region.
+ * Applies a price file to the types and families of its region.
  *
- * @throws {InstanceTypeError} `PRICE_FILE_INVALID` for a type without a price in the list, or a wrong key
+ * @throws {InstanceTypeError} `PRICE_FILE_INVALID` for a type without a price in the list, or an unknown key
  */
 export function withPrices(known: PricedTypes, prices: RegionPrices): PricedTypes {
   const { file, region, content, isWhole } = prices;
@@ -143,7 +144,7 @@ function replaced(known: PricedTypes, entries: decode.Decoded<typeof decodeList>
   return { types, families: known.families };
 }
 
-/** A type of the built-in list keeps what the file does not say: processor, generation, and what GPUs it has. */
+/** Facts that the file does not give, such as architecture, generation and GPU model, come from the built-in list. */
 function typeOf(
   entry: decode.Decoded<typeof decodeType>,
   known: OfferedInstanceType | undefined,
@@ -199,7 +200,10 @@ function changed(known: PricedTypes, { file, region, content }: RegionPrices): P
   });
 }
 
-/** A price of 0 means that the type is not on offer, as with the original; it is kept for dedicated tenancy, whose price has a default. */
+/**
+ * As in the original, a price of 0 means that the type is not on offer. The 0 is only kept for dedicated tenancy, where a
+ * missing price has a default.
+ */
 function pricesOf(entry: {
   readonly price?: number | undefined;
   readonly spotPrice?: number | undefined;

@@ -6,8 +6,8 @@ const MiB = 2 ** 20;
 const GiB = 2 ** 30;
 
 /**
- * The cheapest machine of a family that a request fits: the fewest cores that may have so much memory, as more cores
- * never need less memory. The largest machine if none is large enough. With a pattern without `*`: the machine of that name.
+ * The cheapest machine of a family that fits a request. It has the fewest cores that allow the memory, because more cores never
+ * need less memory. If none is large enough, the largest machine. If the pattern has no `*`, the machine with that name.
  */
 export function customType(
   family: CustomFamily,

@@ -3,8 +3,8 @@ import type { GpuModel } from "../offered-instance-type.ts";
 const GiB = 2 ** 30;
 
 /**
- * Whether GPUs are of a kind as node selectors of different systems write it: `nvidia-tesla-t4` (GKE), `t4` (Karpenter),
- * `nvidia-a100-80gb` with the memory of each, or the cloud's own name. Case does not matter.
+ * Whether a GPU is of a kind as node selectors of various systems name it: `nvidia-tesla-t4` (GKE), `t4` (Karpenter),
+ * `nvidia-a100-80gb` with the memory of each, or the cloud's own name. Ignores case.
  */
 export function isGpuKind(kind: string, gpu: GpuModel): boolean {
   const wanted = kind.toLowerCase();

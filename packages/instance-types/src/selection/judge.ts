@@ -4,19 +4,19 @@ import { isGpuKind } from "./gpu-kind.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
 /**
- * Why a type is not for a request, in the order in which it is looked at:
+ * Why a type does not fit a request, in the order of the checks:
  *
  * | reason | meaning |
  * | --- | --- |
- * | name | another name than asked for |
+ * | name | another type was requested by name |
  * | kept | only for pods that name it |
- * | architecture | another processor |
- * | gpu | no GPUs of that kind, or not so many |
- * | unasked-gpu | it has GPUs, which were not asked for |
+ * | architecture | another architecture |
+ * | gpu | no GPUs of that kind, or too few |
+ * | unasked-gpu | it has GPUs, which were not requested |
  * | cpu | too few cores |
- * | burst | too few cores all the time, and more cannot be bought |
- * | memory | too little |
- * | unavailable | none left now |
+ * | burst | too few cores all the time, and more are not for sale |
+ * | memory | too little memory |
+ * | unavailable | none available at present |
  */
 export const rejections = [
   "name",
@@ -33,7 +33,7 @@ export const rejections = [
 /** @see rejections */
 export type Rejection = (typeof rejections)[number];
 
-/** What speaks against a type whatever its launch type; undefined: nothing. */
+/** Why a type does not fit, for any launch type. Undefined if it fits. */
 export function judgeType(
   type: OfferedInstanceType,
   request: InstanceTypeRequest,
@@ -60,7 +60,7 @@ function judgeGpus(
     const isAllowed = typeGlob !== undefined || request.allowsOtherGpus === true;
     return type.gpus > 0 && !isAllowed ? "unasked-gpu" : undefined;
   }
-  // A kind without a number is one of it.
+  // A kind of GPU without a number requests one.
   if (type.gpus < Math.max(1, gpus)) return "gpu";
   const { gpuModel: model } = type;
   if (!model) return gpuManufacturer === "nvidia" && gpuKinds.length === 0 ? undefined : "gpu";
@@ -79,7 +79,10 @@ function judgeCpu(
     : undefined;
 }
 
-/** Whether a type has too few cores all the time, and more cannot be bought in this launch type. A pod that names it gets it. */
+/**
+ * Whether a type has too few cores all the time, and more are not for sale with this launch type. Does not apply to a pod that
+ * names the type.
+ */
 export function isTooSlow(
   { name, burst }: OfferedInstanceType,
   launchType: string,
@@ -89,12 +92,12 @@ export function isTooSlow(
   return burstRate(burst, launchType) === undefined && burst.baselineCpuMilli < sustained(request);
 }
 
-/** US dollars for an hour of a core above the baseline; undefined: it cannot be bought in this launch type. */
+/** US dollars per hour for a core above the baseline. Undefined if it is not for sale with this launch type. */
 function burstRate({ pricePerCpuHour, cappedFor = [] }: Burst, launchType: string) {
   return cappedFor.includes(launchType) ? undefined : pricePerCpuHour;
 }
 
-/** US dollars per hour for what a request needs all the time above the baseline of a type that fits; 0 for most. */
+/** US dollars per hour for what a request needs all the time above the baseline of a type that fits. 0 for most types. */
 export function burstPrice(
   { burst }: OfferedInstanceType,
   launchType: string,
@@ -110,7 +113,7 @@ function sustained({ sustainedCpuMilli, cpuMilli }: InstanceTypeRequest): number
   return sustainedCpuMilli ?? cpuMilli;
 }
 
-/** The zones left for a type and launch type: none, undefined for "not known", or some. */
+/** The available zones for a type and launch type. Empty: none; undefined: not known. */
 export function zonesLeft(
   type: OfferedInstanceType,
   launchType: string,

@@ -1,6 +1,6 @@
 /**
- * Takes items in order, the least first, without sorting more than is taken: a binary heap, made with at most 2n
- * comparisons; each further item takes 2 log2(n).
+ * Yields items in ascending order, without sorting those that the caller does not take. This is a binary heap: at most 2n
+ * comparisons to build it, and 2 log2(n) for each further item.
  */
 export function* takeInOrder<T>(
   items: readonly T[],

@@ -5,7 +5,7 @@ import { judgeType } from "./judge.ts";
 import { compareSize, offeredTypes } from "./rank-instance-types.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
-/** The error that says why a request has no type: what was asked for, and what speaks against all. */
+/** The error for a request that no type fits. It names the request, and the reasons against all types. */
 export function nothingFits(
   offers: InstanceTypeOffers,
   request: InstanceTypeRequest,
@@ -31,7 +31,7 @@ interface Reason {
   readonly reason: string;
   readonly remedy: string;
   readonly isRetryable?: boolean;
-  /** Name of the biggest type. */
+  /** Name of the largest type. */
   readonly biggest?: string | undefined;
 }
 

@@ -3,7 +3,7 @@ import { burstPrice, isTooSlow, judgeType, zonesLeft, type Rejection } from "./j
 import { offeredTypes, type Candidate } from "./rank-instance-types.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
-/** A type that costs less than the one that was chosen, and why it was not. */
+/** A type that costs less than the chosen one, and why it was not chosen. */
 export interface PassedOver {
   readonly type: OfferedInstanceType;
   readonly launchType: string;
@@ -12,20 +12,21 @@ export interface PassedOver {
   readonly reason: Rejection;
 }
 
-/** How a choice came about. */
+/** Explains a choice. */
 export interface Explanation {
-  /** Types on offer with one of the launch types asked for. */
+  /** Number of types on offer with one of the requested launch types. */
   readonly offered: number;
-  /** Those that fit and can be had. */
+  /** Number of those that fit and are available. */
   readonly fitting: number;
   /**
-   * One for each reason that some type costs less than the choice and was not taken, cheapest first. Too small a type: the
-   * dearest of them. Otherwise the cheapest that would be large enough if it were asked for; GPUs of another kind are left out.
+   * For each reason why a cheaper type was not chosen, one such type; the cheapest comes first. If types are too small, it is
+   * the most expensive one. Otherwise it is the cheapest one that would fit if the pod named it. Types with GPUs of another
+   * kind are left out.
    */
   readonly passedOver: readonly PassedOver[];
 }
 
-/** Says how the first of `rankInstanceTypes` was found. */
+/** Explains how the first result of `rankInstanceTypes` was found. */
 export function explainChoice(
   offers: InstanceTypeOffers,
   request: InstanceTypeRequest,

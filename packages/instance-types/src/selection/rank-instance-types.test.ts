@@ -40,7 +40,7 @@ const request: fc.Arbitrary<InstanceTypeRequest> = fc.record({
   }),
 });
 
-/** Prices of all that fits, by the words of the interface alone. */
+/** Prices of all types that fit, by the interface's documentation alone. */
 function bruteForce(types: readonly OfferedInstanceType[], asked: InstanceTypeRequest): number[] {
   const prices: number[] = [];
   for (const type of types)

@@ -4,21 +4,21 @@ import { burstPrice, isTooSlow, judgeType, zonesLeft } from "./judge.ts";
 import { takeInOrder } from "./lazy-heap.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
-/** A type that fits, with one of the launch types asked for. */
+/** A type that fits, with one of the requested launch types. */
 export interface Candidate {
   readonly type: OfferedInstanceType;
   readonly launchType: string;
-  /** US dollars, with what is paid for cores above the baseline. */
+  /** US dollars, including the price of cores above the baseline. */
   readonly pricePerHour: number;
-  /** Part of the price: what the request needs above the type's baseline. 0 for most. */
+  /** Part of the price: for CPU that the request needs above the type's baseline. 0 for most types. */
   readonly burstPricePerHour: number;
-  /** Where it may be launched, at least one; undefined: not known. */
+  /** Zones in which it may be launched, at least one. Undefined if not known. */
   readonly zones: readonly string[] | undefined;
 }
 
 /**
- * The types that fit, best first: the cheapest, then the smallest (CPU, memory, GPUs), then by name and launch type.
- * Each type is looked at once when the first one is taken; the order of those that are not taken is never found out.
+ * Yields the types that fit, best first: the cheapest, then the smallest (CPU, memory, GPUs), then by name and launch type.
+ * Each type is checked once, when the caller takes the first result. Results that the caller does not take are never sorted.
  *
  * @example
  * ```ts
@@ -49,7 +49,7 @@ export function* rankInstanceTypes(
   yield* takeInOrder(fitting, compareCandidates);
 }
 
-/** The types of the list, then the one of each family that suits the request. */
+/** The types of the list, followed by the best fitting type of each family. */
 export function offeredTypes(
   { types, families = [] }: InstanceTypeOffers,
   request: InstanceTypeRequest,
@@ -67,7 +67,7 @@ function compareCandidates(a: Candidate, b: Candidate): number {
   );
 }
 
-/** By CPU, then memory, then GPUs. */
+/** Compares by CPU, then memory, then GPUs. */
 export function compareSize(a: OfferedInstanceType, b: OfferedInstanceType): number {
   return a.cpuMilli - b.cpuMilli || a.memoryBytes - b.memoryBytes || a.gpus - b.gpus;
 }

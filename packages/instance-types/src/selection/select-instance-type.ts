@@ -4,10 +4,10 @@ import { rankInstanceTypes, type Candidate } from "./rank-instance-types.ts";
 import type { InstanceTypeRequest } from "./request.ts";
 
 /**
- * The first of {@link rankInstanceTypes}: the cheapest type that gives a pod what it asks for.
+ * The first result of {@link rankInstanceTypes}: the cheapest type that has what a pod requests.
  *
- * @throws {InstanceTypeError} `NO_INSTANCE_TYPE_FITS`, not retryable unless types that fit are unavailable now; the
- * message says what was asked for and what the biggest type on offer has
+ * @throws {InstanceTypeError} `NO_INSTANCE_TYPE_FITS`, not retryable unless types that fit are currently unavailable. The
+ * message names the request and the largest type on offer
  */
 export function selectInstanceType(
   offers: InstanceTypeOffers,
