@@ -19,48 +19,48 @@ export interface AgentClientOptions extends PeerOptions {
   /** @default agentPort (6421) */
   readonly port?: number;
   readonly logger: Logger;
-  /** Gives up connecting. Does not close an established connection. */
+  /** Cancels connecting. Does not close an established connection. */
   readonly signal?: AbortSignal;
-  /** Limit for TCP connect and for the TLS handshake, each, milliseconds. @default 10000 */
+  /** Time limit for the TCP connection, and again for the TLS handshake, milliseconds. @default 10000 */
   readonly connectTimeoutMs?: number;
-  /** Limit for the head of an answer, and then for its text if it is read as a whole, milliseconds. @default 30000 */
+  /** Time limit for the head of a response, and again for its body if that is read as a whole, milliseconds. @default 30000 */
   readonly answerTimeoutMs?: number;
 }
 
 /** Options of {@link AgentClient.logs}. */
 export interface AgentLogOptions {
   readonly follow?: boolean;
-  /** The log of the run before the present one. */
+  /** Returns the log of the previous run of the container. */
   readonly previous?: boolean;
   readonly timestamps?: boolean;
-  /** Lines from the end, 0 or more. */
+  /** Number of lines from the end, 0 or more. */
   readonly tailLines?: number;
-  /** Lines that begin in so many bytes before the end of the log as it is stored; not with `tailLines`. */
+  /** Only lines that begin within this many bytes before the end of the stored log. Not with `tailLines`. */
   readonly tailBytes?: number;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the Unix epoch. */
   readonly sinceTimeMs?: number;
-  /** Largest answer in bytes, 1 or more. */
+  /** Maximum size of the response in bytes, 1 or more. */
   readonly limitBytes?: number;
 }
 
-/** Longest command in a path, bytes: HTTP/2 in Node takes no header above 64 KiB. */
+/** Longest command in a path, bytes. HTTP/2 in Node accepts no header above 64 KiB. */
 const maxPathBytes = 32 * 1024;
 
 const connectTimeoutMs = 10_000;
 
 /**
- * One HTTP/2 connection to the agent of one cell. Every call is one attempt; `AGENT_UNREACHABLE`
- * (retryable) says that the connection is gone and a new client is needed.
+ * One HTTP/2 connection to the agent of one cell. Every call makes one attempt. `AGENT_UNREACHABLE` (retryable) means that the
+ * connection is lost and a new client is needed.
  *
- * The agent is not trusted: its answers are bounded in size and rate and decoded.
+ * The agent is not trusted: its responses are limited in size and rate, and decoded.
  */
 export class AgentClient implements AsyncDisposable {
-  /** Resolves when the connection is gone, for whatever reason. */
+  /** Resolves when the connection has ended, for any reason. */
   readonly closed: Promise<void>;
-  /** When the agent's machine accepted the connection, milliseconds since the epoch. */
+  /** When the agent's machine accepted the connection, milliseconds since the Unix epoch. */
   readonly answeredAtMs: number;
   readonly #requests: AgentRequests;
-  /** Settle when attached clients, commands and followed logs have ended. */
+  /** Each settles when an attached client, a command or a followed log has ended. */
   readonly #readers = new Set<Promise<unknown>>();
 
   private constructor(requests: AgentRequests, answeredAtMs: number) {
@@ -69,21 +69,21 @@ export class AgentClient implements AsyncDisposable {
     this.answeredAtMs = answeredAtMs;
   }
 
-  /** Whether the connection takes no more requests; {@link AgentClient.closed} resolves only when its socket has closed. */
+  /** Whether the connection accepts no more requests. {@link AgentClient.closed} only resolves when its socket has closed. */
   get isClosing(): boolean {
     return this.#requests.isClosing;
   }
 
   /**
-   * Resolves when the clients that now read output of the pod, by exec, attach or a followed log, have read all of it or are gone.
-   * Undefined if there are none.
+   * Resolves when the clients that now read the pod's output, through exec, attach or a followed log, have read all of it or
+   * have disconnected. Undefined if there are none.
    */
   get outputRead(): Promise<unknown> | undefined {
     return this.#readers.size === 0 ? undefined : Promise.allSettled(this.#readers);
   }
 
   /**
-   * Connects once.
+   * Connects, with one attempt.
    *
    * @throws {AgentError} code `AGENT_UNREACHABLE` (retryable) or `AGENT_IDENTITY_INVALID`
    */
@@ -94,7 +94,7 @@ export class AgentClient implements AsyncDisposable {
     return await AgentClient.over(socket, options);
   }
 
-  /** Speaks to the agent over an accepted TCP connection. @throws as {@link AgentClient.connect} */
+  /** Connects to the agent over an accepted TCP connection. @throws like {@link AgentClient.connect} */
   static async over(socket: Socket, options: AgentClientOptions): Promise<AgentClient> {
     const answeredAtMs = systemClock.now();
     const session = await openSession(socket, options, {
@@ -112,10 +112,11 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * Gives the cell its pod, or the pod's changed parts. Idempotent by UID and generation. Resolves with the generation
-   * that the agent has now: a higher one than was sent says that this was ignored. Agents of earlier versions do not say.
+   * Sends the pod, or its changed parts, to the cell. Idempotent by UID and generation. Resolves with the generation that the
+   * agent has now. If that is higher than the one sent, the agent ignored the call. Agents of earlier versions do not return
+   * it.
    *
-   * @throws {AgentError} code `AGENT_OTHER_POD` when the cell has another pod
+   * @throws {AgentError} code `AGENT_OTHER_POD` if the cell has another pod
    */
   async putPod(pod: DesiredPod, signal?: AbortSignal): Promise<number | undefined> {
     const answer = await this.#requests.json("PUT", "pod", {
@@ -127,10 +128,10 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * Asks the agent to stop the pod within the grace period (whole seconds, 0 or more). A later call
-   * may only shorten it. The reports tell the progress.
+   * Asks the agent to stop the pod within the grace period (whole seconds, 0 or more). A later call may only shorten it. The
+   * reports show the progress.
    *
-   * @throws {AgentError} code `AGENT_NO_POD` when there is none
+   * @throws {AgentError} code `AGENT_NO_POD` if the cell has no pod
    */
   async deletePod(graceSeconds: number, signal?: AbortSignal): Promise<void> {
     await this.#requests.json("DELETE", `pod?graceSeconds=${limitSeconds(graceSeconds)}`, {
@@ -139,11 +140,12 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * The pod's state, now and at every change; reports that came while the reader was busy are
-   * skipped in favour of the newest. Ends when the signal aborts.
+   * Yields the pod's state, now and after each change. While the reader is busy, older reports are skipped in favour of the
+   * newest. Ends when the signal aborts.
    *
-   * @param containers how many the pod has at present, of all kinds: longer reports are read of a pod of many. @default 1000
-   * @throws {AgentError} code `AGENT_UNREACHABLE` when the connection is lost
+   * @param containers returns the current number of the pod's containers of all kinds, because a pod with many has longer
+   * reports. @default 1000
+   * @throws {AgentError} code `AGENT_UNREACHABLE` if the connection is lost
    */
   async *status(
     signal: AbortSignal,
@@ -162,8 +164,8 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * The log of a container, as plain text; with `follow` it ends with the container or the signal. Reading it fails if the
-   * connection is lost before its end.
+   * The log of a container as plain text. With `follow`, it ends with the container or when the signal aborts. Reading fails if
+   * the connection is lost before the end.
    */
   async logs(container: string, options: AgentLogOptions, signal: AbortSignal): Promise<Readable> {
     const query = new URLSearchParams();
@@ -181,8 +183,8 @@ export class AgentClient implements AsyncDisposable {
   }
 
   /**
-   * Runs a command in a container and resolves when it has ended. A command that takes more than 32 KiB
-   * of the path goes in frames; an agent that does not know them refuses it as `AGENT_REQUEST_INVALID`.
+   * Runs a command in a container, and resolves when it has ended. A command that needs more than 32 KiB in the path is sent in
+   * frames. An agent that does not support these refuses with `AGENT_REQUEST_INVALID`.
    *
    * @throws {AgentError} code `AGENT_CONTAINER_NOT_RUNNING`, `AGENT_PROCESS_FAILED`, `AGENT_UNREACHABLE`
    */
@@ -200,7 +202,7 @@ export class AgentClient implements AsyncDisposable {
     return await this.#process(`${path}&commandFrames=1`, streams, signal, command);
   }
 
-  /** Connects to the main process of a container; resolves when it has ended. @throws as exec */
+  /** Attaches to the main process of a container. Resolves when it has ended. @throws like exec */
   async attach(
     container: string,
     streams: ProcessStreams,
@@ -210,7 +212,7 @@ export class AgentClient implements AsyncDisposable {
     return await this.#process(path, streams, signal);
   }
 
-  /** A connection to a port of the pod, as a process in the pod would make to localhost. */
+  /** Connects to a port of the pod, like a process in the pod would connect to localhost. */
   async portForward(port: number, signal: AbortSignal): Promise<Duplex> {
     return await this.#requests.open("POST", `portforward?port=${port}`, {
       signal,
@@ -221,8 +223,9 @@ export class AgentClient implements AsyncDisposable {
   /**
    * Keeps the cell's rules for Services and policies up to date until the signal aborts.
    *
-   * @param open gives the changes for a cell that has begun like this, see `network-view`
-   * @throws {AgentError} code `AGENT_NOT_FOUND` if the agent does not know the call, `AGENT_UNREACHABLE`, `AGENT_ANSWER_INVALID`
+   * @param open returns the changes for a cell with this first message, see `network-view`
+   * @throws {AgentError} code `AGENT_NOT_FOUND` if the agent does not support the call, `AGENT_UNREACHABLE`,
+   * `AGENT_ANSWER_INVALID`
    */
   async sendNetwork(
     open: (hello: NetworkHello) => NetworkChanges,
@@ -237,17 +240,17 @@ export class AgentClient implements AsyncDisposable {
     }
   }
 
-  /** What the containers and the agent use. */
+  /** Resource use of the containers and the agent. */
   async stats(signal?: AbortSignal): Promise<AgentStats> {
     return await this.#requests.json("GET", "stats", { signal, decoder: decodeAgentStats });
   }
 
-  /** Replaces the agent's certificate; connections made after this see the new one. */
+  /** Replaces the agent's certificate. New connections use it. */
   async putIdentity(identity: CellIdentity, signal?: AbortSignal): Promise<void> {
     await this.#requests.json("PUT", "identity", { body: identity, signal });
   }
 
-  /** Closes the connection and everything on it. */
+  /** Closes the connection and all streams on it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#requests[Symbol.asyncDispose]();
   }

@@ -2,7 +2,7 @@ import { decode, type Decoded } from "@kip/base";
 
 const { integer, map, number, object, optional, string } = decode;
 
-/** Decodes the answer of `GET /v1/info`. */
+/** Decodes the response to `GET /v1/info`. */
 export const decodeAgentInfo = object({
   cellName: string,
   agentVersion: string,
@@ -10,18 +10,18 @@ export const decodeAgentInfo = object({
   kernelVersion: string,
   osImage: string,
   runtimeVersion: string,
-  /** Boot ID of the kernel: changes when the machine was restarted. */
+  /** Boot ID of the kernel. Changes with every boot. */
   bootId: string,
-  /** Milliseconds from the kernel's start to: `userspace`, `network`, `listening`. */
+  /** Milliseconds from the kernel's start to `userspace`, `network` and `listening`. */
   bootTimingsMs: map(number, { max: 20 }),
-  /** UID of the pod that is here, if one is. */
+  /** UID of the cell's pod, if it has one. */
   podUid: optional(string),
-  /** The newest generation of that pod that the agent has; agents of earlier versions do not say. */
+  /** The newest generation of that pod that the agent has. Agents of earlier versions do not report it. */
   podGeneration: optional(integer),
 });
 export type AgentInfo = Decoded<typeof decodeAgentInfo>;
 
-/** Decodes the body of `PUT /v1/identity`, which is also the cell's `identity.json` in user data. */
+/** Decodes the body of `PUT /v1/identity`, which is also the file `identity.json` in the cell's user data. */
 export const decodeCellIdentity = object({
   cellName: string,
   /** PEM: the CA that signs kip's client certificate. */

@@ -22,28 +22,28 @@ import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
 import { apiVersion } from "./routes.ts";
 
 const answerTimeoutMs = 30_000;
-/** Pieces of what clients of the cluster read that cost more for being pieces than for their bytes: those below this length. */
+/** Pieces below this length cost more per piece than for their bytes. Applies to streams for clients of the cluster. */
 const tinyPieceBytes = 512;
-/** How often a connection is checked for frames that were not asked for, milliseconds. */
+/** How often to check a connection for frames that were not requested, milliseconds. */
 const floodCheckMs = 1000;
 
 /** Options of {@link AgentRequests}. */
 export interface AgentRequestsOptions {
   readonly peer: Pick<PeerOptions, "address" | "cellName">;
-  /** What the session is on. */
+  /** The session's socket. */
   readonly socket: Socket;
-  /** Limit for the head of an answer, and then for its text if it is read as a whole, milliseconds. @default 30000 */
+  /** Time limit for the head of a response, and again for its body if that is read as a whole, milliseconds. @default 30000 */
   readonly answerTimeoutMs?: number | undefined;
 }
 
-/** The requests of one connection to an agent: each is sent once, and what comes back is bounded in time, length and rate. */
+/** Requests on one connection to an agent. Each is sent once, and responses are limited in time, length and rate. */
 export class AgentRequests implements AsyncDisposable {
-  /** Resolves when the connection is gone, for whatever reason. */
+  /** Resolves when the connection has ended, for any reason. */
   readonly closed: Promise<void>;
   readonly #session: ClientHttp2Session;
   readonly #options: AgentRequestsOptions;
   readonly #flood: FloodGuard;
-  /** What clients of the cluster read: a cell that sends single bytes without pause is read slowly. */
+  /** Limits streams for clients of the cluster: a cell that sends single bytes without pause is read slowly. */
   readonly #budget = new EventLoopBudget(systemClock);
   #hasWideWindows = false;
 
@@ -59,12 +59,12 @@ export class AgentRequests implements AsyncDisposable {
     keepAlive(session);
   }
 
-  /** Whether the connection takes no more requests. */
+  /** Whether the connection accepts no more requests. */
   get isClosing(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }
 
-  /** Sends a document or none, and reads one. @throws {AgentError} also codes of the agent */
+  /** Sends an optional document and reads one. @throws {AgentError} also with codes from the agent */
   async json<T = void>(
     method: string,
     path: string,
@@ -77,7 +77,7 @@ export class AgentRequests implements AsyncDisposable {
     const stream = await this.open(method, path, options);
     try {
       const text = await this.#withTimeout(stream, readText(stream));
-      // Without a decoder T is void.
+      // Without a decoder, T is void.
       if (!options.decoder) return undefined as T;
       return decodeAnswer(text === "" ? "{}" : text, options.decoder);
     } catch (error) {
@@ -87,16 +87,16 @@ export class AgentRequests implements AsyncDisposable {
     }
   }
 
-  /** Sends a request and waits for the head of the answer; the stream then is the answer's body. */
+  /** Sends a request and waits for the head of the response. The returned stream is the response's body. */
   async open(
     method: string,
     path: string,
     options: {
       readonly body?: unknown;
       readonly signal: AbortSignal | undefined;
-      /** Called with the length of each piece of the answer's body, before it is read. */
+      /** Called with the length of each piece of the response's body, before it is read. */
       readonly onPiece?: (bytes: number) => void;
-      /** What follows the heads: a document each way, one long answer, or bytes or lines both ways. @default "document" */
+      /** The kind of the bodies: a document each way, one long response, or bytes or lines both ways. @default "document" */
       readonly kind?: "document" | "download" | "duplex" | "lines";
     },
   ): Promise<ClientHttp2Stream> {
@@ -110,12 +110,12 @@ export class AgentRequests implements AsyncDisposable {
       endStream: !hasBody,
       signal: options.signal,
     });
-    // The listener that reads reports it; this one only keeps an error in between from ending the process.
+    // Readers of the stream get its errors. This listener only keeps an error that comes earlier from ending the process.
     stream.on("error", () => {});
     mergeSmallPieces(stream, isBulk ? this.#paceOf(stream) : undefined);
     if (kind === "duplex") {
       holdSmallWrites(stream);
-      stream.setMaxListeners(20); // a copy in each direction has some, besides ours
+      stream.setMaxListeners(20); // copies in both directions add listeners to ours
     }
     this.#watchContent(stream, options.onPiece);
     if (isBulk && !this.#hasWideWindows) {
@@ -137,13 +137,13 @@ export class AgentRequests implements AsyncDisposable {
     throw refusal;
   }
 
-  /** What an error means that is not the agent's: the connection is lost. */
+  /** The meaning of an error that does not come from the agent: the connection is lost. */
   lost(error: unknown): Error {
     if (isCodedError(error)) return error;
     return unreachable(this.#options.peer, error);
   }
 
-  /** Closes the connection and everything on it. */
+  /** Closes the connection and all streams on it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#session.destroy();
     await this.closed;
@@ -170,8 +170,8 @@ export class AgentRequests implements AsyncDisposable {
   }
 
   /**
-   * Every piece of the answer's body passes through `push`, however it is read, and so does its end. Node ends an answer without
-   * an error, too, when the connection closes in the middle of it; only the code of the stream shows that.
+   * Watches `push`, through which every piece of the response's body and its end pass, however it is read. If the connection
+   * closes in the middle of a response, Node still ends it without an error. Only the stream's code shows the difference.
    */
   #watchContent(stream: ClientHttp2Stream, onPiece: ((bytes: number) => void) | undefined): void {
     const push = stream.push.bind(stream);
@@ -200,8 +200,8 @@ export class AgentRequests implements AsyncDisposable {
 }
 
 /**
- * Ends a request whose answer was read. An agent can answer before it reads: what it has not read would stay in memory for as long as
- * the connection lives.
+ * Ends a request whose response was read. An agent may respond before it reads the request. The unsent rest would stay in
+ * memory for the life of the connection.
  */
 function closeUnwritten(stream: ClientHttp2Stream): void {
   if (!stream.writableFinished) stream.close(constants.NGHTTP2_CANCEL);

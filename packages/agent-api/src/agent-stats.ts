@@ -3,14 +3,14 @@ import { rfc3339 } from "./plain-text.ts";
 
 const { between, integer, list, map, number, object, oneOf, optional, string } = decode;
 
-/** The most containers that statistics may be of, and the most volumes. */
+/** Maximum number of containers, and of volumes, in the statistics. */
 const maxParts = 1000;
-/** The most network interfaces, and the most block devices: more than 32 of a cell are not reported. */
+/** Maximum number of network interfaces, and of block devices. A cell does not report more than 32. */
 export const maxInterfaces = 32;
-/** Length of the name of an interface in Linux, and enough for a device's. */
+/** Maximum length of an interface's name in Linux. Enough for a device's name. */
 const deviceName = /^[\w.:@-]{1,32}$/;
 
-/** Figures beyond these are none of a machine: 31 years of one processor; 8 PiB. */
+/** Limits that no machine reaches: 31 years of one CPU, 8 PiB. */
 const nanoseconds = between(number, 0, 1e18);
 const bytes = between(number, 0, 2 ** 53);
 const count = between(integer, 0, Number.MAX_SAFE_INTEGER);
@@ -30,7 +30,7 @@ const pressureShare = object({
 });
 const pressure = optional(object({ some: pressureShare, full: pressureShare }));
 
-/** A cgroup's figures by the kernel; those that it does not have are absent, and limits that are not set. */
+/** The kernel's figures of a cgroup. A figure that the kernel does not have is absent, and so is a limit that is not set. */
 const usage = object({
   cpuUsageNanoseconds: nanoseconds,
   cpuUserNanoseconds: optional(nanoseconds),
@@ -80,7 +80,7 @@ const networkInterface = object({
   sentDropped: count,
 });
 
-/** Room on a file system. */
+/** Space on a file system. */
 const room = {
   sizeBytes: bytes,
   freeBytes: bytes,
@@ -88,39 +88,39 @@ const room = {
   freeInodes: count,
 };
 
-/** What files take, and how many there are, folders included. */
+/** Size and number of files, including folders. */
 const files = object({ bytes, inodes: count });
 
-/** What the disk watch has measured last; the agent measures nothing when it is asked. */
+/** The last measurements of the disk watch. The agent does not measure anything for this request. */
 const disk = object({
   time: rfc3339,
   ...room,
-  /** Volumes on file systems of their own, by name. */
+  /** Volumes with their own file systems, by name. */
   mounts: map(object(room), { max: maxParts }),
-  /** The last walk through the pod's folders; absent before it. */
+  /** The last walk through the pod's folders. Absent before the first one. */
   walk: optional(
     object({
       time: rfc3339,
-      /** All that the pod has on the disk. */
+      /** All files of the pod on the disk. */
       pod: files,
-      /** What containers have written beside volumes, and their logs. */
+      /** What containers wrote outside of volumes, and their logs. */
       containers: map(object({ files, logs: files }), { max: maxParts }),
       volumes: map(files, { max: maxParts }),
     }),
   ),
 });
 
-/** Decodes the answer of `GET /v1/stats`. All that an agent of an earlier version lacks is optional. */
+/** Decodes the response to `GET /v1/stats`. Fields that agents of earlier versions lack are optional. */
 export const decodeAgentStats = object({
   /** RFC 3339. */
   time: rfc3339,
   containers: map(usage, { max: maxParts }),
   /** All containers of the pod together. */
   pod: optional(usage),
-  /** The pod's network interfaces but loopback. */
+  /** The pod's network interfaces, except loopback. */
   interfaces: optional(list(networkInterface, { max: maxInterfaces })),
   disk: optional(disk),
-  /** How probes went since the agent has begun. @default none */
+  /** Results of probes since the agent's start. @default none */
   probes: optional(
     list(
       object({
@@ -133,7 +133,7 @@ export const decodeAgentStats = object({
     ),
   ),
   agentRssBytes: integer,
-  /** Processor time the agent itself has used, microseconds. */
+  /** CPU time of the agent itself, microseconds. */
   agentCpuMicroseconds: number,
 });
 export type AgentStats = Decoded<typeof decodeAgentStats>;

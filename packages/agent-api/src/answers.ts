@@ -3,7 +3,7 @@ import { bytesOf, decode, errorText, GrowingBuffer, type Decoder } from "@kip/ba
 import { AgentError, type AgentErrorCode } from "./errors.ts";
 import { plainText } from "./plain-text.ts";
 
-/** The longest document of an agent, bytes: the statistics of a thousand containers. */
+/** Maximum size of a document from an agent, bytes. Enough for the statistics of a thousand containers. */
 const maxAnswerBytes = 256 * 1024;
 const maxErrorBytes = 16 * 1024;
 
@@ -13,7 +13,7 @@ const decodeError = decode.object({
   retryable: decode.optional(decode.boolean),
 });
 
-/** Reads a JSON text of an agent. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
+/** Decodes a JSON text from an agent. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
 export function decodeAnswer<T>(text: string, decoder: Decoder<T>): T {
   try {
     return decoder(JSON.parse(text), "answer");
@@ -38,12 +38,12 @@ export async function readText(stream: Readable, maxBytes = maxAnswerBytes): Pro
   return body.bytes.toString();
 }
 
-/** The error that an answer with an error status stands for. Never fails. */
+/** The error for a response with an error status. Never throws. */
 export async function readError(stream: Readable, status: number): Promise<Error> {
   try {
     const answer = decodeAnswer(await readText(stream, maxErrorBytes), decodeError);
     if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
-    const code = answer.code as AgentErrorCode; // or one of another version, which no caller asks for
+    const code = answer.code as AgentErrorCode; // or a code of another version, which no caller checks for
     return new AgentError(code, plainText(answer.message, 4096), {
       retryable: answer.retryable ?? false,
     });

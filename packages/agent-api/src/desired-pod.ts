@@ -4,55 +4,56 @@ const { boolean, integer, list, map, object, oneOf, optional, string } = decode;
 
 const envVar = object({ name: string, value: string });
 
-/** An amount of a disk, and how the API writes it. */
+/** An amount of disk space, and how the API writes it. */
 const amount = object({ bytes: integer, text: string });
 
 const variable = object({
   name: string,
-  /** Empty with one of the others. */
+  /** Empty if one of the other fields is set. */
   value: string,
   /**
-   * A file of a volume of the pod that has the value when the container starts, as `KEY=value`. If it is optional and has none, a
-   * variable of the same name before this one stays.
+   * A file of one of the pod's volumes with `KEY=value` lines, which has the value when the container starts. If it is optional
+   * and has no value, an earlier variable of the same name keeps its value.
    */
   file: optional(object({ volume: string, path: string, key: string, isOptional: boolean })),
-  /** Text with `$(NAME)` references to variables before it, and `$$` for a dollar sign. */
+  /** Text with `$(NAME)` references to earlier variables, and `$$` for a dollar sign. */
   template: optional(string),
 });
 
 const keyToFile = object({
-  /** Path below the volume's root, with slashes; never absolute, no "..". */
+  /** Path below the volume's root, with slashes. Never absolute, and without "..". */
   path: string,
   /** Content in base64. */
   data: string,
   /** Permission bits, for example 0o644. */
   mode: integer,
-  /** User as containers number them. @default 0 */
+  /** User ID inside of containers. @default 0 */
   owner: optional(integer),
 });
 
 const volume = object({
   name: string,
   /**
-   * files: the agent writes `files` on a tmpfs and swaps them as one when they change;
-   * emptyDir: an empty directory with the pod's life; hostPath: a path of the cell itself;
-   * disk: a disk of its own that is plugged into the cell, formatted if it holds nothing;
-   * image: the files of an image, only read.
+   * - files: the agent writes `files` on a tmpfs and replaces all of them at once when they change
+   * - emptyDir: an empty folder that lives as long as the pod
+   * - hostPath: a path on the cell itself
+   * - disk: a disk that is attached to the cell, and formatted if it is empty
+   * - image: the files of an image, read-only
    */
   kind: oneOf("files", "emptyDir", "hostPath", "disk", "image"),
   files: optional(list(keyToFile)),
-  /** emptyDir: "Memory" for a tmpfs, "HugePages" or "HugePages-<size>" for huge pages, else disk. */
+  /** emptyDir: "Memory" for a tmpfs, "HugePages" or "HugePages-<size>" for huge pages, otherwise disk. */
   medium: optional(string),
-  /** emptyDir: the most that it may hold, and how the API writes that; 0 for no limit. */
+  /** emptyDir: size limit, and how the API writes it. 0 for no limit. */
   sizeLimitBytes: optional(integer),
   sizeLimit: optional(string),
   /** hostPath: the path and Kubernetes' type (`DirectoryOrCreate`, ...). */
   hostPath: optional(string),
   hostPathType: optional(string),
-  /** image: its name, and when it is pulled. */
+  /** image: its name, and when to pull it. */
   image: optional(string),
   imagePullPolicy: optional(oneOf("Always", "IfNotPresent", "Never")),
-  /** disk: the serial number it is found by, its file system, and whether it is only read. */
+  /** disk: its serial number, its file system, and whether it is mounted read-only. */
   serial: optional(string),
   fsType: optional(oneOf("ext4")),
   readOnly: optional(boolean),
@@ -63,13 +64,13 @@ const volumeMount = object({
   mountPath: string,
   subPath: optional(string),
   readOnly: optional(boolean),
-  /** With `readOnly`: what is mounted below the volume's root is only read, too. */
+  /** With `readOnly`: mounts below the volume's root are also read-only. */
   recursiveReadOnly: optional(boolean),
-  /** What is mounted there later is seen in the container, or on both sides. @default on neither */
+  /** Whether later mounts appear in the container, or on both sides. @default on neither */
   propagation: optional(oneOf("HostToContainer", "Bidirectional")),
 });
 
-/** A port; where it is named and none of the container's ports has the name, this name and 0. */
+/** A port. If it is given by a name that none of the container's ports has, this name and 0. */
 const port = { port: integer, portName: optional(string) };
 
 const httpGet = object({
@@ -90,18 +91,18 @@ const probe = object({
   periodSeconds: optional(integer),
   successThreshold: optional(integer),
   failureThreshold: optional(integer),
-  /** Liveness and startup: in place of the pod's, when this probe has the container killed. */
+  /** Liveness and startup: replaces the pod's grace period if the container is killed because of this probe. */
   terminationGracePeriodSeconds: optional(integer),
 });
 
-/** One without any of these fails, as a hook by tcpSocket does on a kubelet. */
+/** A hook without any of these fields fails, like a `tcpSocket` hook on a kubelet. */
 const hook = object({
   exec: optional(object({ command: list(string) })),
   httpGet: optional(httpGet),
   sleepSeconds: optional(integer),
 });
 
-/** What a container, or the pod as a whole, asks for and may use; absent means nothing, and no limit. */
+/** Requests and limits of a container, or of the pod as a whole. Absent means no request or no limit. */
 const amounts = {
   cpuMilliLimit: optional(integer),
   cpuMilliRequest: optional(integer),
@@ -109,10 +110,10 @@ const amounts = {
   memoryBytesRequest: optional(integer),
 };
 
-/** Memory in pages of one size; both in bytes, the amount a multiple of the size. */
+/** Memory in pages of one size. Both are bytes, and the amount is a multiple of the size. */
 const hugePages = object({ pageBytes: integer, bytes: integer });
 
-/** So many of an extended resource. */
+/** An amount of an extended resource. */
 const extendedResource = object({ resource: string, count: integer });
 
 const restartRule = object({
@@ -124,43 +125,43 @@ const container = object({
   name: string,
   image: string,
   imagePullPolicy: oneOf("Always", "IfNotPresent", "Never"),
-  /** Kubernetes' `command`: replaces the image's entrypoint. `$(VAR)` is already expanded. */
+  /** Kubernetes' `command`, which replaces the image's entrypoint. `$(VAR)` is already expanded. */
   command: optional(list(string)),
-  /** Kubernetes' `args`: replaces the image's command. */
+  /** Kubernetes' `args`, which replaces the image's command. */
   args: optional(list(string)),
   workingDir: optional(string),
   env: list(variable),
-  /** `command` and `args` are templates, as those of variables. @default false */
+  /** Whether `command` and `args` are templates like those of variables. @default false */
   hasLateArguments: optional(boolean),
   mounts: list(volumeMount),
   stdin: optional(boolean),
   stdinOnce: optional(boolean),
   tty: optional(boolean),
-  /** Of the cell's disk, for what the container writes beside volumes, and its logs. */
+  /** Disk space for the container's logs and for what it writes outside of volumes. */
   ephemeralStorage: optional(object({ limit: optional(amount), request: optional(amount) })),
   ...amounts,
-  /** How much it may use of each size that the pod has; the others it may not use. @default none */
+  /** How much it may use of each page size of the pod. Other sizes are not allowed. @default none */
   hugePages: optional(list(hugePages)),
-  /** Extended resources that it asks for: it gets the cell's devices of these kinds. @default none */
+  /** Requested extended resources. The container gets the cell's devices of these kinds. @default none */
   extendedResources: optional(list(extendedResource)),
-  /** What it had on the cell before: it has that again where this cell is too small for the pod. */
+  /** Resources that the container had on this cell before. It gets them again if the cell is too small for the pod. */
   granted: optional(object(amounts)),
-  /** The resources of which a change restarts the container. @default none */
+  /** Resources whose change restarts the container. @default none */
   resizeRestarts: optional(list(oneOf("cpu", "memory"))),
   user: optional(integer),
   group: optional(integer),
   runAsNonRoot: optional(boolean),
   supplementalGroups: optional(list(integer)),
-  /** Strict: the groups that the image's /etc/group gives the user do not count. @default "Merge" */
+  /** Strict: ignores the user's groups in the image's /etc/group. @default "Merge" */
   supplementalGroupsPolicy: optional(oneOf("Merge", "Strict")),
   privileged: optional(boolean),
   readOnlyRootFilesystem: optional(boolean),
   allowPrivilegeEscalation: optional(boolean),
-  /** Which system calls are filtered; privileged containers make all. @default "Unconfined" */
+  /** The system call filter. Privileged containers are not filtered. @default "Unconfined" */
   seccomp: optional(oneOf("RuntimeDefault", "Unconfined", "Localhost")),
   /** Localhost: name of one of the pod's profiles. */
   seccompProfile: optional(string),
-  /** Unmasked: nothing of /proc and /sys is hidden or read-only. @default "Default" */
+  /** Unmasked: all of /proc and /sys is visible and writable. @default "Default" */
   procMount: optional(oneOf("Default", "Unmasked")),
   addCapabilities: optional(list(string)),
   dropCapabilities: optional(list(string)),
@@ -171,73 +172,76 @@ const container = object({
   preStop: optional(hook),
   terminationMessagePath: string,
   terminationMessagePolicy: oneOf("File", "FallbackToLogsOnError"),
-  /** The container's own; of an init container "Always" makes it a sidecar. @default the pod's */
+  /** The container's own policy. "Always" makes an init container a sidecar. @default the pod's */
   restartPolicy: optional(string),
   /** See `runsAgain`. @default none */
   restartPolicyRules: optional(list(restartRule)),
-  /** Name of the signal that ends it, with SIG. @default the image's, else SIGTERM */
+  /** Name of the signal that stops it, with SIG. @default the image's, or SIGTERM */
   stopSignal: optional(string),
-  /** Only for ephemeral containers: the container whose processes it sees. */
+  /** Only for ephemeral containers: the container whose processes are visible to it. */
   targetContainer: optional(string),
 });
 
-/** A filter of system calls, for containers that name it. */
+/** A system call filter for containers that refer to it by name. */
 const seccompProfile = object({
   name: string,
-  /** In the form of the OCI runtime specification. */
+  /** In the format of the OCI runtime specification. */
   json: optional(string),
-  /** Why there is none: its containers are not made, for this reason. */
+  /** Why the profile is not available. Its containers are not created, for this reason. */
   error: optional(string),
 });
 
-/** A port of the cell's own addresses that leads to one of the pod's. */
+/** A port of the cell's own addresses that is forwarded to a port of the pod. */
 const hostPort = object({
   protocol: oneOf("TCP", "UDP", "SCTP"),
   hostPort: integer,
   containerPort: integer,
-  /** The one address at which it answers, as `canonicalAddress` writes it. @default all of the cell, loopback too */
+  /**
+   * The only address at which it is open, in the form of `canonicalAddress`. @default all addresses of the cell, including
+   * loopback
+   */
   hostIp: optional(string),
 });
 
 const account = object({
-  /** Repositories it is for: those that begin with this; absent: all. */
+  /** Prefix of the repositories that it is for. Absent: all. */
   path: optional(string),
   username: string,
   password: string,
 });
 
 const registry = object({
-  /** Host (and port) as it stands in image names. */
+  /** Host (and port) as written in image names. */
   host: string,
-  /** Base URL to use instead of `https://<host>`, for example of a mirror or a plain-HTTP registry. */
+  /** Base URL to use instead of `https://<host>`, for example for a mirror or a plain-HTTP registry. */
   endpoint: optional(string),
   username: optional(string),
   password: optional(string),
-  /** PEM certificates trusted for this registry besides the system's. */
+  /** PEM certificates that are trusted for this registry in addition to the system's. */
   ca: optional(string),
-  /** Base URLs of registries that are asked first, in this order; what else is known of them is in the entries of their hosts. */
+  /** Base URLs of registries to try first, in this order. The entries for their hosts have their other settings. */
   mirrors: optional(list(string)),
-  /** Accounts to log in with, tried in this order before `username`. */
+  /** Accounts to log in with. They are tried in this order, before `username`. */
   accounts: optional(list(account)),
 });
 
 const imageSettings = object({
-  /** Blobs that cells share; what is wrong or missing there comes from the registry. */
+  /** A blob cache that cells share. Blobs that are missing or damaged there come from the registry. */
   cache: optional(
     object({
-      /** Folder on the cell, absolute. */
+      /** Absolute path of the folder on the cell. */
       path: string,
-      /** What to mount there first, if anything: `<server>:<path>`, by NFS 4. */
+      /** What to mount there first: `<server>:<path>`, by NFS 4. Absent: nothing. */
       nfs: optional(string),
-      /** Mount options besides the agent's own, each a word or `name=value`. */
+      /** Additional mount options, each a word or `name=value`. */
       options: optional(list(string)),
     }),
   ),
-  /** `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`: for pulls alone, never for the pod. */
+  /** `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`. Only for pulls, not for the pod. */
   proxy: optional(map(string)),
 });
 
-/** Decodes how images are got before there is a pod, as its document will have it. */
+/** Decodes the settings for pulling images before the cell has a pod. They are the same as in the pod's document. */
 export const decodeImagePull = object({
   registries: list(registry),
   /** See {@link DesiredImageSettings}. */
@@ -252,36 +256,36 @@ export const decodeDesiredPod = object({
   namespace: string,
   name: string,
   /**
-   * Rises with every change kip makes to the desired pod; the agent ignores a lower one.
-   * Kip uses the time in microseconds at which it built the document.
+   * Increases with every change that kip makes to the desired pod. The agent ignores a lower one. Kip uses the time in
+   * microseconds at which it built the document.
    */
   generation: integer,
   /** The generation of the pod's object in the API. */
   podGeneration: optional(integer),
-  /** What the cell has for its pod: a resize that asks for more is infeasible. @default no limit is known */
+  /** The cell's resources for its pod. A resize that exceeds them is infeasible. @default no limit is known */
   machine: optional(object({ cpuMilli: integer, memoryBytes: integer })),
-  /** The pod as a whole, besides its containers. */
+  /** Requests and limits of the pod as a whole, in addition to those of its containers. */
   resources: optional(object(amounts)),
-  /** What the cell has of the extended resources that are counted and nothing else, by its type. @default none */
+  /** The cell's extended resources that are only counted, by its instance type. @default none */
   extendedResources: optional(list(extendedResource)),
-  /** What the cell reserves for the pod. @default none */
+  /** Huge pages that the cell reserves for the pod. @default none */
   hugePages: optional(list(hugePages)),
-  /** Added to what the pod as a whole asks for and may use. */
+  /** Added to the pod-level requests and limits. */
   overhead: optional(object({ cpuMilli: integer, memoryBytes: integer })),
-  /** It never changes. @default "Burstable" */
+  /** Never changes. @default "Burstable" */
   qosClass: optional(oneOf("Guaranteed", "Burstable", "BestEffort")),
-  /** With the class system-node-critical: the kernel takes it last. */
+  /** Whether the pod has the class system-node-critical. The kernel kills it last. */
   isNodeCritical: optional(boolean),
   restartPolicy: oneOf("Always", "OnFailure", "Never"),
   hostname: string,
   hostNetwork: boolean,
   /**
-   * Where the pod's rules for Services and policies are for. Its containers start when those of the first change that
-   * `POST /v1/network` brings are in force. Absent: no rules, and nothing is waited for.
+   * Where the pod's rules for Services and policies apply. Its containers start when the first change from `POST /v1/network`
+   * is in force. Absent: no rules, and no wait.
    */
   network: optional(
     object({
-      /** Addresses of the virtual node: NodePorts are answered there, and every pod lets them in. */
+      /** Addresses of the virtual node. They answer NodePorts, and every pod accepts their packets. */
       nodeAddresses: list(string),
       /** CIDRs of ClusterIPs. */
       serviceRanges: list(string),
@@ -292,16 +296,16 @@ export const decodeDesiredPod = object({
   /** Absent with `hostNetwork`. @default none */
   hostPorts: optional(list(hostPort)),
   /**
-   * What the pod sends to addresses outside of these ranges, of either family, leaves with the cell's own address. Absent with
-   * `hostNetwork`. @default everything keeps the pod's address
+   * Packets of the pod to addresses outside of these ranges, of either IP family, get the cell's own address as their source.
+   * Absent with `hostNetwork`. @default all packets keep the pod's address
    */
   directRanges: optional(list(string)),
-  /** `podIp` of IPv6, where the cell's network has it, and what the cell needs for it. */
+  /** The pod's IPv6 address, if the cell's network has IPv6, and the settings for it. */
   ipv6: optional(
     object({
       /** Address of the pod; absent with `hostNetwork`. */
       podIp: optional(string),
-      /** Address that the cell gives itself. */
+      /** Address of the cell itself. */
       machineIp: string,
       /** Next hop of all packets, a neighbour that needs no discovery. @default the router that the network advertises */
       gateway: optional(object({ address: string, mac: string })),
@@ -311,48 +315,53 @@ export const decodeDesiredPod = object({
   annotations: map(string),
   terminationGracePeriodSeconds: integer,
   activeDeadlineSeconds: optional(integer),
-  /** Of the cell's disk, for all that the pod writes there. */
+  /** Limit of all that the pod writes to the cell's disk. */
   ephemeralStorageLimit: optional(amount),
-  /** Of such a priority that a kubelet does not evict it. @default false */
+  /** Whether the pod's priority is so high that a kubelet does not evict it. @default false */
   isCritical: optional(boolean),
-  /** For how long the pod has been active when this was sent, on earlier cells too; of the first document alone. @default 0 */
+  /**
+   * How long the pod had been active when this was sent, including time on earlier cells. Only in the first document. @default
+   * 0
+   */
   activeForMs: optional(integer),
   shareProcessNamespace: optional(boolean),
-  /** The containers are in the cell's own namespace of processes. */
+  /** Whether the containers are in the cell's own process namespace. */
   hostPID: optional(boolean),
-  /** The containers are in the cell's own namespace of System V IPC and message queues, with its /dev/shm. */
+  /** Whether the containers are in the cell's own namespace of System V IPC and message queues, with its /dev/shm. */
   hostIPC: optional(boolean),
-  /** false: users and groups of the containers are others on the cell, from 0 on. @default true */
+  /** false: users and groups of the containers have other IDs on the cell, including 0. @default true */
   hostUsers: optional(boolean),
   fsGroup: optional(integer),
   sysctls: optional(list(envVar)),
   seccompProfiles: optional(list(seccompProfile)),
   /** Content of `/etc/resolv.conf`. */
   resolvConf: string,
-  /** Content of `/etc/hosts`. With `hostNetwork` the agent puts the cell's own file behind its first line. */
+  /** Content of `/etc/hosts`. With `hostNetwork`, the agent inserts the cell's own file after the first line. */
   etcHosts: string,
   initContainers: list(container),
   containers: list(container),
   ephemeralContainers: optional(list(container)),
   volumes: list(volume),
   registries: list(registry),
-  /** How the cell gets images, besides `registries`. */
+  /** How the cell gets images, in addition to `registries`. */
   images: optional(imageSettings),
-  /** How much of each container's log is kept: the size of a file in bytes, and how many. @default the kubelet's, 10 MiB and 5 */
+  /**
+   * Limits of each container's log: maximum size of a file in bytes, and number of files. @default the kubelet's, 10 MiB and 5
+   */
   logs: optional(object({ maxFileBytes: integer, maxFiles: integer })),
 });
 
-/** Decodes the answer of `PUT /v1/pod`: the generation of the pod that the agent has now. */
+/** Decodes the response to `PUT /v1/pod`: the generation of the pod that the agent has now. */
 export const decodePodTaken = object({ generation: optional(integer) });
 
-/** Everything the agent needs to run a pod: all references resolved, all secrets inside. */
+/** Everything that the agent needs to run a pod. All references are resolved, and all Secrets are included. */
 export type DesiredPod = Decoded<typeof decodeDesiredPod>;
 export type DesiredIpv6 = NonNullable<DesiredPod["ipv6"]>;
 export type DesiredNetwork = NonNullable<DesiredPod["network"]>;
 export type DesiredHostPort = Decoded<typeof hostPort>;
 export type DesiredContainer = Decoded<typeof container>;
 export type DesiredSeccompProfile = Decoded<typeof seccompProfile>;
-/** See the fields of a container of these names. */
+/** See the fields of the same names of a container. */
 export type ResourceAmounts = Pick<DesiredContainer, keyof typeof amounts>;
 export type DesiredExtendedResource = Decoded<typeof extendedResource>;
 export type DesiredHugePages = Decoded<typeof hugePages>;

@@ -1,40 +1,40 @@
 import { CodedError, type CodedErrorOptions } from "@kip/base";
 
-/** What can go wrong between kip and the agent of a cell, and in the agent. Most travel from the one to the other. */
+/** Failures between kip and the agent of a cell, and in the agent. Most are sent from the agent to kip. */
 export type AgentErrorCode =
-  /** An answer of the agent is malformed or too large. */
+  /** A response of the agent is malformed or too large. */
   | "AGENT_ANSWER_INVALID"
-  /** An annotation about the pod's bandwidth has no valid value. */
+  /** A bandwidth annotation of the pod is not valid. */
   | "AGENT_BANDWIDTH_INVALID"
-  /** What a pod asks for does not go with its image. */
+  /** The pod's settings contradict its image. */
   | "AGENT_CONTAINER_CONFIG"
-  /** The container does not run now. */
+  /** The container is not running. */
   | "AGENT_CONTAINER_NOT_RUNNING"
-  /** The pod has no such container, or it has not run yet. */
+  /** The pod does not have this container, or it has not run yet. */
   | "AGENT_CONTAINER_UNKNOWN"
-  /** A disk of the pod was not plugged in in time. */
+  /** A disk of the pod was not attached in time. */
   | "AGENT_DISK_ABSENT"
-  /** The file system of a disk has faults that are not for a program to decide on. */
+  /** The file system of a disk has faults that a program must not repair. */
   | "AGENT_DISK_DAMAGED"
-  /** A disk holds something that the agent does not use or overwrite. */
+  /** A disk contains something that the agent neither uses nor overwrites. */
   | "AGENT_DISK_REFUSED"
-  /** The agent failed at something that has no code. */
+  /** A failure of the agent that has no code of its own. */
   | "AGENT_FAILED"
-  /** Another client than kip asked. */
+  /** The client is not kip. */
   | "AGENT_FORBIDDEN"
-  /** A stream broke its framing. */
+  /** A stream violates the framing. */
   | "AGENT_FRAME_INVALID"
-  /** What answered is not the cell, or its certificate has expired. */
+  /** The peer is not the cell, or its certificate has expired. */
   | "AGENT_IDENTITY_INVALID"
   /** The shared image cache cannot be mounted. */
   | "AGENT_IMAGE_CACHE"
-  /** The image of a container cannot be had; see {@link AgentError.imageProblem}. */
+  /** The image of a container is not available, see {@link AgentError.imageProblem}. */
   | "AGENT_IMAGE_FAILED"
   /** The agent cannot open its port. */
   | "AGENT_LISTEN_FAILED"
-  /** There is no such call. */
+  /** The call does not exist. */
   | "AGENT_NOT_FOUND"
-  /** The rules of Services and policies could not be put in force. */
+  /** The rules for Services and policies could not be applied. */
   | "AGENT_NETWORK_FAILED"
   /** The cell has no pod. */
   | "AGENT_NO_POD"
@@ -42,28 +42,28 @@ export type AgentErrorCode =
   | "AGENT_OTHER_POD"
   /** A subPath leads out of its volume. */
   | "AGENT_PATH_UNSAFE"
-  /** Nothing in the pod listens on the port. */
+  /** Nothing in the pod listens at the port. */
   | "AGENT_PORT_REFUSED"
-  /** A container cannot have a device again that it had. */
+  /** A device that a container had is no longer available. */
   | "AGENT_DEVICE_GONE"
-  /** A container's profile of system calls cannot be had. */
+  /** A container's seccomp profile is not available. */
   | "AGENT_PROFILE_UNAVAILABLE"
-  /** A command could not be run in a container, or its end was not seen. */
+  /** A command could not be run in a container, or its result is unknown. */
   | "AGENT_PROCESS_FAILED"
-  /** The agent does not understand what it was asked. */
+  /** The agent does not understand the request. */
   | "AGENT_REQUEST_INVALID"
-  /** A body is larger than the agent takes. */
+  /** A body is larger than the agent accepts. */
   | "AGENT_REQUEST_TOO_LARGE"
-  /** The agent does not answer, or the connection was lost. */
+  /** The agent does not respond, or the connection was lost. */
   | "AGENT_UNREACHABLE"
-  /** A volume could not be made. */
+  /** A volume could not be created. */
   | "AGENT_VOLUME_FAILED"
-  /** A volume's path or type does not fit what is there. */
+  /** A volume's path or type does not match the existing file. */
   | "AGENT_VOLUME_INVALID"
-  /** The pod that warms up a template came to an end. */
+  /** The pod that warms up a template has ended. */
   | "REHEARSAL_FAILED";
 
-/** Why an image cannot be had, as the kubelet spells it. */
+/** Why an image is not available, in the kubelet's words. */
 export type ImageProblem = "ErrImagePull" | "ErrImageNeverPull" | "InvalidImageName";
 
 /** Options of {@link AgentError}. */
@@ -71,10 +71,10 @@ interface AgentErrorOptions extends CodedErrorOptions {
   readonly imageProblem?: ImageProblem | undefined;
 }
 
-/** A failure of the agent, or of reaching it. */
+/** A failure of the agent, or of the connection to it. */
 export class AgentError extends CodedError<AgentErrorCode> {
   override readonly name = "AgentError";
-  /** Set with `AGENT_IMAGE_FAILED`. */
+  /** Set if the code is `AGENT_IMAGE_FAILED`. */
   readonly imageProblem: ImageProblem | undefined;
 
   constructor(code: AgentErrorCode, message: string, options: AgentErrorOptions = {}) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EventLoopBudget } from "./event-loop-budget.ts";
 
-/** A clock that only sleeping moves on. */
+/** A clock that only advances by sleeping. */
 function sleepingClock() {
   let now = 0;
   const slept: number[] = [];

@@ -1,22 +1,22 @@
 import type { Clock } from "@kip/base";
 
-/** The share of the process's one thread that a budget gives, in the long run. */
+/** The long-term share of the process's single thread for one budget. */
 const share = 0.03;
-/** What may be used at once, milliseconds of processor time. */
+/** CPU time that may be used at once, milliseconds. */
 const burstMs = 300;
 
 /**
- * What a piece of a body costs before anybody reads it: TLS, HTTP/2 and events, milliseconds of processor time. A hostile cell sends
- * pieces of one byte.
+ * CPU time of TLS, HTTP/2 and events for a piece of a body, before anything reads it, milliseconds. A hostile cell sends pieces
+ * of one byte.
  */
 export const pieceCostMs = 0.005;
 
 /**
- * How much of the event loop one peer may use. Work that it causes is charged, in milliseconds of this thread's
- * processor time; what is charged comes back at 3 % of the time that passes. A peer that used too much waits in
- * {@link settle}; no other peer does.
+ * Limits how much of the event loop one peer may use. Work that it causes is charged as CPU time of this thread in
+ * milliseconds. Credit comes back at 3 % of elapsed time. If a peer used too much, only that peer has to wait in
+ * {@link settle}.
  *
- * Processor time is measured, so a machine that is busy otherwise costs an honest peer nothing.
+ * CPU time is measured, so a busy machine costs an honest peer nothing.
  */
 export class EventLoopBudget {
   readonly #clock: Pick<Clock, "monotonic" | "sleep">;
@@ -28,12 +28,12 @@ export class EventLoopBudget {
     this.#settledAt = clock.monotonic();
   }
 
-  /** Charges work that is not measured, milliseconds. */
+  /** Charges CPU time that is not measured, milliseconds. */
   charge(ms: number): void {
     this.#creditMs -= ms;
   }
 
-  /** Does the work, which must not be asynchronous, and charges what it takes; if it throws, too. */
+  /** Runs synchronous work and charges its CPU time, even if it throws. */
   spend<T>(work: () => T): T {
     const before = process.threadCpuUsage();
     try {
@@ -45,7 +45,7 @@ export class EventLoopBudget {
   }
 
   /**
-   * Resolves when the peer has not used more than its share, mostly at once.
+   * Resolves when the peer is within its share, which is usually at once.
    *
    * @throws the signal's reason when it aborts
    */
@@ -55,9 +55,9 @@ export class EventLoopBudget {
   }
 
   /**
-   * As {@link settle}, for who asks often.
+   * Like {@link settle}, for frequent callers.
    *
-   * @returns undefined if the peer has not used more than its share; else a promise that resolves also when the signal aborts
+   * @returns undefined if the peer is within its share; otherwise a promise, which also resolves when the signal aborts
    */
   wait(signal: AbortSignal): Promise<void> | undefined {
     if (this.#creditMs >= 0 || this.#overdrawnMs() <= 0) return undefined;

@@ -13,7 +13,7 @@ describe("FloodGuard", () => {
     };
     assert.equal(second(1000, 400_000, 0), false);
     assert.equal(second(2000, 100_000_000, 90_000_000), false);
-    assert.equal(second(3000, 31 * 100_000, 100_000), false); // a frame and a record for each byte
+    assert.equal(second(3000, 31 * 100_000, 100_000), false); // one frame and one record per byte
     assert.equal(second(4000, 1_000_000, 0), true);
     assert.equal(second(14_000, 1_000_000, 0), false);
   });

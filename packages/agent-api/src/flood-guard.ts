@@ -1,12 +1,14 @@
-/** Bytes a second that a peer may send without any content: window updates, pings, settings. */
+/** Bytes per second that a peer may send without any content, as window updates, pings and settings. */
 const emptyBytesPerSecond = 512 * 1024;
 
-/** Bytes that one byte of content may come in: a program that writes single bytes has each in a frame and TLS record. */
+/**
+ * Bytes that may transport one byte of content. A program that writes single bytes has each in its own frame and TLS record.
+ */
 const bytesPerContentByte = 50;
 
 /**
- * Notices a peer that sends frames that were not asked for: HTTP/2 frames beneath the answers cost processor time, and
- * nothing in HTTP/2 slows their sender. Content is slowed by those who read it.
+ * Detects a peer that sends frames that were not requested. HTTP/2 frames below the responses cost CPU time, and nothing in
+ * HTTP/2 slows their sender. For content, the readers do that.
  */
 export class FloodGuard {
   readonly #bytesRead: () => number;
@@ -21,12 +23,12 @@ export class FloodGuard {
     this.#readBefore = bytesRead();
   }
 
-  /** Content of an answer has come, bytes. */
+  /** Records that content of a response has arrived, bytes. */
   received(bytes: number): void {
     this.#content += bytes;
   }
 
-  /** Whether the peer has sent too much since the last call. @param now monotonic milliseconds */
+  /** Whether the peer has sent too much since the last call. @param now monotonic time, milliseconds */
   isFlooded(now: number): boolean {
     const read = this.#bytesRead();
     const allowed =

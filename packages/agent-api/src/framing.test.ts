@@ -66,7 +66,7 @@ describe("FrameParser", () => {
     };
     const least = (length: number): number =>
       Math.min(...Array.from({ length: 3 }, () => parseInBytes(length)));
-    parseInBytes(1024); // compiled by now
+    parseInBytes(1024); // to compile the code
     assert.ok(least(16 * 16_384) < 80 * least(16_384), "16 times the bytes, 256 if quadratic");
   });
 

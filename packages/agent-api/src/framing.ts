@@ -20,19 +20,19 @@ export const channels = { stdin: 0, stdout: 1, stderr: 2, exit: 3, resize: 4, co
 /** The number of a channel. */
 export type Channel = (typeof channels)[keyof typeof channels];
 
-/** Largest payload of one frame, bytes. */
+/** Maximum payload of one frame, bytes. */
 export const maxFrameBytes = 1024 * 1024;
 
 const headerBytes = 5;
 
-/** One frame as it was read. */
+/** A decoded frame. */
 export interface Frame {
   readonly channel: Channel;
-  /** A part of the parser's input, not a copy: do not write to that input afterwards. */
+  /** A part of the parser's input, which must not be changed afterwards. Not a copy. */
   readonly payload: Buffer;
 }
 
-/** The five bytes before a payload of `length` bytes (0 to {@link maxFrameBytes}). */
+/** The five-byte header of a payload of `length` bytes (0 to {@link maxFrameBytes}). */
 export function frameHeader(channel: Channel, length: number): Buffer {
   if (length > maxFrameBytes) throw new RangeError(`A frame takes no ${length} bytes`);
   const header = Buffer.allocUnsafe(headerBytes);
@@ -42,20 +42,20 @@ export function frameHeader(channel: Channel, length: number): Buffer {
 }
 
 /**
- * Cuts a byte stream into frames. Holds at most one unfinished frame, and copies each byte a bounded
- * number of times, however small the chunks are that a peer sends.
+ * Splits a byte stream into frames. Stores at most one unfinished frame, and copies each byte a limited number of times,
+ * however small the peer's chunks are.
  */
 export class FrameParser {
-  /** The unfinished frame: its first {@link #restBytes} bytes. */
+  /** The unfinished frame, in the first {@link #restBytes} bytes. */
   #rest: Buffer = Buffer.alloc(0);
   #restBytes = 0;
-  /** How many bytes there must be before another look is of use. */
+  /** Number of bytes that are needed before parsing can continue. */
   #wantedBytes = headerBytes;
 
   /**
-   * The frames that are complete with this chunk.
+   * The frames that this chunk completes.
    *
-   * @throws {AgentError} code `AGENT_FRAME_INVALID` on an unknown channel or a length above the limit
+   * @throws {AgentError} code `AGENT_FRAME_INVALID` for an unknown channel or a length above the limit
    */
   *push(chunk: Buffer): Generator<Frame, void, void> {
     let data = chunk;
@@ -63,7 +63,7 @@ export class FrameParser {
       this.#keep(chunk);
       if (this.#restBytes < this.#wantedBytes) return;
       data = this.#rest.subarray(0, this.#restBytes);
-      this.#rest = Buffer.alloc(0); // what is yielded is a part of it
+      this.#rest = Buffer.alloc(0); // the yielded frames refer to it
       this.#restBytes = 0;
     }
     this.#wantedBytes = headerBytes;
@@ -82,7 +82,7 @@ export class FrameParser {
   }
 
   /**
-   * Says that the stream has ended.
+   * Call this at the end of the stream.
    *
    * @throws {AgentError} code `AGENT_FRAME_INVALID` if it ended within a frame
    */
@@ -90,7 +90,7 @@ export class FrameParser {
     if (this.#restBytes > 0) throw invalidFrame("the stream ends within it");
   }
 
-  /** Copies bytes behind the unfinished frame, into a buffer that doubles. */
+  /** Appends bytes to the unfinished frame, in a buffer that doubles its size. */
   #keep(bytes: Buffer): void {
     const size = this.#restBytes + bytes.length;
     if (size > this.#rest.length) {
@@ -103,19 +103,19 @@ export class FrameParser {
   }
 }
 
-/** Writes frames to a stream, for several writers at once; each waits for its own room. */
+/** Writes frames to a stream. Several writers may use it concurrently, and each waits until the stream accepts more. */
 export class FrameWriter {
   readonly #stream: Writable;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    // Each writer that waits for room listens for "drain".
+    // Each waiting writer listens for "drain".
     stream.setMaxListeners(20);
   }
 
   /**
-   * Writes bytes, in as many frames as they need; empty bytes make one empty frame.
-   * Resolves when the stream takes more, at once if the stream is closed.
+   * Writes bytes in as many frames as needed. Empty bytes result in one empty frame. Resolves when the stream accepts more, or
+   * at once if it is closed.
    */
   async write(channel: Channel, payload: Uint8Array): Promise<void> {
     let start = 0;
@@ -123,7 +123,7 @@ export class FrameWriter {
       const part = payload.subarray(start, start + maxFrameBytes);
       start += part.length;
       if (this.#stream.destroyed || this.#stream.writableEnded) return;
-      this.#stream.cork(); // one piece for the peer, not two
+      this.#stream.cork(); // one piece for the peer instead of two
       let hasRoom = this.#stream.write(frameHeader(channel, part.length));
       if (part.length > 0) hasRoom = this.#stream.write(part);
       this.#stream.uncork();
@@ -137,13 +137,13 @@ export class FrameWriter {
   }
 }
 
-/** A sink that takes bytes; resolves when it has room for more, at once if it is closed. */
+/** Writes bytes to a stream. Resolves when it accepts more, or at once if it is closed. */
 export async function writeTo(sink: Writable, bytes: Uint8Array): Promise<void> {
   if (sink.destroyed || sink.writableEnded || sink.write(bytes)) return;
   await room(sink);
 }
 
-/** Waits until the stream takes more, or is closed. */
+/** Waits until the stream accepts more or is closed. */
 async function room(stream: Writable): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = (): void => {

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
 import { keepAlive } from "./keep-alive.ts";
 
-/** A server of its own thread, which answers while this one stands still. */
+/** A server in its own thread, which responds while this thread is blocked. */
 const answering = `
   const server = require("node:http2").createServer();
   server.listen(0, "127.0.0.1", () => {
@@ -31,7 +31,7 @@ async function answers(session: ClientHttp2Session): Promise<void> {
   await promise;
 }
 
-/** Stands still for many intervals whenever the timer of the pings is due, so that it always runs before the input is read. */
+/** Blocks for many intervals whenever the ping timer is due, so that the timer always runs before input is read. */
 async function standStillOften(times: number, intervalMs: number): Promise<void> {
   for (let time = 0; time < times; time++) {
     standStill(10 * intervalMs);

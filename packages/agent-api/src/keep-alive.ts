@@ -1,17 +1,17 @@
 import type { ClientHttp2Session } from "node:http2";
 
 const pingIntervalMs = 5000;
-/** Intervals in a row without an answer, after which the peer is gone. */
+/** Number of consecutive intervals without a response after which the peer counts as lost. */
 const maxSilentIntervals = 2;
 
 /**
- * Asks the peer for a sign of life until the connection ends, and ends it without: a machine that vanished sends no packet that
- * would tell. That is noticed 10 to 15 seconds after it vanished.
+ * Pings the peer until the connection ends, and ends it if there is no response. A machine that vanished sends no packet to
+ * close it. It is detected 10 to 15 seconds after it vanished.
  *
- * Intervals are counted, and not time: one in which this process itself stood still counts once, however long it was. And what has
- * come meanwhile is read before a connection is given up.
+ * Counts intervals instead of time. So an interval in which this process itself was blocked counts once, however long it was.
+ * Before a connection is given up, pending input is read.
  *
- * @param intervalMs between two questions, milliseconds
+ * @param intervalMs time between two pings, milliseconds
  */
 export function keepAlive(session: ClientHttp2Session, intervalMs = pingIntervalMs): void {
   let silentIntervals = 0;
@@ -25,10 +25,10 @@ export function keepAlive(session: ClientHttp2Session, intervalMs = pingInterval
     session.destroy(new Error(`no answer to pings for ${silentMs} ms`));
   };
   const timer = setInterval(() => {
-    // A session that is destroyed may take a while to close, and throws when it is used.
+    // A destroyed session may take a while to close, and throws if it is used.
     if (session.destroyed) return;
     if (isAsked) silentIntervals += 1;
-    // An immediate runs after the input that has come.
+    // An immediate runs after pending input was read.
     if (silentIntervals >= maxSilentIntervals) setImmediate(judge);
     isAsked = true;
     session.ping(onAnswer);

@@ -1,17 +1,17 @@
 import { GrowingBuffer } from "@kip/base";
 import { AgentError } from "./errors.ts";
 
-/** The longest line of any report, bytes, without its end: a thousand containers that have ended twice have half of it. */
+/** Maximum length of any report line, bytes, without its end. A thousand containers that have ended twice need half of it. */
 export const maxLineBytes = 2 * 1024 * 1024;
-/** What a report may have for the pod and its events, and for each container; bytes. */
+/** Maximum size of a report for the pod and its events, and for each container, bytes. */
 const podBytes = 512 * 1024;
 const containerBytes = 8 * 1024;
 
 /**
- * The longest line of a report, bytes, without its end: an agent shortens what is longer. Kip keeps as much in memory for each cell
- * that begins a line and does not end it.
+ * Maximum length of a report line for a pod, bytes, without its end. An agent shortens longer reports. Kip may store this much
+ * for each cell that begins a line and does not end it.
  *
- * @param containers of the pod, of all kinds; from 192 on the limit is that of any report, 2 MiB
+ * @param containers number of the pod's containers, of all kinds. From 192 on, the overall limit of 2 MiB applies
  */
 export function longestReport(containers: number): number {
   return Math.min(maxLineBytes, podBytes + containers * containerBytes);
@@ -20,22 +20,22 @@ export function longestReport(containers: number): number {
 const lineEnd = 0x0a;
 
 /**
- * Finds the last complete line in what has come so far. Lines before it are dropped unread: each
- * line replaces the one before, so a sender in a hurry costs no decoding. Each byte is looked at once.
+ * Finds the last complete line of the input so far. Earlier lines are dropped without decoding them, because each line replaces
+ * the one before. So a fast sender costs no decoding. Each byte is only scanned once.
  */
 export class LatestLine {
   readonly #rest = new GrowingBuffer();
   readonly #maxBytes: () => number;
 
-  /** @param maxBytes gives the length of the longest line at present, bytes without its end. @default maxLineBytes (2 MiB) */
+  /** @param maxBytes returns the current maximum line length, bytes without its end. @default maxLineBytes (2 MiB) */
   constructor(maxBytes = (): number => maxLineBytes) {
     this.#maxBytes = maxBytes;
   }
 
   /**
-   * The newest complete, non-empty line that ends in these bytes; undefined if there is none.
+   * The newest complete, non-empty line that ends in these bytes. Undefined if there is none.
    *
-   * @throws {AgentError} code `AGENT_ANSWER_INVALID` when a line is longer than the longest
+   * @throws {AgentError} code `AGENT_ANSWER_INVALID` if a line is too long
    */
   push(chunk: Buffer): string | undefined {
     const end = chunk.lastIndexOf(lineEnd);
@@ -61,7 +61,7 @@ export class LatestLine {
   }
 }
 
-/** Without spaces, tabs and line ends at its end. */
+/** Removes spaces, tabs and line breaks at the end. */
 function withoutTrailingSpace(bytes: Buffer): Buffer {
   let length = bytes.length;
   while (length > 0 && isSpace(bytes[length - 1] ?? 0)) length -= 1;

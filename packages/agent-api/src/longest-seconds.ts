@@ -1,7 +1,7 @@
 /** 68 years. */
 const longest = 2 ** 31 - 1;
 
-/** A period that an agent understands, seconds: the API takes any int64 for one, of which JavaScript has not all. */
+/** Limits a period to what an agent supports, seconds. The API allows any int64, not all of which JavaScript can represent. */
 export function limitSeconds(seconds: number): number {
   return Math.min(seconds, longest);
 }

@@ -10,7 +10,7 @@ import { sendNetwork } from "./network-stream.ts";
 const hello = `${JSON.stringify({ sums: Array<number>(bucketCount).fill(7) })}\n`;
 const never = new AbortController().signal;
 
-/** What becomes of a connection to an agent that sends this, and how many changes it was given. */
+/** The result of a connection to an agent that sends these lines, and how many changes it was sent. */
 async function talk(...lines: readonly string[]) {
   const [own, agent] = duplexPair();
   let changes = 0;
@@ -68,7 +68,7 @@ describe("sendNetwork()", () => {
     const [own, agent] = duplexPair();
     const isOpen = Promise.withResolvers<void>();
     const send = (): WeakRef<ArrayBufferLike> => {
-      const line = Buffer.from(new Uint8Array(Buffer.from(hello)).buffer); // no part of a pool
+      const line = Buffer.from(new Uint8Array(Buffer.from(hello)).buffer); // not a part of a pool
       agent.write(line);
       return new WeakRef(line.buffer);
     };
@@ -102,7 +102,7 @@ describe("sendNetwork()", () => {
     let given: WeakRef<ArrayBufferLike> | undefined;
     const next = async (signal: AbortSignal): Promise<readonly Buffer[]> => {
       if (!given) {
-        const piece = Buffer.from(new Uint8Array(1000).buffer); // no part of a pool
+        const piece = Buffer.from(new Uint8Array(1000).buffer); // not a part of a pool
         given = new WeakRef(piece.buffer);
         agent.write('{"applied":1}\n');
         return [piece];

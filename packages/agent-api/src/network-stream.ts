@@ -5,20 +5,20 @@ import { decodeAnswer } from "./answers.ts";
 import { AgentError } from "./errors.ts";
 import { writeTo } from "./framing.ts";
 
-/** What a cell is to be sent, one change after the other. */
+/** The changes for a cell, one after the other. */
 export interface NetworkChanges {
   /**
-   * The next change, as lines of `network-view` in pieces; waits until there is one. Changes are numbered from 1.
+   * The next change, as pieces of lines in the format of `network-view`. Waits until there is one. Changes are numbered from 1.
    *
    * @throws the signal's reason
    */
   next(signal: AbortSignal): Promise<readonly Buffer[]>;
 }
 
-/** Longest line of an agent, bytes: 64 sums of up to 15 digits. */
+/** Maximum length of a line from an agent, bytes: 64 sums of up to 15 digits. */
 const maxAnswerBytes = 4096;
 
-/** Given to a connection at once. */
+/** Bytes that are written to a connection at once. */
 const partBytes = 64 * 1024;
 
 const lineEnd = 0x0a;
@@ -26,9 +26,9 @@ const noBytes = Buffer.alloc(0);
 
 /** The agent's first line. */
 export interface NetworkHello {
-  /** Sums of the Services that the cell has. */
+  /** Checksums of the Services that the cell has. */
   readonly sums: readonly number[];
-  /** What the agent knows of policies, see `policyVersion` of network-view. @default 1 */
+  /** Version of policies that the agent supports, see `policyVersion` of network-view. @default 1 */
   readonly policyVersion?: number | undefined;
 }
 
@@ -37,14 +37,14 @@ const decodeHello: Decoder<NetworkHello> = decode.object({
   policyVersion: decode.optional(decode.integer),
 });
 
-/** Decodes every other line of the agent: the number of the change that is in force. */
+/** Decodes the agent's other lines: the number of the change that is in force. */
 const decodeApplied = decode.object({ applied: decode.integer });
 
 /**
- * Sends changes to an agent, each when the one before is in force: a slow cell holds up nothing but itself. The stream is
- * closed when this ends.
+ * Sends changes to an agent. Each is sent when the one before is in force, so a slow cell only delays itself. Closes the stream
+ * at its end.
  *
- * @param changesFor gives the changes for a cell that has begun like this
+ * @param changesFor returns the changes for a cell with this first message
  * @throws {AgentError} code `AGENT_ANSWER_INVALID`; the signal's reason
  */
 export async function sendNetwork(
@@ -68,7 +68,10 @@ export async function sendNetwork(
   }
 }
 
-/** Sends the next change. A function of its own: a loop over all changes would keep the last piece of one in memory until the next one. */
+/**
+ * Sends the next change. This is a separate function, because a loop over all changes would keep the last piece of each in
+ * memory until the next one.
+ */
 async function writeNext(
   stream: Duplex,
   changes: NetworkChanges,
@@ -77,19 +80,22 @@ async function writeNext(
   for (const piece of await changes.next(signal)) await writeInParts(stream, piece);
 }
 
-/** Pieces are shared by all cells, but the connection encrypts a copy of what it is given: that must not be all of a piece. */
+/**
+ * Writes a piece in parts. All cells share the pieces, but each connection encrypts a copy of what is written, which must not
+ * be a whole piece.
+ */
 async function writeInParts(stream: Duplex, piece: Buffer): Promise<void> {
   for (let start = 0; start < piece.length; start += partBytes)
     await writeTo(stream, piece.subarray(start, start + partBytes));
 }
 
 /**
- * The lines of an agent. Between two lines it keeps none of what the stream gave: a chunk is a small part of a pool of 64 KiB, and
- * a loop or a generator would hold on to it for as long as the cell has nothing to say.
+ * Reads lines from an agent. It keeps none of the stream's chunks between two lines. A chunk is a small part of a 64 KiB pool,
+ * and a loop or generator would keep a reference to it for as long as the cell sends nothing.
  */
 class AnswerLines {
   readonly #chunks: AsyncIterator<Buffer>;
-  /** Asked for ahead: an iterator that is not asked for more keeps what it gave last. */
+  /** Requested in advance, because an iterator keeps its last result until the next request. */
   #next: Promise<IteratorResult<Buffer>>;
   readonly #lines: string[] = [];
   #rest: Buffer = noBytes;
@@ -124,7 +130,7 @@ class AnswerLines {
 
   #askNext(): Promise<IteratorResult<Buffer>> {
     const next = this.#chunks.next();
-    next.catch(() => {}); // seen by what awaits it, if anything does
+    next.catch(() => {}); // the caller that awaits it handles the error
     return next;
   }
 }

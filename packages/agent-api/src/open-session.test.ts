@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import tls from "node:tls";
 import { openSession } from "./open-session.ts";
 
-/** What Node makes of the protocols for a connection; its types do not have it. */
+/** Node's conversion of the protocol list for a connection, which its types lack. */
 const { convertALPNProtocols } = tls as unknown as {
   convertALPNProtocols: (from: unknown, into: { ALPNProtocols?: Buffer }) => void;
 };

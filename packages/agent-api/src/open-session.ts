@@ -8,7 +8,7 @@ import { cellServerName, maxSessionMemory } from "./routes.ts";
 export interface PeerOptions {
   /** Management address of the cell. */
   readonly address: string;
-  /** Name of the cell; the agent's certificate must carry exactly this name. */
+  /** Name of the cell. The agent's certificate must have exactly this name. */
   readonly cellName: string;
   /** PEM: the CA that signed the agent's certificate. */
   readonly ca: string;
@@ -18,29 +18,29 @@ export interface PeerOptions {
 }
 
 /**
- * What the peer may send of one answer before any of it is read, bytes. HTTP/2 counts content alone: a hostile peer
- * sends so many frames of one byte, and Node takes each up at once.
+ * How much of one response the peer may send before it is read, bytes. HTTP/2 only counts content: a hostile peer sends this
+ * many frames of one byte, and Node processes each at once.
  */
 const windowBytes = 64 * 1024 - 1;
-/** The same of all answers together. */
+/** The same limit for all responses together. */
 const sessionWindowBytes = 4 * windowBytes;
-/** The same for streams that clients of the cluster use, so that distant cells are not slow. */
+/** The limit for streams of clients of the cluster, which is higher so that distant cells are not slow. */
 const bulkWindowBytes = 1024 * 1024;
 const bulkSessionWindowBytes = 8 * bulkWindowBytes;
 
-/** Lets the peer send more of each answer ahead. */
+/** Allows the peer to send more of each response in advance. */
 export function widenWindows(session: ClientHttp2Session): void {
   session.settings({ initialWindowSize: bulkWindowBytes });
   session.setLocalWindowSize(bulkSessionWindowBytes);
 }
 
 /**
- * HTTP/2, as TLS has it. Node copies it for each connection: a list of names, or a Buffer, into bytes of a pool of 64 KiB, which the
- * connection would keep; another view into three bytes of their own.
+ * HTTP/2 in TLS' protocol list. Node copies it for each connection. It would copy a list of names or a Buffer into bytes of a
+ * 64 KiB pool, which the connection would keep. It copies another kind of view into its own three bytes.
  */
 const protocols = new DataView(Uint8Array.from(Buffer.from("\u0002h2")).buffer);
 
-/** Opens a TCP connection; `AGENT_UNREACHABLE` when that fails or takes longer than `timeoutMs`. */
+/** Opens a TCP connection. Throws `AGENT_UNREACHABLE` if that fails or takes longer than `timeoutMs`. */
 export async function openTcp(
   peer: PeerOptions,
   options: {
@@ -54,8 +54,8 @@ export async function openTcp(
 }
 
 /**
- * Speaks TLS and HTTP/2 on a connection. Resolves when the agent has accepted our certificate,
- * which its first HTTP/2 settings tell: with TLS 1.3 the handshake ends before that.
+ * Starts TLS and HTTP/2 on a connection. Resolves when the agent has accepted our certificate, which its first HTTP/2 settings
+ * show. In TLS 1.3 the handshake ends before that.
  */
 export async function openSession(
   socket: Socket,
@@ -88,7 +88,7 @@ export async function openSession(
     stage: "connection after the TLS handshake; it may refuse our certificate",
   });
   session.setLocalWindowSize(sessionWindowBytes);
-  // Requests carry the failures of the connection; without a listener Node would end the process.
+  // Requests report failures of the connection. Without a listener Node would end the process.
   session.on("error", () => {});
   return session;
 }
@@ -96,7 +96,10 @@ export async function openSession(
 let known:
   (Pick<PeerOptions, "ca" | "certificate" | "key"> & { context: SecureContext }) | undefined;
 
-/** Kip has one pair of its own at a time: all connections share what OpenSSL makes of it, 100 KB and a millisecond each. */
+/**
+ * The TLS context for kip's key pair. Kip only uses one pair at a time, so all connections share the context, which takes 100
+ * KB and a millisecond.
+ */
 function contextFor({ ca, certificate, key }: PeerOptions): SecureContext {
   if (known?.ca !== ca || known.certificate !== certificate || known.key !== key) {
     const context = tls.createSecureContext({ ca, cert: certificate, key, minVersion: "TLSv1.3" });
@@ -105,7 +108,7 @@ function contextFor({ ca, certificate, key }: PeerOptions): SecureContext {
   return known.context;
 }
 
-/** The error for a connection that cannot be made or was lost. */
+/** The error for a connection that failed or was lost. */
 export function unreachable(peer: { readonly cellName: string }, cause: unknown): AgentError {
   const text = cause instanceof Error ? cause.message : String(cause);
   return new AgentError("AGENT_UNREACHABLE", `Cannot reach cell "${peer.cellName}": ${text}`, {
@@ -119,12 +122,12 @@ interface Settling<T> {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly socket: T;
-  /** What is being made, for messages. */
+  /** The current stage, for messages. */
   readonly stage: string;
   readonly peer: PeerOptions;
 }
 
-/** Waits for an event of a connection in the making, and destroys it when it does not come. */
+/** Waits for an event of a new connection, and destroys the connection if it does not come in time. */
 async function settle<T extends Socket | ClientHttp2Session>(
   emitter: T,
   event: string,
@@ -158,7 +161,7 @@ function abortReason(signal: AbortSignal | undefined): Error {
   return signal?.reason instanceof Error ? signal.reason : new Error("Aborted");
 }
 
-/** A certificate with exactly one name, ours; wildcards and further names are none of our making. */
+/** Accepts a certificate with exactly one name, ours. We issue none with wildcards or several names. */
 function checkName(name: string, certificate: PeerCertificate): Error | undefined {
   if (certificate.subjectaltname === `DNS:${name}`) return undefined;
   return new AgentError(

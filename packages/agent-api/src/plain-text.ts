@@ -1,26 +1,26 @@
 import { decode, type Decoder } from "@kip/base";
 
-/** Control characters but line ends and tabs, and those that turn the direction of writing. */
+/** Control characters except line breaks and tabs, and characters that change the writing direction. */
 const unshown = /(?!\r\n)[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu;
 
 /**
- * A text of a cell as it may be shown on a terminal: without characters that would move its cursor or
- * colour it, each replaced by U+FFFD, and of at most so many UTF-16 units.
+ * Makes a text from a cell safe for a terminal. Replaces characters that would move the cursor or change colours by U+FFFD, and
+ * limits the length to `maxLength` UTF-16 units.
  */
 export function plainText(text: string, maxLength: number): string {
   const shown = text.slice(0, maxLength).toWellFormed().replaceAll(unshown, "\ufffd");
-  // V8 keeps all of a text in memory for a part of it; a copy lets go of the rest.
+  // V8 keeps the whole text in memory for a part of it. A copy avoids that.
   return text.length > maxLength ? Buffer.from(shown).toString() : shown;
 }
 
-/** Decodes a text as {@link plainText}. */
+/** Decodes a text and applies {@link plainText}. */
 export function plain(maxLength: number): Decoder<string> {
   return (value, path) => plainText(decode.string(value, path), maxLength);
 }
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
 
-/** Decodes a time of RFC 3339, as the API server reads it. @throws {DecodeError} code `DECODE_FAILED` */
+/** Decodes an RFC 3339 time, as the API server accepts it. @throws {DecodeError} code `DECODE_FAILED` */
 export const rfc3339: Decoder<string> = (value, path) => {
   const text = decode.string(value, path);
   if (time.test(text) && Number.isFinite(Date.parse(text))) return text;

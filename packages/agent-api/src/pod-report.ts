@@ -3,21 +3,21 @@ import { plain, rfc3339 } from "./plain-text.ts";
 
 const { between, boolean, int32, integer, list, number, object, oneOf, optional, string } = decode;
 
-/** The most containers of each kind that a report may have; a pod with more cannot be reported on. */
+/** Maximum number of containers of each kind in a report. Pods with more cannot be reported. */
 export const maxContainers = 1000;
-/** Groups of a container's first process that are reported. */
+/** Maximum number of groups of a container's first process in a report. */
 const maxGroups = 1000;
-/** Events that a report may have, of which the newest are decoded. */
+/** Maximum number of events in a report. Only the newest are decoded. */
 export const maxEvents = 400;
 
-/** As int32: with more than the API's objects can hold in it, a pod's status could not be written. */
+/** An int32, as in the API. With a larger number, a pod's status could not be written. */
 const count = between(int32, 0, 2 ** 31 - 1);
 const word = plain(128);
 const reference = plain(1024);
-/** As long as the kubelet lets a termination message be. */
+/** The kubelet's limit for a termination message. */
 const sentence = plain(4096);
 
-/** The last entries of a list; those before them are not looked at. */
+/** Decodes the last entries of a list, and ignores those before. */
 function newest<T>(count: number, entry: Decoder<T>): Decoder<readonly T[]> {
   const last = list(entry);
   return (value, path) => last(Array.isArray(value) ? value.slice(-count) : value, path);
@@ -25,13 +25,13 @@ function newest<T>(count: number, entry: Decoder<T>): Decoder<readonly T[]> {
 
 const durationMs = optional(between(number, -1e10, 1e10));
 
-/** As the API has them: with others a pod's status could not be written. */
+/** The API's range. With other values, a pod's status could not be written. */
 const id = between(integer, 0, 2 ** 31 - 1);
 
 const terminated = object({
   exitCode: int32,
   signal: optional(int32),
-  /** Kubernetes' words: Completed, Error, OOMKilled, ContainerCannotRun, ... */
+  /** Kubernetes' reasons: Completed, Error, OOMKilled, ContainerCannotRun, ... */
   reason: word,
   message: optional(sentence),
   /** RFC 3339 with seconds. */
@@ -48,11 +48,11 @@ const amounts = object({
   memoryBytesRequest: amount,
 });
 
-/** As a condition of the pod. */
+/** In the form of a pod condition. */
 const resize = object({
   reason: optional(word),
   message: optional(sentence),
-  /** The generation of the pod's object that the cell had then. */
+  /** The generation of the pod's object that the cell had at that time. */
   podGeneration: optional(between(integer, 0, Number.MAX_SAFE_INTEGER)),
 });
 
@@ -62,40 +62,40 @@ const containerReport = object({
   waiting: optional(object({ reason: word, message: optional(sentence) })),
   running: optional(object({ startedAt: rfc3339 })),
   terminated: optional(terminated),
-  /** How the run before this one ended. */
+  /** How the previous run ended. */
   lastTerminated: optional(terminated),
   ready: boolean,
   started: boolean,
   restartCount: count,
   image: reference,
-  /** `<repository>@sha256:...` of the image really used. */
+  /** `<repository>@sha256:...` of the image that is used. */
   imageId: optional(reference),
-  /** `crun://<id>`; the same for no other run of any container of any pod. */
+  /** `crun://<id>`. Unique for each run of each container. */
   containerId: optional(reference),
-  /** What the container is to have, and what its run was given; absent before the first. */
+  /** Resources that the container should have, and those that its run got. Absent before the first run. */
   allocated: optional(amounts),
   actuated: optional(amounts),
   /** The user of its first process. */
   user: optional(object({ uid: id, gid: id, groups: list(id, { max: maxGroups }) })),
-  /** Signal that ends it. */
+  /** The signal that stops it. */
   stopSignal: optional(word),
 });
 
 const event = object({
-  /** Counts up from 1 within one life of the pod; kip uses it to emit each event once. */
+  /** Counts from 1 for each pod on a cell. Kip uses it to emit each event once. */
   sequence: between(integer, 0, Number.MAX_SAFE_INTEGER),
   type: oneOf("Normal", "Warning"),
-  /** As the kubelet words them: Pulling, Pulled, Created, Started, Killing, BackOff, Failed, Unhealthy. */
+  /** The kubelet's reasons: Pulling, Pulled, Created, Started, Killing, BackOff, Failed, Unhealthy. */
   reason: word,
   message: sentence,
-  /** Name of the container concerned, if one is. */
+  /** Name of the container, if the event is about one. */
   container: optional(word),
   time: rfc3339,
 });
 
 /**
- * Decodes one line of the status stream. A cell may lie about its pod, but not so that the lie does harm
- * elsewhere: figures and times are such as the API takes, texts are short and can be shown.
+ * Decodes one line of the status stream. A cell may lie about its pod, but a lie must not do harm elsewhere. So numbers and
+ * times must be valid in the API, and texts must be short and printable.
  */
 export const decodePodReport = object({
   podUid: string,
@@ -105,33 +105,36 @@ export const decodePodReport = object({
   /** Pod-level reason and message: `DeadlineExceeded`, `Evicted`, ... */
   reason: optional(word),
   message: optional(sentence),
-  /** The cell ended the pod to protect itself, and not for a limit of the pod. Absent otherwise. */
+  /** Whether the cell ended the pod to protect itself, and not because of a limit of the pod. Absent otherwise. */
   isDisruption: optional(boolean),
   startTime: rfc3339,
-  /** Namespaces, network or volumes of the pod could not be made so far. Absent otherwise. */
+  /** Whether the pod's namespaces, network or volumes could not be created so far. Absent otherwise. */
   isUnprepared: optional(boolean),
   initContainers: list(containerReport, { max: maxContainers }),
   containers: list(containerReport, { max: maxContainers }),
   ephemeralContainers: list(containerReport, { max: maxContainers }),
-  /** A resize that cannot be done, and one that has been begun. */
+  /** A resize that is not possible, and one that has begun. */
   resizePending: optional(resize),
   resizeInProgress: optional(resize),
-  /** Events since the pod came to this cell, oldest first: the last 100, more of a pod of many containers. */
+  /** Events since the pod came to this cell, the oldest first. Only the last 100, or more if the pod has many containers. */
   events: newest(maxEvents, event),
-  /** Durations of the start's phases in milliseconds, as far as they are known. */
+  /** Durations of the start's phases in milliseconds, as far as known. */
   timingsMs: object({ pull: durationMs, unpack: durationMs, start: durationMs }),
-  /** When the cloud takes the cell's machine back, as it has told the machine. Absent while it has not. */
+  /** When the cloud will reclaim the cell's machine, if it has announced that to the machine. Absent otherwise. */
   machineEndsAt: optional(rfc3339),
-  /** The pod has ended and the cell has let go of all that it had: its disks can be unplugged. Absent until then. */
+  /**
+   * Whether the pod has ended and the cell has released all of its resources, so that its disks can be detached. Absent until
+   * then.
+   */
   isReleased: optional(boolean),
 });
 
 /**
- * State of the pod on a cell. The agent sends the whole of it whenever anything in it changed,
- * coalesced, as one JSON line; kip never asks in between.
+ * State of the pod on a cell. The agent sends all of it as one JSON line whenever something has changed, and combines changes
+ * in quick succession. Kip never polls.
  */
 export type PodReport = Decoded<typeof decodePodReport>;
-/** What stays true of a report until the next one: its events are news once. */
+/** The part of a report that stays valid until the next one. Its events only count once. */
 export type ReportedPod = Omit<PodReport, "events">;
 export type ContainerReport = Decoded<typeof containerReport>;
 export type ResizeReport = Decoded<typeof resize>;

@@ -1,8 +1,8 @@
 import type { DesiredRegistry } from "./desired-pod.ts";
 
 /**
- * The registries, once for each account that may be for an image, in the order in which they are tried; once if there is
- * none.
+ * The registry, once for each account that may be valid for an image, in the order in which to try them. Once if there is no
+ * account.
  */
 export function registryLogIns(
   registries: readonly DesiredRegistry[],

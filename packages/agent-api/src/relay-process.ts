@@ -5,7 +5,7 @@ import { decodeAnswer } from "./answers.ts";
 import { plainText } from "./plain-text.ts";
 import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
 
-/** How a process that was executed or attached to ended. */
+/** How an executed or attached process ended. */
 export interface AgentProcessExit {
   readonly exitCode: number;
 }
@@ -16,12 +16,11 @@ const decodeExit = decode.object({
 });
 
 /**
- * Connects a caller's streams with a framed stream to the agent, until the process has ended.
- * Ends the caller's output streams.
+ * Connects a caller's streams with a framed stream to the agent until the process has ended. Ends the caller's output streams.
  *
- * @param command sent before anything else, if the agent waits for it
- * @throws {AgentError} code `AGENT_PROCESS_FAILED` when the process could not be run,
- * `AGENT_FRAME_INVALID` when the agent breaks the framing; the stream's error when it is lost
+ * @param command sent first, if the agent expects it
+ * @throws {AgentError} code `AGENT_PROCESS_FAILED` if the process could not be run, `AGENT_FRAME_INVALID` if the agent violates
+ * the framing; the stream's error if it is lost
  */
 export async function relayProcess(
   stream: Duplex,
@@ -32,7 +31,7 @@ export async function relayProcess(
   const begun = command ? sendCommand(command, writer) : Promise.resolve();
   const stdin = streams.stdin && sendInput(streams.stdin, writer, begun);
   const resizes = streams.resizes && sendResizes(streams.resizes, writer, begun);
-  // Their failures show on the stream itself; here they only must not go unhandled.
+  // The stream itself reports failures. These handlers only avoid unhandled rejections.
   stdin?.catch((error: unknown) => stream.destroy(error instanceof Error ? error : undefined));
   resizes?.catch(() => {});
   try {

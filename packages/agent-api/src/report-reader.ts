@@ -5,30 +5,30 @@ import { EventLoopBudget, pieceCostMs } from "./event-loop-budget.ts";
 import { LatestLine, longestReport } from "./latest-line.ts";
 import { decodePodReport, type PodReport } from "./pod-report.ts";
 
-/** What a byte of a body costs, as {@link pieceCostMs}. */
+/** CPU time for a byte of a body, as in {@link pieceCostMs}. */
 const byteCostMs = 1e-5;
-/** What a report costs those who read it, besides what is measured: its writes to the API, milliseconds. */
+/** Cost of a report that is not measured here, such as its writes to the API, milliseconds. */
 const reportCostMs = 2;
 
-/** Reads the reports of a status stream, the newest that has come, at a pace that leaves time for other cells. */
+/** Reads the newest report of a status stream, at a rate that leaves time for other cells. */
 export class ReportReader {
   readonly #lines: LatestLine;
-  /** A cell that sends without pause is read slowly; HTTP/2 flow control makes it wait. */
+  /** A cell that sends without pause is read slowly. HTTP/2 flow control makes it wait. */
   readonly #budget = new EventLoopBudget(systemClock);
   readonly #signal: AbortSignal;
 
-  /** @param containers how many the pod has at present, of all kinds */
+  /** @param containers returns the current number of the pod's containers, of all kinds */
   constructor(containers: () => number, signal: AbortSignal) {
     this.#lines = new LatestLine(() => longestReport(containers()));
     this.#signal = signal;
   }
 
-  /** Counts a piece of the stream that has come, before it is read. */
+  /** Counts a piece of the stream that has arrived, before it is read. */
   received(bytes: number): void {
     this.#budget.charge(pieceCostMs + bytes * byteCostMs);
   }
 
-  /** Reads to the end of the stream. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
+  /** Reads until the end of the stream. @throws {AgentError} code `AGENT_ANSWER_INVALID` */
   async *read(stream: Readable): AsyncGenerator<PodReport, void, void> {
     const chunks = bytesOf(stream)[Symbol.asyncIterator]();
     try {
@@ -41,8 +41,8 @@ export class ReportReader {
   }
 
   /**
-   * Reads what has come next, and the report that it ends, if it does. A function of its own: a loop over the stream would hold on
-   * to the bytes, and with them to the pool of 64 KiB that they are a part of, until the cell has something to say again.
+   * Reads the next chunk, and returns the report that it completes, if any. This is a separate function, because a loop over
+   * the stream would keep the chunk, and with it a 64 KiB pool, until the cell sends something again.
    */
   async #next(chunks: AsyncIterator<Buffer>): Promise<IteratorResult<PodReport | undefined, void>> {
     const chunk = await chunks.next();

@@ -1,7 +1,7 @@
-/** What a container has to say itself about its restarts; absent: the pod's policy counts. */
+/** A container's own restart settings. If absent, the pod's policy applies. */
 export interface OwnRestartPolicy {
   readonly restartPolicy?: string | undefined;
-  /** Looked at only together with a policy of its own; the first that matches counts. */
+  /** Only used together with a policy of its own. The first matching rule applies. */
   readonly restartPolicyRules?:
     | readonly {
         readonly action: string;
@@ -13,8 +13,8 @@ export interface OwnRestartPolicy {
 }
 
 /**
- * Whether a container that has ended runs again, by the kubelet's rules: a rule of its own that matches the exit code,
- * else its own policy, else the pod's. An init container that has completed does not, whatever this says.
+ * Whether a container that has ended is restarted, by the kubelet's rules. Its own rule for the exit code takes precedence over
+ * its own policy, and that over the pod's. A completed init container is not restarted, whatever this returns.
  *
  * @param podPolicy the pod's `restartPolicy`
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
@@ -30,7 +30,9 @@ export function runsAgain(own: OwnRestartPolicy, podPolicy: string, exitCode: nu
   return rule?.action === "Restart" || byPolicy(restartPolicy, exitCode);
 }
 
-/** Whether a container runs again that is killed for a failed probe: there is no exit code that rules could look at. */
+/**
+ * Whether a container that is killed because of a failed probe is restarted. Rules do not apply, because there is no exit code.
+ */
 export function runsAgainWhenKilled(own: OwnRestartPolicy, podPolicy: string): boolean {
   return (own.restartPolicy ?? podPolicy) !== "Never";
 }

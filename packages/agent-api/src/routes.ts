@@ -24,8 +24,8 @@
 export const agentPort = 6421;
 
 /**
- * The largest body that the agent takes, bytes of JSON: of `PUT /v1/pod` with the content of ConfigMaps and Secrets in base64, so
- * these may have three quarters of it. One of this size was seen to cost the agent some 50 MiB of memory.
+ * Maximum size of a request body, bytes of JSON. `PUT /v1/pod` contains ConfigMaps and Secrets in base64, so these may have
+ * three quarters of it. A body of this size used some 50 MiB of the agent's memory.
  */
 export const maxBodyBytes = 8 * 1024 * 1024;
 
@@ -38,7 +38,7 @@ export const maxSessionMemory = 0xffff_ffff;
 /** Version segment of every path. */
 export const apiVersion = "v1";
 
-/** The name in a cell's certificate. */
+/** The DNS name in a cell's certificate. */
 export function cellServerName(cellName: string): string {
   return `${cellName}.cell.kip`;
 }

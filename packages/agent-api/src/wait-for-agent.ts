@@ -5,30 +5,30 @@ import { agentPort } from "./routes.ts";
 
 /** Options of {@link waitForAgent}. */
 export type WaitForAgentOptions = AgentClientOptions & {
-  /** Gives up waiting. */
+  /** Cancels the wait. */
   readonly signal: AbortSignal;
-  /** Called when the agent's port accepts a connection, before TLS. May be called again after a failure. */
+  /** Called when the agent's port accepts a connection, before TLS. May be called several times if attempts fail. */
   readonly onAccepted?: (() => void) | undefined;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
 };
 
-/** Pause after a refused attempt: the machine is there, its agent is not yet. */
+/** Pause after a refused attempt, milliseconds. The machine is up, but its agent is not. */
 const pauseMs = 50;
-/** Silence after which one more attempt is made; the kernel alone would repeat a SYN after 1 s. */
+/** Time without a response after which another attempt starts, milliseconds. The kernel alone would repeat a SYN after 1 s. */
 const silenceMs = 250;
-/** How long an attempt may stay open beside later ones, for cells that are far away. */
+/** How long an attempt may stay open beside later ones, milliseconds, for distant cells. */
 const attemptMs = 3000;
 
 /**
- * Dials until the agent of a booting cell answers.
+ * Connects repeatedly until the agent of a booting cell responds.
  *
- * This polls, because nothing announces an agent that does not listen yet: a machine that has not
- * booted is silent, one that has refuses. Both cost no more than a packet. When the network of the
- * machine comes up, the attempt that waits goes through at once.
+ * This polls, because nothing announces that the agent will listen. A machine does not respond until it has booted, and then
+ * refuses connections. Each attempt costs one packet. When the machine's network comes up, the pending attempt succeeds at
+ * once.
  *
  * @throws the signal's reason when it aborts
- * @throws {AgentError} code `AGENT_IDENTITY_INVALID` when something else than the cell answers
+ * @throws {AgentError} code `AGENT_IDENTITY_INVALID` if the peer is not the cell
  */
 export async function waitForAgent(options: WaitForAgentOptions): Promise<AgentClient> {
   const clock = options.clock ?? systemClock;
@@ -47,7 +47,8 @@ export async function waitForAgent(options: WaitForAgentOptions): Promise<AgentC
 }
 
 /**
- * Dials until the agent's port of a booting cell accepts a connection, which shows that the cell runs, and nothing of who answers.
+ * Connects repeatedly until the agent's port of a booting cell accepts a connection. That shows that the cell is running, but
+ * not who accepted.
  *
  * @throws the signal's reason when it aborts
  */
@@ -57,7 +58,7 @@ export async function waitForAgentPort(
   (await dial(options, systemClock)).destroy();
 }
 
-/** The first TCP connection that is accepted. */
+/** Returns the first TCP connection that is accepted. */
 async function dial(
   options: Pick<WaitForAgentOptions, "address" | "port" | "signal">,
   clock: Clock,
@@ -79,7 +80,7 @@ async function dial(
         accepted.push(socket);
         won.abort();
       });
-      // Refused, unreachable: the next attempt is the answer to it.
+      // If it is refused or unreachable, the next attempt follows.
       socket.on("error", () => {});
       socket.on("close", () => {
         attempts.delete(socket);

@@ -1,5 +1,5 @@
-// What one cell costs kip's only thread, whatever its agent sends. The agent is in a process of its own, and what is
-// measured is processor time of this thread, so that other programs on the machine do not matter.
+// How much of kip's only thread one cell can use, whatever its agent sends. The agent runs in its own process, and the measured
+// CPU time is that of this thread. So other programs on the machine do not matter.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { on, once } from "node:events";
@@ -14,7 +14,7 @@ import { CertificateAuthority } from "@kip/pki";
 import { AgentClient, cellServerName } from "../src/index.ts";
 
 const hour = 3_600_000;
-/** Of all time, for the reports of one cell. */
+/** The allowed share of CPU time for the reports of one cell. */
 const maxShare = 0.12;
 const authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
 const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
@@ -30,7 +30,7 @@ writeFileSync(path.join(folder, "ca"), authority.certificate);
 writeFileSync(path.join(folder, "certificate"), cell.certificate);
 writeFileSync(path.join(folder, "key"), cell.key);
 
-/** Connects to an agent that sends this. */
+/** Connects to an agent that sends this kind of data. */
 async function meet<T>(kind: string, use: (client: AgentClient) => Promise<T>): Promise<T> {
   const sender = path.join(import.meta.dirname, "hostile-sender.ts");
   const child = spawn(process.execPath, [sender, folder, kind], {
@@ -52,7 +52,7 @@ async function meet<T>(kind: string, use: (client: AgentClient) => Promise<T>): 
   }
 }
 
-/** Processor time of this thread, of all time, that following such an agent's reports takes. */
+/** The share of this thread's CPU time for following the reports of such an agent. */
 async function shareOf(
   kind: string,
 ): Promise<{ readonly share: number; readonly reports: number }> {
@@ -69,7 +69,7 @@ async function shareOf(
   });
 }
 
-/** Processor time of this thread, of all time, after what a cell may use at once is used up. */
+/** The share of this thread's CPU time after the initial credit is used up. */
 async function measuredShare(): Promise<number> {
   await systemClock.sleep(2000);
   const start = systemClock.monotonic();
@@ -79,7 +79,7 @@ async function measuredShare(): Promise<number> {
   return (user + system) / 1000 / (systemClock.monotonic() - start);
 }
 
-/** The same for a log of such an agent that a client reads. @returns also what has come */
+/** The same for a client that reads a log of such an agent. @returns also the data that arrived */
 async function logShareOf(
   kind: string,
 ): Promise<{ readonly share: number; readonly read: Buffer }> {
@@ -114,8 +114,7 @@ describe("hostile cell: its share of the event loop", { timeout: 240_000 }, () =
     "frames of one byte",
   ]) {
     it(`stays small when it sends ${kind} without pause`, async () => {
-      // A machine that is busy otherwise makes the same work take more processor time, in some runs; a cell without a limit
-      // takes too much in each.
+      // On a busy machine, the same work takes more CPU time in some runs. A cell without a limit takes too much in each run.
       const shares: number[] = [];
       do shares.push((await shareOf(kind)).share);
       while (shares.length < 3 && (shares.at(-1) ?? 0) >= maxShare);
@@ -157,7 +156,7 @@ describe("hostile cell: its share of the event loop", { timeout: 240_000 }, () =
     await meet("60,000 frames of one byte", async (client) => {
       const log = await client.logs("c", { follow: true }, new AbortController().signal);
       while (log.readableLength < 40_000) await systemClock.sleep(10);
-      // What is in memory by now comes first, each piece as it is there.
+      // Data that is already in memory comes first, each piece as it arrived.
       let [pieces, bytes] = [0, 0];
       for await (const piece of on(log, "data", { close: ["close"] })) {
         const [{ length }] = piece as [Buffer];

@@ -1,4 +1,4 @@
-// What comes from a cell is not trusted: an agent that answers with anything but what it should.
+// Responses of a cell are not trusted. These agents send anything but what they should.
 import assert from "node:assert/strict";
 import http2, { type Http2SecureServer, type ServerHttp2Stream } from "node:http2";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ const never = new AbortController().signal;
 const authority = await CertificateAuthority.create({ commonName: "kip", validMs: hour });
 const kip = await authority.issue({ commonName: "kip", usages: ["client"], validMs: hour });
 
-/** A client of an agent that answers every request in this way. */
+/** A client of an agent that handles every request like this. */
 class Meeting implements AsyncDisposable {
   readonly client: AgentClient;
   readonly #server: Http2SecureServer;
@@ -140,14 +140,14 @@ describe("hostile cell: the client of its agent", limit, () => {
       visits += 1;
       socket.destroy();
     });
-    const { port } = elsewhere.address() as AddressInfo; // it listens on TCP
+    const { port } = elsewhere.address() as AddressInfo; // the server listens on TCP
     try {
       for (const status of [101, 301, 302, 307, 308]) {
         await using meeting = await Meeting.with((stream) => {
           try {
             stream.respond({ ":status": status, location: `https://127.0.0.1:${port}/v1/info` });
           } catch {
-            stream.close(); // HTTP/2 has no 101
+            stream.close(); // HTTP/2 does not have status 101
           }
           stream.end("{}");
         });
@@ -215,7 +215,7 @@ describe("hostile cell: the client of its agent", limit, () => {
       seen += 1;
       if (report.generation === sent) break;
     }
-    // The newest report comes; most of those before it were never looked at.
+    // The newest report arrives. Most reports before it were never decoded.
     assert.ok(seen < sent / 4, `${seen} reports were decoded`);
   });
 

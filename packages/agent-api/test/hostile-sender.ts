@@ -1,5 +1,5 @@
-// An agent in a process of its own, as a hostile cell would have it, which sends as fast as it can.
-// Arguments: a folder with PEM files, and what to send. Prints the port.
+// An agent in its own process, like that of a hostile cell, which sends as fast as it can. Arguments: a folder with PEM files,
+// and the kind of data. Prints the port.
 import { readFileSync } from "node:fs";
 import http2, { type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
@@ -30,7 +30,7 @@ function times<T>(count: number, make: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => make(index));
 }
 
-/** Lines of the status stream, sent again and again. */
+/** Lines of the status stream, which are sent repeatedly. */
 const lines: Readonly<Record<string, () => string>> = {
   timings: () => report({ timingsMs: Object.fromEntries(times(20_000, (n) => [`t${n}`, n])) }),
   containers: () => report({ containers: times(4000, () => container) }),
@@ -54,12 +54,12 @@ function nested(depth: number): unknown {
   return JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
 }
 
-/** One HTTP/2 frame: length, type, flags, stream, payload. */
+/** An HTTP/2 frame: length, type, flags, stream, payload. */
 function frame(type: number, stream: number, payload: readonly number[] = [], flags = 0): Buffer {
   return Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream, ...payload]);
 }
 
-/** Frames beneath the status stream, sent again and again. */
+/** Frames below the status stream, which are sent repeatedly. */
 const frames: Readonly<Record<string, Buffer>> = {
   pings: frame(
     6,
@@ -87,7 +87,7 @@ function serveLines(make: () => string): void {
   server.listen(0, "127.0.0.1", () => announce(server));
 }
 
-/** As an honest agent whose pod changes often. */
+/** Behaves like an honest agent whose pod changes often. */
 function serveHonestly(): void {
   const server = http2.createSecureServer(identity);
   server.on("stream", (stream: ServerHttp2Stream) => {
@@ -102,7 +102,7 @@ function serveHonestly(): void {
   server.listen(0, "127.0.0.1", () => announce(server));
 }
 
-/** One byte at a time, as fast as HTTP/2 takes them: each byte is the next number. */
+/** Sends one byte at a time, as fast as HTTP/2 accepts them. Each byte is the next number. */
 function serveSingleBytes(): void {
   const server = http2.createSecureServer(identity);
   server.on("sessionError", () => {});
@@ -119,18 +119,18 @@ function serveSingleBytes(): void {
   server.listen(0, "127.0.0.1", () => announce(server));
 }
 
-/** @param count of blocks of 2000 frames. @default without end */
+/** @param count number of blocks of 2000 frames. @default without end */
 function serveFrames(repeated: Buffer, count = Infinity): void {
   const block = Buffer.concat(times(2000, () => repeated));
   const server = tls.createServer(identity, (socket: TLSSocket) => {
     socket.on("error", () => {});
     socket.write(frame(4, 0)); // settings
     socket.once("data", () => {
-      socket.write(frame(4, 0, [], 1)); // acknowledges the peer's
+      socket.write(frame(4, 0, [], 1)); // acknowledges the peer's settings
     });
     let isAnswered = false;
     socket.on("data", (data: Buffer) => {
-      // The head of the answer follows the first request, which has stream 1.
+      // The head of the response follows the first request, which has stream 1.
       if (isAnswered || !data.includes(Buffer.from([1, 5, 0, 0, 0, 1]))) return;
       isAnswered = true;
       socket.write(frame(1, 1, [0x88], 4)); // :status 200
@@ -146,7 +146,7 @@ function serveFrames(repeated: Buffer, count = Infinity): void {
 }
 
 function announce(server: { address(): unknown }): void {
-  console.log((server.address() as AddressInfo).port); // it listens on TCP
+  console.log((server.address() as AddressInfo).port); // the server listens on TCP
 }
 
 const ofLines = lines[kind];

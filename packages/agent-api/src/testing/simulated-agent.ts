@@ -10,23 +10,23 @@ import { agentPort } from "../routes.ts";
 /** Options of {@link SimulatedAgent.listen}. */
 export interface SimulatedAgentOptions {
   readonly identity: CellIdentity;
-  /** Address to listen at. */
+  /** Address at which it listens. */
   readonly host: string;
   /** @default agentPort (6421) */
   readonly port?: number | undefined;
-  /** From the pod's arrival until its containers run, milliseconds. @default 0 */
+  /** Delay between the pod's arrival and the start of its containers, milliseconds. @default 0 */
   readonly startMs?: number | undefined;
-  /** Called when the containers of a pod begin to run, and when they have ended. */
+  /** Called when the containers of a pod start, and when they have ended. */
   readonly onRun?: ((podUid: string) => void) | undefined;
   readonly onEnd?: ((podUid: string) => void) | undefined;
 }
 
-/** Between signs of life on a status stream, milliseconds, as the agent's. */
+/** Interval of blank lines on a status stream, milliseconds, as the agent sends them. */
 const blankLineMs = 10_000;
 
 /**
- * An agent without containers: it speaks the contract over real HTTP/2 and TLS, and says of its pod that it runs, and that it
- * has ended once it is to. For tests of kip and for its scale: a process can have thousands.
+ * An agent without containers. It serves the API over real HTTP/2 and TLS, reports that its pod is running, and reports that it
+ * has ended after kip stops it. For tests of kip and measurements with many cells: one process can run thousands.
  */
 export class SimulatedAgent implements AsyncDisposable {
   readonly port: number;
@@ -61,7 +61,7 @@ export class SimulatedAgent implements AsyncDisposable {
     }, blankLineMs).unref();
   }
 
-  /** Resolves when it can be reached. */
+  /** Resolves when it is listening. */
   static async listen(options: SimulatedAgentOptions): Promise<SimulatedAgent> {
     const { ca, certificate: cert, key } = options.identity;
     const server = http2.createSecureServer({ ca, cert, key, requestCert: true });
@@ -72,12 +72,12 @@ export class SimulatedAgent implements AsyncDisposable {
     return new SimulatedAgent(server, options);
   }
 
-  /** Cuts every connection that is open; new ones are accepted. */
+  /** Closes every open connection. New ones are accepted. */
   cut(): void {
     for (const session of this.#sessions) session.destroy();
   }
 
-  /** As if the machine were gone: connections are cut, and containers that ran do so no more. */
+  /** Simulates that the machine is gone: closes all connections, and ends the containers. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#starting);
     clearInterval(this.#blankLines);
@@ -204,7 +204,7 @@ export class SimulatedAgent implements AsyncDisposable {
   }
 }
 
-/** Confirms each change, as one that puts it in force at once, and keeps nothing of it. */
+/** Confirms each change at once, and does not store it. */
 async function followNetwork(stream: ServerHttp2Stream): Promise<void> {
   stream.respond({ ":status": 200 });
   stream.write(`${JSON.stringify({ sums: Array<number>(bucketCount).fill(0) })}\n`);
@@ -213,7 +213,7 @@ async function followNetwork(stream: ServerHttp2Stream): Promise<void> {
     const lines = `${rest}${piece.toString()}`.split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const [kind, number] = JSON.parse(line) as [string, number]; // kip's own lines
+      const [kind, number] = JSON.parse(line) as [string, number]; // kip's own format
       if (kind === "end") stream.write(`${JSON.stringify({ applied: number })}\n`);
     }
   }
@@ -233,7 +233,7 @@ function answer(stream: ServerHttp2Stream, status: number, value?: object): void
   stream.end(JSON.stringify(value));
 }
 
-/** RFC 3339 in whole seconds. */
+/** RFC 3339, whole seconds. */
 function now(): string {
   return `${new Date().toISOString().slice(0, 19)}Z`;
 }
