@@ -6,21 +6,21 @@ import { maxUserDataBytes } from "./config/cloud-config.ts";
 import { CloudInitError } from "./errors.ts";
 import type { DataSource, InstanceData } from "./instance-data.ts";
 
-/** Where Azure's agent keeps its files. */
+/** Folder of Azure's agent. */
 const agentDirectory = "/var/lib/waagent";
 
 /** Options of {@link createAzureSource}. */
 export interface AzureOptions {
-  /** Of Azure's agent. @default "/var/lib/waagent" */
+  /** Folder of Azure's agent. @default "/var/lib/waagent" */
   readonly directory?: string | undefined;
-  /** Names the machine where the agent's files do not. @default "/sys/class/dmi/id/product_uuid" */
+  /** File with the machine's ID, used if the agent's files do not have it. @default "/sys/class/dmi/id/product_uuid" */
   readonly machineIdFile?: string | undefined;
 }
 
 /**
- * User data and metadata from the files of Azure's agent, which are complete when it has made a file `provisioned`: `CustomData`, or
- * the element of this name in `ovf-env.xml`; both may be base64, as Azure transports them. The name, the keys and the
- * addresses are from `ovf-env.xml` and `SharedConfig.xml`.
+ * User data and metadata from the files of Azure's agent, which are complete when its file `provisioned` exists. User data is
+ * in `CustomData`, or in the element of this name in `ovf-env.xml`. Both may be base64, as Azure transports them. Name, keys
+ * and addresses are in `ovf-env.xml` and `SharedConfig.xml`.
  *
  * @see https://learn.microsoft.com/azure/virtual-machines/custom-data
  */
@@ -55,7 +55,7 @@ async function readInstance(directory: string, machineIdFile: string): Promise<I
   };
 }
 
-/** What stands in base64 alone is decoded; user data begins with "#", with a MIME header, or as gzip does. */
+/** Decodes data that is entirely base64. User data itself begins with "#", a MIME header, or gzip's magic number. */
 function decodeCustomData(data: Buffer): Uint8Array {
   const text = data.toString("latin1");
   const plain = text.replaceAll(/\s/g, "");
@@ -92,7 +92,7 @@ function attribute(xml: string, tag: RegExp, name: string): string | undefined {
   return [...attributes].find(([, found]) => found === name)?.[2];
 }
 
-/** Texts of the elements of a name, whatever its namespace. */
+/** Texts of all elements with this name, in any namespace. */
 function elementTexts(xml: string, name: string): readonly string[] {
   const elements = xml.matchAll(/<(?:\w{1,64}:)?(\w{1,64})(?:\s[^<>]{0,1000})?>([^<]*)<\//g);
   return [...elements].flatMap(([, found, text = ""]) =>
@@ -103,7 +103,7 @@ function elementTexts(xml: string, name: string): readonly string[] {
 async function readAgentFile(file: string): Promise<Buffer | undefined> {
   try {
     const data = await readFile(file);
-    // In base64 it has a third more.
+    // Base64 is larger by a third.
     if (data.length <= 2 * maxUserDataBytes) return data;
   } catch (cause) {
     if (isSystemError(cause, "ENOENT", "ENOTDIR")) return undefined;

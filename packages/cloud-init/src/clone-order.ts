@@ -11,7 +11,7 @@ const network = decode.object({
 });
 
 /**
- * Makes a copy of a template a machine of its own: everything that two copies must not share. The launcher writes it as one
+ * Turns a clone of a template into its own machine: everything that two clones must not share. The launcher writes it as one
  * line of JSON to the port {@link clonePort}.
  */
 const decodeIdentity = decode.object({
@@ -21,14 +21,14 @@ const decodeIdentity = decode.object({
   hostname: decode.string,
   /** 32 hexadecimal digits, for /etc/machine-id. */
   machineId: decode.string,
-  /** The launcher's wall clock when it wrote this, milliseconds since the epoch. */
+  /** The launcher's wall clock when it wrote this, milliseconds since the Unix epoch. */
   unixMs: decode.integer,
-  /** Base64; at least 32 bytes that no other machine gets. */
+  /** Base64 of at least 32 bytes that no other machine gets. */
   entropy: decode.string,
   network,
-  /** As cloud-init takes it: text, or base64. */
+  /** User data for cloud-init: text or base64. */
   userData: decode.string,
-  /** Cell images from before this field have user data in text only. @default text */
+  /** Older cell images do not know this field, and only accept text. @default text */
   userDataEncoding: decode.optional(decode.oneOf("base64")),
 });
 
@@ -36,18 +36,17 @@ const decodeIdentity = decode.object({
 export type CloneIdentity = decode.Decoded<typeof decodeIdentity>;
 
 /**
- * Asks a copy of a template to fetch images and to wait again, as a template that has them. Its network is removed
- * afterwards.
+ * Makes a clone of a template fetch images and wait again, as a template with these images. Its network is removed afterwards.
  */
 const decodePreload = decode.object({
   /** 1. */
   version: decode.integer,
   /** Names with a digest, `registry/repository@sha256:…`. */
   images: decode.list(decode.string),
-  /** How to get them, as the launch request had it: `LaunchImages.pull` of `@kip/cloud`. */
+  /** Pull settings from the launch request: `LaunchImages.pull` of `@kip/cloud`. */
   pull: decode.string,
   unixMs: decode.integer,
-  /** As an identity's. */
+  /** As in an identity. */
   entropy: decode.string,
   network,
 });
@@ -55,12 +54,12 @@ const decodePreload = decode.object({
 /** @see decodePreload */
 export type ImagePreload = decode.Decoded<typeof decodePreload>;
 
-/** What a launcher writes to the port. */
+/** A message from the launcher on the port. */
 export type Order =
   | { readonly kind: "become"; readonly identity: CloneIdentity }
   | { readonly kind: "fetch"; readonly preload: ImagePreload };
 
-/** User data as an identity has it. */
+/** User data in the form of an identity. */
 export function userDataFields(
   data: Uint8Array,
 ): Pick<CloneIdentity, "userData" | "userDataEncoding"> {
@@ -69,7 +68,7 @@ export function userDataFields(
   return { userData: bytes.toString("base64"), userDataEncoding: "base64" };
 }
 
-/** The user data that {@link userDataFields} has written. */
+/** Decodes the user data that {@link userDataFields} encoded. */
 export function userDataOf({
   userData,
   userDataEncoding,
@@ -77,30 +76,30 @@ export function userDataOf({
   return Buffer.from(userData, userDataEncoding ?? "utf8");
 }
 
-/** Name of the virtio-serial port, as it stands in /sys/class/virtio-ports/<port>/name. */
+/** Name of the virtio-serial port, in /sys/class/virtio-ports/<port>/name. */
 export const clonePort = "co.elotl.kip.personality";
 
-/** Argument on the kernel's command line that makes the machine a template. */
+/** Kernel command line argument that makes the machine a template. */
 export const templateArgument = "kip.template";
 
 /**
- * The messages of the machine on the port, a line each.
+ * Messages from the machine on the port, one per line.
  *
- * - `template`: everything is loaded, or fetched, and the machine waits; the launcher may save it now
- * - `ready`: a copy has its identity and its agent listens
+ * - `template`: everything is loaded or fetched, and the machine is waiting. The launcher may save it now
+ * - `ready`: a clone has its identity, and its agent is listening
  */
 export const cloneMessages = { template: "template", ready: "ready" } as const;
 
-/** Longest line, bytes. */
+/** Maximum length of a line, bytes. */
 export const maxCloneOrderBytes = 65_536;
 
-/** The line for the port, its end included. */
+/** The line for the port, including its line break. */
 export function orderLine(order: CloneIdentity | ImagePreload): string {
   return `${JSON.stringify(order)}\n`;
 }
 
 /**
- * Reads the line.
+ * Parses a line from the port.
  *
  * @throws {CloudInitError} `PERSONALITY_INVALID`
  */

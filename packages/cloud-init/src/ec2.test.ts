@@ -9,7 +9,7 @@ import { maxUserDataBytes } from "./config/cloud-config.ts";
 
 const { signal } = new AbortController();
 
-/** Paths of EC2's service and their answers. */
+/** Paths of EC2's service and their responses. */
 const instance: Readonly<Record<string, string>> = {
   "/latest/user-data": "#cloud-config\n{}\n",
   "/latest/meta-data/instance-id": "i-0123456789abcdef0",
@@ -22,13 +22,13 @@ const instance: Readonly<Record<string, string>> = {
   "/latest/meta-data/public-keys/1/openssh-key": "ssh-rsa BBBB second",
 };
 
-/** Pauses between requests end at once, limits of requests do not. */
+/** Pauses between requests end at once, but time limits of requests do not. */
 function impatientClock(): Clock {
   const sleep: Clock["sleep"] = async (ms, end) => await systemClock.sleep(ms > 5000 ? ms : 0, end);
   return { ...systemClock, sleep };
 }
 
-/** A service that asks for tokens, and gives `token-1`, `token-2`, … */
+/** A service that requires tokens, and returns `token-1`, `token-2`, … */
 async function startService(options: {
   readonly paths?: Readonly<Record<string, string>>;
   readonly accepts?: (token: string | undefined) => boolean;

@@ -12,23 +12,23 @@ import { maxUserDataBytes } from "./config/cloud-config.ts";
 
 /** Options of {@link ImdsClient}. */
 export interface ImdsClientOptions extends Partial<MetadataHttpOptions> {
-  /** How long a session token is asked for, seconds, 1 to 21,600. @default 21,600 (six hours, the most) */
+  /** Requested lifetime of a session token, seconds, 1 to 21,600. @default 21,600 (six hours, the maximum) */
   readonly tokenTtlSeconds?: number | undefined;
 }
 
-/** A path of EC2's metadata service, and how much of it is read. */
+/** A path of EC2's metadata service, with limits. */
 interface ImdsRequest {
-  /** Largest answer, bytes. @default 64 KiB */
+  /** Maximum size of the response, bytes. @default 64 KiB */
   readonly maxBytes?: number | undefined;
-  /** Requests in all, 1 or more. @default as the client was given */
+  /** Maximum number of requests, 1 or more. @default the client's */
   readonly attempts?: number | undefined;
   readonly signal: AbortSignal;
 }
 
 interface Session {
-  /** Undefined when the service has no sessions. */
+  /** Undefined if the service has no sessions. */
   readonly token: string | undefined;
-  /** On the monotonic clock, milliseconds. */
+  /** Monotonic time, milliseconds. */
   readonly endsAtMs: number;
 }
 
@@ -37,8 +37,8 @@ const tokenHeader = "x-aws-ec2-metadata-token";
 const maxPublicKeys = 32;
 
 /**
- * A client of EC2's instance metadata service, version 2: each request has a session token, which is renewed before it
- * ends and when the service refuses it. A service that has no sessions (404, 405 or 501 for the token) is asked without one.
+ * A client of EC2's instance metadata service, version 2. Each request has a session token, which is renewed before it expires
+ * and if the service refuses it. If the service has no sessions (404, 405 or 501 for the token), requests have no token.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html
  */
@@ -47,7 +47,7 @@ export class ImdsClient {
   readonly #clock: Clock;
   readonly #ttlSeconds: number;
   #session: Session | undefined;
-  /** Shared by all requests that need it. */
+  /** Shared by all requests that need a session. */
   #opening: Promise<Session> | undefined;
 
   constructor(options: ImdsClientOptions = {}) {
@@ -60,13 +60,13 @@ export class ImdsClient {
    * Reads one path.
    *
    * @param path below `/latest`, such as `/meta-data/instance-id`
-   * @returns undefined when there is nothing at this path (404)
-   * @throws {CloudInitError} `METADATA_UNAVAILABLE`; `METADATA_INVALID` when the answer is too large or a refusal
+   * @returns undefined if the path does not exist (404)
+   * @throws {CloudInitError} `METADATA_UNAVAILABLE`; `METADATA_INVALID` if the response is too large or a refusal
    */
   async read(path: string, request: ImdsRequest): Promise<Uint8Array | undefined> {
     const session = await this.#currentSession(request);
     let answer = await this.#get(path, session, request);
-    // The token has ended early: the machine was suspended, or the service began again.
+    // The token has expired early: the machine was suspended, or the service restarted.
     if (answer.status === 401) {
       if (this.#session === session) this.#session = undefined;
       answer = await this.#get(path, await this.#currentSession(request), request);
@@ -76,7 +76,7 @@ export class ImdsClient {
     return answer.body;
   }
 
-  /** As {@link read}, as trimmed text. */
+  /** Like {@link read}, but returns trimmed text. */
   async readText(path: string, request: ImdsRequest): Promise<string | undefined> {
     const body = await this.read(path, request);
     return body && new TextDecoder().decode(body).trim();
@@ -99,7 +99,7 @@ export class ImdsClient {
     const path = "/latest/api/token";
     const headers = { "x-aws-ec2-metadata-token-ttl-seconds": `${this.#ttlSeconds}` };
     const answer = await this.#http.send({ path, method: "PUT", headers, attempts, signal });
-    // Renewed after nine tenths, so that none ends on its way.
+    // Renewed after nine tenths of its lifetime, so that it does not expire on the way.
     const endsAtMs = startMs + this.#ttlSeconds * 900;
     if ([404, 405, 501].includes(answer.status)) return { token: undefined, endsAtMs };
     const token = new TextDecoder().decode(answer.body).trim();
@@ -113,7 +113,7 @@ export class ImdsClient {
   }
 }
 
-/** User data and metadata from EC2's metadata service. @param client @default one for the usual address */
+/** User data and metadata from EC2's metadata service. @param client @default a client for the usual address */
 export function createEc2Source(client: ImdsClient = new ImdsClient()): DataSource {
   return {
     name: "EC2",
@@ -154,12 +154,12 @@ async function readInstance(client: ImdsClient, signal: AbortSignal): Promise<In
     userData: userData ?? new Uint8Array(),
     localHostname,
     publicKeys,
-    // EC2 gives its machines global addresses of IPv6 alone.
+    // EC2 machines only have global IPv6 addresses.
     addresses: { privateIpv4, publicIpv4, publicIpv6 },
   };
 }
 
-/** The list has a line `<number>=<name>` for each key. */
+/** Reads the list of keys, which has a line `<number>=<name>` for each. */
 async function readPublicKeys(
   text: (path: string) => Promise<string | undefined>,
 ): Promise<readonly string[]> {

@@ -6,7 +6,7 @@ import type { DataSource } from "./instance-data.ts";
 
 const { signal } = new AbortController();
 
-/** A source that is available at the given question, from 1. */
+/** A source that is available at the given check, counted from 1. */
 function source(name: string, availableAt: number): DataSource & { readonly asked: () => number } {
   let asked = 0;
   return {
@@ -44,7 +44,7 @@ describe("findSource()", () => {
     assert.equal(never.asked(), 2);
     await clock.advance(299_900);
     await failed;
-    // 100, 200, ... 3200 ms, then 5 s each; each up to a fifth shorter.
+    // 100, 200, ... 3200 ms, then 5 s each, all up to a fifth shorter.
     assert.ok(never.asked() >= 60 && never.asked() <= 85, `${never.asked()}`);
   });
 

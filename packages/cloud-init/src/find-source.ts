@@ -5,16 +5,17 @@ import type { DataSource } from "./instance-data.ts";
 /** Options of {@link findSource}. */
 export interface FindSourceOptions {
   readonly signal: AbortSignal;
-  /** Limit of the whole search, milliseconds. @default 300,000 (five minutes) */
+  /** Time limit of the whole search, milliseconds. @default 300,000 (five minutes) */
   readonly limitMs?: number | undefined;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Asks all sources at once, each again after 100 ms, doubling up to 5 s, and gives the first that has data for this machine.
+ * Checks all sources concurrently, each again after 100 ms, doubling up to 5 s. Returns the first that has data for this
+ * machine.
  *
- * @throws {CloudInitError} `DATA_SOURCE_MISSING` after the limit
+ * @throws {CloudInitError} `DATA_SOURCE_MISSING` after the time limit
  * @throws the signal's reason
  */
 export async function findSource(
@@ -39,7 +40,7 @@ export async function findSource(
     ]);
   } finally {
     end.abort();
-    limit.catch(() => {}); // ended by the line above
+    limit.catch(() => {}); // aborted by the line above
   }
 }
 

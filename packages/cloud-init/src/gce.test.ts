@@ -6,7 +6,7 @@ import { startMetadataServer } from "./testing/metadata-server.ts";
 const { signal } = new AbortController();
 const prefix = "/computeMetadata/v1/instance/";
 
-/** A metadata server that asks for the header of its clients, and sends its own. */
+/** A metadata server that requires the clients' header, and sends its own. */
 async function startService(paths: Readonly<Record<string, string>>, flavor = "Google") {
   return await startMetadataServer(({ url, headers }) => {
     if (headers["metadata-flavor"] !== "Google") return { status: 403 };

@@ -18,7 +18,8 @@ interface ReadOptions {
 }
 
 /**
- * User data and metadata from GCE's metadata server: the attribute `user-data`, in base64 if `user-data-encoding` says so.
+ * User data and metadata from GCE's metadata server. User data is the attribute `user-data`, in base64 if `user-data-encoding`
+ * says so.
  *
  * @see https://cloud.google.com/compute/docs/metadata/querying-metadata
  */
@@ -79,7 +80,7 @@ async function readBytes(
 ): Promise<Uint8Array | undefined> {
   const headers = { "metadata-flavor": "Google" };
   const answer = await http.send({ ...options, path: prefix + path, headers });
-  // Every answer of the metadata server has it; one without is of something else at this address.
+  // Every response of the metadata server has this header. Without it, another server has this address.
   if (answer.header("metadata-flavor") !== "Google") throw invalid("another server answers for it");
   if (answer.status === 404) return undefined;
   if (answer.status !== 200) throw invalid(`the status of "${path}" is ${answer.status}`);

@@ -1,4 +1,4 @@
-/** The addresses of a machine that its cloud knows. */
+/** The machine's addresses, as far as its cloud knows them. */
 export interface InstanceAddresses {
   readonly publicIpv4?: string | undefined;
   readonly privateIpv4?: string | undefined;
@@ -6,32 +6,32 @@ export interface InstanceAddresses {
   readonly privateIpv6?: string | undefined;
 }
 
-/** What a cloud gives a machine at its start. */
+/** Data that a cloud provides to a machine at its start. */
 export interface InstanceData {
-  /** Names this instance; user data is applied once for each value. */
+  /** ID of this instance. User data is applied once for each value. */
   readonly instanceId: string;
-  /** As found; for `parseUserData`. Empty when there is none. */
+  /** Unchanged, for `parseUserData`. Empty if there is none. */
   readonly userData: Uint8Array;
-  /** Host name that the platform gave. */
+  /** Host name from the platform. */
   readonly localHostname?: string | undefined;
   /** Public SSH keys, one line each. @default none */
   readonly publicKeys?: readonly string[] | undefined;
-  /** @default the platform does not say */
+  /** @default the platform does not provide them */
   readonly addresses?: InstanceAddresses | undefined;
 }
 
-/** A place where a machine finds its {@link InstanceData}. */
+/** A source of a machine's {@link InstanceData}. */
 export interface DataSource {
-  /** For messages: `EC2`, `GCE`, `Azure`, `NoCloud`. */
+  /** Name for messages: `EC2`, `GCE`, `Azure`, `NoCloud`. */
   readonly name: string;
   /**
-   * Looks once, without repetition, whether this source has data for this machine.
+   * Checks once, without retries, whether this source has data for this machine.
    *
-   * @throws the signal's reason; nothing else: a source that fails is one that is not available yet
+   * @throws only the signal's reason: a source that fails counts as not available yet
    */
   isAvailable(signal: AbortSignal): Promise<boolean>;
   /**
-   * Reads all of it.
+   * Reads all data.
    *
    * @throws {CloudInitError} `METADATA_UNAVAILABLE`, `METADATA_INVALID`, `SEED_INVALID`
    */

@@ -9,13 +9,13 @@ import {
 } from "@kip/base";
 import { CloudInitError } from "./errors.ts";
 
-/** Where a metadata service is, and how patient its client is. */
+/** Address of a metadata service, and the client's limits. */
 export interface MetadataHttpOptions {
-  /** `http:` or `https:` address of the service. */
+  /** `http:` or `https:` URL of the service. */
   readonly baseUrl: string;
-  /** Limit of one request with its answer, milliseconds. @default 10,000 */
+  /** Time limit of one request with its response, milliseconds. @default 10,000 */
   readonly timeoutMs?: number | undefined;
-  /** Requests in all for one answer, 1 or more. @default 15 */
+  /** Maximum number of requests for one response, 1 or more. @default 15 */
   readonly attempts?: number | undefined;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
@@ -23,31 +23,31 @@ export interface MetadataHttpOptions {
 
 /** One request to a metadata service. */
 export interface MetadataRequest {
-  /** Begins with a slash; may have a query. */
+  /** Begins with a slash, and may have a query. */
   readonly path: string;
   /** @default "GET" */
   readonly method?: "GET" | "PUT" | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Largest answer, bytes. @default 64 KiB */
+  /** Maximum size of the response, bytes. @default 64 KiB */
   readonly maxBytes?: number | undefined;
-  /** Requests in all for this answer. @default as the client was given */
+  /** Maximum number of requests for this response. @default the client's */
   readonly attempts?: number | undefined;
   readonly signal: AbortSignal;
 }
 
-/** An answer with any status below 500 but 429, which are repeated instead. */
+/** A response with a status below 500, except 429. Requests with other statuses are retried. */
 export interface MetadataAnswer {
   readonly status: number;
   readonly body: Uint8Array;
-  /** Value of a header, by its name in lower case. */
+  /** Value of a header. The name is in lower case. */
   header(name: string): string | undefined;
 }
 
 const defaultMaxBytes = 64 << 10;
 
 /**
- * An HTTP client for metadata services: bounded answers, no redirects, no proxy, and repetition of what may pass (no
- * connection, no answer in time, 429, 5xx) after 50 ms, doubling up to 5 s, as the original's client did.
+ * An HTTP client for metadata services: limited responses, no redirects, no proxy. It retries after failures that may be
+ * temporary (no connection, no response in time, 429, 5xx) after 50 ms, doubling up to 5 s, like the original's client.
  */
 export class MetadataHttp {
   readonly #base: URL;
@@ -55,7 +55,7 @@ export class MetadataHttp {
   readonly #attempts: number;
   readonly #clock: Clock;
 
-  /** @throws {TypeError} for an address that is none, or neither `http:` nor `https:` */
+  /** @throws {TypeError} for an invalid URL, or one that is neither `http:` nor `https:` */
   constructor(options: MetadataHttpOptions) {
     this.#base = new URL(options.baseUrl);
     if (!["http:", "https:"].includes(this.#base.protocol))
@@ -66,7 +66,7 @@ export class MetadataHttp {
   }
 
   /**
-   * @throws {CloudInitError} `METADATA_UNAVAILABLE` after the last attempt; `METADATA_INVALID` for an answer that is too large
+   * @throws {CloudInitError} `METADATA_UNAVAILABLE` after the last attempt; `METADATA_INVALID` if the response is too large
    * @throws the signal's reason
    */
   async send(request: MetadataRequest): Promise<MetadataAnswer> {
@@ -107,7 +107,7 @@ export class MetadataHttp {
   }
 }
 
-/** Does work of several requests; those that are pending when it fails are ended. */
+/** Runs work with several requests. If it fails, pending requests are cancelled. */
 export async function endingTogether<T>(
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
@@ -120,7 +120,7 @@ export async function endingTogether<T>(
   }
 }
 
-/** Whether a source has its first answer, which is asked for once. @throws the signal's reason */
+/** Whether a source returns its first response. Requests it once. @throws the signal's reason */
 export async function hasAnswer(
   signal: AbortSignal,
   read: () => Promise<string | undefined>,
@@ -145,7 +145,7 @@ async function exchange(
       .request(url, {
         method: request.method ?? "GET",
         headers: { ...request.headers },
-        // A connection of its own, closed after the answer: a machine's start has few of them, and none is left open.
+        // Close each connection after its response. A machine's start makes few requests, and no connection should stay open.
         agent: false,
         signal,
       })

@@ -38,7 +38,7 @@ export async function readNoCloudSeed(directory: string): Promise<InstanceData> 
   }
 }
 
-/** A NoCloud seed in a folder, as a source. It is available once there is a file `meta-data`. */
+/** A source for a NoCloud seed in a folder. It is available once the file `meta-data` exists. */
 export function createNoCloudSource(directory: string): DataSource {
   return {
     name: "NoCloud",
@@ -47,7 +47,7 @@ export function createNoCloudSource(directory: string): DataSource {
   };
 }
 
-/** A list, or a map of names and keys. */
+/** Reads a list, or a map of names and keys. */
 function readPublicKeys(field: ConfigField): readonly string[] {
   if (field.isAbsent) return [];
   const isMap = typeof field.value === "object" && !Array.isArray(field.value);
@@ -59,7 +59,7 @@ async function parse(text: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch {
-    // What kip's own clouds write is JSON; the reader of YAML is loaded for others.
+    // Kip's own clouds write JSON. The YAML parser is only loaded for other seeds.
   }
   try {
     const { readYaml } = await import("./yaml/read-yaml.ts");

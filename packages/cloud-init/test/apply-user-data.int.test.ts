@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { applyUserData, emptyConfig, type CloudConfig, type CloudUser } from "@kip/cloud-init";
 import { temporaryFolder } from "@kip/testing";
 
-/** A root with the databases of users, and what the user data did to it. Files get owners, so it needs root. */
+/** A root folder with account files, and the result of applying the user data to it. Needs root, because files get owners. */
 async function withRoot(
   work: (tools: {
     readonly root: string;

@@ -3,7 +3,7 @@ import path from "node:path";
 import { isSystemError } from "@kip/base";
 import { writeWholeFile } from "./write-whole-file.ts";
 
-/** A database of accounts: passwd(5), shadow(5), group(5) or gshadow(5), a line of fields for each entry. */
+/** One of the files passwd(5), shadow(5), group(5) and gshadow(5), which have a line of fields for each entry. */
 export class AccountFile {
   readonly #path: string;
   readonly #root: string;
@@ -16,7 +16,7 @@ export class AccountFile {
     this.#entries = entries;
   }
 
-  /** Reads `/etc/<name>`; undefined if there is no such file. @throws errors of the file system */
+  /** Reads `/etc/<name>`. Undefined if it does not exist. @throws errors of the file system */
   static open(
     name: "passwd" | "shadow" | "group" | "gshadow",
     root: string,
@@ -36,7 +36,7 @@ export class AccountFile {
     return this.#entries.find(([entry]) => entry === name);
   }
 
-  /** Numbers in the third field. */
+  /** The IDs in the third field. */
   ids(): ReadonlySet<number> {
     return new Set(this.#entries.map(([, , id]) => Number(id)));
   }
@@ -46,7 +46,7 @@ export class AccountFile {
     this.#isChanged = true;
   }
 
-  /** Sets one field of an entry, from 0. Nothing happens without such an entry. */
+  /** Sets one field of an entry, counted from 0. Does nothing if there is no such entry. */
   set(name: string, field: number, value: string): void {
     const entry = this.#entries.find(([each]) => each === name);
     if (!entry || entry[field] === value) return;
@@ -54,13 +54,13 @@ export class AccountFile {
     this.#isChanged = true;
   }
 
-  /** Adds a name to the members of a group, the field of this number. */
+  /** Adds a member to a group. `field` is the index of the member list. */
   addMember(group: string, field: number, member: string): void {
     const members = (this.find(group)?.[field] ?? "").split(",").filter((name) => name !== "");
     if (!members.includes(member)) this.set(group, field, [...members, member].join(","));
   }
 
-  /** Replaces the file, with its mode and owner, if anything has changed. @throws errors of the file system */
+  /** Replaces the file if anything has changed, and keeps its mode and owner. @throws errors of the file system */
   save(): void {
     if (!this.#isChanged) return;
     const { mode, uid, gid } = statSync(path.join(this.#root, this.#path));

@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { writeWholeFile } from "./write-whole-file.ts";
 
-/** Where it is kept. */
+/** Where to keep the record. */
 export interface RecordOptions {
-  /** Put before every path. @default "/" */
+  /** Prefix of every path. @default "/" */
   readonly root?: string | undefined;
   /** Below the root. */
   readonly workspace: string;
 }
 
-/** Whether the user data of this instance has been applied on this disk, before a restart or now. Never throws. */
+/** Whether the user data of this instance was applied on this disk, in this boot or an earlier one. Never throws. */
 export function isApplied(instanceId: string, options: RecordOptions): boolean {
   try {
     const file = path.join(options.root ?? "/", recordPath(options));
@@ -20,7 +20,7 @@ export function isApplied(instanceId: string, options: RecordOptions): boolean {
   }
 }
 
-/** Notes that it has been; what was noted of another instance, which this disk is a copy of, is replaced. */
+/** Records that the user data was applied. Replaces the record of another instance, of which this disk is a copy. */
 export function noteApplied(instanceId: string, options: RecordOptions): void {
   const content = Buffer.from(`${instanceId}\n`);
   writeWholeFile({ path: recordPath(options), content, mode: 0o644 }, options.root ?? "/");

@@ -7,34 +7,34 @@ import { writeWholeFile } from "./write-whole-file.ts";
 
 /** Options of {@link applyUserData}. */
 export interface ApplyUserDataOptions {
-  /** Put before every path, and where `/etc/passwd` is looked up; for tests. @default "/" */
+  /** Prefix of every path, and of `/etc/passwd` for lookups. For tests. @default "/" */
   readonly root?: string | undefined;
-  /** Public SSH keys that the cloud has for this machine; root gets them, too. @default none */
+  /** Public SSH keys from the cloud, which root also gets. @default none */
   readonly publicKeys?: readonly string[] | undefined;
-  /** Written to `/etc/environment`. @default that file stays as it is */
+  /** Written to `/etc/environment`. @default the file is not changed */
   readonly addresses?: InstanceAddresses | undefined;
-  /** Sets the machine's name. @default writes `/etc/hostname` and tells the kernel */
+  /** Sets the machine's name. @default writes `/etc/hostname` and sets the kernel's name */
   readonly setHostname?: ((name: string) => Promise<void>) | undefined;
-  /** Folder for what is run, below the root. @default "/var/lib/milpa-cloudinit" */
+  /** Folder for programs to run, below the root. @default "/var/lib/milpa-cloudinit" */
   readonly workspace?: string | undefined;
 }
 
-/** What {@link applyUserData} did. */
+/** Result of {@link applyUserData}. */
 export interface ApplyResult {
   /** Paths written, in order. */
   readonly written: readonly string[];
-  /** One for each entry that failed; the entries after it were applied all the same. */
+  /** One error for each entry that failed. The entries after it were still applied. */
   readonly errors: readonly CloudInitError[];
 }
 
-/** Where the record of what was applied, and what is run, is kept: as the original has it. */
+/** Folder for the record and for programs to run, as in the original. */
 export const defaultWorkspace = "/var/lib/milpa-cloudinit";
 
 /**
- * Does what the user data asks: files, `/etc/environment`, then the host name, users, keys of root, commands, scripts.
+ * Applies user data: files and `/etc/environment`, then host name, users, keys of root, commands, and scripts.
  *
- * A file appears whole, with its owner and mode, or not at all. Never throws for an entry: failures are in `errors`,
- * each with the code `USER_DATA_APPLY_FAILED`.
+ * Each file is written atomically, with its owner and mode. Never throws for an entry: failures are in `errors`, with the code
+ * `USER_DATA_APPLY_FAILED`.
  */
 export async function applyUserData(
   config: CloudConfig,
@@ -49,7 +49,7 @@ export async function applyUserData(
       written.push(file.path);
     });
   }
-  // What most user data does not ask for is not loaded: each module is a part of a cell's start.
+  // Modules that most user data does not need are loaded on demand, because each one delays a cell's start.
   if (addresses) {
     const { writeEnvironment } = await import("./environment-file.ts");
     await attempt('write "/etc/environment"', () => writeEnvironment(addresses, root));
@@ -95,6 +95,6 @@ async function setHostname(
   if (set) return await set(name);
   const content = Buffer.from(`${name}\n`);
   writeWholeFile({ path: "/etc/hostname", content, mode: 0o644 }, root);
-  // The kernel's own file instead of the program: no process at a time when a pod waits.
+  // Write the kernel's file instead of running a program, because a pod is waiting.
   writeFileSync("/proc/sys/kernel/hostname", name);
 }

@@ -6,7 +6,7 @@ import { CloudInitError } from "../errors.ts";
 import { AccountFile } from "./account-file.ts";
 import { writeWholeFile } from "./write-whole-file.ts";
 
-/** Numbers of users and groups, as Debian's login.defs has them. */
+/** ID ranges of users and groups, from Debian's login.defs. */
 const userIds = { first: 1000, last: 59_999, step: 1 };
 const systemIds = { first: 999, last: 100, step: -1 };
 
@@ -36,7 +36,7 @@ class Accounts {
     this.gshadow = AccountFile.open("gshadow", root);
   }
 
-  /** Groups first: a user whose group is missing would be worse than a group without a user. */
+  /** Saves the groups first, because a user without a group is worse than a group without a user. */
   save(): void {
     for (const file of [this.group, this.gshadow, this.shadow, this.passwd]) file?.save();
   }
@@ -50,8 +50,8 @@ class Accounts {
 }
 
 /**
- * Makes a user with its groups, home and keys, in the databases of users themselves: a cell needs no program for it. A user that
- * exists keeps what it has, but for its password and further keys.
+ * Creates a user with its groups, home and keys, by writing the account files directly: the cell needs no programs for it. An
+ * existing user is kept, but gets the password and additional keys.
  *
  * @throws {CloudInitError} `USER_DATA_APPLY_FAILED`; errors of the file system
  */
@@ -68,7 +68,7 @@ export function applyUser(user: CloudUser, root: string): void {
   if (user.sshAuthorizedKeys.length > 0) addKeys(user.sshAuthorizedKeys, account, root);
 }
 
-/** Adds keys that root does not have yet. @throws errors of the file system */
+/** Adds keys that root does not have. @throws errors of the file system */
 export function addRootKeys(keys: readonly string[], root: string): void {
   const account = new Accounts(root).account("root");
   addKeys(keys, account ?? { uid: 0, gid: 0, home: "/root" }, root);
@@ -87,7 +87,7 @@ function addUser(user: CloudUser, accounts: Accounts): void {
   const fields = [user.name, "x", `${uid}`, `${gid}`, user.gecos ?? "", home, shell];
   accounts.passwd.add(fields);
   const days = `${Math.trunc(Date.now() / 86_400_000)}`;
-  // As useradd(8) does: passwords of system users do not age.
+  // Like useradd(8): passwords of system users do not age.
   const ageing = user.isSystem === true ? ["", "", ""] : ["0", "99999", "7"];
   accounts.shadow?.add([user.name, "!", days, ...ageing, "", "", ""]);
   if (!accounts.shadow) accounts.passwd.set(user.name, 1, "!");
@@ -97,7 +97,7 @@ function addUser(user: CloudUser, accounts: Accounts): void {
   }
 }
 
-/** @returns the group's number */
+/** @returns the group ID */
 function addGroup(
   name: string,
   accounts: Accounts,
@@ -132,7 +132,7 @@ function setPassword(user: CloudUser, accounts: Accounts): void {
   if (user.isLocked === true && !hash.startsWith("!")) file.set(user.name, 1, `!${hash}`);
 }
 
-/** A home that exists stays as it is. */
+/** Creates the home folder. An existing one is not changed. */
 function makeHome({ uid, gid, home }: Account, root: string): void {
   const folder = path.join(root, home);
   if (existsSync(folder)) return;
@@ -147,7 +147,7 @@ function makeHome({ uid, gid, home }: Account, root: string): void {
   chownSync(folder, uid, gid);
 }
 
-/** Adds the keys that are not in `~/.ssh/authorized_keys` yet. */
+/** Adds the keys that `~/.ssh/authorized_keys` does not have. */
 function addKeys(keys: readonly string[], { uid, gid, home }: Account, root: string): void {
   const file = path.posix.join(home, ".ssh/authorized_keys");
   const folder = path.dirname(path.join(root, file));
@@ -162,7 +162,7 @@ function addKeys(keys: readonly string[], { uid, gid, home }: Account, root: str
 
 function makeKeyFolder(folder: string, uid: number, gid: number): void {
   const stat = lstatSync(folder, { throwIfNoEntry: false });
-  // A user could have put a link there, through which root would write to where the user must not.
+  // A user could have created a link, through which root would write to places that the user may not write to.
   if (stat && !stat.isDirectory()) throw failed(`"${folder}" is not a folder`);
   if (stat) return;
   makeFolderSync(path.dirname(folder), 0o755, { recursive: true });

@@ -6,7 +6,7 @@ import { writeWholeFile } from "./write-whole-file.ts";
 
 const file = "/etc/environment";
 
-/** Names as the original has them. */
+/** The original's names. */
 const names = {
   MILPA_PUBLIC_IPV4: "publicIpv4",
   MILPA_PRIVATE_IPV4: "privateIpv4",
@@ -14,7 +14,7 @@ const names = {
   MILPA_PRIVATE_IPV6: "privateIpv6",
 } as const satisfies Record<string, keyof InstanceAddresses>;
 
-/** Writes the addresses to `/etc/environment`; its other lines stay. @throws errors of the file system */
+/** Writes the addresses to `/etc/environment`, and keeps its other lines. @throws errors of the file system */
 export function writeEnvironment(addresses: InstanceAddresses, root: string): void {
   const others = readLines(path.join(root, file)).filter(
     (line) => line !== "" && !Object.keys(names).some((name) => line.startsWith(`${name}=`)),

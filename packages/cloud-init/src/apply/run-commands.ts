@@ -4,26 +4,26 @@ import { CommandError, errorText, isSystemError, makeFolderSync, runCommand } fr
 import type { CloudConfig, CloudScript } from "../config/cloud-config.ts";
 import { writeWholeFile } from "./write-whole-file.ts";
 
-/** Where commands find their files. */
+/** Folders for commands. */
 interface RunOptions {
-  /** Put before the paths of files. */
+  /** Prefix of the paths of files. */
   readonly root: string;
-  /** Folder of what is run, below the root. */
+  /** Folder for programs to run, below the root. */
   readonly workspace: string;
 }
 
-/** What could not be done, and why. */
+/** What failed, and why. */
 interface Failure {
   readonly what: string;
   readonly reason: string;
 }
 
-/** Where commands print to; as with Canonical's cloud-init. */
+/** The output of commands goes here, as in Canonical's cloud-init. */
 export const outputLog = "/var/log/cloud-init-output.log";
 
 /**
- * Runs all commands in one shell, as the original does: what one of them sets or changes to, the next ones see. A command that
- * fails, or that the shell cannot read, does not keep the next ones from running; one that exits the shell does.
+ * Runs all commands in one shell, as the original does, so variables and the working folder carry over. The next commands also
+ * run if one fails or is not valid shell syntax, but not if one exits the shell.
  */
 export async function runCommands(
   commands: CloudConfig["runCommands"],
@@ -35,7 +35,7 @@ export async function runCommands(
   const statuses = path.join(root, workspace, "runcmd.status");
   rmSync(statuses, { force: true });
   const lines = commands.flatMap((command, index) => [
-    // "command" lets the shell go on after a command that it cannot read.
+    // With "command", the shell continues after invalid syntax.
     `command eval ${shellQuoted(commandText(command))}`,
     `echo "${index} $?" >> ${shellQuoted(statuses)}`,
   ]);
@@ -51,7 +51,7 @@ export async function runCommands(
   });
 }
 
-/** Runs bodies of user data that begin with "#!", one after the other. */
+/** Runs the user data bodies that begin with "#!", one after the other. */
 export async function runScripts(
   scripts: readonly CloudScript[],
   options: RunOptions,
@@ -65,7 +65,7 @@ export async function runScripts(
   return failures;
 }
 
-/** @returns why it failed */
+/** @returns why it failed, or undefined */
 async function runFile(
   place: string,
   content: Uint8Array,
@@ -74,11 +74,12 @@ async function runFile(
   const file = path.join(root, place);
   const log = path.join(root, outputLog);
   try {
-    // Both may hold secrets.
+    // Both files may contain secrets.
     writeWholeFile({ path: place, content, mode: 0o700 }, root);
     makeFolderSync(path.dirname(log), 0o755, { recursive: true });
     closeSync(openSync(log, "a", 0o640));
-    // Not into a pipe of ours: what a command leaves running would keep it open, and the machine's start would wait for that.
+    // Do not use a pipe to this process: processes that a command leaves running would keep it open, and the machine's start
+    // would wait for that.
     await runCommand("/bin/sh", ["-c", 'exec "$0" >> "$1" 2>&1 < /dev/null', file, log], {
       cwd: "/",
     });

@@ -14,12 +14,12 @@ import type { WriteFile } from "../config/cloud-config.ts";
 import { CloudInitError } from "../errors.ts";
 
 /**
- * Writes a file that appears whole, with its owner and mode, or not at all.
+ * Writes a file atomically, with its owner and mode.
  *
- * Synchronous on purpose: nothing else can be done before the files are there, and each asynchronous call costs a
- * start-up some milliseconds under emulation.
+ * Synchronous on purpose: nothing else can be done before the files exist, and each asynchronous call costs some milliseconds
+ * at a start under emulation.
  *
- * @param root put before the path, and where `/etc/passwd` is looked up
+ * @param root prefix of the path, and of `/etc/passwd` for lookups
  * @throws {CloudInitError} `USER_DATA_OWNER_UNKNOWN`; errors of the file system
  */
 export function writeWholeFile(file: WriteFile, root: string): void {
@@ -27,7 +27,7 @@ export function writeWholeFile(file: WriteFile, root: string): void {
   const folder = path.dirname(target);
   makeFolderSync(folder, 0o755, { recursive: true });
   const temporary = path.join(folder, `.${path.basename(target)}.${process.pid}.part`);
-  // Left by a process of the same ID that was killed here.
+  // A process with the same ID may have been killed and left it.
   rmSync(temporary, { force: true });
   try {
     fill(temporary, file, root);
@@ -39,7 +39,7 @@ export function writeWholeFile(file: WriteFile, root: string): void {
 }
 
 function fill(temporary: string, file: WriteFile, root: string): void {
-  // It may hold secrets, so only root can read it until it has its mode.
+  // The file may contain secrets, so only root may read it until its mode is set.
   const descriptor = openSync(temporary, "wx", 0o600);
   try {
     writeFileSync(descriptor, file.content);
@@ -58,7 +58,7 @@ function findOwner(owner: string, root: string): [uid: number, gid: number] {
   return [uid.id, uid.primaryGroup ?? uid.id];
 }
 
-/** Fields of passwd(5) and group(5): name, password, id, and in passwd the primary group. */
+/** Finds an ID in passwd(5) or group(5). The fields are name, password, ID and, in passwd, the primary group. */
 function findId(
   database: string,
   name: string,

@@ -1,4 +1,4 @@
-/** A file that the user data asks for. */
+/** A file in the user data. */
 export interface WriteFile {
   /** Absolute. */
   readonly path: string;
@@ -9,12 +9,12 @@ export interface WriteFile {
   readonly owner?: string | undefined;
 }
 
-/** A user that the user data asks for. */
+/** A user in the user data. */
 export interface CloudUser {
   readonly name: string;
-  /** Hash as crypt(5) has it. @default none: no password is right */
+  /** Hash in the format of crypt(5). @default none: no password is accepted */
   readonly passwordHash?: string | undefined;
-  /** Makes the password unusable, also of a user that exists. @default false */
+  /** Makes the password unusable, even that of an existing user. @default false */
   readonly isLocked?: boolean | undefined;
   readonly sshAuthorizedKeys: readonly string[];
   /** Comment, often a full name. */
@@ -23,11 +23,11 @@ export interface CloudUser {
   readonly homedir?: string | undefined;
   /** @default true, but for system users */
   readonly hasHome?: boolean | undefined;
-  /** Name of a group; made if it is missing. @default a group of the user's own name */
+  /** Name of a group, which is created if missing. @default a group with the user's name */
   readonly primaryGroup?: string | undefined;
-  /** Further groups; made if they are missing. */
+  /** Additional groups, which are created if missing. */
   readonly groups: readonly string[];
-  /** A number below 1000, and no home. @default false */
+  /** Whether it gets an ID below 1000 and no home. @default false */
   readonly isSystem?: boolean | undefined;
   /** @default /bin/sh */
   readonly shell?: string | undefined;
@@ -35,25 +35,25 @@ export interface CloudUser {
   readonly uid?: number | undefined;
 }
 
-/** A body of user data that begins with "#!". */
+/** A user data body that begins with "#!". */
 export type CloudScript = Uint8Array;
 
-/** User data as it is applied at a machine's start. */
+/** User data in the form in which it is applied at a machine's start. */
 export interface CloudConfig {
   readonly hostname?: string | undefined;
   readonly writeFiles: readonly WriteFile[];
   readonly users: readonly CloudUser[];
   /** Keys of root. */
   readonly sshAuthorizedKeys: readonly string[];
-  /** Run in this order, after everything else: a text goes to `sh -c`, a list is a program and its arguments. */
+  /** Run in this order, after everything else. A text is passed to `sh -c`, a list is a program with arguments. */
   readonly runCommands: readonly (string | readonly string[])[];
   /** Run after the commands, in this order. */
   readonly scripts: readonly CloudScript[];
-  /** Sentences about what was skipped. */
+  /** Sentences about settings that were skipped. */
   readonly warnings: readonly string[];
 }
 
-/** User data that asks for nothing. */
+/** Empty user data. */
 export const emptyConfig: CloudConfig = {
   writeFiles: [],
   users: [],
@@ -63,8 +63,8 @@ export const emptyConfig: CloudConfig = {
   warnings: [],
 };
 
-/** Largest user data that is read, bytes, compressed and unpacked. EC2 gives 16 KiB, GCE 256 KiB. */
+/** Maximum size of user data, bytes, both compressed and unpacked. EC2 allows 16 KiB, GCE 256 KiB. */
 export const maxUserDataBytes = 1 << 20;
 
-/** Largest content of all files together, bytes, unpacked: it is in memory until it is written. */
+/** Maximum total content of all files, bytes, unpacked. It is in memory until it is written. */
 export const maxContentBytes = 8 << 20;

@@ -1,18 +1,18 @@
 type Path = readonly (string | number)[];
 
-/** Something of a cloud-config that is wrong, or is skipped. */
+/** A problem in a cloud-config, or something that is skipped. */
 export interface ConfigNote {
-  /** `write_files`, 0, `path`; empty for the whole. */
+  /** As in `write_files`, 0, `path`. Empty for the whole document. */
   readonly path: Path;
-  /** Begins with the path, in quotes. */
+  /** Begins with the path in quotes. */
   readonly message: string;
 }
 
-/** Most problems or warnings of one user data that are kept, and characters of a key that are quoted. */
+/** Maximum number of problems and of warnings that are kept, and maximum number of characters of a key that are quoted. */
 const maxNotes = 20;
 const maxKeyLength = 100;
 
-/** What is wrong and what is skipped, the first of them: user data may have very many mistakes. */
+/** The first problems and warnings. User data may have very many mistakes. */
 export class ConfigNotes {
   readonly problems: ConfigNote[] = [];
   readonly warnings: ConfigNote[] = [];
@@ -40,8 +40,8 @@ function pathText(path: Path): string {
 }
 
 /**
- * A value of a cloud-config. Its methods give undefined for a value that is missing, null or wrong; of a wrong one there is a
- * problem in the notes then.
+ * A value of a cloud-config. Its methods return undefined for a value that is missing, null or invalid. An invalid one is also
+ * noted as a problem.
  */
 export class ConfigField {
   readonly value: unknown;
@@ -58,7 +58,7 @@ export class ConfigField {
     return this.value === undefined || this.value === null;
   }
 
-  /** Numbers and Booleans are the texts that they were written as. */
+  /** Numbers and Booleans are returned as the text that was written. */
   text(): string | undefined {
     const { value } = this;
     if (typeof value === "string") return value;
@@ -66,7 +66,7 @@ export class ConfigField {
     return this.isAbsent ? undefined : this.problem("is not a text");
   }
 
-  /** A text without a line end and a NUL. */
+  /** A text without line breaks and NUL characters. */
   line(): string | undefined {
     const text = this.text();
     return text !== undefined && /[\n\r\0]/.test(text)
@@ -74,7 +74,7 @@ export class ConfigField {
       : text;
   }
 
-  /** Also the words of YAML 1.1, which Canonical's cloud-init takes. */
+  /** Also accepts the words of YAML 1.1, like Canonical's cloud-init. */
   boolean(): boolean | undefined {
     if (this.isAbsent) return undefined;
     const word = typeof this.value === "string" ? this.value.toLowerCase() : this.value;
@@ -83,7 +83,7 @@ export class ConfigField {
     return this.problem("is neither true nor false");
   }
 
-  /** Empty for a missing or wrong value. */
+  /** Empty for a missing or invalid value. */
   items(): readonly ConfigField[] {
     if (this.isAbsent) return [];
     if (!Array.isArray(this.value)) {
@@ -95,7 +95,7 @@ export class ConfigField {
     );
   }
 
-  /** Fields by their names, in which dashes are underscores. Undefined if this is not a map. */
+  /** Fields by name, where dashes are replaced by underscores. Undefined if this is not a map. */
   entries(): ReadonlyMap<string, ConfigField> | undefined {
     const { value } = this;
     if (typeof value !== "object" || value === null || Array.isArray(value))
@@ -116,7 +116,7 @@ export class ConfigField {
   }
 }
 
-/** The field of this name; one without a value if there is none. */
+/** The field with this name. If there is none, a field without a value. */
 export function fieldOf(
   parent: ConfigField,
   fields: ReadonlyMap<string, ConfigField>,

@@ -1,11 +1,11 @@
-/** Whether data begins as gzip does. */
+/** Whether data begins with gzip's magic number. */
 export function isGzip(data: Uint8Array): boolean {
   return data[0] === 0x1f && data[1] === 0x8b;
 }
 
-/** Unpacks gzip. @returns undefined if it is damaged or has more than so many bytes */
+/** Unpacks gzip. @returns undefined if it is damaged or unpacks to more than `maxBytes` */
 export function unpackGzip(data: Uint8Array, maxBytes: number): Uint8Array | undefined {
-  // Loaded when it is needed: most user data is plain, and each module is a part of a cell's start.
+  // Loaded on demand, because most user data is not compressed, and each module delays a cell's start.
   const { gunzipSync } = process.getBuiltinModule("node:zlib");
   try {
     return gunzipSync(data, { maxOutputLength: maxBytes });

@@ -1,6 +1,6 @@
 import { CloudInitError } from "../errors.ts";
 
-/** A part of user data that has several. */
+/** A part of MIME user data. */
 export interface MimePart {
   /** In lower case, without parameters. */
   readonly contentType: string;
@@ -10,7 +10,7 @@ export interface MimePart {
 const maxParts = 64;
 const maxNesting = 3;
 
-/** Whether user data begins with the headers of a message that has parts. */
+/** Whether user data begins with the headers of a multipart message. */
 export function isMultipart(data: Uint8Array): boolean {
   const start = Buffer.from(data.subarray(0, 4096)).toString("latin1");
   const headers = /^(?:[A-Za-z-]+:.*\r?\n(?:[ \t].*\r?\n)*)+\r?\n/.exec(start)?.[0];
@@ -18,7 +18,7 @@ export function isMultipart(data: Uint8Array): boolean {
 }
 
 /**
- * The parts of a MIME message, those of parts that are such messages included, in order.
+ * The parts of a MIME message in order, including those of nested messages.
  *
  * @throws {CloudInitError} `USER_DATA_INVALID`
  * @see https://www.rfc-editor.org/rfc/rfc2046#section-5.1
@@ -26,7 +26,7 @@ export function isMultipart(data: Uint8Array): boolean {
 export function mimeParts(data: Uint8Array, depth = 1): readonly MimePart[] {
   if (depth > maxNesting)
     throw invalid(`more than ${maxNesting} of its MIME messages are inside of each other`);
-  // Each byte is a character, so that contents stay as they are.
+  // Decode each byte as one character, so that content is preserved.
   const { headers, body } = readEntity(Buffer.from(data).toString("latin1"));
   const parts: MimePart[] = [];
   for (const text of split(body, boundaryOf(headers))) {
@@ -42,7 +42,7 @@ export function mimeParts(data: Uint8Array, depth = 1): readonly MimePart[] {
 }
 
 interface Entity {
-  /** By names in lower case. */
+  /** By name, in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 }
@@ -72,7 +72,7 @@ function boundaryOf(headers: Entity["headers"]): string {
   return boundary;
 }
 
-/** What stands between the lines of the boundary; the line end before a boundary belongs to the boundary. */
+/** Splits the text between the boundary lines. The line break before a boundary belongs to the boundary. */
 function split(body: string, boundary: string): readonly string[] {
   const parts: string[] = [];
   let lines: string[] | undefined;

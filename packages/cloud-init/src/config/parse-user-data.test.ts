@@ -13,7 +13,7 @@ function userData(config: unknown): Buffer {
 
 const yaml = (text: string): Buffer => Buffer.from(`#cloud-config\n${text}`);
 
-/** Contents of the files as texts. */
+/** The content of each file as text. */
 async function contentsOf(data: Uint8Array): Promise<readonly string[]> {
   const { writeFiles } = await parseUserData(data);
   return writeFiles.map(({ content }) => Buffer.from(content).toString());
@@ -181,7 +181,7 @@ describe("parseUserData()", () => {
     const file = { path: "/a", content: packed, encoding: "gz+b64" };
     const files = (length: number) => userData({ write_files: Array.from({ length }, () => file) });
     assert.equal((await parseUserData(files(8))).writeFiles.length, 8);
-    // Read to their end they would take 500 MiB.
+    // Reading all of them would take 500 MiB.
     const before = process.memoryUsage().arrayBuffers;
     await assert.rejects(parseUserData(files(500)), {
       code: "USER_DATA_INVALID",

@@ -10,7 +10,7 @@ import type { ConfigNote } from "./config-field.ts";
 import { isGzip, unpackGzip } from "./gzip.ts";
 import { readCloudConfig } from "./read-cloud-config.ts";
 
-/** Something that is wrong in a cloud-config, or is skipped, with its place. */
+/** A problem or a skipped setting of a cloud-config, with its position. */
 export interface PlacedConfigNote extends ConfigNote {
   /** From 1. */
   readonly line?: number | undefined;
@@ -18,20 +18,20 @@ export interface PlacedConfigNote extends ConfigNote {
   readonly column?: number | undefined;
 }
 
-/** A cloud-config as it was written, with all that is to be said about it. */
+/** A cloud-config as written, with all problems and warnings. */
 export interface CheckedCloudConfig {
   readonly config: CloudConfig;
-  /** As the reader of YAML gives it; undefined if the text is not YAML. */
+  /** The parsed YAML. Undefined if the text is not valid YAML. */
   readonly value: unknown;
   readonly problems: readonly PlacedConfigNote[];
   readonly warnings: readonly PlacedConfigNote[];
-  /** Where a key or item is, or the deepest one on the way to it; line 1 if the text is not YAML. */
+  /** Position of a key or item, or of the deepest existing one on its path. Line 1 if the text is not valid YAML. */
   placeOf(path: ConfigNote["path"]): { readonly line: number; readonly column: number };
 }
 
 /** Options of {@link parseUserData}. */
 export interface ParseUserDataOptions {
-  /** What names such as `$private_ipv4` stand for. @default they stay as they are */
+  /** Values for names such as `$private_ipv4`. @default names are not replaced */
   readonly addresses?: InstanceAddresses | undefined;
 }
 
@@ -40,11 +40,11 @@ type Place = { readonly line: number; readonly column: number };
 const header = "#cloud-config";
 
 /**
- * Reads user data: a cloud-config in YAML (or JSON, which is YAML), a script, or a MIME message with several of these; each may be
- * compressed by gzip. A cloud-config has `#cloud-config` as its first line, a script begins with `#!`.
+ * Parses user data: a cloud-config in YAML (or JSON, which is YAML), a script, or a MIME message with several of these. Each
+ * may be compressed by gzip. A cloud-config has `#cloud-config` as its first line, a script begins with `#!`.
  *
- * Of several cloud-configs, a key in a later one replaces the key in those before it, as with Canonical's cloud-init.
- * Wrong values fail, all at once: one message names each.
+ * If there are several cloud-configs, a key in a later one replaces the same key in earlier ones, as in Canonical's cloud-init.
+ * Invalid values are an error, whose message lists all of them.
  *
  * @throws {CloudInitError} `USER_DATA_INVALID`
  * @see https://cloudinit.readthedocs.io/en/latest/explanation/format.html
@@ -55,7 +55,7 @@ export async function parseUserData(
 ): Promise<CloudConfig> {
   const body = unpack(data);
   if (body.length === 0) return emptyConfig;
-  // The user data of kip is one cloud-config: no other module is loaded for it.
+  // Kip's user data is one cloud-config, for which no other module is loaded.
   if (isCloudConfig(body)) return await parseCloudConfig(body, options);
   if (startsWith(body, "#!")) return { ...emptyConfig, scripts: [body] };
   const { isMultipart, mimeParts } = await import("./mime-parts.ts");
@@ -66,7 +66,7 @@ export async function parseUserData(
   return await mergeParts(mimeParts(body), options);
 }
 
-/** Reads the text of a cloud-config and finds all of its problems. Never throws. */
+/** Parses the text of a cloud-config and finds all problems. Never throws. */
 export async function checkCloudConfig(
   text: string,
   options: ParseUserDataOptions = {},
@@ -75,7 +75,7 @@ export async function checkCloudConfig(
   try {
     document = await readText(text);
   } catch (error) {
-    const { line, column, reason } = error as Place & { readonly reason: string }; // all that it throws
+    const { line, column, reason } = error as Place & { readonly reason: string }; // it throws nothing else
     const problems = [{ path: [], message: reason, line, column }];
     const placeOf = (): Place => ({ line: 1, column: 1 });
     return { config: emptyConfig, value: undefined, problems, warnings: [], placeOf };
@@ -107,7 +107,7 @@ async function parseCloudConfig(
   const value = parseJson(text);
   if (value !== undefined) {
     const { config, problems, warnings } = readCloudConfig(value, options.addresses);
-    // With mistakes it is read again, for their lines.
+    // If there are mistakes, parse it again to get their lines.
     if (problems.length === 0)
       return { ...config, warnings: warnings.map(({ message }) => message) };
   }
@@ -120,7 +120,7 @@ function placedText({ line, column, message }: PlacedConfigNote): string {
   return line === undefined ? message : `line ${line}, column ${column}: ${message}`;
 }
 
-/** What kip writes: a header, and one JSON object. Undefined for all else. */
+/** Parses the format that kip writes: a header and one JSON object. Undefined for anything else. */
 function parseJson(text: string): unknown {
   const lineEnd = text.indexOf("\n");
   const body = lineEnd < 0 ? "" : text.slice(lineEnd + 1);
@@ -160,7 +160,7 @@ async function mergeParts(
   return merged;
 }
 
-/** The lists of the later one, where it has any. */
+/** Takes the later lists where they are not empty. */
 function replaced(earlier: CloudConfig, later: CloudConfig): CloudConfig {
   const given = Object.entries(later).filter(
     ([, value]) => value !== undefined && value.length > 0,

@@ -6,7 +6,7 @@ import { contentBudget, readFiles } from "./read-files.ts";
 import { readKeys, readUsers } from "./read-users.ts";
 import { substituteAddresses } from "./substitute.ts";
 
-/** Keys of a cloud-config that have an effect; dashes may stand for the underscores. */
+/** Keys of a cloud-config that have an effect. They may be written with dashes. */
 export const cloudConfigKeys = [
   "hostname",
   "write_files",
@@ -18,20 +18,20 @@ export const cloudConfigKeys = [
 
 type Key = (typeof cloudConfigKeys)[number];
 
-/** A cloud-config, or what is wrong with it. */
+/** A cloud-config with its problems. */
 export interface ReadCloudConfig {
-  /** What holds of it where there are problems. Without warnings and scripts. */
+  /** The valid part if there are problems. Without warnings and scripts. */
   readonly config: CloudConfig;
   readonly problems: readonly ConfigNote[];
   readonly warnings: readonly ConfigNote[];
 }
 
 /**
- * Reads the values of a cloud-config. A key that is not known gives a warning, because a fleet's user data may hold keys for other
- * readers; a wrong value is a problem.
+ * Reads the values of a cloud-config. An unknown key results in a warning, because a fleet's user data may have keys for other
+ * readers. An invalid value is a problem.
  *
- * @param value as a reader of YAML or JSON gives it
- * @param addresses what stands for names such as `$private_ipv4` @default they stay as they are
+ * @param value parsed YAML or JSON
+ * @param addresses values for names such as `$private_ipv4` @default names are not replaced
  */
 export function readCloudConfig(value: unknown, addresses?: InstanceAddresses): ReadCloudConfig {
   const notes = new ConfigNotes();
@@ -77,7 +77,7 @@ function readHostname(
   return field.problem("is not a host name of up to 64 letters, digits, dots and dashes");
 }
 
-/** A text for a shell, or a program with its arguments. */
+/** Reads commands: a text for a shell, or a list of a program and its arguments. */
 function readCommands(
   field: ConfigField,
   substitute: (text: string) => string,

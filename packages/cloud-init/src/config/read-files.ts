@@ -2,13 +2,13 @@ import { maxContentBytes, maxUserDataBytes, type WriteFile } from "./cloud-confi
 import { fieldOf, type ConfigField } from "./config-field.ts";
 import { isGzip, unpackGzip } from "./gzip.ts";
 
-/** What an encoding's name says of the content, outermost last. */
+/** Encodings by name. If both are set, base64 is the outer one. */
 const encodings: Readonly<Record<string, { readonly base64: boolean; readonly gzip: boolean }>> = {
   "": { base64: false, gzip: false },
   "text/plain": { base64: false, gzip: false },
   b64: { base64: true, gzip: false },
   base64: { base64: true, gzip: false },
-  // Compressed bytes cannot stand in YAML but as !!binary, or as base64 that is marked by nothing else.
+  // YAML can only contain compressed bytes as !!binary, or as base64 without another mark.
   gz: { base64: false, gzip: true },
   gzip: { base64: false, gzip: true },
   "gz+b64": { base64: true, gzip: true },
@@ -17,9 +17,9 @@ const encodings: Readonly<Record<string, { readonly base64: boolean; readonly gz
   "gzip+base64": { base64: true, gzip: true },
 };
 
-/** Counts what the files of one user data have together. */
+/** Counts the total size of the files of one user data. */
 export interface ContentBudget {
-  /** Bytes left. */
+  /** Remaining bytes. */
   left: number;
 }
 
@@ -28,7 +28,7 @@ export function contentBudget(): ContentBudget {
   return { left: maxContentBytes };
 }
 
-/** Reads `write_files` and its old name `milpa_files`. @param substitute done to contents without an encoding */
+/** Reads `write_files` and its old name `milpa_files`. @param substitute applied to content without an encoding */
 export function readFiles(
   field: ConfigField,
   budget: ContentBudget,
@@ -38,7 +38,7 @@ export function readFiles(
   for (const item of field.items()) {
     const file = readFile(item, budget, substitute);
     if (file) files.push(file);
-    // At once: what follows could be as large.
+    // Stop at once, because the next files could be as large.
     if (budget.left < 0) {
       field.problem(`has more than ${maxContentBytes} bytes of files together`);
       break;
@@ -58,7 +58,7 @@ function readFile(
   const path = field("path").text();
   if (path === undefined || !/^\/[^\0]*[^/\0]$/.test(path) || path.split("/").includes(".."))
     field("path").problem('is not an absolute path of a file without ".."');
-  // Without what they ask for, the file would have another content than is meant.
+  // Without these settings, the file's content would not be the intended one.
   for (const name of ["append", "source", "defer"])
     if (fields.has(name) && field(name).value !== false && !field(name).isAbsent)
       field(name).problem("is not supported");

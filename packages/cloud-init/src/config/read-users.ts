@@ -2,7 +2,7 @@ import { nearest } from "@kip/base";
 import type { CloudUser } from "./cloud-config.ts";
 import { fieldOf, type ConfigField } from "./config-field.ts";
 
-/** As useradd(8) of Debian takes them. */
+/** Names that Debian's useradd(8) accepts. */
 const namePattern = /^[a-z_][a-z0-9_-]{0,31}$/;
 
 const userKeys = [
@@ -21,10 +21,10 @@ const userKeys = [
   "uid",
 ] as const;
 
-/** Taken without effect: a user always has a group of its own, and no log is made for it. */
+/** Accepted, but without effect: a user always gets its own group, and no login records are created. */
 const uselessKeys: readonly string[] = ["no_user_group", "no_log_init"];
 
-/** Reads `users`: maps, or names alone. */
+/** Reads `users`, whose entries are maps or names. */
 export function readUsers(field: ConfigField): readonly CloudUser[] {
   return field.items().flatMap((item) => {
     if (item.value === "default") {
@@ -90,7 +90,7 @@ function readHash(field: ConfigField): string | undefined {
   return field.problem("is not a hash of a password, as mkpasswd(1) makes it");
 }
 
-/** A field of passwd(5) cannot have a colon. */
+/** Reads a field of passwd(5), which cannot contain a colon. */
 function readPasswdField(field: ConfigField): string | undefined {
   const text = field.line();
   return text?.includes(":") ? field.problem("has a colon") : text;
@@ -109,7 +109,7 @@ function readUid(field: ConfigField): number | undefined {
   return uid >= 0 && uid < 2 ** 32 - 1 ? uid : field.problem("is not the number of a user");
 }
 
-/** A list, or a text with commas. */
+/** Reads a list, or a text with commas. */
 function readGroups(field: ConfigField): readonly string[] {
   if (field.isAbsent) return [];
   const names = Array.isArray(field.value)
@@ -122,7 +122,7 @@ function readGroups(field: ConfigField): readonly string[] {
   return wrong === undefined ? groups : [];
 }
 
-/** Reads keys in the form of authorized_keys(5): a list, or one. */
+/** Reads keys in the format of authorized_keys(5): one, or a list. */
 export function readKeys(field: ConfigField): readonly string[] {
   const items = typeof field.value === "string" ? [field] : field.items();
   return items.flatMap((item) => {

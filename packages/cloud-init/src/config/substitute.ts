@@ -8,8 +8,9 @@ const names = {
 } as const satisfies Record<string, keyof InstanceAddresses>;
 
 /**
- * Puts a machine's addresses where a text names them: `$private_ipv4`, `$public_ipv4`, `$private_ipv6` and `$public_ipv6`.
- * An address that the machine does not have is empty. A name behind a backslash stays as it is, without the backslash.
+ * Replaces the names `$private_ipv4`, `$public_ipv4`, `$private_ipv6` and `$public_ipv6` in a text by the machine's addresses.
+ * If the machine does not have an address, the name is replaced by nothing. After a backslash, the name is kept and the
+ * backslash removed.
  */
 export function substituteAddresses(text: string, addresses: InstanceAddresses): string {
   return text.replaceAll(

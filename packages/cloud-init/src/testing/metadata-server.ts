@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { portOf } from "@kip/base";
 
-/** What a request is answered with; `never` keeps the connection open without an answer. */
+/** The response to a request. `never` keeps the connection open without a response. */
 export type MetadataReply =
   | "never"
   | {
@@ -17,7 +17,7 @@ export interface MetadataServer extends AsyncDisposable {
   readonly requests: readonly string[];
 }
 
-/** Starts a metadata service on a loopback address that answers each request by one function. */
+/** Starts a metadata service on a loopback address. One function handles all requests. */
 export async function startMetadataServer(
   reply: (request: IncomingMessage & { readonly url: string }) => MetadataReply,
 ): Promise<MetadataServer> {

@@ -6,18 +6,18 @@ import { readQuoted } from "./quoted-scalar.ts";
 import type { YamlNode } from "./yaml-node.ts";
 import type { YamlText } from "./yaml-text.ts";
 
-/** What stands before a value on its line: nothing, a list's dash, or a key or the document's mark. */
+/** What comes before a value on its line: nothing, a list's dash, or a key or the start of the document. */
 type Before = "nothing" | "dash" | "key";
 
 interface Position {
-  /** Column of the collection around the value; -1 for the document. */
+  /** Column of the enclosing collection. -1 for the document. */
   readonly parent: number;
   readonly before: Before;
-  /** Whether a list may begin in the column of the collection: under a key. */
+  /** Whether a list may begin in the column of the enclosing collection, as below a key. */
   readonly listAtParent: boolean;
 }
 
-/** Reads the only document of a text. @throws {YamlError} */
+/** Parses the only document of a text. @throws {YamlError} */
 export function readDocument(composer: Composer): YamlNode {
   const { source } = composer;
   let before: Before = "nothing";
@@ -41,7 +41,7 @@ export function readDocument(composer: Composer): YamlNode {
 function startsMarker(source: YamlText): boolean {
   if (source.skipToContent() >= 0 || !source.isMarker()) {
     if (source.char() === "%") throw source.error("directives are not supported");
-    // The first line may be indented, so it is looked at again from its start.
+    // The first line may be indented, so parse it again from its start.
     source.pos = source.pos - source.column();
     return false;
   }
@@ -67,9 +67,10 @@ function emptyScalar(composer: Composer): YamlNode {
 }
 
 /**
- * Moves to the value, which may be on a line further below.
+ * Moves to the value, which may be on a later line.
  *
- * @returns whether it begins its line; if not, it is on this line, or this is a line's end and there is no value
+ * @returns whether the value begins its line. If false, it is on the current line, or there is no value and this is the line's
+ * end
  */
 function moveToValue(source: YamlText, { parent, before, listAtParent }: Position): boolean {
   const start = source.pos;
@@ -114,7 +115,7 @@ function refuseBeside(source: YamlText, before: Before, message: string): void {
   if (before === "key") throw source.error(message);
 }
 
-/** Nothing may follow a value on its line. */
+/** Checks that nothing follows a value on its line. */
 function ended(source: YamlText, node: YamlNode): YamlNode {
   endValue(source);
   return node;
@@ -169,7 +170,7 @@ function readMap(composer: Composer, properties: Properties | undefined): YamlNo
   return composer.map(at, entries, properties);
 }
 
-/** Moves to the next entry of a list or map. @returns whether there may be one; if not, nothing has moved */
+/** Moves to the next entry of a list or map. @returns whether there may be one. If false, the position is unchanged */
 function nextEntry(source: YamlText, column: number): boolean {
   const start = source.pos;
   const next = source.skipToContent();
@@ -186,7 +187,7 @@ function readKey(source: YamlText): string {
     : readLine(source, false);
 }
 
-/** Whether a key and its colon are on this line. */
+/** Whether this line has a key with its colon. */
 function isKey(source: YamlText): boolean {
   const start = source.pos;
   const isQuoted = source.char() === '"' || source.char() === "'";

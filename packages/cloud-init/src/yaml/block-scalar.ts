@@ -2,13 +2,13 @@ import type { YamlText } from "./yaml-text.ts";
 
 interface Header {
   readonly isFolded: boolean;
-  /** What becomes of the line ends after the last line: all stay, one, or none. */
+  /** What happens to line breaks after the last line: keep all, keep one, or keep none. */
   readonly chomping: "+" | "-" | undefined;
-  /** Columns that are not content; undefined if the first line says it. */
+  /** Columns of indentation. Undefined if the first line determines it. */
   readonly indent: number | undefined;
 }
 
-/** Reads a literal (`|`) or folded (`>`) scalar. @param parent column of the collection around it @throws {YamlError} */
+/** Reads a literal (`|`) or folded (`>`) scalar. @param parent column of the enclosing collection @throws {YamlError} */
 export function readBlockScalar(source: YamlText, parent: number): string {
   const header = readHeader(source, parent);
   const lines = readLines(source, header.indent, parent);
@@ -42,7 +42,7 @@ function readHeader(source: YamlText, parent: number): Header {
   return { isFolded, chomping, indent };
 }
 
-/** The lines without their indentation; empty ones at the end included. Moves to the line end before what follows. */
+/** The lines without their indentation, including empty ones at the end. Moves to the line break before what follows. */
 function readLines(source: YamlText, fixed: number | undefined, parent: number): string[] {
   const lines: string[] = [];
   let indent = fixed;
@@ -79,7 +79,7 @@ function isMarkerAt(source: YamlText, at: number): boolean {
   return /^(?:---|\.\.\.)(?:\s|$)/.test(source.text.slice(at, at + 4));
 }
 
-/** Lines that are not indented further are joined by spaces; n empty lines between them are n line ends. */
+/** Joins lines by spaces unless they are indented further. n empty lines between them become n line breaks. */
 function fold(lines: readonly string[]): string {
   let text = "";
   let empty = 0;

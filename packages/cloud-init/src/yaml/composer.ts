@@ -1,15 +1,15 @@
 import { sizeOf, type YamlMap, type YamlNode } from "./yaml-node.ts";
 import type { YamlText } from "./yaml-text.ts";
 
-/** Most nodes of a document, aliases counted with all that they stand for. */
+/** Maximum number of nodes in a document. Aliases count with all nodes that they refer to. */
 export const maxNodes = 50_000;
 
-/** Most lists and maps inside of each other. */
+/** Maximum nesting of lists and maps. */
 export const maxDepth = 64;
 
 const tags = ["!!binary", "!!str"] as const;
 
-/** What stands before a value: `&anchor` and `!!tag`. */
+/** The properties before a value: `&anchor` and `!!tag`. */
 export interface Properties {
   readonly at: number;
   readonly anchor?: string | undefined;
@@ -18,7 +18,7 @@ export interface Properties {
 
 type MapEntries = Map<string, { readonly keyAt: number; readonly value: YamlNode }>;
 
-/** Makes the nodes of one document, and keeps them within the limits. */
+/** Creates the nodes of one document, within the limits. */
 export class Composer {
   readonly source: YamlText;
   readonly #anchors = new Map<string, YamlNode>();
@@ -29,7 +29,7 @@ export class Composer {
     this.source = source;
   }
 
-  /** Reads a list or map, of which only so many may be inside of each other. */
+  /** Reads a list or map, and checks the nesting limit. */
   nested<T>(read: () => T): T {
     if (++this.#depth > maxDepth)
       throw this.source.error(`more than ${maxDepth} lists and maps are inside of each other`);
@@ -64,7 +64,7 @@ export class Composer {
     return this.#anchored({ kind: "map", at, entries, size }, properties);
   }
 
-  /** Adds a key to the entries of a map. @throws {YamlError} if it is there already */
+  /** Adds a key to a map's entries. @throws {YamlError} if the key exists */
   addEntry(entries: MapEntries, key: string, keyAt: number, value: YamlNode): void {
     if (key === "<<") throw this.source.error('merge keys ("<<") are not supported', keyAt);
     if (entries.has(key)) throw this.source.error("this key is there twice", keyAt);
@@ -81,7 +81,7 @@ export class Composer {
     return node;
   }
 
-  /** Reads `&anchor` and `!!tag` on one line, with the space after each; undefined if there is none. */
+  /** Reads `&anchor` and `!!tag` on one line, each with the space after it. Undefined if there is none. */
   properties(): Properties | undefined {
     const at = this.source.pos;
     let found: Properties | undefined;

@@ -3,7 +3,7 @@ import { isColon, readPlain, startsPlain } from "./plain-scalar.ts";
 import { readQuoted } from "./quoted-scalar.ts";
 import type { YamlMap, YamlNode } from "./yaml-node.ts";
 
-/** Reads a list in brackets or a map in braces, which may have any number of lines. @throws {YamlError} */
+/** Reads a list in brackets or a map in braces, which may span several lines. @throws {YamlError} */
 export function readFlow(composer: Composer, properties: Properties | undefined): YamlNode {
   const isList = composer.source.char() === "[";
   return composer.nested(() =>
@@ -47,7 +47,7 @@ function readMap(composer: Composer, properties: Properties | undefined): YamlNo
   return composer.map(at, entries satisfies YamlMap["entries"], properties);
 }
 
-/** Moves to the next item. @returns false, behind the bracket, if there is none */
+/** Moves to the next item. @returns false if there is none; the position is then after the bracket */
 function nextItem(composer: Composer, end: string, start: number): boolean {
   const { source } = composer;
   skipSpace(composer, start);
@@ -59,7 +59,7 @@ function nextItem(composer: Composer, end: string, start: number): boolean {
   return true;
 }
 
-/** A comma or the closing bracket follows each item; the bracket is left to the next look. */
+/** Expects a comma or the closing bracket after an item. The caller reads the bracket. */
 function endItem({ source }: Composer, end: string): void {
   if (source.char() === ",") source.pos++;
   else if (source.char() !== end) throw source.error(`"," or "${end}" must follow`);
@@ -87,7 +87,7 @@ function readValue(composer: Composer): YamlNode {
   throw source.error("a value cannot begin with this character; quote it");
 }
 
-/** Space, line ends and comments. @param start of the brackets, for the message at the document's end */
+/** Skips spaces, line breaks and comments. @param start of the brackets, for the message at the document's end */
 function skipSpace({ source }: Composer, start: number): void {
   for (;;) {
     if (!source.skipRestOfLine()) break;

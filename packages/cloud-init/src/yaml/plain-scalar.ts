@@ -1,10 +1,10 @@
 import type { YamlText } from "./yaml-text.ts";
 
-/** Where a scalar stands. */
+/** Context of a scalar. */
 export interface ScalarContext {
-  /** Column of the collection around it; its further lines are indented by more. -1 for the document. */
+  /** Column of the enclosing collection. Further lines of the scalar are indented more. -1 for the document. */
   readonly parent: number;
-  /** Whether it is inside of brackets or braces, which end it. */
+  /** Whether it is in brackets or braces, which end it. */
   readonly inFlow: boolean;
 }
 
@@ -18,7 +18,7 @@ export function startsPlain(source: YamlText, inFlow: boolean): boolean {
   return !"`@%\"'|>!&*#".includes(char) && !flowIndicators.includes(char);
 }
 
-/** Reads a scalar without quotes, of one line or of several that are folded into one. */
+/** Reads an unquoted scalar of one or more lines, which are folded into one. */
 export function readPlain(source: YamlText, context: ScalarContext): string {
   let text = readLine(source, context.inFlow);
   for (;;) {
@@ -35,7 +35,7 @@ export function readPlain(source: YamlText, context: ScalarContext): string {
   }
 }
 
-/** Reads a scalar's part on this line, without the space at its end; empty if a character other than its own is next. */
+/** Reads the scalar's part on this line, without trailing spaces. Empty if the next character does not belong to it. */
 export function readLine(source: YamlText, inFlow: boolean): string {
   const { text } = source;
   const start = source.pos;
@@ -52,13 +52,13 @@ export function readLine(source: YamlText, inFlow: boolean): string {
   return text.slice(start, end);
 }
 
-/** Whether the next character is the colon after a key. */
+/** Whether the next character is the colon of a key. */
 export function isColon(source: YamlText, inFlow: boolean): boolean {
   if (source.char() !== ":") return false;
   return source.isBlank(1) || (inFlow && flowIndicators.includes(source.char(1)));
 }
 
-/** Moves to the scalar's next line. @returns the line ends on the way; 0 if the scalar ends before it */
+/** Moves to the scalar's next line. @returns number of line breaks on the way; 0 if the scalar ends before */
 function nextLine(source: YamlText, { parent, inFlow }: ScalarContext): number {
   source.skipSpace();
   let breaks = 0;

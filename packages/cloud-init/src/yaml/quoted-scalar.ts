@@ -1,6 +1,6 @@
 import type { YamlText } from "./yaml-text.ts";
 
-/** What a letter after a backslash stands for. */
+/** Characters for the letters after a backslash. */
 const escapes: Readonly<Record<string, string>> = {
   "0": "\0",
   a: "\u0007",
@@ -22,19 +22,19 @@ const escapes: Readonly<Record<string, string>> = {
   P: "\u2029",
 };
 
-/** Where a scalar begins. */
+/** Start of a scalar. */
 interface Start {
   readonly at: number;
   readonly parent: number;
 }
 
-/** Hexadecimal digits after an escape. */
+/** Number of hexadecimal digits after an escape. */
 const digits: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
 /**
- * Reads a scalar in single or double quotes, the quotes included.
+ * Reads a scalar in single or double quotes, including the quotes.
  *
- * @param parent column of the collection around it; its further lines are indented by more
+ * @param parent column of the enclosing collection; further lines of the scalar are indented more
  * @throws {YamlError}
  */
 export function readQuoted(source: YamlText, parent: number): string {
@@ -58,7 +58,7 @@ export function readQuoted(source: YamlText, parent: number): string {
   }
 }
 
-/** Up to a quote, a backslash in double quotes, or the line's end. */
+/** Reads up to a quote, a backslash in double quotes, or the line's end. */
 function readRun(source: YamlText, quote: string): string {
   const special = quote === '"' ? /["\\\n]/g : /['\n]/g;
   special.lastIndex = source.pos;
@@ -68,22 +68,22 @@ function readRun(source: YamlText, quote: string): string {
   return run;
 }
 
-/** A line's end is a space, further ones are line ends; space beside them is dropped, unless it was escaped. */
+/** The first line break becomes a space, further ones stay line breaks. Spaces beside them are dropped unless escaped. */
 function foldLines(source: YamlText, parts: string[], start: Start): string {
-  // The last part is what stood before the line's end as it is; before that may be an escape.
+  // The last part is the unescaped text before the line break. The one before may be an escape.
   parts.push(withoutSpaceAtEnd(parts.pop() ?? ""));
   const breaks = skipLines(source, start);
   return breaks === 1 ? " " : "\n".repeat(breaks - 1);
 }
 
-/** By a loop, as a pattern would look again from each space. */
+/** Uses a loop, because a regular expression would retry from each space. */
 function withoutSpaceAtEnd(text: string): string {
   let end = text.length;
   while (text[end - 1] === " " || text[end - 1] === "\t") end--;
   return text.slice(0, end);
 }
 
-/** Skips line ends and the space behind them. @returns how many */
+/** Skips line breaks and the spaces after them. @returns the number of line breaks */
 function skipLines(source: YamlText, start: Start): number {
   let breaks = 0;
   while (source.char() === "\n") {
@@ -119,6 +119,6 @@ function readEscape(source: YamlText, start: Start): string {
   if (code < 0 || code > 0x10_ff_ff)
     throw source.error(`"\\${letter}" needs ${count} hexadecimal digits of a character`, at);
   source.pos += count;
-  // Two of them may be the halves of one character, as JSON writes it.
+  // Two of them may be the halves of one character, as in JSON.
   return String.fromCodePoint(code);
 }

@@ -5,7 +5,7 @@ import { parseDocument, stringify, type ToStringOptions } from "yaml";
 import { readYaml } from "./read-yaml.ts";
 import { YamlError } from "./yaml-text.ts";
 
-/** What the yaml package reads: with numbers and Booleans, and with all scalars as texts. */
+/** The result of the yaml package: with numbers and Booleans, and with all scalars as text. */
 function readByPackage(text: string) {
   const read = (schema: "core" | "failsafe") =>
     parseDocument(text, { schema, customTags: ["binary"], logLevel: "silent" });
@@ -14,7 +14,7 @@ function readByPackage(text: string) {
   return { core: document.toJS() as unknown, failsafe: read("failsafe").toJS() as unknown };
 }
 
-/** A text of ours is the text as it was written; all else is what YAML's core schema has. */
+/** If we return a text, it has to be the text as written. Everything else has to match YAML's core schema. */
 function assertSame(ours: unknown, core: unknown, failsafe: unknown, at = "$"): void {
   if (Array.isArray(ours)) {
     assert.ok(Array.isArray(core) && Array.isArray(failsafe), at);
@@ -78,7 +78,7 @@ const layout: fc.Arbitrary<ToStringOptions> = fc.record({
   flowCollectionPadding: fc.boolean(),
 });
 
-/** Pieces of lines, put together without regard to what they mean. */
+/** Parts of lines, combined at random. */
 const line = fc
   .tuple(
     fc.constantFrom("", "", "", " ", "  ", "  ", "   ", "    ", "\t"),
@@ -98,12 +98,12 @@ const line = fc
 const document = fc.array(line, { maxLength: 8 }).map((lines) => `${lines.join("\n")}\n`);
 
 /**
- * Where the yaml package differs from YAML 1.2 and from PyYAML: an empty line after an escaped line end, and lines of
- * nothing but space in a block with a digit. And lines of nothing but space with a tab, which it refuses and PyYAML does not.
+ * Where the yaml package differs from YAML 1.2 and PyYAML: an empty line after an escaped line break, and lines with only
+ * spaces in a block with an indentation digit. It also refuses lines with only spaces and a tab, which PyYAML accepts.
  */
 const misread = /\\\n[ \t]*\n|[|>][+-]?\d[^]*\n +\n|^ *\t[ \t]*(?:#.*)?$/m;
 
-/** What the yaml package refuses, and PyYAML, which Canonical uses, does not. */
+/** Errors of the yaml package for text that PyYAML, which Canonical uses, accepts. */
 const stricter: readonly string[] = ["TAB_AS_INDENT", "BAD_INDENT"];
 
 describe("readYaml()", () => {
@@ -133,12 +133,12 @@ describe("readYaml()", () => {
         }
         fc.pre(!misread.test(text));
         const { errors, core, failsafe } = readByPackage(text);
-        // What follows the first one is about what is left of the text.
+        // Errors after the first one are about the rest of the text.
         if (errors && stricter.includes(errors[0]?.code ?? "")) return;
         assert.deepEqual(errors, undefined);
         assertSame(ours, core, failsafe);
       }),
-      // The same texts each time: in one of some 100,000 the package reads other tokens than YAML 1.2 has.
+      // Use a fixed seed: for one in some 100,000 texts, the package's result differs from YAML 1.2.
       { numRuns: 20000, seed: 20261126 },
     );
   });
@@ -224,7 +224,7 @@ describe("readYaml()", () => {
   });
 });
 
-/** With objects as JSON.parse makes them. */
+/** Replaces objects by those that JSON.parse makes. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

@@ -3,20 +3,20 @@ import { Composer } from "./composer.ts";
 import { offsetAt, valueOf } from "./yaml-node.ts";
 import { YamlText } from "./yaml-text.ts";
 
-/** What a YAML document says, and where. */
+/** The content of a YAML document, with positions. */
 export interface YamlDocument {
-  /** As of `valueOf`. */
+  /** The result of `valueOf`. */
   readonly value: unknown;
-  /** Line and column, from 1, of the key or item that a path leads to, or of the deepest one on the way. */
+  /** Line and column, from 1, of the key or item at a path, or of the deepest existing one on the path. */
   placeOf(path: readonly (string | number)[]): { readonly line: number; readonly column: number };
 }
 
 /**
- * Reads one YAML document, in the part of YAML 1.2 that cloud-configs are written in: block and flow collections, all
- * five kinds of scalars, comments, anchors and aliases, and the tags `!!binary` and `!!str`.
+ * Parses one YAML document in the subset of YAML 1.2 that cloud-configs use: block and flow collections, all five kinds of
+ * scalars, comments, anchors and aliases, and the tags `!!binary` and `!!str`.
  *
- * What it takes means what it means in YAML 1.2. It refuses what is not in that part (directives, other tags, merge keys,
- * keys that are not texts, two documents), and a key that is there twice. At most 50,000 values, 64 levels.
+ * Accepted documents have the same meaning as in YAML 1.2. It refuses everything else (directives, other tags, merge keys, keys
+ * that are not text, two documents), and duplicate keys. At most 50,000 values and 64 levels.
  *
  * @throws {YamlError} with line and column
  */

@@ -1,14 +1,14 @@
 /** A value of a YAML document, with the offset of its first character. */
 export type YamlNode = YamlScalar | YamlList | YamlMap;
 
-/** A text; null, numbers and Booleans are texts that {@link plainValue} makes values of. */
+/** A text. Null, numbers and Booleans are texts that {@link plainValue} converts. */
 export interface YamlScalar {
   readonly kind: "scalar";
   readonly at: number;
   readonly text: string;
-  /** Without quotes, not a block, and without a tag: may be something other than a text. */
+  /** Whether it is unquoted, not a block, and without a tag. Only such a scalar may be something other than text. */
   readonly isPlain: boolean;
-  /** Of `!!binary`. */
+  /** Decoded value of `!!binary`. */
   readonly bytes?: Uint8Array | undefined;
 }
 
@@ -17,35 +17,35 @@ export interface YamlList {
   readonly kind: "list";
   readonly at: number;
   readonly items: readonly YamlNode[];
-  /** Nodes in it, itself included; aliases count with all that they stand for. */
+  /** Number of nodes in it, including itself. Aliases count with all nodes that they refer to. */
   readonly size: number;
 }
 
-/** A block or flow mapping. Its keys are texts. */
+/** A block or flow mapping. Its keys are text. */
 export interface YamlMap {
   readonly kind: "map";
   readonly at: number;
   readonly entries: ReadonlyMap<string, { readonly keyAt: number; readonly value: YamlNode }>;
-  /** As of a {@link YamlList}; each key counts too. */
+  /** As in a {@link YamlList}. Each key also counts. */
   readonly size: number;
 }
 
-/** Nodes of a value, itself included. */
+/** Number of nodes of a value, including itself. */
 export function sizeOf(node: YamlNode): number {
   return node.kind === "scalar" ? 1 : node.size;
 }
 
 /**
- * A document as lists, objects without a prototype, texts, numbers, Booleans, null and bytes.
+ * Converts a document to lists, objects without a prototype, texts, numbers, Booleans, null and bytes.
  *
- * A plain scalar is null, a Boolean or a number where YAML 1.2's core schema says so and, for numbers, where the number
- * is written as JSON would write it: `0644`, `1.0` and `0x1f` stay the texts that they are, and so do `yes` and `on`.
+ * A plain scalar is null, a Boolean or a number as in YAML 1.2's core schema. But numbers must be written as JSON would write
+ * them: `0644`, `1.0` and `0x1f` stay text, and so do `yes` and `on`.
  */
 export function valueOf(node: YamlNode): unknown {
   if (node.kind === "scalar")
     return node.bytes ?? (node.isPlain ? plainValue(node.text) : node.text);
   if (node.kind === "list") return node.items.map((item) => valueOf(item));
-  const object = Object.create(null) as Record<string, unknown>; // no key can be "__proto__" of anything
+  const object = Object.create(null) as Record<string, unknown>; // so a key "__proto__" has no effect
   for (const [key, { value }] of node.entries) object[key] = valueOf(value);
   return object;
 }
@@ -59,7 +59,7 @@ function plainValue(text: string): unknown {
   return Number.isFinite(number) && String(number) === text ? number : text;
 }
 
-/** The offset of the key or item that a path leads to; of the deepest one on the way if there is no such. */
+/** The offset of the key or item at a path, or of the deepest existing one on the path. */
 export function offsetAt(root: YamlNode, path: readonly (string | number)[]): number {
   let node = root;
   let offset = root.at;

@@ -5,7 +5,7 @@ export class YamlError extends SyntaxError {
   readonly line: number;
   /** From 1, in UTF-16 units. */
   readonly column: number;
-  /** Without its place. */
+  /** The message without its position. */
   readonly reason: string;
 
   constructor(
@@ -19,22 +19,22 @@ export class YamlError extends SyntaxError {
   }
 }
 
-/** The text of a document with the place where it is being read. Lines end with "\n" alone. */
+/** The text of a document with the current position. Lines end with "\n" alone. */
 export class YamlText {
   readonly text: string;
   /** Offset of the next character. */
   pos = 0;
 
-  /** @throws {YamlError} for a control character, which no YAML has unescaped */
+  /** @throws {YamlError} for a control character, which YAML only allows as an escape */
   constructor(source: string) {
-    // Read one line as another editor would: U+FEFF is a mark at the start only.
+    // Normalize line breaks. U+FEFF is only a byte order mark at the start.
     this.text = source.replace(/^\uFEFF/, "").replaceAll(/\r\n?/g, "\n");
-    // eslint-disable-next-line no-control-regex -- control characters are what it looks for
+    // eslint-disable-next-line no-control-regex -- it looks for control characters
     const at = this.text.search(/[\0-\u0008\u000B\u000C\u000E-\u001F\u007F]/);
     if (at >= 0) throw this.error("a control character must be escaped in double quotes", at);
   }
 
-  /** The next character, or one behind it; empty at the end. */
+  /** The next character, or the one at this distance. Empty at the end. */
   char(ahead = 0): string {
     return this.text.charAt(this.pos + ahead);
   }
@@ -43,18 +43,18 @@ export class YamlText {
     return this.pos >= this.text.length;
   }
 
-  /** Whether the next character, or one behind it, is a space, a tab, a line's end or the end. */
+  /** Whether the next character, or the one at this distance, is a space, a tab, a line break or the end. */
   isBlank(ahead = 0): boolean {
     const char = this.char(ahead);
     return char === "" || char === " " || char === "\t" || char === "\n";
   }
 
-  /** Spaces and tabs. */
+  /** Skips spaces and tabs. */
   skipSpace(): void {
     while (this.char() === " " || this.char() === "\t") this.pos++;
   }
 
-  /** Whether nothing but space and a comment is left of this line; moves to the line's end if so. */
+  /** Whether only spaces and a comment are left on this line. If so, moves to the line's end. */
   skipRestOfLine(): boolean {
     const start = this.pos;
     this.skipSpace();
@@ -64,21 +64,21 @@ export class YamlText {
     return false;
   }
 
-  /** Offset of this line's "\n", or of the end. */
+  /** Offset of this line's "\n", or of the text's end. */
   lineEnd(): number {
     const end = this.text.indexOf("\n", this.pos);
     return end < 0 ? this.text.length : end;
   }
 
-  /** Characters before an offset on its line, from 0. */
+  /** Number of characters before an offset on its line. */
   column(at: number = this.pos): number {
     return at === 0 ? 0 : at - this.text.lastIndexOf("\n", at - 1) - 1;
   }
 
   /**
-   * Moves from a line's end to the next character that is neither space nor comment.
+   * Moves from a line's end to the next character that is not a space or in a comment.
    *
-   * @returns its column; -1 at the end, or at the mark of a document's end or beginning
+   * @returns its column; -1 at the text's end, or at a document marker
    * @throws {YamlError} for a line that is indented by a tab
    */
   skipToContent(): number {
@@ -101,7 +101,7 @@ export class YamlText {
     return (here === "---" || here === "...") && this.column() === 0 && this.isBlank(3);
   }
 
-  /** @param at offset of the mistake @default the next character */
+  /** @param at offset of the mistake @default the current position */
   error(message: string, at: number = this.pos): YamlError {
     return new YamlError(message, this.placeOf(at));
   }
