@@ -1,6 +1,6 @@
-// The acceptance list of the Virtual Kubelet library (the original's own tests, by id), and which test of
-// ours shows each: a test carries the ids it shows in its name, as "(L1, P4)" at its end or as "A1: " at its start.
-// tools/run-tests.ts writes the table into docs/acceptance.md, and fails where an id has no test that passed.
+// The acceptance list of the Virtual Kubelet library, which consists of the original's own tests by ID, and which of our tests
+// covers each entry. A test's name contains the IDs that it covers, as "(L1, P4)" at its end or as "A1: " at its start.
+// tools/run-tests.ts writes the table into docs/acceptance.md, and fails if an ID has no test that passed.
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Outcome } from "./outcomes.ts";
@@ -103,13 +103,13 @@ Written by the tests (\`npm test\`, or \`npm run test:acceptance\`); do not edit
 
 `;
 
-/** The ids that a test's name carries. */
+/** The IDs in a test's name. */
 function idsOf(name: string): readonly string[] {
   const groups = name.matchAll(/\(((?:[A-Z]\d+(?:, ?)?)+)\)|(?:^|["'`])((?:[A-Z]\d+(?:, ?)?)+):/gm);
   return [...groups].flatMap(([, behind, before]) => (behind ?? before ?? "").split(/, ?/));
 }
 
-/** Ids without a test that passed. */
+/** IDs without a test that passed. */
 function openIds(results: readonly Outcome[]): readonly string[] {
   const shown = new Set(
     results.filter(({ result }) => result === "passed").flatMap(({ name }) => idsOf(name)),
@@ -126,7 +126,7 @@ function acceptanceTable(results: readonly Outcome[]): string {
     const order = ["failed", "passed", "skipped"] as const;
     const verdict = order.find(has) ?? "no test";
     const names = [...new Set(tests.map(({ name, file }) => `${path.basename(file)}: ${name}`))];
-    names.sort((a, b) => a.localeCompare(b, "en")); // the order in which tests end differs
+    names.sort((a, b) => a.localeCompare(b, "en")); // tests do not always end in the same order
     const times = tests.length > names.length ? ` (${tests.length} times)` : "";
     return `| ${id} | ${what} | ${names.join("<br>").replaceAll("|", "\\|")}${times} | ${verdict === "passed" ? verdict : `**${verdict}**`} |`;
   });
@@ -134,9 +134,9 @@ function acceptanceTable(results: readonly Outcome[]): string {
 }
 
 /**
- * Says how much of the list these tests show, and writes the table if they show all of it.
+ * Prints how much of the list these tests cover, and writes the table if they cover all of it.
  *
- * @returns whether every id has a test that passed
+ * @returns whether every ID has a test that passed
  */
 export function closeAcceptance(results: readonly Outcome[]): boolean {
   const open = openIds(results);
@@ -152,7 +152,7 @@ export function closeAcceptance(results: readonly Outcome[]): boolean {
   return true;
 }
 
-/** Whether a file has tests of the list. */
+/** Whether a file has tests for the list. */
 export function isAcceptanceFile(file: string): boolean {
   return idsOf(readFileSync(file, "utf8")).length > 0;
 }

@@ -43,14 +43,14 @@ if (wrong.length > 0 || redundant.length > 0 || !isLeast) {
   process.exitCode = 1;
 }
 
-/** The roles of the manifests; their texts have the form of the API. */
+/** The roles in the manifests, which contain the API's objects. */
 function manifestRoles(): readonly RoleRules[] {
   const text = readFileSync("deploy/kustomize/base/roles.yaml", "utf8");
   return parseAllDocuments(text).map((document) => {
     const { metadata, rules } = document.toJS() as {
       readonly metadata: { readonly namespace?: string };
       readonly rules: readonly PolicyRule[];
-    }; // made by tools/generate-manifests.ts
+    }; // written by tools/generate-manifests.ts
     return { namespace: metadata.namespace, rules };
   });
 }

@@ -2,7 +2,7 @@
 //   node tools/check-language.ts [folder ...]
 import { globSync, readFileSync } from "node:fs";
 
-/** What to look for, and what to write instead. Upstream words, such as the kubelet's messages, are exempt by their context. */
+/** Phrases to look for, and what to write instead. The context exempts upstream words, such as the kubelet's messages. */
 const phrases: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [
     /\b(?<![Tt]here )(?:is|are|was|were) no (?!longer\b|more than\b|such\b|default\b|matches for\b)[a-z]+\b/g,
@@ -22,7 +22,7 @@ const phrases: readonly (readonly [pattern: RegExp, instead: string])[] = [
   ],
 ];
 
-/** Pages that quote what is avoided, or tell of the past. */
+/** Pages that quote these phrases or describe earlier versions. */
 const exempt: readonly string[] = [
   "CHANGELOG.md",
   "LICENSE",

@@ -14,7 +14,7 @@ const problems: string[] = [];
 const documented = readFileSync("docs/dependencies.md", "utf8");
 
 for await (const file of glob(["packages/*/package.json", "apps/*/package.json"])) {
-  const manifest = JSON.parse(readFileSync(file, "utf8")) as Manifest; // our own files
+  const manifest = JSON.parse(readFileSync(file, "utf8")) as Manifest; // our own file
   await checkWorkspace(path.dirname(file), manifest);
 }
 

@@ -1,9 +1,9 @@
-// Fails when a Markdown page links to a file of the repository, or to a heading of a page, that does not exist, or names such a
-// path in backquotes.
+// Fails if a Markdown page links to a file of the repository or a heading that does not exist, or names such a path in
+// backquotes.
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { brokenLinks } from "./links.ts";
 
-// The changelog names files that have moved since.
+// The changelog names files that were moved later.
 const pages = globSync(["*.md", "docs/**/*.md", "packages/*/README.md", "apps/*/README.md"]).filter(
   (page) => page !== "CHANGELOG.md",
 );

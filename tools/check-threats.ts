@@ -1,9 +1,9 @@
-// Compares the tables of what others have suffered with the names of the tests.
+// Compares the tables of known attacks and defects in docs/ with the names of the tests.
 import { existsSync, readFileSync } from "node:fs";
 
-/** Rows that end with the file of a test, which has the id of the first column in its name. */
+/** Rows that end with a test file. A test's name in it contains the ID in the first column. */
 const byId = /^\| (?<name>[^|]+?) +\|[^|]+\|(?:[^|]+\|)? `(?<file>[^`]+)` +\|$/gm;
-/** Rows that end with the file of a test and its name, or the beginning of it. */
+/** Rows that end with a test file and the name of the test, or the beginning of it. */
 const byName = /^\| [^|]+\|[^|]+\| `(?<file>[^`]+)` "(?<name>[^|]+)" +\|$/gm;
 const tables: Readonly<Record<string, RegExp>> = {
   "docs/hostile-images.md": byId,
@@ -24,7 +24,7 @@ process.exitCode = problems.length === 0 ? 0 : 1;
 function isTested(id: string, file: string): boolean {
   const text = existsSync(file) ? readFileSync(file, "utf8") : "";
   const isNamed = text.split("\n").some((line) => /\b(it|test)\(/.test(line) && line.includes(id));
-  // The name of a test may stand on the line after.
+  // The test's name may be on the next line.
   const below = `\\b(it|test)\\(\\s*"[^"]*${id.replaceAll(/[^\w -]/g, ".")}`;
   return isNamed || new RegExp(below).test(text);
 }

@@ -1,4 +1,4 @@
-// npm run check: everything that can be said of the code without running it, cheapest first.
+// npm run check: all checks that do not run the code, the fastest first.
 import { spawnSync } from "node:child_process";
 
 const steps: readonly (readonly [name: string, command: string, ...args: string[]])[] = [

@@ -1,7 +1,7 @@
 import type { Option } from "@kip/base";
 import type { KeyRow } from "@kip/kip/config";
 
-/** The sections of `provider.yaml` that have a table each. */
+/** The sections of `provider.yaml`. Each has a table. */
 const sections = [
   "cells",
   "kubelet",

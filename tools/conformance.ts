@@ -1,4 +1,4 @@
-// npm run test:conformance: Kubernetes' own conformance specs against the virtual node; --help lists the options.
+// npm run test:conformance runs Kubernetes' own conformance specs on the virtual node. --help lists the options.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, freemem, tmpdir } from "node:os";
 import path from "node:path";
@@ -40,7 +40,7 @@ const table: readonly Option[] = [
     type: "string",
     help: "specs beside each other; default: as memory and CPUs allow",
   },
-  // One spec waits for three pauses of 5 minutes behind one of 10: 27 minutes.
+  // One spec waits 10 minutes and then three times 5 minutes. It needs 27 minutes.
   { flag: "spec-limit", type: "string", fallback: "40", help: "minutes that one spec may take" },
   { flag: "retry-failed", type: "boolean", help: "run those that failed again" },
   { flag: "fresh", type: "boolean", help: "forget all results" },
@@ -77,7 +77,7 @@ const table: readonly Option[] = [
   },
   { flag: "help", type: "boolean", help: "show this text" },
 ];
-/** Memory that a spec's pods and what serves them take, bytes; and CPUs: a pod's start takes most of one. */
+/** Memory of a spec's pods and of the processes that serve them, bytes. CPUs: a pod's start takes most of one. */
 const bytesPerWorker = 3 * 2 ** 30;
 const workersPerCpu = 1.5;
 
@@ -120,7 +120,7 @@ async function main(): Promise<void> {
 interface Places {
   readonly release: PinnedRelease;
   readonly folder: string;
-  /** Folder of the specs' programs. */
+  /** Folder of the programs for the specs. */
   readonly built: string;
   readonly resultsFile: string;
 }
@@ -159,7 +159,7 @@ async function runPlan(plan: Plan, places: Places): Promise<void> {
   if ((counts.get("failed") ?? 0) + (counts.get("timed out") ?? 0) > 0) process.exitCode = 1;
 }
 
-/** The cluster that was named, or one of our own with the images of the specs. */
+/** The cluster that the options name, or a new one with the images for the specs. */
 async function openCluster(own: LocalCluster, { release, built }: Places): Promise<SpecCluster> {
   const cacheDir = options.required("cache-dir");
   const binaries = await obtainBinaries({

@@ -1,12 +1,12 @@
-// Loaded before each test file: ends its process, as failed, where something of its tests keeps it running. The time
-// limits of node:test are those of tests; a process that does not end would be waited for without an end.
+// Loaded before each test file. If something in its tests keeps the process running, this ends the process as failed. node:test
+// only has time limits for tests, so it would wait for such a process indefinitely.
 import path from "node:path";
 import { after } from "node:test";
 
-/** Of what ends by itself once the tests are through, such as connections being closed, milliseconds. */
+/** Time for everything that ends by itself after the tests, such as closing connections, milliseconds. */
 const graceMs = Number(process.env["KIP_TEST_GRACE_MS"] ?? 30_000);
 
-// Programs that a test starts by fork() are given this file, too.
+// Programs that a test starts by fork() also load this file.
 if (/\.test\.m?[jt]s$/.test(process.argv[1] ?? ""))
   after(() => {
     const end = (): void => {

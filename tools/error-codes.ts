@@ -1,10 +1,10 @@
-/** The codes that a package's `errors.ts` declares, and its text without their declarations. */
+/** The codes that a package's `errors.ts` declares, and the rest of its text. */
 export interface DeclaredCodes {
   readonly codes: readonly string[];
   readonly rest: string;
 }
 
-/** `export type XErrorCode = "A" | "B";`, or a list `export const xErrorCodes = ["A", "B"] as const;`. */
+/** Matches `export type XErrorCode = "A" | "B";`, and lists such as `export const xErrorCodes = ["A", "B"] as const;`. */
 const declaration = /export (?:type \w+ErrorCode|const \w+ErrorCodes) =([^;]*);/g;
 
 /** Finds the codes in the text of an `errors.ts`. */

@@ -40,7 +40,7 @@ describe("the examples in docstrings", () => {
   const fileOf = (index: number): string => path.join(folder, `example-${index}.ts`);
 
   before(() => {
-    // Beside the packages, whose names it resolves.
+    // Beside the packages, so that their names are resolved.
     mkdirSync(path.join(root, ".cache"), { recursive: true });
     folder = mkdtempSync(path.join(root, ".cache/examples-"));
     for (const { code, index } of examples) writeFileSync(fileOf(index), code);

@@ -1,4 +1,4 @@
-// The `@example`s of docstrings, as programs. examples.test.ts compiles and runs them.
+// The `@example`s in docstrings, as programs. examples.test.ts compiles and runs them.
 import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
 
@@ -10,7 +10,7 @@ export interface Example {
   readonly code: string;
 }
 
-/** Finds the runnable examples of all packages and apps, tests aside. */
+/** Finds the runnable examples of all packages and apps, except in tests. */
 export function findExamples(root: string): readonly Example[] {
   return globSync("{packages,apps}/*/src/**/*.ts", { cwd: root })
     .filter((file) => !file.endsWith(".test.ts"))
@@ -18,10 +18,7 @@ export function findExamples(root: string): readonly Example[] {
     .flatMap((file) => examplesOf(readFileSync(path.join(root, file), "utf8"), file));
 }
 
-/**
- * The runnable examples of one source: in a `/**` comment, behind `@example`, each block from a line "```ts"
- * to a line "```".
- */
+/** The runnable examples of one source file: the blocks from "```ts" to "```" after `@example` in a `/**` comment. */
 export function examplesOf(source: string, file: string): readonly Example[] {
   const examples: Example[] = [];
   let block: string[] | undefined;

@@ -1,4 +1,5 @@
-// What Prometheus gets from kip, for the test of deploy/observability: made by the classes that kip itself makes it by.
+// The metrics that kip exports to Prometheus, for the test of deploy/observability. They are created by the same classes as in
+// kip.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { cloudErrorCodes, cloudOperations } from "@kip/cloud";
@@ -10,15 +11,15 @@ import { StandbyMetrics } from "../packages/kip/src/standby/standby-metrics.ts";
 import { processMetrics } from "../packages/virtual-kubelet/src/kubelet-api/stats/process-metrics.ts";
 import { RequestMetrics } from "../packages/virtual-kubelet/src/kubelet-api/stats/request-metrics.ts";
 
-/** Labels of metrics by their names, with all values that there are of those that have a fixed set. */
+/** Labels of metrics by name, with all values of the labels that have a fixed set. */
 export type Labels = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** Labels that Prometheus itself gives whatever it reads. */
+/** Labels that Prometheus itself adds to all metrics. */
 export const targetLabels: Labels = new Map(
   ["namespace", "job", "instance"].map((label) => [label, new Set<string>()]),
 );
 
-/** Names of all metrics of kip, those of histograms with their suffixes, and their labels. */
+/** All metrics of kip by name with their labels. Histograms are listed with their suffixes. */
 export function exportedMetrics(): Map<string, Labels> {
   const all = new Map<string, Map<string, Set<string>>>();
   for (const line of exposition().split("\n")) {
@@ -32,7 +33,7 @@ export function exportedMetrics(): Map<string, Labels> {
   return all;
 }
 
-/** One sample at least of each metric, and of each value of its labels that rules may name. */
+/** At least one sample of each metric, and of each label value that rules may name. */
 function exposition(): string {
   const node = new NodeMetrics();
   for (const result of ["ok", "failed"] as const) node.step("apply", result, 1);

@@ -25,7 +25,7 @@ for (const [file, text] of outputs) {
   }
 }
 
-/** The page with its tables made again; what is around them is written by hand. */
+/** The page with regenerated tables. The rest is written by hand. */
 function pageText(): string {
   let text = readFileSync(page, "utf8");
   const tables = {

@@ -11,7 +11,7 @@ import { format } from "prettier";
 import { trim, type Definitions } from "./kubernetes-types/definitions.ts";
 import { printTypes } from "./kubernetes-types/print-types.ts";
 
-/** What the code reads or writes, directly; the rest follows from these. */
+/** The types that the code uses directly. Others follow from these. */
 const roots = [
   "io.k8s.api.authentication.v1.TokenRequest",
   "io.k8s.api.authentication.v1.TokenReview",
@@ -49,7 +49,7 @@ if (values.document !== undefined) {
 }
 
 const { kubernetes, definitions } = JSON.parse(readFileSync(documentFile, "utf8")) as {
-  readonly kubernetes: string; // as written above
+  readonly kubernetes: string; // written above
   readonly definitions: Definitions;
 };
 const source = `the OpenAPI document of Kubernetes ${kubernetes}`;

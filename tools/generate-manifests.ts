@@ -13,7 +13,7 @@ const { values } = parseArgs({ options: { check: { type: "boolean", default: fal
 const manifests: Readonly<Record<string, readonly object[]>> = {
   "kustomize/base/crd.yaml": [cellCrd],
   "kustomize/base/roles.yaml": roles("kip", "kip-system", "kip"),
-  // Helm makes it before all else, and does not delete it: with it, all Cells would go.
+  // Helm creates it first, and does not delete it, because that would delete all Cells.
   "helm/kip/crds/cells.yaml": [cellCrd],
   "helm/kip/templates/roles.yaml": roles(
     "{{ .Release.Name }}",
@@ -21,7 +21,7 @@ const manifests: Readonly<Record<string, readonly object[]>> = {
     "{{ .Values.nodeName }}",
   ),
 };
-/** JSON has no comments; the module puts its own values in. */
+/** JSON has no comments. The module replaces these values. */
 const policy = iamPolicy({ region: "${region}", subnetIDs: ["${subnet_a}", "${subnet_b}"] });
 const outputs: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
@@ -43,13 +43,13 @@ function documentsText(objects: readonly object[]): string {
   return `# Made by tools/generate-manifests.ts\n${documents.join("---\n")}`;
 }
 
-/** What kip may do: everywhere, in its own namespace, and in that of the nodes' Leases. */
+/** Kip's permissions: in the whole cluster, in its own namespace, and in the namespace of the nodes' Leases. */
 function roles(shared: string, namespace: string, nodeName: string): readonly object[] {
   const { cluster, own, leases } = kipRoles(nodeName);
   return [
     role("ClusterRole", { name: shared }, cluster),
     role("Role", { name: "kip", namespace }, own),
-    // A name of its own: with `namespace` in an overlay, kustomize would take it for the one above.
+    // It needs another name: if an overlay sets `namespace`, kustomize would take it for the Role above.
     role("Role", { name: `${shared}-leases`, namespace: leaseNamespace }, leases),
   ];
 }

@@ -56,12 +56,12 @@ function allowed({ syscalls }: Profile): readonly string[] {
   return [...new Set(rules.flatMap(({ names }) => names))].sort();
 }
 
-/** One line for a rule that looks at arguments. */
+/** One line for a rule with conditions on arguments. */
 function condition({ names, args = [] }: Rule): string {
   return `${names.join()}: ${args.map(({ index, op, value }) => `${index} ${op} ${value}`).join()}`;
 }
 
-/** By processor and capability. */
+/** By architecture and capability. */
 async function printedProfiles(): Promise<
   Readonly<Record<string, Readonly<Record<string, Profile>>>>
 > {
@@ -73,7 +73,7 @@ async function printedProfiles(): Promise<
     `module profile\n\ngo 1.24.0\n\nrequire ${module} ${version}\n`,
   );
   const source = await runCommand("go", ["mod", "download", "-json", module], { cwd, timeoutMs });
-  const { Dir } = JSON.parse(source.stdout) as { readonly Dir: string }; // as Go documents it
+  const { Dir } = JSON.parse(source.stdout) as { readonly Dir: string }; // documented by Go
   const profile = readFileSync(path.join(Dir, "contrib/seccomp/seccomp_default.go"), "utf8")
     .replaceAll("runtime.GOARCH", "Architecture")
     .replace('\t"runtime"\n', "")
@@ -82,5 +82,5 @@ async function printedProfiles(): Promise<
   copyFileSync(path.join(import.meta.dirname, "containerd/main.go"), path.join(cwd, "main.go"));
   await runCommand("go", ["mod", "tidy"], { cwd, timeoutMs });
   const { stdout } = await runCommand("go", ["run", "."], { cwd, timeoutMs });
-  return JSON.parse(stdout) as Awaited<ReturnType<typeof printedProfiles>>; // as main.go prints it
+  return JSON.parse(stdout) as Awaited<ReturnType<typeof printedProfiles>>; // printed by main.go
 }

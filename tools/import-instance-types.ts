@@ -57,7 +57,7 @@ const decodeDocument = object({
 type SourceDocument = decode.Decoded<typeof decodeDocument>;
 type SourceType = decode.Decoded<typeof decodeType>;
 
-/** What all names of a cloud's types begin with; the files leave it out. */
+/** The common prefix of all type names of a cloud, which the files omit. */
 const prefixes: Readonly<Record<string, string>> = { azure: "Standard_" };
 
 const dataFolder = path.join(import.meta.dirname, "../packages/instance-types/data");
@@ -102,7 +102,7 @@ function cloudFacts(source: SourceDocument): object {
 }
 
 /**
- * N2 has even numbers of vCPUs up to 32, and multiples of 4 above.
+ * N2 allows even numbers of vCPUs up to 32, and multiples of 4 above.
  *
  * @see https://cloud.google.com/compute/docs/samples/compute-custom-machine-type-helper-class
  */
@@ -121,7 +121,7 @@ function shortName({ cloud }: SourceDocument, name: string): string {
 
 function typesFile(source: SourceDocument): string {
   const columns = "type\tvcpu\tmemoryMiB\tarch\tbaselineVcpu\tlocalStorageGB\tgpus\tmarks";
-  // A type that no region has a price for cannot be chosen.
+  // A type without a price in any region cannot be chosen.
   const priced = new Set(Object.values(source.prices).flatMap((prices) => Object.keys(prices)));
   const rows = Object.entries(source.types)
     .filter(([name]) => priced.has(name))

@@ -1,6 +1,6 @@
 /**
- * The layer of each workspace: an import goes to a lower layer only, through the package name.
- * Packages of one layer do not know each other.
+ * The layer of each workspace. Imports are only allowed from lower layers, by package name. Packages of the same layer cannot
+ * import each other.
  */
 export const layers: Readonly<Record<string, number>> = {
   "@kip/base": 0,
@@ -32,7 +32,7 @@ export const layers: Readonly<Record<string, number>> = {
   "@kip/app-virtual-kubelet": 5,
 };
 
-/** Workspaces that run on a cell as root, and so take no dependency from outside the repository. */
+/** Workspaces that run on a cell as root, and so have no dependencies from outside the repository. */
 export const withoutDependencies: readonly string[] = [
   "@kip/base",
   "@kip/agent-api",

@@ -8,7 +8,7 @@ describe("endLeftProcesses()", () => {
   it("ends the processes of its run and no others", async () => {
     const start = async (run: string) => {
       const env = { ...process.env, [testRunVariable]: run };
-      // It prints when it runs under its own name and environment.
+      // It prints after it has got its own name and environment.
       const child = spawn("sh", ["-c", "echo up; exec sleep 1000"], { env });
       await once(child.stdout, "data");
       return child;

@@ -1,11 +1,11 @@
-// Ends what tests have started and left behind, for example when they ran into their time limit.
+// Ends processes that tests have left behind, for example after a time limit.
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Environment variable that marks all processes of a test run. */
 export const testRunVariable = "KIP_TEST_RUN";
 
 /**
- * Kills every process that has the marker in its environment, this one excepted.
+ * Kills every process with the marker in its environment, except this one.
  *
  * @param run value of {@link testRunVariable}
  * @returns their command lines
@@ -20,7 +20,7 @@ export function endLeftProcesses(run: string): readonly string[] {
       ended.push(readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim());
       process.kill(Number(name), "SIGKILL");
     } catch {
-      // It has ended, or is another user's.
+      // The process has ended, or belongs to another user.
     }
   }
   return ended;

@@ -1,4 +1,4 @@
-/** What is wrong with a page, and how the files that it links to are read: undefined for one that does not exist. */
+/** Input of a link check. */
 export interface LinkCheck {
   readonly page: string;
   readonly text: string;
@@ -7,7 +7,7 @@ export interface LinkCheck {
   readonly read: (file: string) => string;
 }
 
-/** Paths of the repository that a page names in backquotes. */
+/** Repository paths in backquotes. */
 const namedPath =
   /`((?:packages|apps|tools|e2e|bench|docs|examples|deploy)\/[\w./-]+\.(?:ts|sh|json|md|yaml))`/g;
 const link = /\]\((?<file>[^)#\s]*)(?:#(?<anchor>[^)\s]*))?[^)]*\)/g;
@@ -32,8 +32,8 @@ export function brokenLinks({ page, text, exists, read }: LinkCheck): readonly s
 }
 
 /**
- * The anchors of a page, as GitHub makes them: of a heading's visible text, in lower case, without punctuation, with hyphens
- * for spaces. Headings with equal texts get `-1`, `-2` and so on, in order.
+ * The anchors of a page, as GitHub creates them: a heading's visible text in lower case, without punctuation, and with hyphens
+ * for spaces. Repeated headings get `-1`, `-2` and so on, in order.
  */
 export function anchorsOf(markdown: string): ReadonlySet<string> {
   const anchors = new Set<string>();
@@ -50,7 +50,7 @@ export function anchorsOf(markdown: string): ReadonlySet<string> {
   return anchors;
 }
 
-/** A text without its fenced blocks: their lines are neither headings nor links. */
+/** A text without its fenced blocks, whose lines are neither headings nor links. */
 function withoutFences(markdown: string): string {
   return markdown.replaceAll(/^(?<fence> *(?:```+|~~~+)).*?^\k<fence>[ \t]*$/gms, "");
 }

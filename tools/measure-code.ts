@@ -8,7 +8,7 @@ import { API } from "typescript/unstable/sync";
 import { SyntaxKind, type Node, type SourceFile } from "typescript/unstable/ast";
 import * as is from "typescript/unstable/ast/is";
 
-/** What is counted, with the places of each. */
+/** The metrics, with the places that count for each. */
 type Counts = Record<string, string[]>;
 
 interface Measured {
@@ -48,7 +48,7 @@ function checkedOut(revision: string): string {
   return work.path;
 }
 
-/** Syntax alone: neither imports nor libraries are followed. */
+/** Only parses the syntax, without following imports or libraries. */
 function parse(names: readonly string[]): Measured[] {
   const config = path.join(work.path, "measured.tsconfig.json");
   const compilerOptions = {
@@ -163,7 +163,7 @@ function importsOf({ file, source }: Measured): string[] {
   });
 }
 
-/** The public face and the errors of a package stand above and below all its folders. */
+/** A package's public index and its errors may be used from all folders, and may use all folders. */
 function isAnyFolders(file: string): boolean {
   return /^\w+\/[^/]+\/src\/(?:index|errors)\.ts$/.test(file);
 }
@@ -185,7 +185,7 @@ function mutualFolders(all: readonly Measured[]): string[] {
 function smallFiles(all: readonly Measured[]): string[] {
   const importers = new Map<string, number>();
   for (const measured of all) {
-    // What the public face re-exports is not read by way of it.
+    // A re-export by the public index counts as two importers, so that the file does not count as used by only one.
     const weight = measured.file.endsWith("/src/index.ts") ? 2 : 1;
     for (const target of new Set(importsOf(measured)))
       importers.set(target, (importers.get(target) ?? 0) + weight);
@@ -205,7 +205,7 @@ function publicNames(source: SourceFile): number {
   }, 0);
 }
 
-/** Clocks that a test makes for itself: `function xClock`, `class XClock`, `{ ...systemClock, … }`. */
+/** Fake clocks in tests: `function xClock`, `class XClock`, `{ ...systemClock, … }`. */
 function fakeClocks({ file, source }: Measured): string[] {
   const own = source.text.matchAll(/\b(?:function|class) \w*Clock\b|\.\.\.systemClock\b/gi);
   return [...own].map(({ index }) => `${file}:${source.text.slice(0, index).split("\n").length}`);

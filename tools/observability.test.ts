@@ -43,7 +43,7 @@ const dashboard = JSON.parse(read("deploy/observability/kip.dashboard.json")) as
 const keywords = new Set(["and", "or", "unless", "offset", "bool", "by", "on", "group_left"]);
 const grouping = /\b(?:by|on|group_left)\s*\(([^)]*)\)/g;
 
-/** Names of an expression that are neither functions nor labels, so metrics; each with its matchers. */
+/** The metrics in an expression, which are names that are neither functions nor labels, with their matchers. */
 function selectorsOf(
   expr: string,
 ): readonly { readonly name: string; readonly matchers: string }[] {
@@ -53,7 +53,7 @@ function selectorsOf(
     .filter(({ name }) => !keywords.has(name));
 }
 
-/** What an expression names that kip does not export. */
+/** Names in an expression that kip does not export. */
 function problemsOf(expr: string, metrics: ReadonlyMap<string, Labels>): readonly string[] {
   const problems: string[] = [];
   const labels = new Set(targetLabels.keys());
@@ -67,7 +67,7 @@ function problemsOf(expr: string, metrics: ReadonlyMap<string, Labels>): readonl
       if (targetLabels.has(label)) continue;
       const values = known?.get(label);
       if (!values) problems.push(`${name}{${label}}`);
-      // Codes of HTTP are any; the others are fixed sets.
+      // HTTP status codes can be anything. The other labels have fixed sets of values.
       else if (label !== "code")
         for (const value of operator.includes("~") ? text.split("|") : [text])
           if (!values.has(value)) problems.push(`${name}{${label}="${value}"}`);
@@ -79,7 +79,7 @@ function problemsOf(expr: string, metrics: ReadonlyMap<string, Labels>): readonl
   return problems;
 }
 
-/** Labels that the result of an expression has: those of its first grouping. */
+/** Labels of an expression's result: those of its first grouping. */
 function labelsOf(expr: string, metrics: ReadonlyMap<string, Labels>): Labels {
   const of = selectorsOf(expr).flatMap(({ name }) => [...(metrics.get(name) ?? [])]);
   const all = new Map([...targetLabels, ...of]);
@@ -88,7 +88,7 @@ function labelsOf(expr: string, metrics: ReadonlyMap<string, Labels>): Labels {
   return new Map(names.map((name) => [name, all.get(name) ?? new Set<string>()]));
 }
 
-/** Metrics of kip, and those that the rules record of them. */
+/** Kip's metrics, and those that recording rules derive from them. */
 function metricsWithRecorded(): ReadonlyMap<string, Labels> {
   const metrics = exportedMetrics();
   for (const { record, expr } of rules)

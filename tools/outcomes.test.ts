@@ -78,7 +78,7 @@ describe("outcomes of tests", () => {
       .toString()
       .split("\n")
       .filter((line) => line !== "")
-      .map((line) => JSON.parse(line.replace("outcome: ", "")) as Outcome); // by our own reporter
+      .map((line) => JSON.parse(line.replace("outcome: ", "")) as Outcome); // printed by our own reporter
     assert.deepEqual(
       linesOf(outcomes, outcomes, folder.path).map((line) => line.replace("some.test.mjs: ", "")),
       [

@@ -1,4 +1,4 @@
-// What the tests of a stage came to, and which files are worth a second run.
+// The results of a stage's tests, and which files to run again.
 import path from "node:path";
 import type { TestEvent } from "node:test/reporters";
 import { errorText } from "@kip/base";
@@ -8,22 +8,22 @@ export interface Outcome {
   readonly name: string;
   readonly result: "passed" | "failed" | "skipped";
   /**
-   * A suite counts for the acceptance list; among the results only if it was skipped, as its tests are not heard of then, or
-   * failed by itself.
+   * Suites count for the acceptance list. They only count as results if they failed themselves, or were skipped, because then
+   * their tests are not reported.
    */
   readonly type: "test" | "suite";
   /** Why it failed or was skipped. */
   readonly why?: string;
-  /** A suite that failed for its tests alone. */
+  /** Whether a suite failed only because of its tests. */
   readonly isForItsTests?: true;
 }
 
-/** The file that was run: `file` is the one that has the test's lines, which may be a suite that several files share. */
+/** The file that was run. `file` is the one that contains the test, which may be a suite that several files share. */
 function testFileOf(data: { readonly file?: string; readonly entryFile?: string }): string {
   return data.entryFile ?? data.file ?? "";
 }
 
-/** What an event of node:test says of a test or suite that has ended; undefined for other events. */
+/** The outcome in an event of node:test for a test or suite that has ended. Undefined for other events. */
 export function outcomeOf(event: TestEvent): Outcome | undefined {
   if (event.type !== "test:pass" && event.type !== "test:fail") return undefined;
   const { name, skip, todo, details } = event.data;
@@ -41,7 +41,7 @@ export function outcomeOf(event: TestEvent): Outcome | undefined {
     : { ...base, result: "skipped", why: String(why) };
 }
 
-/** Those with this result that the closing lines name and count. */
+/** The outcomes with this result that the closing lines list and count. */
 export function counted(
   outcomes: readonly Outcome[],
   wanted: Outcome["result"],
@@ -52,12 +52,12 @@ export function counted(
   );
 }
 
-/** More failed files than this are not an accident. */
+/** If more files failed, that is not an accident. */
 const mostFilesAgain = 3;
 
 /**
- * Files with a failed test, to be run once more by themselves: tests with real machines share two cores with whatever else runs
- * there. None if more than three failed.
+ * Files with a failed test, to run again one by one, because tests with real machines share two cores with other programs.
+ * Empty if more than three files failed.
  */
 export function filesToRunAgain(outcomes: readonly Outcome[]): readonly string[] {
   const failed = outcomes.filter(({ result }) => result === "failed");
@@ -65,7 +65,7 @@ export function filesToRunAgain(outcomes: readonly Outcome[]): readonly string[]
   return files.length > mostFilesAgain ? [] : files;
 }
 
-/** The outcomes with those of the second run in place of the first ones of the same files. */
+/** Replaces the outcomes of files that were run again by those of the second run. */
 export function withSecondRun(
   first: readonly Outcome[],
   second: readonly Outcome[],
@@ -74,7 +74,7 @@ export function withSecondRun(
   return [...first.filter(({ file }) => !files.has(file)), ...second];
 }
 
-/** A line for each test or whole suite that was skipped or failed, and for each that failed at first. */
+/** A line for each test or whole suite that was skipped or failed, and for each that failed in the first run. */
 export function linesOf(
   first: readonly Outcome[],
   last: readonly Outcome[],

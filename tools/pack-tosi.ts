@@ -7,17 +7,17 @@ import { runCommand } from "@kip/base";
 
 const root = path.join(import.meta.dirname, "..");
 
-/** As `apps/tosi/bin/tosi` has them. */
+/** As set by `apps/tosi/bin/tosi`. */
 const environment = "MALLOC_ARENA_MAX=2";
 const options = "--max-semi-space-size=1";
 
-/** Loaded at their first use: a pull of an image that is there takes 5 ms less. */
+/** Loaded on first use, which saves 5 ms if the image is already in the store. */
 const lazy = ["node:fs/promises", "node:stream/promises", "node:child_process"];
 
 /**
  * Packs tosi into a file.
  *
- * @param node the Node that it runs on
+ * @param node the Node program that runs it
  */
 export async function packTosi(file: string, node = "node"): Promise<void> {
   await runCommand(path.join(root, "node_modules/.bin/esbuild"), [
@@ -26,7 +26,7 @@ export async function packTosi(file: string, node = "node"): Promise<void> {
     "--bundle",
     "--platform=node",
     "--target=node24",
-    // No module: for those, Node reads every export of its own modules and loads what is lazy in them.
+    // Not an ES module: for these, Node reads all exports of its own modules, which loads the lazy ones.
     "--format=cjs",
     "--minify-whitespace",
     "--minify-syntax",
@@ -42,8 +42,8 @@ export async function packTosi(file: string, node = "node"): Promise<void> {
 }
 
 /**
- * A program that brings what V8 makes of it along: to read it takes some 3 ms of CPU less than to make it again. Another
- * version of Node does not take it, and compiles the text.
+ * A program that contains V8's compiled code. Reading that takes some 3 ms less CPU time than compiling. Another version of
+ * Node ignores it and compiles the text.
  */
 function compiled(text: string): string {
   const source = `(function (exports, require, module, __filename, __dirname) {${text}\n})`;

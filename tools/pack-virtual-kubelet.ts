@@ -44,12 +44,12 @@ export function packVirtualKubelet(folder: string): string {
   cpSync(path.join(root, "packages", main, "README.md"), path.join(staged, "README.md"));
   cpSync(path.join(root, "LICENSE"), path.join(staged, "LICENSE"));
   const packed = execute("npm", ["pack", "--json", "--pack-destination", folder], staged);
-  const [{ filename = "" } = {}] = JSON.parse(packed) as { readonly filename?: string }[]; // npm's own
+  const [{ filename = "" } = {}] = JSON.parse(packed) as { readonly filename?: string }[]; // npm's format
   rmSync(emitted, { recursive: true });
   return path.join(folder, filename.replace("@", "").replace("/", "-"));
 }
 
-/** Has the compiler write JavaScript and declarations of the packages. */
+/** Compiles the packages to JavaScript and declarations. */
 function emit(folder: string, emitted: string): void {
   mkdirSync(folder, { recursive: true });
   const config = path.join(folder, "tsconfig.json");
@@ -101,7 +101,7 @@ function writePackage(
 
 function read(name: string): PackageJson {
   const file = path.join(root, "packages", name, "package.json");
-  return JSON.parse(readFileSync(file, "utf8")) as PackageJson; // the repository's own
+  return JSON.parse(readFileSync(file, "utf8")) as PackageJson; // our own file
 }
 
 function execute(program: string, args: readonly string[], cwd: string): string {

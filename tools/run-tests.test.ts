@@ -57,7 +57,7 @@ it("passes", () => void setInterval(() => {}, 1000));`,
 });
 
 function runUnit(file: string, variables: Record<string, string>) {
-  // Without this variable Node takes the inner run for one of its own test files, and skips it.
+  // With this variable, Node would take the inner run for one of its own test files and skip it.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const script = path.join(import.meta.dirname, "run-tests.ts");
   return spawn(process.execPath, [script, "unit", file], {

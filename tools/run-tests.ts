@@ -43,7 +43,7 @@ const patterns: Record<string, readonly string[]> = {
 patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration"] ?? [])];
 
 const usualLimitMs = 180_000;
-/** The slow ones have time limits of their own. */
+/** Slow tests have their own time limits. */
 const longLimitMs = 3_600_000;
 const hasSlowOnes = process.env["KIP_E2E_ALL"] === "1";
 const fileLimitsMs: Readonly<Record<string, number>> = {
@@ -51,7 +51,7 @@ const fileLimitsMs: Readonly<Record<string, number>> = {
   integration: hasSlowOnes ? longLimitMs : usualLimitMs,
   arm64: longLimitMs,
 };
-/** Those whose files share one cluster, or two cores with emulated machines: one file at a time. */
+/** Stages whose files share one cluster, or two cores with emulated machines. These run one file at a time. */
 const stagesInTurn = new Set(["e2e", "arm64"]);
 
 const root = path.join(import.meta.dirname, "..");
@@ -73,13 +73,13 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
   });
 const testRun = await openTestRun(controlPlaneDir);
 try {
-  // What a run before this one left behind when it was killed.
+  // Left by an earlier run that was killed.
   if (stages.includes("e2e")) removeCluster();
   if (stages.includes("matrix")) await prepareMatrix();
   else if (stages.some((name) => name !== "unit" && name !== "arm64")) await prepare();
   for (const name of stages) {
     if (interrupted.signal.aborted) break;
-    // The end-to-end tests bring their own, and look at what runs on this machine.
+    // The end-to-end tests start their own, and check what runs on this machine.
     if (name === "e2e") {
       await endSharedControlPlane(controlPlaneDir);
       endLeft();
@@ -103,15 +103,15 @@ const [passed, failed, skipped] = (["passed", "failed", "skipped"] as const).map
 );
 console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 process.exitCode = failed !== 0 || passed === 0 || !isAccepted ? 1 : 0;
-// As a shell reports it.
+// The exit code of a shell.
 if (interruptedBy !== undefined) process.exitCode = 128 + constants.signals[interruptedBy];
 
-/** A test that runs into its time limit leaves what it has started. */
+/** Ends processes that a test left behind because of its time limit. */
 function endLeft(): void {
   for (const line of endLeftProcesses(controlPlaneDir)) console.log(`left behind, ended: ${line}`);
 }
 
-/** Binaries and images are made before the first test: no test is to wait for them. */
+/** Prepares programs and images before the first test, so that no test has to wait for them. */
 async function prepare(): Promise<void> {
   const { status } = spawnSync(kip, ["up", "--prepare"], { stdio: "inherit" });
   if (status !== 0)
@@ -119,7 +119,10 @@ async function prepare(): Promise<void> {
   await obtainHelm({ cacheDir, onProgress: (line) => console.log(line) });
 }
 
-/** The Kubernetes of the matrix, which is downloaded or built the first time; the build takes some ten minutes on two cores. */
+/**
+ * Prepares the matrix' Kubernetes version. It is downloaded or built on first use. The build takes some ten minutes on two
+ * cores.
+ */
 async function prepareMatrix(): Promise<void> {
   const version = (process.env["KIP_KUBERNETES_VERSION"] ??= "newest");
   const release = findRelease(version);
@@ -152,7 +155,7 @@ async function runStage(name: string): Promise<void> {
   lines.push(...linesOf(first, last, root));
 }
 
-/** Runs the files, prints what they say, and returns what each test came to. */
+/** Runs the files, prints their output, and returns the outcome of each test. */
 async function runFiles(stageName: string, files: readonly string[]): Promise<readonly Outcome[]> {
   const found: Outcome[] = [];
   const stream = run({

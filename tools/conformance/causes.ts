@@ -1,6 +1,6 @@
 import type { Remark } from "./not-askable.ts";
 
-/** Why specs fail that are known to; shown on the page in the place of the spec's own message. */
+/** Known reasons why specs fail. The page shows them instead of the spec's own message. */
 export const causes: readonly Remark[] = [
   {
     spec: "HostPort validates that there is no conflict between pods with same hostPort",

@@ -6,13 +6,13 @@ import { specRegistry } from "./images/push-images.ts";
 
 const kip = path.join(import.meta.dirname, "../../apps/kip/bin/kip");
 
-/** What specs are run against. */
+/** The cluster to run specs on. */
 export interface SpecCluster {
   readonly kubeconfig: string;
   readonly kubectl: string;
 }
 
-/** A local cluster for specs alone: the addresses and ports are those of the tests' cluster of this number (KIP_E2E_NUMBER). */
+/** A local cluster for specs only. It has the addresses and ports of the tests' cluster with this number (KIP_E2E_NUMBER). */
 export class LocalCluster {
   readonly registryPort: number = numbered.registryPort;
   readonly #folder: string;
@@ -20,7 +20,7 @@ export class LocalCluster {
   readonly #signal: AbortSignal;
 
   /**
-   * @param folder its state; made by {@link start}
+   * @param folder folder for its state, created by {@link start}
    * @param kubernetes its version, for example `v1.34.10`
    */
   constructor(folder: string, kubernetes: string, signal: AbortSignal) {
@@ -29,12 +29,12 @@ export class LocalCluster {
     this.#signal = signal;
   }
 
-  /** Starts it, or joins it if it runs. */
+  /** Starts the cluster, or uses it if it is running. */
   async start(): Promise<SpecCluster> {
     const settings = path.join(this.#folder, "settings.yaml");
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const endpoint = `http://${numbered.hostAddress}:${numbered.registryPort}`;
-    // JSON is YAML.
+    // JSON is also YAML.
     await writeFile(settings, JSON.stringify({ registries: [{ host: specRegistry, endpoint }] }));
     await this.#kip(
       "up",
@@ -48,7 +48,7 @@ export class LocalCluster {
     return { kubeconfig: await this.#fact("kubeconfig"), kubectl: await this.#fact("kubectl") };
   }
 
-  /** Does what fills its registry, unless a run before this one has done it. */
+  /** Runs `fill`, which fills the cluster's registry, unless an earlier run has done it. */
   async fillRegistry(content: string, fill: () => Promise<void>): Promise<void> {
     const file = path.join(this.#folder, "registry-content");
     const found = await readFile(file, "utf8").catch(() => "");
@@ -57,7 +57,7 @@ export class LocalCluster {
     await writeFile(file, content);
   }
 
-  /** Removes it. */
+  /** Removes the cluster. */
   async remove(): Promise<void> {
     await this.#kip("down");
     await rm(this.#folder, { recursive: true, force: true });
@@ -73,7 +73,7 @@ export class LocalCluster {
       `--kubeconfig=${path.join(this.#folder, "user.kubeconfig")}`,
       `--namespace-name=${numbered.name}`,
     ];
-    // An interruption must not leave a cluster that nothing removes.
+    // An interruption must not leave a cluster behind.
     const signal = command === "down" ? undefined : this.#signal;
     return (await runCommand(kip, [command, ...own, ...flags], { signal })).stdout;
   }

@@ -1,11 +1,11 @@
-/** A spec that asks for something else than a node of machines is, or has a known cause. */
+/** A spec with a remark: why it cannot run here, or why it is known to fail. */
 export interface Remark {
-  /** Part of the spec's name that no other spec has. */
+  /** A part of the spec's name that no other spec has. */
   readonly spec: string;
   readonly reason: string;
 }
 
-/** Specs that one node of machines cannot be asked; they do not run. */
+/** Specs that cannot run on a single node of machines. They are skipped. */
 export const notAskable: readonly Remark[] = [
   {
     spec: "Conformance Tests should have at least two untainted nodes",

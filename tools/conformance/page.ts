@@ -2,13 +2,13 @@ import { notAskable } from "./not-askable.ts";
 import type { Result } from "./results.ts";
 import type { Spec } from "./specs.ts";
 
-/** What the page is made of. */
+/** Input for the page. */
 export interface PageFacts {
   readonly specs: readonly Spec[];
   readonly results: ReadonlyMap<string, Result>;
   /** For example `v1.34.10`. */
   readonly kubernetes: string;
-  /** Known causes of failures, by a part of the spec's name. */
+  /** Known reasons of failures, by a part of the spec's name. */
   readonly causes: readonly { readonly spec: string; readonly reason: string }[];
 }
 
@@ -63,7 +63,7 @@ function verdictOf(
   return { kind: "failed", reason: cause };
 }
 
-/** Without its SIG, and without the names of the sets that it is in. */
+/** The name without its SIG and the names of its sets. */
 function shortName({ name }: Spec): string {
   return name.replace(/\[sig-[a-z-]+\] |\s*\[(Node)?Conformance\]/g, "").trim();
 }

@@ -2,29 +2,29 @@ import { notAskable } from "./not-askable.ts";
 import type { Result } from "./results.ts";
 import type { Spec } from "./specs.ts";
 
-/** Which specs a run is about. */
+/** Which specs to run. */
 export interface Choice {
-  /** Texts of which a name has at least one; all if there is none. */
+  /** The name must contain at least one of these texts. Empty: all. */
   readonly focus: readonly string[];
-  /** SIGs, without `sig-`; all if there is none. */
+  /** SIGs without `sig-`. Empty: all. */
   readonly sigs: readonly string[];
-  /** Whether those that failed before run again. */
+  /** Whether to run specs again that failed earlier. */
   readonly retriesFailed: boolean;
-  /** How many run at most. */
+  /** Maximum number of specs to run. */
   readonly count: number;
 }
 
-/** What there is to do. */
+/** The specs to run. */
 export interface Plan {
-  /** Beside each other. */
+  /** Run in parallel. */
   readonly parallel: readonly Spec[];
-  /** One at a time, behind the others. */
+  /** Run one at a time, after the others. */
   readonly serial: readonly Spec[];
-  /** How many of the chosen ones have a result already. */
+  /** How many of the chosen specs already have a result. */
   readonly finished: number;
 }
 
-/** Chooses specs: those without a result, unless failed ones are to run again; never those that cannot be asked. */
+/** Chooses specs without a result, and failed ones if they should run again. Never chooses specs that cannot run here. */
 export function planRun(
   specs: readonly Spec[],
   results: ReadonlyMap<string, Result>,

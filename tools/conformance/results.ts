@@ -2,7 +2,7 @@ import { appendFile, readFile } from "node:fs/promises";
 import { decode, isSystemError } from "@kip/base";
 import type { SpecReport } from "./specs.ts";
 
-/** How a spec ended. `skipped`: by itself, as the cluster lacks what it asks for. */
+/** How a spec ended. `skipped`: it skipped itself, because the cluster lacks a feature. */
 export type Outcome = "passed" | "failed" | "timed out" | "skipped";
 
 /** One line of the file of results. */
@@ -10,7 +10,7 @@ export interface Result {
   readonly name: string;
   readonly outcome: Outcome;
   readonly seconds: number;
-  /** First line of the reason; empty for one that passed. */
+  /** First line of the reason. Empty for a spec that passed. */
   readonly reason: string;
 }
 
@@ -22,9 +22,9 @@ const decodeResult = decode.object({
 });
 
 /**
- * What has been found so far, by the spec's name: the last result of each. A line that was cut by the end of a run is left out.
+ * Reads the last result of each spec, by its name. Skips an incomplete line at the end of an interrupted run.
  *
- * @param file of a run before; none if it is missing
+ * @param file results of an earlier run; the result is empty if it is missing
  */
 export async function readResults(file: string): Promise<ReadonlyMap<string, Result>> {
   let text = "";
@@ -36,7 +36,7 @@ export async function readResults(file: string): Promise<ReadonlyMap<string, Res
   return parseResults(text);
 }
 
-/** Lines of JSON; see {@link readResults}. */
+/** Parses lines of JSON, see {@link readResults}. */
 export function parseResults(text: string): ReadonlyMap<string, Result> {
   const lines = text.split("\n").slice(0, -1);
   return new Map(
@@ -47,15 +47,15 @@ export function parseResults(text: string): ReadonlyMap<string, Result> {
   );
 }
 
-/** Adds a result at the end of the file. */
+/** Appends a result to the file. */
 export async function addResult(file: string, result: Result): Promise<void> {
   await appendFile(file, `${JSON.stringify(result)}\n`);
 }
 
 /**
- * The result of one spec of what its run has reported.
+ * The result of a spec from the reports of its run.
  *
- * @param reports of a run that chose this spec; none if it made no report
+ * @param reports reports of a run that chose this spec; empty if it made none
  */
 export function resultOf(name: string, reports: readonly SpecReport[]): Result {
   const own = reports.find((report) => report.name === name);
@@ -79,7 +79,7 @@ export function resultOf(name: string, reports: readonly SpecReport[]): Result {
   };
 }
 
-/** The first line with words, 200 characters of it at most. */
+/** The first line that is not blank, limited to 200 characters. */
 export function firstLine(text: string): string {
   const line = text.split("\n").find((each) => /\w/.test(each)) ?? "";
   return line.trim().slice(0, 200);

@@ -6,25 +6,25 @@ import { CommandError, isSystemError, runCommand } from "@kip/base";
 import { resultOf, type Result } from "./results.ts";
 import { focusOf, parseReport, parseSpecs, type Spec } from "./specs.ts";
 
-/** Where specs run, and what runs them. */
+/** How to run specs, and on which cluster. */
 export interface SpecRunner {
   /** Path of `e2e.test`. */
   readonly program: string;
   readonly kubeconfig: string;
   readonly kubectl: string;
-  /** Gets the output of each spec. */
+  /** Folder for the output of each spec. */
   readonly logDir: string;
-  /** How long one spec may take, milliseconds. */
+  /** Time limit for one spec, milliseconds. */
   readonly limitMs: number;
 }
 
-/** How long a spec that is over its limit may clean up, milliseconds. */
+/** Time for cleaning up after a spec has exceeded its limit, milliseconds. */
 const graceMs = 60_000;
 
-/** All specs that the program has of the sets. */
+/** Lists the program's specs in the sets. */
 export async function listSpecs(program: string, folder: string): Promise<readonly Spec[]> {
   const report = path.join(folder, "specs.json");
-  // Without a kubeconfig it looks for a cluster of its own before it lists; the address is never called.
+  // Without a kubeconfig, the program would look for a cluster before it lists its specs. It never connects to this address.
   await runCommand(program, [
     "--ginkgo.dry-run",
     `--ginkgo.json-report=${report}`,
@@ -34,7 +34,10 @@ export async function listSpecs(program: string, folder: string): Promise<readon
   return parseSpecs(await readFile(report, "utf8"));
 }
 
-/** References of all images that specs of the program name, whether of the sets or not; sorted, as it lists them in any order. */
+/**
+ * References to all images that the program's specs name, including specs outside of the sets. Sorted, because the program's
+ * order varies.
+ */
 export async function listImages(program: string): Promise<readonly string[]> {
   const { stdout } = await runCommand(program, ["--list-images"]);
   return stdout
@@ -43,7 +46,7 @@ export async function listImages(program: string): Promise<readonly string[]> {
     .sort();
 }
 
-/** Runs one spec in a process of its own, which is ended when the spec is over its limit. */
+/** Runs one spec in its own process. Stops it after the time limit. */
 export async function runSpec(
   spec: Spec,
   runner: SpecRunner,
@@ -63,7 +66,7 @@ export async function runSpec(
     });
   } catch (error) {
     signal.throwIfAborted();
-    // It ends with an error after each spec that fails; the report says why.
+    // The program exits with an error after a failed spec. The report has the reason.
     if (!CommandError.is(error, "COMMAND_FAILED")) throw error;
   } finally {
     log.end();
@@ -86,7 +89,7 @@ function specArguments(spec: Spec, runner: SpecRunner, report: string): readonly
   ];
 }
 
-/** File name that says which spec it is of. */
+/** A file name that identifies the spec. */
 function logName(name: string): string {
   const words = name.replace(/[^A-Za-z0-9]+/g, "-").slice(0, 100);
   return `${words}-${createHash("sha256").update(name).digest("hex").slice(0, 8)}`;

@@ -3,16 +3,16 @@ import type { Plan } from "./plan.ts";
 import type { Result } from "./results.ts";
 import type { Spec } from "./specs.ts";
 
-/** How {@link runSpecs} runs them. */
+/** Options of {@link runSpecs}. */
 export interface RunSpecsOptions {
-  /** How many run beside each other, from 1. */
+  /** How many specs run in parallel, 1 or more. */
   readonly workers: number;
   readonly run: (spec: Spec) => Promise<Result>;
-  /** Called when a spec has ended, before the worker begins another. */
+  /** Called when a spec has ended, before its worker starts another one. */
   readonly onResult: (result: Result, finished: number) => Promise<void>;
 }
 
-/** Runs the parallel specs of a plan by several workers, then the serial ones one at a time. */
+/** Runs the parallel specs of a plan with several workers, then the serial ones one at a time. */
 export async function runSpecs(plan: Plan, options: RunSpecsOptions): Promise<void> {
   let { finished } = plan;
   const work = async (spec: Spec): Promise<void> => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { focusOf, parseReport, parseSpecs } from "./specs.ts";
 
-/** A report with the fields that are read, as ginkgo writes them. */
+/** A report as ginkgo writes it, with the fields that are read. */
 function report(...nodes: readonly object[]): string {
   const node = {
     ContainerHierarchyTexts: null,

@@ -1,23 +1,23 @@
 import { decode } from "@kip/base";
 
-/** One spec, as Kubernetes names it. */
+/** One spec, with the names that Kubernetes uses. */
 export interface Spec {
-  /** All texts that lead to it, from the outermost: `[sig-node] Probing container should … [Conformance]`. */
+  /** All texts on its path, the outermost first: `[sig-node] Probing container should … [Conformance]`. */
   readonly name: string;
-  /** For example `network`; empty if the name has none. */
+  /** For example `network`. Empty if the name has none. */
   readonly sig: string;
-  /** Whether it is a spec of [Conformance]; the others here are of [NodeConformance] alone. */
+  /** Whether it is in [Conformance]. Other specs here are only in [NodeConformance]. */
   readonly isConformance: boolean;
-  /** Whether it must run while no other does. */
+  /** Whether no other spec may run at the same time. */
   readonly isSerial: boolean;
 }
 
-/** How a run of one spec ended, as ginkgo's report has it. */
+/** How a run of one spec ended, from ginkgo's report. */
 export interface SpecReport {
   readonly name: string;
   readonly state: string;
   readonly seconds: number;
-  /** Why it failed or was skipped; empty if it did neither. */
+  /** Why it failed or was skipped. Otherwise empty. */
   readonly message: string;
 }
 
@@ -26,7 +26,7 @@ const nullable =
   (value, path) =>
     value === null ? null : inner(value, path);
 
-/** What is read of `--ginkgo.json-report`. */
+/** The fields of `--ginkgo.json-report` that are read. */
 const decodeReports = decode.list(
   decode.object({
     SpecReports: nullable(
@@ -47,7 +47,7 @@ const decodeReports = decode.list(
 
 type Reported = NonNullable<decode.Decoded<typeof decodeReports>[number]["SpecReports"]>[number];
 
-/** The specs of [Conformance] and [NodeConformance] in the report of a dry run, by name. */
+/** The specs of [Conformance] and [NodeConformance] in the report of a dry run, sorted by name. */
 export function parseSpecs(report: string): readonly Spec[] {
   return specNodes(report)
     .map(specOf)
@@ -55,7 +55,7 @@ export function parseSpecs(report: string): readonly Spec[] {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What a run reports, but for the specs that were not chosen. Failures before the first spec have the name of their node. */
+/** The reports of a run, except for specs that were not chosen. A failure before the first spec has the name of its node. */
 export function parseReport(report: string): readonly SpecReport[] {
   return decodeReports(JSON.parse(report), "report")
     .flatMap(({ SpecReports: found }) => found ?? [])
@@ -68,7 +68,7 @@ export function parseReport(report: string): readonly SpecReport[] {
     .filter(({ state, message }) => state !== "skipped" || message !== "");
 }
 
-/** A pattern for `--ginkgo.focus` that chooses one spec: what RE2 would read as an operator is quoted. */
+/** A pattern for `--ginkgo.focus` that matches one spec. Operators of RE2 are quoted. */
 export function focusOf(name: string): string {
   return ` ${name.replace(/[\\.+*?()|[\]{}^$]/g, "\\$&")}$`;
 }

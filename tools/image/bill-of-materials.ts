@@ -2,9 +2,9 @@
 import type { LockEntries, NpmClosure } from "./npm-closure.ts";
 import type { Architecture, ImageRecipe, LockedPackage } from "./recipe.ts";
 
-/** What {@link billOfMaterials} needs. */
+/** Options of {@link billOfMaterials}. */
 export interface BillOptions {
-  /** Of the image. */
+  /** Name of the image. */
   readonly name: string;
   readonly version: string;
   readonly architecture: Architecture;
@@ -12,7 +12,7 @@ export interface BillOptions {
   readonly debian: readonly LockedPackage[];
   readonly closure: NpmClosure;
   readonly entries: LockEntries;
-  /** Seconds since 1970. */
+  /** Seconds since the Unix epoch. */
   readonly epoch: number;
 }
 
@@ -26,7 +26,7 @@ interface Component {
 }
 
 /**
- * All packages in an image: those of npm, Node, and Debian's. The same inputs give the same text.
+ * Lists all packages in an image: npm packages, Node, and Debian packages. The same input results in the same text.
  *
  * @see https://cyclonedx.org/docs/1.6/json/
  */

@@ -15,14 +15,14 @@ import type { Architecture, ImageName, ImageRecipe } from "./recipe.ts";
 /** Options of {@link buildImage}. */
 export interface BuildImageOptions {
   readonly name: ImageName;
-  /** Folder of the OCI image layout, and of a bill of materials for each architecture. */
+  /** Folder for the OCI image layout, and a bill of materials for each architecture. */
   readonly output: string;
-  /** What is fetched is kept here. */
+  /** Folder for downloads. */
   readonly cacheDir: string;
   readonly architectures: readonly Architecture[];
-  /** Time of all files and of the image, seconds since 1970. @default 0 */
+  /** Time of all files and of the image, seconds since the Unix epoch. @default 0 */
   readonly epoch?: number | undefined;
-  /** Gets one sentence at the start of each step that takes more than a second. */
+  /** Called with a sentence at the start of each step that takes more than a second. */
   readonly onProgress?: ((message: string) => void) | undefined;
 }
 
@@ -30,8 +30,8 @@ export interface BuildImageOptions {
 export const layoutTag = "latest";
 
 /**
- * Builds the image. The same sources and locks give the same digest, on any computer with Debian 12's tar and gzip. Needs
- * no root: apt, dpkg-deb, tar, gzip and npm.
+ * Builds the image. The same sources and locks result in the same digest on any computer with Debian 12's tar and gzip. Does
+ * not need root, only apt, dpkg-deb, tar, gzip and npm.
  *
  * @returns digest of the index of all architectures
  */
@@ -89,7 +89,7 @@ function imageConfig(
   const program = `/${installFolder}/${application}/${bundleFolder}/main.js`;
   return {
     User: `${user}:${user}`,
-    // Stack traces name lines of the sources.
+    // Makes stack traces name lines of the sources.
     Entrypoint: ["/usr/bin/node", "--enable-source-maps", ...nodeFlags, program],
     Env: [
       "PATH=/usr/bin",
@@ -108,5 +108,5 @@ function imageConfig(
 
 function readLockFile(): { readonly version: string; readonly packages: LockEntries } {
   const text = readFileSync(path.join(root, "package-lock.json"), "utf8");
-  return JSON.parse(text) as { version: string; packages: LockEntries }; // npm's own
+  return JSON.parse(text) as { version: string; packages: LockEntries }; // npm's format
 }

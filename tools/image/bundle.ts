@@ -1,30 +1,30 @@
-// The program of the image: JavaScript in a few files. Node would take the types out of all sources at each start, which is most of the
-// processor time that kip takes to start.
+// Bundles the image's program into a few JavaScript files. Otherwise Node would strip the types of all sources at each start,
+// which is most of the CPU time of kip's start.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { build, type Plugin } from "esbuild";
 import type { NpmClosure } from "./npm-closure.ts";
 import { root } from "./recipe.ts";
 
-/** What {@link bundleApplication} needs. */
+/** Options of {@link bundleApplication}. */
 export interface BundleOptions {
   /** Folder of the workspace. */
   readonly application: string;
   readonly closure: NpmClosure;
-  /** Workspaces that are not in the image: to import them fails as if they were not installed. */
+  /** Workspaces that are not in the image. Importing them fails as if they were not installed. */
   readonly leftOut: readonly string[];
 }
 
-/** Folder of the bundle in its workspace. */
+/** Folder of the bundle below its workspace. */
 export const bundleFolder = "dist";
 
 /**
- * Writes `main.js` of an application and a file for each part of it that is imported later, with names and lines as they are; and
- * source maps, by which Node names file and line of the source in stack traces. npm's packages are not part of it. The same
- * sources give the same files.
+ * Writes an application's `main.js`, and a file for each part that it imports on demand. Keeps names and lines. Writes source
+ * maps, with which stack traces name file and line of the source. Does not include npm packages. The same sources result in the
+ * same files.
  *
  * @param folder the repository in the image
- * @throws {Error} if a package is where the bundle would not find it
+ * @throws {Error} if a package is not where the bundle would find it
  */
 export async function bundleApplication(folder: string, options: BundleOptions): Promise<void> {
   const { application, closure, leftOut } = options;
@@ -38,7 +38,8 @@ export async function bundleApplication(folder: string, options: BundleOptions):
     absWorkingDir: root,
     entryPoints: [`${application}/src/main.ts`],
     outdir,
-    // Paths in the source maps are relative to where the files would be here, which is where they are in the image.
+    // Source maps contain relative paths. They are relative to where the files would be in this repository, which is also where
+    // they are in the image.
     write: false,
     bundle: true,
     splitting: true,
@@ -58,7 +59,7 @@ export async function bundleApplication(folder: string, options: BundleOptions):
   }
 }
 
-/** Lets a module go on finding files by their place relative to it. */
+/** Lets modules find files relative to their own folder. */
 function ownFolder(outdir: string): Plugin {
   const name = "import.meta.dirname";
   return {

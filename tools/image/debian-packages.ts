@@ -1,4 +1,4 @@
-// Debian packages of exact versions for any architecture, fetched and checked by apt without root.
+// Debian packages of exact versions for any architecture. apt downloads and verifies them, without root.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { existsSync } from "node:fs";
@@ -8,9 +8,9 @@ import { defaultSources, hostAptSources } from "@kip/cell-image";
 import type { Architecture, DebianLock, LockedPackage } from "./recipe.ts";
 
 /**
- * Fetches the packages of a lock that are not in the cache.
+ * Downloads the packages of a lock that are not in the cache.
  *
- * @returns path of each package's file, by its name
+ * @returns path of each package's file, by package name
  */
 export async function fetchPackages(
   lock: DebianLock,
@@ -43,7 +43,7 @@ export async function fetchPackages(
   );
 }
 
-/** Versions that Debian offers now. */
+/** The versions that Debian currently offers. */
 export async function newestPackages(
   names: readonly string[],
   suite: string,
@@ -66,7 +66,7 @@ export async function newestPackages(
   }
 }
 
-/** From where this computer gets its own packages; from Debian's snapshots if a version has gone from there. */
+/** Downloads from this computer's package sources, or from Debian's snapshots if a version is no longer there. */
 async function download(
   packages: readonly LockedPackage[],
   lock: DebianLock,
@@ -96,7 +96,7 @@ async function sourcesOf(suite: string): Promise<readonly string[]> {
   return own.length > 0 ? own : defaultSources;
 }
 
-/** An apt of its own: another architecture than the computer's, nothing of which is kept in its places. */
+/** Prepares a separate apt, for another architecture than the computer's. It does not use the system's apt folders. */
 async function openApt(options: {
   readonly folder: string;
   readonly architecture: Architecture;
@@ -115,7 +115,7 @@ async function openApt(options: {
     "Dir::Etc::sourceparts": "/dev/null",
     "APT::Architecture": architecture,
     "APT::Architectures": architecture,
-    // Root's sandbox user may not write to this folder.
+    // apt's sandbox user may not write to this folder.
     "APT::Sandbox::User": process.getuid?.() === 0 ? "root" : "",
     "Acquire::Languages": "none",
   };

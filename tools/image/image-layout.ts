@@ -1,4 +1,4 @@
-// Writes images of several layers, for several architectures, as an OCI image layout.
+// Writes images with several layers and for several architectures as an OCI image layout.
 import { createHash } from "node:crypto";
 import { createReadStream, mkdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { writeFileSync } from "node:fs";
@@ -7,33 +7,33 @@ import { pipeline } from "node:stream/promises";
 import { runCommand } from "@kip/base";
 import type { Architecture } from "./recipe.ts";
 
-/** A blob of a layout, as manifests name it. */
+/** A blob of a layout, as in manifests. */
 export interface Descriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
 }
 
-/** A compressed layer in the layout, and the hash of what it was before. */
+/** A compressed layer in the layout, with the hash of its uncompressed content. */
 export interface Layer {
   readonly descriptor: Descriptor;
   readonly diffId: string;
   readonly createdBy: string;
 }
 
-/** What is the same in the images of all architectures. */
+/** Facts that are the same for the images of all architectures. */
 export interface ImageFacts {
   /** The `config` object of the image configuration: `Entrypoint`, `User`, ... */
   readonly config: Readonly<Record<string, unknown>>;
-  /** Of all files and of the image, seconds since 1970. */
+  /** Time of all files and of the image, seconds since the Unix epoch. */
   readonly epoch: number;
 }
 
 const oci = "application/vnd.oci.image";
 
 /**
- * An OCI image layout in the making. The same files give the same digests: names are sorted, owners, times and modes are
- * fixed, and gzip is the program, whose result does not depend on the processor as that of zlib in Node does.
+ * Creates an OCI image layout. The same files result in the same digests: names are sorted, and owners, times and modes are
+ * fixed. Compresses with the gzip program, whose output does not depend on the CPU, unlike that of Node's zlib.
  *
  * @see https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md
  */
@@ -47,7 +47,7 @@ export class ImageLayout {
     mkdirSync(path.join(folder, "blobs/sha256"), { recursive: true });
   }
 
-  /** Packs a folder; directories that everyone may write to are named. */
+  /** Packs a folder as a layer. Folders that every user may write to have to be named. */
   async addLayer(folder: string, createdBy: string): Promise<Layer> {
     const archive = path.join(this.#folder, `${createdBy}.tar`);
     const fixed = [`--mtime=@${this.#facts.epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
@@ -85,7 +85,7 @@ export class ImageLayout {
     return { ...manifest, platform: { architecture, os: "linux" } };
   }
 
-  /** Adds the index of all architectures and closes the layout. @returns the index's digest */
+  /** Adds the index of all architectures, which completes the layout. @returns the index's digest */
   finish(images: readonly Descriptor[], tag: string): string {
     const mediaType = `${oci}.index.v1+json`;
     const index = this.#addJson(mediaType, { schemaVersion: 2, mediaType, manifests: images });
@@ -119,13 +119,13 @@ async function hashOf(file: string): Promise<string> {
   return `sha256:${hash.digest("hex")}`;
 }
 
-/** Removes what an earlier build has written. */
+/** Removes the files of an earlier build. */
 export function emptyLayout(folder: string): void {
   for (const name of ["blobs", "index.json", "oci-layout"])
     rmSync(path.join(folder, name), { recursive: true, force: true });
 }
 
-/** The compressed size of a layout's images, bytes, by architecture. */
+/** Compressed size of a layout's images, bytes, by architecture. */
 export function layoutSizes(folder: string): ReadonlyMap<string, number> {
   const read = (digest: string): string =>
     readFileSync(path.join(folder, "blobs/sha256", digest.replace("sha256:", "")), "utf8");

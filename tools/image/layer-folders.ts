@@ -1,4 +1,4 @@
-// Fills a folder for each layer of the image.
+// Fills the folders for the layers of the image.
 import { copyFileSync, cpSync, existsSync, globSync, mkdirSync, readFileSync } from "node:fs";
 import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -10,7 +10,7 @@ import { root } from "./recipe.ts";
 /** Where the repository is in the image. */
 export const installFolder = "opt/kip";
 
-/** What the packages bring that is not read in a container. Copyright files stay. */
+/** Files in the packages that a container does not need. Copyright files are kept. */
 const unread = [
   "usr/share/{info,lintian,locale,man}",
   "usr/share/doc/*/!(copyright)",
@@ -32,7 +32,7 @@ export async function fillSystem(
   for (const [name, file] of packages) {
     mkdirSync(folder, { recursive: true });
     await runCommand("dpkg-deb", ["--extract", file, folder]);
-    // Where scanners look for the packages of images without dpkg.
+    // Scanners look here for the packages of images without dpkg.
     const { stdout } = await runCommand("dpkg-deb", ["--field", file]);
     write(`var/lib/dpkg/status.d/${name}`, stdout);
   }
@@ -65,7 +65,7 @@ export function fillNode(folder: string, node: string): void {
   }
 }
 
-/** Packages of npm as they are installed here, without what only compilers and bundlers read. */
+/** The npm packages as installed here, without files that only compilers and bundlers read. */
 export function fillPackages(folder: string, { packages }: NpmClosure): void {
   const isRead = (file: string): boolean =>
     !/\.(?:[cm]?ts|map|md)$|\/dist-(?:es|types)(?:\/|$)/.test(file) || /LICEN[CS]E/i.test(file);
@@ -87,7 +87,7 @@ export async function fillProgram(folder: string, options: BundleOptions): Promi
     const data = path.join(root, workspace, "data");
     if (existsSync(data)) cpSync(data, path.join(target, workspace, "data"), { recursive: true });
   }
-  // Says that the program is of ES modules.
+  // Marks the program as ES modules.
   const description = path.join(options.application, "package.json");
   for (const name of ["LICENSE", "package.json", description])
     copyFileSync(path.join(root, name), path.join(target, name));

@@ -20,7 +20,7 @@ const entries: LockEntries = {
 function lockedPackages(): LockEntries {
   const lock = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8")) as {
     readonly packages: LockEntries;
-  }; // npm's own
+  }; // npm's format
   return lock.packages;
 }
 

@@ -1,4 +1,4 @@
-// The packages that an application of this repository loads, by its lock file.
+// The packages that an application of this repository loads, according to its lock file.
 
 /** One entry of `packages` in package-lock.json. */
 export interface LockEntry {
@@ -15,18 +15,18 @@ export interface LockEntry {
 /** `packages` of package-lock.json: entries by their folder. */
 export type LockEntries = Readonly<Record<string, LockEntry>>;
 
-/** What {@link npmClosure} returns. */
+/** Result of {@link npmClosure}. */
 export interface NpmClosure {
-  /** Folders of the workspaces, the application's among them. */
+  /** Folders of the workspaces, including the application's. */
   readonly workspaces: readonly string[];
-  /** Folders in `node_modules` of packages from the registry. */
+  /** Folders in `node_modules` of packages from the npm registry. */
   readonly packages: readonly string[];
 }
 
 /**
- * All that a workspace needs at run time, where npm has put it.
+ * Everything that a workspace needs at run time, with the paths at which npm installed it.
  *
- * @param leftOut names of packages that are left out with all that they alone need
+ * @param leftOut names of packages to leave out, together with everything that only they need
  * @throws {Error} if the lock file lacks a package
  */
 export function npmClosure(
@@ -51,7 +51,7 @@ export function npmClosure(
   };
 }
 
-/** Where Node finds a package: in the nearest `node_modules` on the way up. */
+/** Finds a package like Node does: in the nearest `node_modules` folder upwards. */
 function resolve(entries: LockEntries, folder: string, name: string): string {
   for (let from = folder; ; from = from.slice(0, Math.max(from.lastIndexOf("/"), 0))) {
     const place = from === "" ? `node_modules/${name}` : `${from}/node_modules/${name}`;

@@ -1,4 +1,5 @@
-// What the container images are made of: deploy/images/kip.json, what is different in the others, and the lock of the Debian packages.
+// The recipes of the container images: deploy/images/kip.json, the changes for other images, and the lock of the Debian
+// packages.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { decode } from "@kip/base";
@@ -6,7 +7,7 @@ import { decode } from "@kip/base";
 /** The repository. */
 export const root = path.join(import.meta.dirname, "../..");
 
-/** Architectures as OCI images, Debian and Go name them. */
+/** Architectures in the naming of OCI images, Debian and Go. */
 export const architectures = ["amd64", "arm64"] as const;
 
 export type Architecture = (typeof architectures)[number];
@@ -20,7 +21,7 @@ const decodeNode = decode.object({ package: decode.string, integrity: decode.str
 
 const decodeRecipe = decode.object({
   node: decode.object({ version: decode.string, amd64: decodeNode, arm64: decodeNode }),
-  /** Names of Debian packages; their dependencies are not added. */
+  /** Names of Debian packages. Their dependencies are not added. */
   debian: decode.list(decode.string),
   /** Folder of the workspace that the image runs. */
   application: decode.string,
@@ -30,7 +31,7 @@ const decodeRecipe = decode.object({
   user: decode.number,
 });
 
-/** What another image has instead. */
+/** Replacements for another image. */
 const decodeOwn = decode.object({
   application: decode.string,
   leftOut: decode.list(decode.string),
@@ -49,7 +50,7 @@ export type LockedPackage = decode.Decoded<typeof decodePackage>;
 
 const decodeLock = decode.object({
   suite: decode.string,
-  /** Moment of snapshot.debian.org that has all of them, for when Debian's mirrors no longer do. */
+  /** Time of a snapshot on snapshot.debian.org that has all of them, in case Debian's mirrors remove them. */
   snapshot: decode.string,
   amd64: decode.list(decodePackage),
   arm64: decode.list(decodePackage),
@@ -59,7 +60,7 @@ export type DebianLock = decode.Decoded<typeof decodeLock>;
 
 export const lockFile = path.join(root, "deploy/images/debian-packages.json");
 
-/** Reads a recipe: that of kip, with what another image has instead. @throws {DecodeError} */
+/** Reads a recipe. Other images' recipes change that of kip. @throws {DecodeError} */
 export function readRecipe(name: ImageName = "kip"): ImageRecipe {
   const read = (each: ImageName): unknown =>
     readJson(path.join(root, `deploy/images/${each}.json`));

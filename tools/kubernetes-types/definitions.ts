@@ -1,4 +1,4 @@
-/** A definition of an OpenAPI 2 document, as far as types are made from it. */
+/** The parts of an OpenAPI 2 definition from which types are generated. */
 export interface Definition {
   readonly $ref?: string;
   readonly type?: string;
@@ -7,11 +7,11 @@ export interface Definition {
   readonly additionalProperties?: Definition;
   readonly properties?: Readonly<Record<string, Definition>>;
   readonly required?: readonly string[];
-  /** Set by Kubernetes on the fields that say which kind an object is. */
+  /** Kubernetes sets it on the fields for an object's kind. */
   readonly enum?: readonly string[];
 }
 
-/** Definitions by their full names, such as `io.k8s.api.core.v1.Pod`. */
+/** Definitions by full name, such as `io.k8s.api.core.v1.Pod`. */
 export type Definitions = Readonly<Record<string, Definition>>;
 
 const kept: ReadonlySet<string> = new Set([
@@ -24,12 +24,12 @@ const kept: ReadonlySet<string> = new Set([
   "required",
 ]);
 
-/** Full name of the definition that a reference names. */
+/** The full name in a reference. */
 export function referenced($ref: string): string {
   return $ref.slice("#/definitions/".length);
 }
 
-/** The definitions that `roots` need, sorted, without prose. @throws {RangeError} for an unknown name */
+/** The definitions that `roots` need, sorted and without descriptions. @throws {RangeError} for an unknown name */
 export function trim(all: Definitions, roots: readonly string[]): Definitions {
   const result = new Map<string, Definition>();
   const open = [...roots];
@@ -49,9 +49,9 @@ function withoutProse(definition: Definition): Definition {
   const entries = Object.entries(definition).filter(([key]) => kept.has(key));
   return Object.fromEntries(
     entries.map(([key, value]) => {
-      if (key === "properties") return [key, mapValues(value as Definitions, withoutProse)]; // by its key
+      if (key === "properties") return [key, mapValues(value as Definitions, withoutProse)]; // the key determines the type
       if (key === "items" || key === "additionalProperties")
-        return [key, withoutProse(value as Definition)]; // by its key
+        return [key, withoutProse(value as Definition)]; // the key determines the type
       return [key, value as unknown];
     }),
   );

@@ -1,6 +1,6 @@
 import { referenced, type Definition, type Definitions } from "./definitions.ts";
 
-/** Meanings that the document states in prose only, by full name. */
+/** Facts that the document only states in prose, by full name. */
 const known: Readonly<Record<string, string>> = {
   "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "number | string",
   "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "Readonly<Record<string, unknown>>",
@@ -8,9 +8,9 @@ const known: Readonly<Record<string, string>> = {
 };
 
 /**
- * TypeScript declarations of all definitions, named by the last part of their full names.
+ * TypeScript declarations of all definitions. Each is named by the last part of its full name.
  *
- * @throws {RangeError} when two definitions have one short name
+ * @throws {RangeError} if two definitions have the same short name
  */
 export function printTypes(definitions: Definitions, source: string): string {
   const names = new Map<string, string>();

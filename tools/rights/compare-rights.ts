@@ -1,38 +1,38 @@
-// Whether kip's roles have what kip asks for, and nothing else.
+// Compares kip's roles with the requests that kip makes.
 import type { PolicyRule } from "@kip/control-plane";
 import type { Use } from "./read-audit-log.ts";
 
-/** Rules that hold in one namespace, or in all. */
+/** Rules that apply in one namespace or in all. */
 export interface RoleRules {
-  /** Undefined: in all. */
+  /** Undefined: all namespaces. */
   readonly namespace: string | undefined;
   readonly rules: readonly PolicyRule[];
 }
 
-/** One verb of one resource. */
+/** One verb for one resource. */
 export interface Right {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly namespace: string | undefined;
-  /** Names of objects that it is for. Undefined: all. */
+  /** Names of the objects to which it applies. Undefined: all. */
   readonly names?: readonly string[] | undefined;
 }
 
-/** What is wrong with the roles. */
+/** Differences between roles and requests. */
 export interface Comparison {
   readonly used: readonly Right[];
-  /** Rights that no request needed. */
+  /** Permissions that no request needed. */
   readonly unused: readonly Right[];
-  /** Rights in a namespace that kip has in all namespaces anyway. */
+  /** Permissions in a namespace that kip has in all namespaces anyway. */
   readonly redundant: readonly Right[];
-  /** Requests that the roles do not allow: they were refused, or something else allowed them. */
+  /** Requests that the roles do not allow. They were refused, or something else allowed them. */
   readonly missing: readonly Use[];
-  /** Rights to objects of any name, or in any namespace, that requests used for one alone: `get secrets: one name, kip-cell-ca`. */
+  /** Permissions for all names or all namespaces of which requests only used one: `get secrets: one name, kip-cell-ca`. */
   readonly wide: readonly string[];
 }
 
-/** Compares roles with what was asked for. */
+/** Compares roles with requests. */
 export function compareRights(roles: readonly RoleRules[], uses: readonly Use[]): Comparison {
   const rights = roles.flatMap(rightsOf);
   const everywhere = new Set(rights.filter(({ namespace }) => !namespace).map(rightText));
@@ -68,7 +68,7 @@ function widths(right: Right, uses: readonly Use[]): readonly string[] {
   ];
 }
 
-/** `get pods`, `patch cells.kip.elotl.co/status`, `create secrets in kip-system`, `patch nodes (kip)`. */
+/** As in `get pods`, `patch cells.kip.elotl.co/status`, `create secrets in kip-system`, `patch nodes (kip)`. */
 export function rightText({ verb, group, resource, namespace, names }: Right): string {
   const [name, ...subresource] = resource.split("/");
   const full = [group === "" ? name : `${name}.${group}`, ...subresource].join("/");

@@ -1,4 +1,4 @@
-// Where the tests and kip's roles may differ, each with its reason.
+// Allowed differences between the tests and kip's roles, with reasons.
 import { rightText, type Right } from "./compare-rights.ts";
 import type { Use } from "./read-audit-log.ts";
 
@@ -27,10 +27,13 @@ const refused: Readonly<Record<string, string>> = {
   "list leases.coordination.k8s.io in kube-system": `${installTest}: as above`,
 };
 
-/** Rights that no test needs, by {@link rightText}. */
+/** Permissions that no test needs, by {@link rightText}. */
 const unused: Readonly<Record<string, string>> = {};
 
-/** What kip asks for with its own rights where it does not act as its node: in tests of packages, whose roles allow it. */
+/**
+ * Requests that kip makes with its own permissions where it does not act as its node. Only tests of packages do that, and their
+ * roles allow it.
+ */
 const asNode: ReadonlySet<string> = new Set([
   "configmaps",
   "secrets",
@@ -43,17 +46,17 @@ const asNode: ReadonlySet<string> = new Set([
   "pods/eviction",
 ]);
 
-/** What the roles of the manifests allow for one node, `kip`: those of other tests allow it for a node of any name. */
+/** Resources for which the manifests' roles have permissions for one node, `kip`. Other tests' roles allow any node name. */
 const ofNode: ReadonlySet<string> = new Set(["nodes", "nodes/status", "leases", "users"]);
 
-/** Why a request is right that the roles do not allow; undefined if it is not. */
+/** Why a request is expected although the roles do not allow it. Undefined if it is not. */
 export function whyMissing(use: Use): string | undefined {
   if (!use.isAllowed) return refused[rightText(use)];
   if (ofNode.has(use.resource) && use.name !== undefined) return "for a node of another name";
   return asNode.has(use.resource) ? "made without --act-as-node" : undefined;
 }
 
-/** Why a right is needed that no test has used; undefined if it is not. */
+/** Why a permission is needed although no test used it. Undefined if it is not. */
 export function whyUnused(right: Right): string | undefined {
   return unused[rightText(right)];
 }

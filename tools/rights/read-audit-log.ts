@@ -1,15 +1,15 @@
-// What kip asked of the API server, out of an audit log.
+// Reads kip's requests to the API server from an audit log.
 import { decode } from "@kip/base";
 
-/** A request for a resource, as RBAC sees it. */
+/** A request for a resource, in RBAC's terms. */
 export interface Use {
   readonly verb: string;
   /** `""` is the core group. */
   readonly group: string;
-  /** With its subresource: `pods/status`. */
+  /** Includes the subresource, as in `pods/status`. */
   readonly resource: string;
   readonly namespace: string | undefined;
-  /** Undefined: RBAC sees none, as where an object is posted, or where all are listed. */
+  /** Undefined if RBAC does not get a name, as when an object is created or all objects are listed. */
   readonly name: string | undefined;
   readonly isAllowed: boolean;
 }
@@ -32,11 +32,11 @@ const decodeEvent = object({
 });
 
 /**
- * The requests of a log, each once. A request as another user stands for the right to impersonate that user and its groups: what
- * that user may do is for the API server's Node authorizer to say. Paths outside of resources are left out: every client may read the version and the
- * list of resources. A line that has not been written to its end is left out, too.
+ * The distinct requests in a log. A request as another user counts as impersonating that user and its groups. What that user
+ * may do is decided by the API server's Node authorizer. Paths that are not resources are left out, because every client may
+ * read the version and the list of resources. An incomplete line is also left out.
  *
- * @param text one event a line
+ * @param text one event per line
  */
 export function readAuditLog(text: string): readonly Use[] {
   const uses = new Map<string, Use>();
@@ -46,7 +46,7 @@ export function readAuditLog(text: string): readonly Use[] {
   return [...uses.values()];
 }
 
-/** What a request as `system:node:<name>`, in the group `system:nodes`, needs of a role. */
+/** The permissions that a role needs for a request as `system:node:<name>` in the group `system:nodes`. */
 function impersonation(username: string | undefined): readonly Use[] {
   const names = { users: username, groups: "system:nodes" };
   return Object.entries(names).map(([resource, name]) => ({
@@ -69,11 +69,11 @@ function usesOf(event: decode.Decoded<typeof decodeEvent>): readonly Use[] {
     group: of.apiGroup ?? "",
     resource: of.subresource === undefined ? of.resource : `${of.resource}/${of.subresource}`,
     namespace: of.namespace,
-    // The log has the name of a posted object, too: it is in the body, which RBAC does not see.
+    // The log also has the name of a created object. It is in the request's body, which RBAC does not see.
     name: verb === "create" ? undefined : of.name,
     isAllowed: annotations?.["authorization.k8s.io/decision"] !== "forbid",
   };
-  // Server-side apply of an object that is not there needs the right to create it, which has no event of its own.
+  // Server-side apply of an object that does not exist needs permission to create it, for which there is no separate event.
   const isCreated = verb === "patch" && responseStatus?.code === 201;
   return isCreated ? [use, { ...use, verb: "create" }] : [use];
 }

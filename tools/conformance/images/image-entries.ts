@@ -5,22 +5,22 @@ import type { KeyPair } from "@kip/pki";
 import type { RawEntry } from "@kip/testing";
 import type { ImageProgram, SpecImage } from "./spec-images.ts";
 
-/** Where what images hold comes from. */
+/** The sources of the images' content. */
 export interface ImageSources {
-  /** Those built from Kubernetes' modules. */
+  /** Programs built from Kubernetes' modules. */
   readonly built: string;
-  /** Those of the control plane. */
+  /** Programs of the control plane. */
   readonly controlPlane: string;
-  /** Files of Debian packages, as below `/`. */
+  /** Files of Debian packages, with their paths below `/`. */
   readonly debian: string;
-  /** Of servers in images. */
+  /** For the servers in images. */
   readonly certificate: KeyPair;
 }
 
 const loader = "lib64/ld-linux-x86-64.so.2";
 const libraryFolders = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
-/** What an image adds to its base, as entries of a tar archive: folders first, and each only once. */
+/** The tar entries that an image adds to its base: folders first, and each only once. */
 export async function imageEntries(
   image: Pick<SpecImage, "hasCertificate" | "programs" | "files" | "links" | "folders">,
   sources: ImageSources,
@@ -37,7 +37,7 @@ export async function imageEntries(
   return [...parentsOf([...entries.keys()], image.folders ?? []), ...entries.values()];
 }
 
-/** The folders of some files, and further ones, outer before inner. */
+/** The parent folders of files, and additional folders, the outermost first. */
 export function parentsOf(
   files: readonly string[],
   folders: readonly string[],
@@ -75,7 +75,7 @@ async function programEntries(
   return [program, ...(await libraryEntries(file, folders.debian))];
 }
 
-/** The libraries of a Debian program, as its own loader finds them in the tree. */
+/** The libraries of a Debian program, as found in the tree by its own loader. */
 async function libraryEntries(file: string, tree: string): Promise<readonly RawEntry[]> {
   const places = libraryFolders.map((folder) => path.join(tree, folder)).join(":");
   const { stdout } = await runCommand(path.join(tree, loader), [
@@ -94,7 +94,7 @@ async function libraryEntries(file: string, tree: string): Promise<readonly RawE
   );
 }
 
-/** The paths below a tree in what the loader lists: `NAME => PATH (ADDRESS)`. */
+/** The paths below a tree in the loader's output, `NAME => PATH (ADDRESS)`. */
 export function librariesOf(listed: string, tree: string): readonly string[] {
   return listed
     .split("\n")

@@ -7,8 +7,8 @@ const decodePair = decode.object({ certificate: decode.string, key: decode.strin
 const dayMs = 24 * 3600_000;
 
 /**
- * What servers of the images show to clients, which do not check who signed it. It is kept in the cache: an image with another
- * certificate is another image, and machine templates that hold the one before would be of no more use.
+ * The certificate of the servers in images. Clients do not check who signed it. It is cached, because another certificate would
+ * change the images, and machine templates with the previous images would become useless.
  *
  * @param cacheDir kept between runs
  */

@@ -9,7 +9,7 @@ import { imageEntries, type ImageSources } from "./image-entries.ts";
 import { keptCertificate } from "./kept-certificate.ts";
 import { debianPackages, networkPrograms, specImages } from "./spec-images.ts";
 
-/** The registry that specs name; the cluster's settings lead it to its local registry. */
+/** The registry in the specs' image names. The cluster's settings redirect it to the local registry. */
 export const specRegistry = "registry.k8s.io";
 
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -18,19 +18,19 @@ const decodeManifest = decode.object({
   layers: decode.list(decode.object({ digest: decode.string })),
 });
 
-/** What {@link pushSpecImages} needs. */
+/** Options of {@link pushSpecImages}. */
 export interface PushImagesOptions {
   readonly cacheDir: string;
-  /** Of the cluster's local registry, at 127.0.0.1. */
+  /** Port of the cluster's local registry at 127.0.0.1. */
   readonly registryPort: number;
   readonly programs: Pick<ImageSources, "built" | "controlPlane">;
-  /** References of all images that the specs' program names; each image gets the tags that it has there. */
+  /** All image references in the specs' program. Each image gets the tags that these have. */
   readonly named: readonly string[];
   readonly onProgress: (line: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Makes all images of the specs and puts them into the cluster's local registry. */
+/** Builds all images for the specs, and pushes them to the cluster's local registry. */
 export async function pushSpecImages(options: PushImagesOptions): Promise<void> {
   const { cacheDir, onProgress, signal } = options;
   const base = await baseLayer(await buildDemoImage({ cacheDir, onProgress, signal }));
@@ -42,7 +42,7 @@ export async function pushSpecImages(options: PushImagesOptions): Promise<void> 
   const network = tar(await imageEntries({ programs: networkPrograms }, sources));
   for (const image of specImages) {
     const tags = tagsIn(options.named, image.repository);
-    if (tags.length === 0) continue; // another version has it
+    if (tags.length === 0) continue; // another version uses it
     const layout = path.join(work.path, image.repository);
     const entries = await imageEntries(image, sources);
     const config = { Env: [searchPath], WorkingDir: "/", ...image.config };
@@ -59,7 +59,7 @@ export async function pushSpecImages(options: PushImagesOptions): Promise<void> 
   }
 }
 
-/** The tags that references of the specs' registry have with this repository. */
+/** The tags of references to this repository of the specs' registry. */
 export function tagsIn(references: readonly string[], repository: string): readonly string[] {
   const start = `${specRegistry}/${repository}:`;
   return references
@@ -67,7 +67,7 @@ export function tagsIn(references: readonly string[], repository: string): reado
     .map((reference) => reference.slice(start.length));
 }
 
-/** Debian's busybox and a shell: the only layer of the demo image, as a tar archive. */
+/** The only layer of the demo image, as a tar archive: Debian's busybox and a shell. */
 async function baseLayer({
   layoutDir,
   digest,

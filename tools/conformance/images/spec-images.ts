@@ -1,7 +1,9 @@
-// The images that conformance specs name. Kubernetes publishes them in its own registry; here each has the same programs where
-// they are Go packages of Kubernetes, and Debian's programs for the rest. Their tags are those that the specs' program names.
+// The images that conformance specs name. Kubernetes publishes them in its own registry. The images here have the same programs
+// if these are Go packages of Kubernetes, and Debian's programs otherwise. Their tags are those that the specs' program names.
 
-/** Program that an image holds: from the built ones, the control plane, or Debian's packages with the libraries they need. */
+/**
+ * Source of a program in an image: built from Kubernetes, the control plane, or Debian's packages with the required libraries.
+ */
 export type ProgramPlace =
   | { readonly built: "agnhost" | "nonewprivs" | "sample-apiserver" }
   | { readonly controlPlane: "etcd" }
@@ -15,24 +17,24 @@ export interface ImageProgram {
   readonly mode?: number;
 }
 
-/** One image; below what it adds is busybox with a shell. */
+/** An image. Its base is busybox with a shell. */
 export interface SpecImage {
   /** Repository of registry.k8s.io. */
   readonly repository: string;
   /** @default false */
   readonly hasNetworkPrograms?: boolean;
-  /** `localhost.crt` and `localhost.key` below `/`. @default false */
+  /** Whether it contains `/localhost.crt` and `/localhost.key`. @default false */
   readonly hasCertificate?: boolean;
   readonly programs?: readonly ImageProgram[];
-  /** Content by path; an executable one begins with `#!`. */
+  /** Content by path. Content that begins with `#!` is executable. */
   readonly files?: Readonly<Record<string, string>>;
   readonly folders?: readonly string[];
-  /** Target by path of the link. */
+  /** Link targets by path. */
   readonly links?: Readonly<Record<string, string>>;
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-/** Debian packages that have the programs below. */
+/** Debian packages that contain the programs below. */
 export const debianPackages = [
   "bash",
   "bind9-dnsutils",
@@ -43,7 +45,7 @@ export const debianPackages = [
   "nginx-light",
 ];
 
-/** What pods ask servers with; a layer of its own, which images share. */
+/** Programs with which pods send requests to servers. They are in their own layer, which images share. */
 export const networkPrograms: readonly ImageProgram[] = [
   { path: "usr/bin/dig", from: { debian: "usr/bin/dig" } },
   { path: "usr/bin/getent", from: { debian: "usr/bin/getent" } },
@@ -61,19 +63,19 @@ const agnhost: Omit<SpecImage, "repository"> = {
   ],
   links: { "agnhost-2": "agnhost" },
   folders: ["uploads"],
-  // One spec compares the groups that the image gives its user.
+  // A spec compares the groups that the image gives its user.
   files: {
     "etc/passwd":
       "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n",
     "etc/group":
       "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
-    // A spec of image volumes reads there that the published image is made on Alpine Linux.
+    // A spec about image volumes expects the published image, which is based on Alpine Linux.
     "etc/os-release": 'NAME="Alpine Linux"\n',
   },
   config: { Entrypoint: ["/agnhost"], Cmd: ["pause"] },
 };
 
-/** A picture's description, which the update demo asks its pods for. */
+/** The description of a picture, which the update demo requests from its pods. */
 function picture(name: string): SpecImage {
   return {
     ...agnhost,
@@ -83,7 +85,7 @@ function picture(name: string): SpecImage {
   };
 }
 
-/** What DNS is asked with; the name differs between versions. */
+/** Programs for DNS queries. The image's name differs between versions. */
 function dnsPrograms(name: string): SpecImage {
   return {
     repository: `e2e-test-images/${name}`,
@@ -98,8 +100,8 @@ export const specImages: readonly SpecImage[] = [
   picture("kitten"),
   {
     repository: "e2e-test-images/busybox",
-    // The image's own busybox is both: one spec compares a message of `/bin/sh` with its words, others look behind `sh -c env`
-    // for variables like `data-1`, which Debian's older busybox drops as not valid in a shell, and bash keeps.
+    // The published image only has busybox's shell. One spec expects a message in the words of its `/bin/sh`. Others expect
+    // that `sh -c env` prints variables like `data-1`, which Debian's older busybox drops as invalid. bash keeps them.
     links: { "bin/sh": "busybox" },
     programs: [{ path: "usr/bin/sh", from: { debian: "bin/bash" } }],
     config: { Cmd: ["sh"] },
