@@ -12,7 +12,7 @@ const { values } = parseArgs({
     policies: { type: "string", default: "1000" },
     pods: { type: "string", default: "5000" },
     namespaces: { type: "string", default: "50" },
-    /** Otherwise each pod has a label of its own, as those of a StatefulSet. */
+    /** Otherwise each pod has its own label, like those of a StatefulSet. */
     "same-labels": { type: "boolean", default: false },
   },
 });
@@ -42,7 +42,7 @@ await measure("labels of a pod changed", () => views.setPod(podOf(0, "1")));
 await measure("a pod with ports came", () => views.setPod(podOf(pods, "1")));
 process.exit();
 
-/** Changes something, and has cells take all that comes of it. */
+/** Makes a change, and lets the cells process all of its effects. */
 async function measure(what: string, change: () => void): Promise<void> {
   const stop = new AbortController();
   let [taken, lastAtMs] = [0, performance.now()];
@@ -53,7 +53,7 @@ async function measure(what: string, change: () => void): Promise<void> {
       lastAtMs = performance.now();
     }
   };
-  // Each cell takes the rest of the table, which is empty, before it waits.
+  // Each cell first gets the rest of the table, which is empty, and then waits.
   for (const cell of cells) follow(cell).catch(() => {});
   await quiet(() => lastAtMs);
   taken = 0;
@@ -71,7 +71,7 @@ async function measure(what: string, change: () => void): Promise<void> {
   await quiet(() => 0);
 }
 
-/** Measures processor time between turns of the event loop: a busy machine makes no block longer. */
+/** Measures the CPU time between turns of the event loop, which does not depend on how busy the machine is. */
 function watchBlocks(): { end: () => number } {
   let [longestMs, isOver] = [0, false];
   let before = process.threadCpuUsage();
@@ -90,7 +90,7 @@ function watchBlocks(): { end: () => number } {
   };
 }
 
-/** Resolves when there was no work for half a second. */
+/** Resolves when there has been no work for half a second. */
 async function quiet(lastAtMs: () => number): Promise<void> {
   do await new Promise((resolve) => setTimeout(resolve, 100));
   while (performance.now() - lastAtMs() < 500);

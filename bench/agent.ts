@@ -9,7 +9,7 @@ import { figure, rounded } from "./measure.ts";
 
 const seconds = 20;
 
-/** A connection to the agent of a cell, as kip has one. */
+/** Connects to a cell's agent like kip does. */
 export async function connectAgent(client: ApiClient, cell: Cell): Promise<AgentClient> {
   const secret = await client.get<Secret>(paths.secrets("kip-system", "kip-cell-ca"));
   const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
@@ -28,7 +28,7 @@ export async function connectAgent(client: ApiClient, cell: Cell): Promise<Agent
   });
 }
 
-/** Memory and idle CPU of a cell's agent, as it says itself. */
+/** Memory and idle CPU use of a cell's agent, as the agent reports them. */
 export async function agentFigures(client: ApiClient, cell: Cell): Promise<void> {
   await using agent = await connectAgent(client, cell);
   const first = await agent.stats();

@@ -4,13 +4,13 @@ import path from "node:path";
 import { buildCellImage } from "@kip/cell-image";
 import { createLocalCloud } from "@kip/cloud-local";
 
-/** A machine that does nothing but boot and answer HTTP. */
+/** A machine that only boots and serves HTTP. */
 export interface BareBoot extends AsyncDisposable {
-  /** Boots one machine of a type; milliseconds from the launch to its first answer. */
+  /** Boots a machine of a type. Resolves with the milliseconds from the launch to its first response. */
   boot(instanceType: string): Promise<number>;
 }
 
-/** Prepares bare boots: the same image recipe, machine and flags as a cell, without agent and pod. */
+/** Prepares bare boots, with the image recipe, machine and flags of a cell, but without agent and pod. */
 export async function bareBoot(cacheDir: string, stateDir: string): Promise<BareBoot> {
   const image = await buildCellImage({
     cacheDir,
@@ -58,7 +58,7 @@ export async function bareBoot(cacheDir: string, stateDir: string): Promise<Bare
   };
 }
 
-/** Asks for a page until there is one; a machine that boots sends no event. */
+/** Polls until the page is available. A booting machine sends no event. */
 async function firstAnswer(address: string): Promise<void> {
   const end = performance.now() + 120_000;
   while (performance.now() < end) {

@@ -158,7 +158,7 @@ function metadata(name: string) {
   return { namespace: "default", name, uid: name, resourceVersion: "1" };
 }
 
-/** Twenty in the namespace of the pods, the others in fifty more. */
+/** The first twenty are in the pods' namespace, the others in fifty more. */
 function namespaceOf(i: number): string {
   return i < 20 ? "default" : `n${i % 50}`;
 }

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
-/** A containerd of our own. */
+/** A separate containerd. */
 export interface Containerd extends AsyncDisposable {
   readonly pid: number;
-  /** Pulls an image and unpacks it. */
+  /** Command line that pulls and unpacks an image. */
   pullCommand(name: string): readonly string[];
 }
 
-/** @param store folder of its images; `socketFolder` is one with a short name */
+/** @param store folder for its images; `socketFolder` is one with a short path */
 export async function startContainerd(store: string, socketFolder: string): Promise<Containerd> {
   mkdirSync(socketFolder, { recursive: true });
   const address = path.join(socketFolder, "socket");

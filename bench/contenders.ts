@@ -6,18 +6,18 @@ import type { FreshDisk } from "./fresh-disk.ts";
 import type { ImageFormat, MadeImage } from "./image-maker.ts";
 import { measured, type Cost } from "./process-cost.ts";
 
-/** Who is measured with an image. */
+/** A program to measure with an image. */
 export interface Contender {
   readonly who: string;
   readonly kind: "ours" | "rival" | "stage";
-  /** One run, on a disk that is new. */
+  /** Does one run on a new disk. */
   readonly run: () => Promise<readonly (readonly [who: string, cost: Cost])[]>;
 }
 
-/** What contenders work with. */
+/** What contenders use. */
 export interface Arena {
   readonly disk: FreshDisk;
-  /** A folder for what is not measured. */
+  /** A folder for files that are not measured. */
   readonly work: string;
   /** The packed tosi. */
   readonly tosi: string;
@@ -25,14 +25,14 @@ export interface Arena {
   readonly image: MadeImage;
   readonly repository: string;
   readonly format: ImageFormat;
-  /** Times the image is pulled once more after each pull. */
+  /** How often to pull the image again after each pull. */
   readonly again: number;
 }
 
 export const secondPull = "tosi, pulled again";
 export const bareNode = "node -e 0";
 
-/** All contenders for one image. Debian's umoci does not know zstd. */
+/** All contenders for one image. Debian's umoci does not support zstd. */
 export function contenders(arena: Arena): readonly Contender[] {
   return [
     { who: "tosi", kind: "ours", run: () => runTosi(arena) },
@@ -90,7 +90,7 @@ function fetchCommand({ image, registry, repository }: Arena): readonly string[]
   return shell(`curl -sS ${urls.join(" ")} | sha256sum`);
 }
 
-/** The archives lie on the other disk, and are in the page cache. */
+/** The archives are on the other disk, and in the page cache. */
 async function untarCommand({ image, work, format, disk }: Arena): Promise<readonly string[]> {
   const plain = path.join(work, "plain");
   mkdirSync(plain, { recursive: true });

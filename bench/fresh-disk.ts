@@ -3,33 +3,32 @@ import path from "node:path";
 import { runCommand } from "@kip/base";
 
 /**
- * A file system of its own for each run: ext4 in a file, made again, so that nothing of it is in the page cache, nothing
- * waits to be written, and no run pays for another's leftovers. That last matters: for minutes after many files were
- * removed, ext4 passes over each of their inodes whenever it looks for a free one, and creating a file takes twenty
- * times as long.
+ * A new file system for each run: ext4 in a file. So nothing is in the page cache, no data is waiting to be written, and no run
+ * is slowed by an earlier one. The last matters: for minutes after many files were removed, ext4 skips each of their inodes
+ * when it looks for a free one, and creating a file takes twenty times as long.
  */
 export class FreshDisk implements AsyncDisposable {
   readonly #file: string;
   readonly #bytes: number;
-  /** Where it is mounted. */
+  /** The mount point. */
   readonly folder: string;
   #isMounted = false;
 
-  /** @param place a folder on the disk that the file systems are to be on */
+  /** @param place a folder on the disk that should contain the file systems */
   constructor(place: string, bytes: number) {
     this.#file = path.join(place, "disk");
     this.folder = path.join(place, "mounted");
     this.#bytes = bytes;
   }
 
-  /** Puts a new, empty file system in the place of the last. */
+  /** Replaces the file system by a new, empty one. */
   async renew(): Promise<void> {
     await this[Symbol.asyncDispose]();
     mkdirSync(this.folder, { recursive: true });
     await runCommand("fallocate", ["-l", `${this.#bytes}`, this.#file]);
     await runCommand("mkfs.ext4", ["-q", "-F", "-E", "nodiscard", this.#file]);
     await runCommand("sync");
-    // No thread of the kernel clears inode tables meanwhile.
+    // So that no kernel thread clears inode tables during a run.
     await runCommand("mount", ["-o", "loop,noinit_itable", this.#file, this.folder]);
     this.#isMounted = true;
   }

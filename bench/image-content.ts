@@ -1,6 +1,6 @@
 import { createCipheriv } from "node:crypto";
 
-/** Numbers that are the same in every run (a linear congruential generator of Knuth's MMIX, upper half). */
+/** The same numbers in every run (the linear congruential generator of Knuth's MMIX, upper half). */
 export class Sequence {
   #state: bigint;
 
@@ -9,7 +9,7 @@ export class Sequence {
     this.below(1);
   }
 
-  /** A whole number from 0 to `limit` - 1. */
+  /** An integer from 0 to `limit` - 1. */
   below(limit: number): number {
     this.#state = BigInt.asUintN(64, this.#state * 6364136223846793005n + 1442695040888963407n);
     return Number((this.#state >> 32n) % BigInt(limit));
@@ -20,8 +20,8 @@ const poolBytes = 16 * 1024 * 1024;
 let pools: readonly Buffer[] | undefined;
 
 /**
- * Content as images have it: a part does not compress (archives, pictures), a part is text, a part is
- * records that differ little, as tables and machine code do. gzip makes it less than half.
+ * Content like that of real images: some does not compress (archives, pictures), some is text, and some is records that differ
+ * little, like tables and machine code. gzip shrinks it to less than half.
  */
 export function content(sequence: Sequence, length: number): Buffer {
   pools ??= [noise(), text(), records()];
@@ -44,7 +44,7 @@ function text(): Buffer {
   });
   const pool = Buffer.alloc(poolBytes);
   for (let at = 0; at < poolBytes;) {
-    // Few words are frequent and many are rare.
+    // Few words are frequent, and many are rare.
     const word = words[sequence.below(1 + sequence.below(1 + sequence.below(words.length)))] ?? "";
     at += pool.write(`${word}${sequence.below(12) === 0 ? "\n" : " "}`, at);
   }

@@ -7,24 +7,24 @@ import { createGzip, createZstdCompress } from "node:zlib";
 import { tarHeader } from "@kip/testing";
 import { content, Sequence } from "./image-content.ts";
 
-/** What a made image is like. */
+/** Describes the image to make. */
 export interface ImageShape {
   readonly name: string;
   readonly layers: number;
-  /** Files of each layer. */
+  /** Number of files in each layer. */
   readonly files: number;
-  /** Bytes of a file in the middle; files have from nearly none to twice as many. */
+  /** Bytes of an average file. Files have from nearly none to twice as many. */
   readonly fileBytes: number;
 }
 
 export type ImageFormat = "gzip" | "zstd";
 
-/** Where the parts of a made image are. */
+/** Where the parts of the image are. */
 export interface MadeImage {
   readonly layout: string;
-  /** Blobs of the layers, bottom first. */
+  /** Blobs of the layers, the bottom layer first. */
   readonly blobs: readonly string[];
-  /** Bytes of all blobs, and of all archives in them. */
+  /** Total size of all blobs, and of all archives in them. */
   readonly packedBytes: number;
   readonly plainBytes: number;
 }
@@ -39,7 +39,7 @@ interface Layer {
 const pieceBytes = 32_768;
 const filesOfFolder = 40;
 
-/** Writes an image as an OCI layout: the same bytes in every run. */
+/** Writes an image as an OCI layout, with the same bytes in every run. */
 export async function makeImage(
   folder: string,
   shape: ImageShape,
@@ -48,7 +48,7 @@ export async function makeImage(
   const blobs = path.join(folder, "blobs", "sha256");
   mkdirSync(blobs, { recursive: true });
   const layers: Layer[] = [];
-  // Two at a time: compressing is what takes long.
+  // Two at a time, because compressing takes most of the time.
   for (let index = 0; index < shape.layers; index += 2) {
     const pair = [index, index + 1].filter((it) => it < shape.layers);
     layers.push(...(await Promise.all(pair.map((it) => writeLayer(blobs, shape, it, format)))));
@@ -95,7 +95,7 @@ function writeDocuments(folder: string, layers: readonly Layer[], format: ImageF
   writeFileSync(path.join(folder, "oci-layout"), '{"imageLayoutVersion":"1.0.0"}');
 }
 
-/** Folders of 40 files of all sizes, each folder with a link and a second name, some files of a user. */
+/** Folders with 40 files of all sizes, a link and a hard link. Some files belong to another user. */
 function* entries({ files, fileBytes }: ImageShape, layer: number): Generator<Buffer> {
   const sequence = new Sequence(100 + layer);
   for (let index = 0; index < files; index++) {
@@ -152,7 +152,7 @@ async function* chunks(archive: Iterable<Buffer>): AsyncGenerator<Buffer> {
   if (length > 0) yield Buffer.concat(pieces);
 }
 
-/** Counts and hashes what passes. */
+/** Counts and hashes the data that passes. */
 class Meter extends PassThrough {
   readonly #hash = createHash("sha256");
   bytes = 0;

@@ -32,7 +32,7 @@ const shapes: readonly ImageShape[] = [
   { name: "files", layers: 4, files: mib * 16, fileBytes: 16_384 },
   { name: "large", layers: 4, files: 1, fileBytes: mib * 256 * 1024 },
 ];
-/** Pulls of an image that is there already, after each pull. */
+/** How often to pull an image again after each pull, when it is already stored. */
 const again = 4;
 
 const goalNames = [
@@ -75,7 +75,7 @@ try {
   rmSync(work, { recursive: true, force: true });
 }
 
-/** Everybody once a round, every other round in the opposite order. */
+/** Runs every contender once per round, in alternating order. */
 async function compare(shape: ImageShape, arena: Arena): Promise<void> {
   const image = `${shape.name}, ${arena.format}`;
   const everybody = contenders(arena);
@@ -96,7 +96,7 @@ async function compare(shape: ImageShape, arena: Arena): Promise<void> {
   }
 }
 
-/** CPU time is the minimum over the runs: other work on the machine only adds to it. */
+/** The CPU time is the minimum of all runs, because other work on the machine can only add to it. */
 function middle(costs: readonly Cost[]): Cost {
   return {
     wallMs: rounded(median(costs.map(({ wallMs }) => wallMs))),
@@ -123,7 +123,7 @@ function report(): void {
   table([["image", ...goalNames], ...goals]);
 }
 
-/** Each figure with "missed" behind it if it is over its goal. */
+/** All figures, with "missed" after those that miss their goal. */
 function goalsOf(image: string): readonly string[] {
   const ours = find(image, "tosi");
   const of = (kind: Contender["kind"], choose: (...walls: number[]) => number): number =>

@@ -1,9 +1,10 @@
-// Kip's Services beside kube-proxy's in nftables mode: the same objects of one API server, in one run.
+// Compares kip's Services with kube-proxy's in nftables mode: the same objects of one API server, in one run.
 //   node bench/kube-proxy.ts [--services 100,1000] [--changes 30] [--cells 500] [--minutes 10] [--kube-proxy PATH] [--no-streams]
-// Time runs from the request that writes an EndpointSlice, with which the only endpoint of a Service moves to another address, until a connection
-// to the ClusterIP reaches it: in each namespace a program connects all the time, and both proxies see the same write.
-// Each side has so many minutes for its whole table, and for a change. One that takes longer is reported as "not within 10 min" and ended, and
-// the other one is measured alone.
+// A change moves the only endpoint of a Service to another address. Time runs from the request that writes the EndpointSlice
+// until a connection to the ClusterIP reaches the new address. In each namespace a program connects all the time, and both
+// proxies see the same write.
+// Each side has `--minutes` for its whole table, and for a change. A side that takes longer is reported as "not within 10 min"
+// and ended, and the other is measured alone.
 // Prints a line of JSON per figure. Needs root, nft, socat, unshare and nsenter; without --kube-proxy, Go.
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -38,11 +39,11 @@ const { values } = parseArgs({
   },
   allowNegative: true,
 });
-/** kube-proxy makes at most one change a second. */
+/** kube-proxy applies changes at most once a second. */
 const changeIntervalMs = 1200;
 const endpointsPerService = 10;
 const limitMs = Number(values.minutes) * 60_000;
-/** How often the endpoint that connections reach has moved. */
+/** How often the endpoint has moved so far. */
 let moves = 0;
 const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
 
@@ -76,7 +77,7 @@ interface Run {
   readonly services: number;
   readonly client: ApiClient;
   readonly plane: SharedControlPlane;
-  /** Of the Service that streams go through. */
+  /** ClusterIP of the Service for streams. */
   readonly clusterIp: string;
   /** Path of kube-proxy. */
   readonly program: string;
@@ -84,12 +85,12 @@ interface Run {
 
 type Print = (name: string, list: readonly number[], unit: string) => void;
 
-/** A namespace whose whole table is in force, and the processes that see to it. */
+/** A namespace with the whole table in force, and the processes that maintain it. */
 interface Side {
   readonly namespace: Namespace;
-  /** Each with what its processor time is reported as. */
+  /** The processes, each with the name under which its CPU time is reported. */
   readonly processes: readonly (readonly [string, ChildProcess, "own" | "children"])[];
-  /** Until a change is in force, milliseconds. */
+  /** Times until a change was in force, milliseconds. */
   readonly times: number[];
 }
 
@@ -121,7 +122,7 @@ async function measure(run: Run): Promise<void> {
     for (const child of new Set(processes.map(([, each]) => each))) await end(child);
 }
 
-/** Measures how long a side takes for its whole table. @returns false if it is not there within the bound */
+/** Measures how long a side takes to apply its whole table. @returns false if it does not finish within the limit */
 async function isFilled(
   name: string,
   services: number,
@@ -138,7 +139,7 @@ async function isFilled(
   return isThere;
 }
 
-/** Those where connections to the ClusterIP are answered within the bound. */
+/** The sides on which connections to the ClusterIP are answered within the limit. */
 async function watchedSides(
   sides: ReadonlyMap<string, Side>,
   { services, clusterIp }: Run,
@@ -166,14 +167,14 @@ async function fillKubeProxy(
   const map = ["map", "ip", "kube-proxy", "service-ips"];
   const proxy = await startKubeProxy(namespace, run);
   const { pid = 0 } = proxy;
-  // Its first transaction has all Services.
+  // Its first transaction contains all Services.
   const isThere = await isFilled("kube-proxy", services, async (signal) =>
     namespace.has(`${last} .`, map, signal),
   );
   print("kube-proxy: resident memory", [residentMiB(pid) * 1.048576], "MB");
   print("kube-proxy: CPU for the table", [cpuMsOf(pid)], "ms");
   if (!isThere) {
-    // With the nft that it waits for.
+    // Including the nft that it waits for.
     process.kill(-pid, "SIGKILL");
     return undefined;
   }
@@ -241,7 +242,7 @@ async function measureChanges(
     const began = performance.now();
     await client.replace(`${paths.endpointSlices("default")}/stream-1`, streamSlice(address));
     for (const [times, at = Number.NaN] of await Promise.all(seen)) times.push(at - began);
-    await sleep(changeIntervalMs); // so that kube-proxy does not wait for its own limit
+    await sleep(changeIntervalMs); // so that kube-proxy's own limit does not delay it
   }
   for (const [name, { times }] of sides) print(`${name}: change in force`, times, "ms");
   for (const [index, [name, { pid = 0 }, which]] of processes.entries()) {
@@ -250,7 +251,7 @@ async function measureChanges(
   }
 }
 
-/** Built from the modules that the control plane's programs are pinned by. */
+/** Builds kube-proxy from the Kubernetes modules that are pinned for the control plane. */
 async function buildKubeProxy(): Promise<string> {
   const file = path.join(process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip", "bench/kube-proxy");
   const modules = path.join(import.meta.dirname, "../tools/kubernetes");
@@ -260,7 +261,7 @@ async function buildKubeProxy(): Promise<string> {
   return file;
 }
 
-/** In its own namespace, with a way to the API server over a socket. */
+/** Starts kube-proxy in its own namespace, with access to the API server over a socket. */
 async function startKubeProxy(
   namespace: Namespace,
   { plane, program }: Run,
@@ -293,7 +294,7 @@ async function startKubeProxy(
   ];
   return spawn(first, [...prefix, "setpriv", ...untilDeath, program, ...flags], {
     stdio: ["ignore", "ignore", process.env["BENCH_DEBUG"] ? "inherit" : "ignore"],
-    // Of a process group of its own, with each nft that it runs.
+    // A process group of its own, which includes each nft that it runs.
     detached: true,
   });
 }
@@ -307,7 +308,7 @@ function startPart(file: string, args: readonly string[]): ChildProcess {
 
 async function nextMessage<T>(child: ChildProcess): Promise<T> {
   const [message] = await once(child, "message");
-  return message as T; // the parts are ours
+  return message as T; // our own programs
 }
 
 async function usageOf(child: ChildProcess): Promise<Usage> {
@@ -319,10 +320,10 @@ async function usageOf(child: ChildProcess): Promise<Usage> {
 /** Waits until all cells have their tables. */
 async function untilQuiet({ pid = 0 }: ChildProcess): Promise<void> {
   for (let before = -1000, now = cpuMsOf(pid); now - before > 50; before = now, now = cpuMsOf(pid))
-    await sleep(1000); // it sends without a pause as long as a cell lacks something
+    await sleep(1000); // it sends without a pause until every cell has everything
 }
 
-/** Processor time of a process so far, or of the programs that it has run, to 10 ms. */
+/** CPU time so far of a process, or of the programs that it has run, with a resolution of 10 ms. */
 function cpuMsOf(pid: number, which: "own" | "children" = "own"): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   const [user, system] = which === "own" ? fields.slice(11, 13) : fields.slice(13, 15);

@@ -12,23 +12,23 @@ import { connectAgent } from "./agent.ts";
 import { figure, rounded } from "./measure.ts";
 import { deletePod, startPod, untilPod, type PodStart } from "./pods.ts";
 
-/** Containers of a pod whose ends are timed, each twice: after the second it waits for its restart. */
+/** Number of containers of the pod whose ends are timed. Each ends twice. After the second end it waits for its restart. */
 const endingContainers = 10;
 const endsOfEach = 2;
 
 /** Options of {@link lifeFigures}. */
 export interface LifeOptions {
-  /** Ends of containers that are timed. @default 40 */
+  /** Number of container ends to time. @default 40 */
   readonly ends: number;
-  /** Of the pod whose agent is measured. @default 5 */
+  /** Containers of the pod whose agent is measured. @default 5 */
   readonly containers: number;
-  /** How long the agent's processor time is measured. @default 60 */
+  /** How long to measure the agent's CPU time. @default 60 */
   readonly seconds: number;
 }
 
 const defaults: LifeOptions = { ends: 40, containers: 5, seconds: 60 };
 
-/** Prints the figures of a pod's life on a cell. */
+/** Prints the figures about a pod's life on a cell. */
 export async function lifeFigures(
   client: ApiClient,
   options: LifeOptions = defaults,
@@ -37,7 +37,7 @@ export async function lifeFigures(
   const ends: number[] = [];
   while (ends.length < options.ends) {
     const names = Array.from({ length: endingContainers }, (_, index) => `c${index}`);
-    // It ends by what it reads: no other process has to be started first.
+    // It ends when it reads a line, without starting another process first.
     const command = ["sh", "-c", "read line; exit 3"];
     const start = await startPod(client, "life", { containers: names, command, stdin: true });
     await using agent = await connectAgent(client, start.cell);
@@ -62,7 +62,7 @@ async function timeCommands(agent: AgentClient, names: readonly string[]): Promi
   return times;
 }
 
-/** Ends a container by a line on its input. The time counts from the line on, which is there within a few milliseconds. */
+/** Ends a container by a line on its input, and measures the time from then on. The line arrives within a few milliseconds. */
 async function timeEnd(
   client: ApiClient,
   agent: AgentClient,
@@ -79,7 +79,7 @@ async function timeEnd(
   const stdin = new PassThrough();
   const streams = { tty: false, stdin, stdout: new PassThrough().resume() };
   const attached = agent.attach(name, streams, new AbortController().signal).catch(() => {});
-  // The input is open before the line is sent, and the watch is.
+  // Give the input and the watch time to open before the line is sent.
   await sleep(500);
   const began = performance.now();
   stdin.end("\n");
@@ -102,7 +102,7 @@ function hasEnded(pod: Pod, name: string, id: string | undefined): boolean {
   return [state, lastState].some((one) => one?.terminated?.containerID === id && id !== undefined);
 }
 
-/** Memory and processor time of the agent of a pod with probes every ten seconds, when nothing else happens. */
+/** Memory and CPU time of the agent of a pod that has probes every ten seconds and is otherwise idle. */
 async function agentCost(client: ApiClient, options: LifeOptions): Promise<void> {
   const names = Array.from({ length: options.containers }, (_, index) => `c${index}`);
   const probe = { tcpSocket: { port: 8080 }, timeoutSeconds: 10 };
@@ -113,7 +113,7 @@ async function agentCost(client: ApiClient, options: LifeOptions): Promise<void>
       : ["sleep", "100000"];
     const start = await startPod(client, "costs", { containers: names, command, probes });
     await using agent = await connectAgent(client, start.cell);
-    await sleep(15_000); // what begins with a pod is over
+    await sleep(15_000); // the work after a pod's start is over
     const first = await agent.stats();
     await sleep(options.seconds * 1000);
     const second = await agent.stats();

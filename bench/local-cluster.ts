@@ -4,15 +4,15 @@ import path from "node:path";
 import { silentLogger, systemClock } from "@kip/base";
 import { createApiClient, loadKubeConfig, type ApiClient } from "@kip/k8s-client";
 
-/** Where the cluster of this run lives: beside, not instead of, one that a person has started. */
+/** State folder of this run's cluster, which is separate from a cluster that a user has started. */
 export const folder = mkdtempSync(path.join(tmpdir(), "kip-bench-"));
 process.env["KIP_E2E_DIR"] = folder;
 const local = await import("../e2e/cluster.ts");
 
-/** Runs `kip` with a command and flags, for the cluster of this run. */
+/** Runs a `kip` command for this run's cluster. */
 export const { kipCommand, upFlags, clusterFlags, machineProcesses, providerProcess } = local;
 
-/** Works with a client of the cluster, which is up, and takes it down. */
+/** Runs `work` with a client of the running cluster, and then removes the cluster. */
 export async function useCluster<T>(work: (client: ApiClient) => Promise<T>): Promise<T> {
   const shown = await kipCommand("status", ...clusterFlags, "--show=kubeconfig");
   const config = await loadKubeConfig({ path: shown.stdout.trim() });
@@ -26,7 +26,7 @@ export async function useCluster<T>(work: (client: ApiClient) => Promise<T>): Pr
   }
 }
 
-/** Removes what is left of the cluster. */
+/** Removes what remains of the cluster. */
 export async function removeCluster(): Promise<void> {
   await kipCommand("down", ...clusterFlags);
   rmSync(folder, { recursive: true, force: true });

@@ -37,12 +37,12 @@ const runs = Number(values.runs);
 const cells = Number(values.cells);
 const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 
-/** How the starts of one kind went. */
+/** The results of starts of one kind. */
 interface Kind {
   readonly name: string;
   readonly answers: readonly number[];
   readonly ready: readonly number[];
-  /** MiB, of all cells that ran at once. */
+  /** MiB, for all cells that ran at the same time. */
   readonly memory?: number;
 }
 
@@ -75,7 +75,7 @@ async function withCluster<T>(flag: string, work: (client: ApiClient) => Promise
   return await useCluster(work);
 }
 
-/** Starts cells one after the other, then many that stay. */
+/** Starts cells one after the other, and then many that keep running. */
 async function starts(name: string, client: ApiClient, before: () => Promise<void>): Promise<Kind> {
   const pods: PodStart[] = [];
   for (let run = 0; run < runs; run++) {
@@ -104,8 +104,8 @@ async function starts(name: string, client: ApiClient, before: () => Promise<voi
 }
 
 /**
- * Starts cells until one comes from a template that has the image: the first has a template made in the background, the
- * next of the same image one with that.
+ * Starts cells until one comes from a template that has the image. After the first cell, a template is created in the
+ * background. After the next one with the same image, one with that image is created.
  */
 async function untilTemplate(client: ApiClient): Promise<void> {
   const withoutImage: PodStart[] = [];

@@ -21,23 +21,23 @@ export function figure(
   );
 }
 
-/** The value that a share of the values does not exceed; NaN if there are none. */
+/** The value that this share of the values does not exceed. NaN if there are none. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** The value in the middle. */
+/** The median. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Two digits behind the point. */
+/** Two decimals. */
 export function rounded(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-/** Prints rows under each other, columns as wide as they need. */
+/** Prints rows in columns that are as wide as needed. */
 export function table(rows: readonly (readonly string[])[]): void {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] ?? "").length)),
@@ -51,7 +51,7 @@ export function residentMiB(pid: number): number {
   return kilobytes(`/proc/${pid}/status`, "VmRSS") / 1024;
 }
 
-/** Memory of a process in MiB, pages that it shares counted in equal parts. */
+/** Memory of a process, MiB. Shared pages are divided equally among the processes that share them. */
 export function proportionalMiB(pid: number): number {
   return kilobytes(`/proc/${pid}/smaps_rollup`, "Pss") / 1024;
 }

@@ -3,16 +3,16 @@ import { paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { Cell } from "@kip/kip";
 
-/** How long a pod took, and its Cell with the times of each phase. */
+/** How long a pod took to start, and its Cell with the times of each phase. */
 export interface PodStart {
-  /** Create to Ready, milliseconds. */
+  /** From creation to Ready, milliseconds. */
   readonly readyMs: number;
-  /** Create to the agent's first answer, milliseconds. */
+  /** From creation to the agent's first response, milliseconds. */
   readonly answerMs: number;
   readonly cell: Cell;
 }
 
-/** Starts a pod of the smallest image on a cell of type local.small, and times it. */
+/** Starts a pod with the smallest image on a cell of type local.small, and measures the time. */
 export async function startPod(
   client: ApiClient,
   name: string,
@@ -35,29 +35,29 @@ export async function startPod(
   return { readyMs, answerMs: api + cloud + boot + dial, cell };
 }
 
-/** Deletes a pod, and waits until its machine is gone too. */
+/** Deletes a pod, and waits until its machine is also gone. */
 export async function deletePod(client: ApiClient, start: PodStart): Promise<void> {
   const { namespace, name } = start.cell.spec.podRef;
   await client.delete(paths.pods(namespace, name), { graceSeconds: 0 });
   for (;;) {
     const { items } = await client.get<{ readonly items: readonly Cell[] }>(paths.cells());
     if (!items.some(({ metadata }) => metadata.uid === start.cell.metadata.uid)) return;
-    await sleep(100); // between two measurements, where it costs nothing
+    await sleep(100); // between two measurements, where it does not matter
   }
 }
 
 interface PodContainers {
   readonly containers: readonly string[];
   readonly command: readonly string[];
-  /** Whether they have an input. */
+  /** Whether the containers have an input. */
   readonly stdin: boolean;
-  /** Of each container. */
+  /** Probes of each container. */
   readonly probes: object;
 }
 
 function podOf(name: string, { containers, command, stdin, probes }: PodContainers): object {
   return {
-    // A request would claim CPUs of the node, which all of them share.
+    // A request would claim CPUs of the node, which all pods share.
     metadata: { name, annotations: { "pod.elotl.co/instance-type": "local.small" } },
     spec: {
       terminationGracePeriodSeconds: 0,
@@ -78,7 +78,7 @@ function isReady(pod: Pod): boolean {
   );
 }
 
-/** Resolves when the pod is seen so; a watch from this version on. */
+/** Resolves when the pod matches, by a watch from this version on. */
 export async function untilPod(
   client: ApiClient,
   created: Pod,
@@ -103,7 +103,7 @@ export async function untilPod(
   }
 }
 
-/** The Cell once its times are complete: they are written after the pod's status. */
+/** The Cell with all of its times, which are written after the pod's status. */
 async function startedCell(client: ApiClient, name: string): Promise<Cell> {
   for (;;) {
     const cell = await client.get<Cell>(paths.cells(name));

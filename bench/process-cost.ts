@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 
-/** What a run took. */
+/** The cost of a run. */
 export interface Cost {
   readonly wallMs: number;
-  /** Of all its processes, the kernel's part too. */
+  /** CPU time of all its processes, including the kernel's part. */
   readonly cpuMs: number;
-  /** Resident memory of all its processes at the worst moment; pages that two of them share count twice. */
+  /** Peak resident memory of all its processes together. Shared pages count for each process. */
   readonly peakMiB: number;
 }
 
@@ -16,9 +16,9 @@ const tickMs = 10;
 const sampleMs = 20;
 
 /**
- * Runs a command and measures it with all that it starts.
+ * Runs a command, and measures it with all processes that it starts.
  *
- * @param daemon a process that works for the command, measured with it and its children
+ * @param daemon a process that works for the command, which is measured with its children
  * @throws if the command fails
  */
 export async function measured(command: readonly string[], daemon?: number): Promise<Cost> {
@@ -32,7 +32,7 @@ export async function measured(command: readonly string[], daemon?: number): Pro
   child.stderr.setEncoding("utf8").on("data", (piece: string) => (text += piece));
   const roots = [child.pid, daemon].filter((pid) => pid !== undefined);
   let peakMiB = 0;
-  // The kernel keeps the peak of a process, not of several at one time, so they are looked at again and again.
+  // The kernel only records the peak of each process, not of several together. So this samples them.
   const sampler = setInterval(() => {
     peakMiB = Math.max(peakMiB, residentMiB(roots));
   }, sampleMs);
@@ -56,14 +56,14 @@ export async function measured(command: readonly string[], daemon?: number): Pro
   }
 }
 
-/** CPU of a process and its ended children. */
+/** CPU time of a process and its ended children. */
 function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * tickMs;
 }
 
-/** Of the processes and all below them; one that is gone counts nothing. */
+/** Resident memory of the processes and their descendants. Ended ones count as 0. */
 function residentMiB(pids: readonly number[]): number {
   let sum = 0;
   for (const pid of pids) {
@@ -75,7 +75,7 @@ function residentMiB(pids: readonly number[]): number {
         if (children !== "") sum += residentMiB(children.split(" ").map(Number));
       }
     } catch {
-      // It has ended meanwhile.
+      // The process has ended.
     }
   }
   return sum;

@@ -45,13 +45,13 @@ const kip = fork(program, [plane.kubeconfigPath, nodeName], {
 const ended = once(kip, "exit").then(([status]): never => {
   throw new Error(`kip has ended with status ${String(status)}`);
 });
-ended.catch(() => {}); // seen by what waits for an answer
+ended.catch(() => {}); // the caller that awaits a response handles it
 try {
   await Promise.race([once(kip, "message"), ended]);
   await measure();
 } finally {
   kip.kill();
-  await client.delete(paths.nodes(nodeName)).catch(() => {}); // it may not be there yet
+  await client.delete(paths.nodes(nodeName)).catch(() => {}); // it may not exist yet
   client.close();
 }
 goals.print();
@@ -69,7 +69,7 @@ async function measure(): Promise<void> {
   report("  ", start);
 
   if (idleSeconds > 0) {
-    const idle = await timed(async () => await pause(idleSeconds * 1000)); // what is measured is that nothing happens
+    const idle = await timed(async () => await pause(idleSeconds * 1000)); // idle time is measured
     const share = (100 * idle.cpuMs) / (idle.seconds * 1000);
     goals.figure(`  ${idleSeconds} s idle, processor`, share, "% of a core", 100);
     report("  idle: ", idle);
@@ -100,7 +100,7 @@ async function measure(): Promise<void> {
   goals.figure("load after, 1 minute", loadavg()[0] ?? 0, "");
 }
 
-/** The writes so far, once there are no more of them for two seconds: kip writes events one after the other, behind all else. */
+/** The number of writes, after two seconds without any. Kip writes events one by one, after everything else. */
 async function settledWrites(): Promise<ReadonlyMap<string, number>> {
   for (let before = ""; ; await pause(2000)) {
     const writes = await writesByResource(client);
@@ -114,7 +114,7 @@ interface Timed extends Usage {
   readonly seconds: number;
 }
 
-/** What was used meanwhile; memory is the most that it ever was. */
+/** The resources used by `work`. Memory is the overall peak. */
 async function timed(work: () => Promise<unknown>): Promise<Timed> {
   const before = await usage();
   const startedAt = performance.now();
@@ -137,6 +137,6 @@ async function usage(): Promise<Usage> {
 
 async function ask(question: Question): Promise<Usage> {
   kip.send(question);
-  const [answer] = (await Promise.race([once(kip, "message"), ended])) as [Usage]; // our own child's
+  const [answer] = (await Promise.race([once(kip, "message"), ended])) as [Usage]; // our own child
   return answer;
 }

@@ -28,7 +28,7 @@ const { values } = parseArgs({
     many: { type: "string", default: "5000" },
     "idle-seconds": { type: "string", default: "120" },
     megabytes: { type: "string", default: "100" },
-    // What docs/virtual-kubelet.md tells to start programs with.
+    // The flags that docs/virtual-kubelet.md recommends.
     flags: { type: "string", default: "--max-semi-space-size=4 --max-old-space-size=512" },
   },
 });
@@ -52,9 +52,9 @@ goals.print();
 admin.close();
 kip.close();
 
-/** The library between two rounds of the floor. */
+/** Measures the library between two rounds of the bare loop. */
 async function besideTheFloor(): Promise<void> {
-  await bare(100); // the API server warms up
+  await bare(100); // to warm up the API server
   const before = await bare(pods);
   let memory = 0;
   let usedMs = 0;
@@ -76,7 +76,7 @@ async function besideTheFloor(): Promise<void> {
   goals.figure("  CPU time of the node, start and end included", usedMs / 1000, "s");
 }
 
-/** The library alone, and the floor for comparison: what a busy machine does to both. */
+/** Measures the library alone, and the bare loop for comparison, because a busy machine affects both. */
 async function manyPods(): Promise<void> {
   const floor = await bare(many);
   goals.figure(`floor: ${many} pods, all Running`, floor.runningMs / 1000, "s");
@@ -102,12 +102,12 @@ async function manyPods(): Promise<void> {
   });
 }
 
-/** CPU time that the node takes while nothing happens, in percent of one core. */
+/** CPU time of the idle node, in percent of one core. */
 async function idleShare(node: NodeProcess): Promise<number> {
   if (idleSeconds === 0) return 0;
   const before = await node.usage();
   const startedAt = performance.now();
-  await pause(idleSeconds * 1000); // what is measured is that nothing happens
+  await pause(idleSeconds * 1000); // idle time is measured
   const after = await node.usage();
   return (100 * (after.cpuMs - before.cpuMs)) / (performance.now() - startedAt);
 }
@@ -127,7 +127,7 @@ async function bare(count: number): Promise<Round> {
   return round;
 }
 
-/** Has the library run the node `bench-vk`, and removes the node afterwards. */
+/** Runs the node `bench-vk` with the library, and removes the node afterwards. */
 async function withNode<T>(work: (node: NodeProcess) => Promise<T>): Promise<T> {
   const flags = values.flags.split(" ").filter((flag) => flag !== "");
   const kubeconfigPath = plane.kipKubeconfigPath;

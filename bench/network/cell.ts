@@ -1,4 +1,5 @@
-// An agent with real rules and no containers, in a process of its own. Arguments: words that lead nft into the namespace.
+// An agent with real rules and without containers, in its own process. Arguments: command prefix that runs nft in the
+// namespace.
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";

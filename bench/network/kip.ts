@@ -1,5 +1,5 @@
-// Kip's side of the network: watches a cluster and sends it to one agent and, once asked to "simulate" them, to cells that read and acknowledge.
-// Arguments: kubeconfig, connection of the agent as JSON, number of such cells.
+// Kip's side of the network: watches a cluster and sends it to one agent. When asked to "simulate" cells, it also sends it to
+// cells that read and acknowledge. Arguments: kubeconfig, connection of the agent as JSON, number of simulated cells.
 import { duplexPair, type Duplex } from "node:stream";
 import { AgentClient } from "@kip/agent-api";
 import { silentLogger, systemClock } from "@kip/base";
@@ -23,7 +23,7 @@ const client = createApiClient(await loadKubeConfig({ path: kubeconfig }), {
 const views = new NetworkViews({ node: { name: "bench" }, ...options });
 await watchClusterNetwork({ client, views, logger: silentLogger, ...options }).synced(signal);
 const agent = await AgentClient.connect({
-  ...(JSON.parse(connection) as Connection), // as cell.ts has sent it
+  ...(JSON.parse(connection) as Connection), // in the format of cell.ts
   address: "127.0.0.1",
   connectTimeoutMs: 60_000,
   logger: silentLogger,
@@ -41,7 +41,7 @@ function subscribe(podUid: string, sums: readonly number[]) {
   return views.subscribe({ podUid, namespace: "default", sums });
 }
 
-/** A cell in memory, on the wire's own format: says that it has nothing, and confirms each change. */
+/** A simulated cell with the real format: it reports that it has nothing, and confirms each change. */
 function simulateCell(number: number): void {
   const [kipSide, cellSide] = duplexPair();
   void sendNetwork(kipSide, ({ sums }) => subscribe(`cell-${number}`, sums), signal);
@@ -50,8 +50,9 @@ function simulateCell(number: number): void {
 }
 
 /**
- * The next change comes when the last one is confirmed, so its last line, `["end",n]`, is the last of all. Takes chunks as they come: an
- * iterator of the stream would copy those that wait into one.
+ * Confirms changes. The next change is sent after the last one was confirmed, so a change's last line, `["end",n]`, is also the
+ * last line of the stream so far. Handles chunks as they arrive, because an iterator of the stream would copy waiting chunks
+ * into one.
  */
 function acknowledge(cell: Duplex): void {
   let applied = 0;
@@ -59,7 +60,7 @@ function acknowledge(cell: Duplex): void {
   cell.on("data", (chunk: Buffer) => {
     last = (last + chunk.subarray(-40).toString()).slice(-40);
     if (!/\n?\["end",\d+\]\n$/.test(last)) return;
-    // As a socket, it lets others have their turn.
+    // Lets other cells run first, like a socket does.
     setImmediate(() => cell.write(`${JSON.stringify({ applied: ++applied })}\n`));
   });
 }

@@ -3,20 +3,20 @@ import { once } from "node:events";
 import path from "node:path";
 import { Namespace, untilDeath } from "./namespace.ts";
 
-/** What {@link addEndpoint} makes in a namespace beside the given one: a server with two addresses. */
+/** The endpoint that {@link addEndpoint} creates in a neighbouring namespace: a server with two addresses. */
 export const streamEndpoint = { address: "10.9.0.2", other: "10.9.0.3", port: 9000 } as const;
 
 const program = path.join(import.meta.dirname, "stream.ts");
 
-/** How much of what a direct connection has a connection through a Service has; 1 is the same. */
+/** Results of a connection through a Service relative to a direct connection. 1 means equal. */
 export interface StreamRatios {
-  /** Of the throughput of one connection; more is better. */
+  /** Throughput of one connection. Higher is better. */
   readonly throughput: number;
-  /** Of the time of a connection with one request; less is better. */
+  /** Time of a connection with one request. Lower is better. */
   readonly latency: number;
 }
 
-/** Gives a namespace a neighbour with the endpoint. */
+/** Adds a neighbouring namespace with the endpoint. */
 export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
   const other = await Namespace.open();
   const { prefix } = other;
@@ -37,13 +37,13 @@ export async function addEndpoint(namespace: Namespace): Promise<Namespace> {
   const serve = [program, "serve", "0.0.0.0", String(port)];
   const server = spawn(first, [...words, ...serve], { stdio: ["ignore", "pipe", "inherit"] });
   await once(server.stdout, "data");
-  // Otherwise this process does not end before the server does.
+  // Otherwise this process would not end before the server.
   server.stdout.destroy();
   server.unref();
   return other;
 }
 
-/** Has a namespace report which address of the endpoint answers at a ClusterIP, see {@link Namespace.watch}. */
+/** Makes a namespace report which address of the endpoint answers at a ClusterIP, see {@link Namespace.watch}. */
 export async function watchAnswers(
   namespace: Namespace,
   clusterIp: string,
@@ -53,9 +53,9 @@ export async function watchAnswers(
 }
 
 /**
- * Compares connections to a ClusterIP with direct ones, in turn.
+ * Compares connections to a ClusterIP with direct ones, alternately.
  *
- * @param clusterIp undefined compares direct ones with direct ones: what the machine's other work makes of it
+ * @param clusterIp undefined compares direct connections with each other, which shows the effect of other work on the machine
  */
 export async function measureStreams(
   namespace: Namespace,
@@ -64,5 +64,5 @@ export async function measureStreams(
   const { address, port } = streamEndpoint;
   const direct = [address, String(port)];
   const words = [program, "compare", ...direct, ...(clusterIp ? [clusterIp, "80"] : direct)];
-  return JSON.parse(await namespace.run(process.execPath, words)) as StreamRatios; // stream.ts
+  return JSON.parse(await namespace.run(process.execPath, words)) as StreamRatios; // in the format of stream.ts
 }

@@ -4,10 +4,10 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { runCommand } from "@kip/base";
 
-/** Arguments of setpriv for a program that ends with this process, however that ends. */
+/** setpriv arguments for a program that ends with this process, however this process ends. */
 export const untilDeath = ["--pdeathsig", "KILL"] as const;
 
-/** A network namespace, and what a program in it reports. */
+/** A network namespace, with a program in it that reports. */
 export class Namespace implements AsyncDisposable {
   readonly #holder: ChildProcess;
   readonly #watchers = new Set<(line: string) => void>();
@@ -29,7 +29,7 @@ export class Namespace implements AsyncDisposable {
     return namespace;
   }
 
-  /** Words before a program that runs it in the namespace. */
+  /** Command prefix that runs a program in the namespace. */
   get prefix(): readonly string[] {
     return ["nsenter", "--target", String(this.#holder.pid), "--net"];
   }
@@ -40,9 +40,9 @@ export class Namespace implements AsyncDisposable {
   }
 
   /**
-   * Runs a program whose lines {@link Namespace.seen} waits for, until the namespace is left.
+   * Runs a program until the namespace is disposed of. {@link Namespace.seen} waits for its lines.
    *
-   * @returns false if it has no line within the limit
+   * @returns false if it prints no line within the limit
    */
   async watch(program: readonly string[], limitMs: number): Promise<boolean> {
     const [first = "", ...words] = [...this.prefix, "setpriv", ...untilDeath, ...program];
@@ -56,7 +56,9 @@ export class Namespace implements AsyncDisposable {
     return (await firstLine) !== undefined;
   }
 
-  /** Resolves with the time (`performance.now()`) at which a text is in a line of the program; undefined if it is not within the limit. */
+  /**
+   * Resolves with the time (`performance.now()`) at which the program prints a line with this text. Undefined after the limit.
+   */
   async seen(text: string, limitMs: number): Promise<number | undefined> {
     const { promise, resolve } = Promise.withResolvers<number | undefined>();
     const watcher = (line: string): void => {
@@ -71,14 +73,14 @@ export class Namespace implements AsyncDisposable {
   }
 
   /**
-   * Waits until a text is in the rules.
+   * Polls until the rules contain a text.
    *
-   * @param what of the rules nft lists: of a large table it takes minutes to list all
-   * @returns false if the signal aborts before
+   * @param what the part of the rules that nft lists; listing all of a large table takes minutes
+   * @returns false if the signal aborts first
    */
   async has(text: string, what: readonly string[], signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted) {
-      // There is nothing to list yet at first.
+      // At first there is nothing to list.
       const rules = await this.run("nft", ["list", ...what]).catch(() => "");
       if (rules.includes(text)) return true;
       await sleep(500); // before the measurement

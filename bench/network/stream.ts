@@ -15,16 +15,16 @@ const [what, ...words] = process.argv.slice(2);
 const pieceMs = 250;
 const rounds = 40;
 const requests = 20;
-/** Between two connections of `watch`: on a machine of two cores, others need the time. */
+/** Pause between two connections of `watch`, milliseconds. On a machine with two cores, other processes need the time. */
 const watchIntervalMs = 5;
-/** What is on its way while rules change may be dropped, and TCP would send it again after a second. */
+/** Time limit, milliseconds. Packets may be dropped while rules change, and TCP would only send them again after a second. */
 const answerLimitMs = 200;
 
 const [first, second] = [targetOf(words), targetOf(words.slice(2))];
 if (what === "serve") serve(first);
 else if (what === "watch") await watch(first);
 else {
-  // The process warms up.
+  // Warm up.
   await inTurn(throughput, 2);
   const result = {
     throughput: await inTurn(throughput, rounds),
@@ -37,7 +37,7 @@ function targetOf([host = "", port = ""]: readonly string[]): Target {
   return { host, port: Number(port) };
 }
 
-/** Answers the first bytes of a connection with the address that it has reached, and reads the others. */
+/** Answers the first bytes of a connection with its own address, and reads further bytes. */
 function serve({ host, port }: Target): void {
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -58,7 +58,7 @@ async function watch({ host, port }: Target): Promise<void> {
   }
 }
 
-/** The median of the ratios of neighbours: other work on the machine meets both. */
+/** The median of the ratios of neighbouring measurements, which other work on the machine affects equally. */
 async function inTurn(measure: (target: Target) => Promise<number>, count: number) {
   const ratios: number[] = [];
   for (let round = 0; round < count; round++) {
@@ -91,7 +91,7 @@ async function throughput(target: Target): Promise<number> {
   return bytesPerMs;
 }
 
-/** The median of some requests, milliseconds. */
+/** The median of several requests, milliseconds. */
 async function latency(target: Target): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < requests; i++) {

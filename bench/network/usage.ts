@@ -1,11 +1,11 @@
-/** CPU and memory of a process, as it sees itself. */
+/** CPU time and memory of a process, as the process reports them. */
 export interface Usage {
   readonly cpuMs: number;
   readonly heapMB: number;
   readonly rssMB: number;
 }
 
-/** Answers each message of the parent with the process's usage. Begin it with --expose-gc. */
+/** Responds to each message from the parent with the process's usage. Needs --expose-gc. */
 export function answerUsage(): void {
   process.on("message", () => process.send?.(usage()));
   process.once("disconnect", () => process.exit());

@@ -1,5 +1,5 @@
-// The agents of bench/scale.ts, in a process of their own: their memory is not kip's. Kip's process sends an identity and an
-// address for each machine that boots, and an address for each that has ended.
+// The agents of bench/scale.ts, in their own process, so that their memory does not count as kip's. Kip's process sends an
+// identity and an address for each machine that boots, and an address for each that has ended.
 import { SimulatedAgent } from "@kip/agent-api/testing";
 import type { CellIdentity } from "@kip/agent-api";
 

@@ -1,6 +1,8 @@
 import type { ApiClient } from "@kip/k8s-client";
 
-/** Write requests that the API server has answered, of all clients, by resource and subresource. Leases are left out. */
+/**
+ * Number of write requests that the API server has handled for all clients, by resource and subresource. Leases are left out.
+ */
 export async function writesByResource(client: ApiClient): Promise<ReadonlyMap<string, number>> {
   const metrics = (
     await client.request("GET", "/metrics", { accept: "text/plain" })

@@ -1,6 +1,6 @@
-// The kip of bench/scale.ts, in a process of its own: a real provider and a real virtual kubelet on a simulated cloud. Each
-// simulated machine has an address of 127.0.0.0/8, where a simulated agent answers over real connections.
-// Arguments: kubeconfig, name of the node.
+// The kip of bench/scale.ts, in its own process: a real provider and a real virtual kubelet on a simulated cloud. Each
+// simulated machine has an address in 127.0.0.0/8, where a simulated agent responds over real connections. Arguments:
+// kubeconfig, name of the node.
 import { fork } from "node:child_process";
 import { mkdtempDisposableSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -14,15 +14,15 @@ import { decodeProviderConfig, startKip } from "@kip/kip";
 import { startNode } from "@kip/virtual-kubelet";
 import type { MachineMessage } from "./agents.ts";
 
-/** What the parent asks for. */
+/** A request of the parent. */
 export type Question = { readonly take: number } | "usage";
 
-/** What this process has used so far, and what it has. */
+/** Resources that this process has used so far, and its current state. */
 export interface Usage {
   readonly rssMiB: number;
   readonly maxRssMiB: number;
   readonly cpuMs: number;
-  /** The longest that the event loop was held up since the last question, milliseconds. */
+  /** The longest time that the event loop was blocked since the last request, milliseconds. */
   readonly blockedMs: number;
   readonly instances: number;
 }
@@ -70,7 +70,7 @@ const kip = await startKip({
   controllerID: nodeName,
   nodeName,
   nodeIps: ["127.0.0.1"],
-  clusterDns: ["10.96.0.10"], // a pod without one gets an event that says so
+  clusterDns: ["10.96.0.10"], // without it, each pod gets an event about that
   logDir: logs.path,
 });
 await startNode({ ...shared, client, nodeName, provider: kip.provider });
@@ -94,7 +94,7 @@ async function respond(question: Question): Promise<void> {
   process.send?.(usage);
 }
 
-/** The cloud takes so many machines back, at once. */
+/** Makes the cloud reclaim this number of machines at once. */
 async function interrupt(count: number): Promise<void> {
   const running = (await driver.list()).filter(({ state }) => state === "running");
   await Promise.all(running.slice(0, count).map(async ({ id }) => await cloud.faults.kill(id)));

@@ -2,28 +2,31 @@ import { inParallel, silentLogger, systemClock } from "@kip/base";
 import { createInformer, isNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 
-/** Calls to the API server at a time. */
+/** Number of concurrent calls to the API server. */
 const concurrency = 32;
 
-/** How often it is looked, and said on standard error, how far kip is, milliseconds. */
+/** How often to check kip's progress and print it on standard error, milliseconds. */
 const progressMs = 15_000;
-/** Longest without any pod's progress, milliseconds: a run that is slow goes on, one that is stuck ends and says where. */
+/**
+ * Maximum time without progress of any pod, milliseconds. A slow run continues. One that is stuck ends with an error that says
+ * where.
+ */
 const stuckMs = 180_000;
 
-/** What {@link ScalePods} works with. */
+/** Options of {@link ScalePods}. */
 export interface ScalePodsOptions {
-  /** The administrator's. */
+  /** The administrator's client. */
   readonly client: ApiClient;
   readonly nodeName: string;
-  /** An empty one. */
+  /** An empty namespace. */
   readonly namespace: string;
 }
 
-/** Many pods of a node, and what the API says of them. */
+/** Many pods of a node, and their state in the API. */
 export class ScalePods implements AsyncDisposable {
   readonly #options: ScalePodsOptions;
   readonly #stop = new AbortController();
-  /** Those that run, by UID, with their restarts. */
+  /** The running pods, by UID, with their restart counts. */
   readonly #running = new Map<string, number>();
   readonly #waiting = new Set<() => void>();
   #existing = 0;
@@ -62,7 +65,7 @@ export class ScalePods implements AsyncDisposable {
     await this.#until(() => this.#running.size === count, createAll);
   }
 
-  /** Resolves when `work` is done, so many have been restarted, and all are ready. */
+  /** Resolves when `work` is done, this number of pods was restarted, and all are ready. */
   async restarted(count: number, work: Promise<unknown>): Promise<void> {
     const isMet = (): boolean =>
       this.#running.size === this.#names.length &&
@@ -89,7 +92,7 @@ export class ScalePods implements AsyncDisposable {
   /**
    * Resolves when `work` is done and the condition is met.
    *
-   * @throws {Error} if nothing of any pod changes for three minutes, or as the work does
+   * @throws {Error} if no pod changes for three minutes; errors of `work`
    */
   async #until(isMet: () => boolean, work: Promise<unknown>): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

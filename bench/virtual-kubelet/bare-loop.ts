@@ -11,8 +11,8 @@ import {
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * The floor: the same calls for each pod as the library's, and nothing else: token, status, last status,
- * deletion. Runs while `work` does.
+ * The lower bound: only the calls that the library also makes for each pod, which are token, status, last status and deletion.
+ * Runs while `work` runs.
  */
 export async function withBareLoop(
   { client, administrator }: { readonly client: ApiClient; readonly administrator: ApiClient },
@@ -38,7 +38,7 @@ export async function withBareLoop(
     signal: stop.signal,
   });
   await informer.synced;
-  // Pods of a node that is not there are collected as garbage after 40 s, under the benchmark's hands.
+  // Kubernetes deletes pods of missing nodes after 40 s, which would disturb the benchmark.
   await client.create(paths.nodes(), { metadata: { name: nodeName } });
   const beating = heartbeat(client, nodeName, stop.signal);
   await work();

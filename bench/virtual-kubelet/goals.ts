@@ -1,10 +1,10 @@
 import { rounded, table } from "../measure.ts";
 
-/** Figures beside their goals: a JSON line for each at once, a table at the end. */
+/** Figures with their goals. Prints a JSON line for each at once, and a table at the end. */
 export class Goals {
   readonly #rows: string[][] = [["figure", "value", "goal", ""]];
 
-  /** @param most the goal: no more than this, if there is one */
+  /** @param most the goal: the maximum value, if there is one */
   figure(name: string, value: number, unit: string, most?: number): void {
     const shown = rounded(value);
     const verdict = most === undefined ? "" : shown <= most ? "met" : "missed";

@@ -3,20 +3,20 @@ import { once } from "node:events";
 import path from "node:path";
 import { packVirtualKubelet } from "../../tools/pack-virtual-kubelet.ts";
 
-/** What a process has used so far. */
+/** Resources that a process has used so far. */
 export interface Usage {
-  /** Resident memory now, and the most it ever was. */
+  /** Current and peak resident memory. */
   readonly rssMiB: number;
   readonly maxRssMiB: number;
   readonly cpuMs: number;
 }
 
-/** A node that the library runs in a process of its own; disposing it ends the process. */
+/** A node that the library runs in its own process. Disposing of it ends the process. */
 export interface NodeProcess extends AsyncDisposable {
   usage(): Promise<Usage>;
 }
 
-/** Builds the library's package inside the repository, where its dependencies are found. */
+/** Builds the library's package inside of the repository, where its dependencies are found. */
 export function buildPackage(): string {
   const folder = path.join(import.meta.dirname, "../../dist/bench");
   packVirtualKubelet(folder);
@@ -28,7 +28,7 @@ export async function startNodeProcess(options: {
   readonly folder: string;
   readonly kubeconfigPath: string;
   readonly nodeName: string;
-  /** Of Node. */
+  /** Flags of Node. */
   readonly flags: readonly string[];
 }): Promise<NodeProcess> {
   const program = path.join(import.meta.dirname, "node.mjs");
@@ -39,7 +39,7 @@ export async function startNodeProcess(options: {
   return {
     usage: async () => {
       child.send("usage");
-      const [answer] = (await once(child, "message")) as [Usage]; // our own child's
+      const [answer] = (await once(child, "message")) as [Usage]; // our own child
       return answer;
     },
     [Symbol.asyncDispose]: async () => {

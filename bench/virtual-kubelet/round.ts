@@ -3,29 +3,29 @@ import type { SharedControlPlane } from "@kip/control-plane/testing";
 import { isNotFound, createInformer, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 
-/** How pods that were created and deleted at once fared. */
+/** Results of pods that were created and deleted at once. */
 export interface Round {
-  /** From the first create until the last pod is Running, milliseconds. */
+  /** From the first creation until the last pod is Running, milliseconds. */
   readonly runningMs: number;
-  /** From the first delete until the last pod's object is gone, milliseconds. */
+  /** From the first deletion until the last pod's object is gone, milliseconds. */
   readonly goneMs: number;
-  /** Versions of the pods on their way to Running. */
+  /** Number of versions of a pod until it is Running. */
   readonly writesPerPod: number;
 }
 
 /** Options of {@link runRound}. */
 export interface RoundOptions {
   readonly plane: SharedControlPlane;
-  /** The administrator's. */
+  /** The administrator's client. */
   readonly client: ApiClient;
-  /** The pods are bound to it. */
+  /** Node that the pods are bound to. */
   readonly nodeName: string;
   readonly pods: number;
-  /** Done while all pods run, not timed. */
+  /** Called while all pods run, and not timed. */
   readonly whileRunning?: () => Promise<void>;
 }
 
-/** Creates the pods, waits until all run, deletes them, waits until all are gone. */
+/** Creates the pods, waits until all run, deletes them, and waits until all are gone. */
 export async function runRound(options: RoundOptions): Promise<Round> {
   const { client, nodeName, pods } = options;
   const namespace = await options.plane.createNamespace("bench");

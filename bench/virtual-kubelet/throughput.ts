@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 
-/** Median speeds in MB/s of exec and port-forward and of a bare TLS pipe, by way; in processes of their own. */
+/** Median throughput in MB/s of exec, port-forward and a bare TLS pipe, by kind. Each runs in its own process. */
 export async function throughput(
   megabytes: number,
   runs: number,
@@ -11,6 +11,6 @@ export async function throughput(
   const child = fork(path.join(folder, "stream-throughput.ts"), [String(megabytes), String(runs)], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
-  const [speeds] = (await once(child, "message")) as [Record<string, number>]; // our own child's
+  const [speeds] = (await once(child, "message")) as [Record<string, number>]; // our own child
   return speeds;
 }
