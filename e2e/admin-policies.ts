@@ -1,8 +1,8 @@
-// Policies of administrators, whose API no cluster has by itself.
+// Administrators' policies. No cluster has their API by default.
 
 const group = "policy.networking.k8s.io";
 
-/** The kinds, and the version of each that tests use. */
+/** The kinds, and the version of each that the tests use. */
 const kinds = {
   AdminNetworkPolicy: { plural: "adminnetworkpolicies", version: "v1alpha1" },
   BaselineAdminNetworkPolicy: { plural: "baselineadminnetworkpolicies", version: "v1alpha1" },
@@ -11,12 +11,12 @@ const kinds = {
 
 type Kind = keyof typeof kinds;
 
-/** Name of the definition of a kind. */
+/** Name of the resource definition of a kind. */
 export function definitionName(kind: Kind): string {
   return `${kinds[kind].plural}.${group}`;
 }
 
-/** The API of a kind, without what checks the shape of its objects. */
+/** The resource definition of a kind, without a schema that validates its objects. */
 export function policyDefinition(kind: Kind): object {
   const { plural, version } = kinds[kind];
   const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
@@ -36,7 +36,7 @@ export function policyDefinition(kind: Kind): object {
   };
 }
 
-/** A policy of an administrator. */
+/** A policy of a cluster administrator. */
 export function adminPolicy(kind: Kind, name: string, spec: object): object {
   return {
     apiVersion: `${group}/${kinds[kind].version}`,
@@ -46,7 +46,7 @@ export function adminPolicy(kind: Kind, name: string, spec: object): object {
   };
 }
 
-/** Pods of a namespace, as a policy's subject or peer. */
+/** The pods of a namespace, as a policy's subject or peer. */
 export function podsOf(namespace: string, labels: Readonly<Record<string, string>>): object {
   const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": namespace } };
   return { pods: { namespaceSelector, podSelector: { matchLabels: labels } } };

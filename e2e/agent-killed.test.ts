@@ -1,4 +1,4 @@
-// A cell's agent that is killed again and again under load: containers, logs and probes do not notice.
+// Kills a cell's agent repeatedly under load. Containers, logs and probes are not affected.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -12,11 +12,11 @@ const kills = Number(process.env["KIP_E2E_KILLS"] ?? "100");
 const image = "kip.local/demo:latest";
 
 /**
- * Kills the agent so often. Of four lives three end at a random moment within 4 s after the agent has begun to listen, and one within
- * 2 s after its start. A life that begins more than 30 s after the last long one is long: it ends when kip has been connected for 12 s, as
- * it relies on a connection that has lasted 10 s, and a third command has begun since, one after the other, so that one of this life is
- * done; however long that takes on a slow machine. Busybox' random numbers end at 32767; 1915 is the agent's port, 0A a socket that
- * listens, 01 a connection.
+ * Kills the agent this many times. Of four agent processes, three are killed at a random moment within 4 s after they begin to
+ * listen, and one within 2 s after its start. More than 30 s after the last long-lived one, the next lives long: until kip has
+ * been connected for 12 s, because kip relies on connections that lasted 10 s, and a third command has begun, so that one
+ * command began and ended with this agent. On a slow machine, that takes as long as it takes. Busybox' random numbers end at
+ * 32767. 1915 is the agent's port, 0A a listening socket, 01 a connection.
  */
 const killer = `
 n=0; last=; long=0; touch /data/commands
@@ -42,7 +42,7 @@ while [ $n -lt ${kills} ]; do
 done
 echo over; exec sleep 100000`;
 
-/** Lines with numbers, in bursts of 50. */
+/** Writes numbered lines in bursts of 50. */
 const writer = `
 i=0
 while :; do
@@ -52,7 +52,7 @@ while :; do
   usleep 500000
 done`;
 
-/** Runs of the readiness probe. */
+/** Number of runs of the readiness probe. */
 const countProbes = ["sh", "-c", "wc -l < /data/probes"];
 
 describe("a cell's agent that is killed again and again", { skip }, () => {
@@ -67,7 +67,7 @@ describe("a cell's agent that is killed again and again", { skip }, () => {
   });
 
   async function statuses(): Promise<ReadonlyMap<string, ContainerStatus>> {
-    const pod = JSON.parse(await kube.ok("get", "pod", "busy", "-o", "json")) as Pod; // as the API has it
+    const pod = JSON.parse(await kube.ok("get", "pod", "busy", "-o", "json")) as Pod; // in the API's format
     return new Map(pod.status?.containerStatuses?.map((each) => [each.name, each]));
   }
 
@@ -105,7 +105,7 @@ describe("a cell's agent that is killed again and again", { skip }, () => {
       });
       const probes = Number(await kube.ok("exec", "busy", "-c", "probed", "--", ...countProbes));
       const changes = watch.lines.length;
-      // Kip and the probes have had their chances to see something wrong.
+      // Kip and the probes have had time to notice a problem.
       const killed = await kube.ok("logs", "busy", "-c", "killer");
       const longLives = killed.match(/ long$/gm)?.length ?? 0;
       context.diagnostic(JSON.stringify({ kills, longLives, execs, probes, changes }));
@@ -164,7 +164,7 @@ function busyPod(): object {
   return {
     apiVersion: "v1",
     kind: "Pod",
-    // Whether kip takes such a cell for lost is another question, which the speed of the machine decides.
+    // Whether kip counts such a cell as lost is not tested here. It depends on the speed of the machine.
     metadata: { name: "busy", annotations: { "pod.elotl.co/healthcheck-healthy-timeout": "900" } },
     spec: {
       hostPID: true,
@@ -189,9 +189,9 @@ function busyPod(): object {
   };
 }
 
-/** What each change of the pod shows of its containers: `name=ready/restarts`. */
+/** The containers' state in each change of the pod: `name=ready/restarts`. */
 function watched(kube: Cluster): Disposable & { readonly lines: readonly string[] } {
-  // kubectl leaves a watch at its second object if a JSON path has a range.
+  // With a range in a JSON path, kubectl ends a watch at its second object.
   const columns = ["name", "ready", "restartCount"].map(
     (field) => `${field}:.status.containerStatuses[*].${field}`,
   );
@@ -206,7 +206,7 @@ function watched(kube: Cluster): Disposable & { readonly lines: readonly string[
   return { lines, [Symbol.dispose]: () => void child.kill() };
 }
 
-/** Commands in the pod, one after the other: while the agent is away they fail, and none gives another answer. */
+/** Runs commands in the pod, one after the other. They fail while the agent is away, and never return a wrong result. */
 async function ask(
   kube: Cluster,
   counts: { done: number; failed: number },
@@ -230,7 +230,7 @@ async function ask(
       counts.done += 1;
     } else {
       counts.failed += 1;
-      await sleep(500); // what a refusal costs the machine slows the agent's next start down
+      await sleep(500); // handling refusals would slow the agent's next start
     }
   }
 }

@@ -1,5 +1,5 @@
-// Pods on cells with arm64, emulated on a computer with another processor, as a user gets them: kip up --architecture. A cluster of
-// its own. What such a cell does with a pod is asked in apps/itzo/test/pod.arm64.test.ts.
+// Pods on arm64 cells as a user gets them, with kip up --architecture. On a computer of another architecture they are emulated.
+// Uses its own cluster. apps/itzo/test/pod.arm64.test.ts tests what such a cell does with a pod.
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
@@ -8,7 +8,7 @@ import { cluster, kipCommand, shellPod, stateDir, type Cluster } from "./cluster
 
 const skip =
   process.env["KIP_E2E_ALL"] === "1" ? whyNoArm64() : "takes minutes: npm run test:e2e:all";
-/** The same each time: a run that was interrupted leaves its cluster here. */
+/** A fixed path, because an interrupted run leaves its cluster here. */
 const work = `${stateDir}-arm64`;
 const clusterFlags = [
   `--state-dir=${work}/state`,

@@ -52,7 +52,7 @@ describe("bad input gets a sentence and a remedy", () => {
       "up",
       ...apart,
     ]);
-    // A checkout that others may not read says so itself, before kip can.
+    // If other users may not read the checkout, this message comes before kip starts.
     if (/Permission denied/.test(result.stderr)) return;
     assert.equal(result.status, 1);
     assert.match(result.stderr, /belong to root\n.*sudo/);
@@ -81,7 +81,7 @@ describe("bad input gets a sentence and a remedy", () => {
   });
 
   it("no binaries, no download, no Go toolchain", async () => {
-    // The Node that runs kip, and nothing else that could build or fetch.
+    // Only contains the Node that runs kip, and nothing that could build or download.
     const bin = path.dirname(process.execPath);
     const env = {
       PATH: `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`,

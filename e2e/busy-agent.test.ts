@@ -1,4 +1,4 @@
-// The agent of a cell whose pod has thirty containers, or gets a hundred commands at once.
+// The agent of a cell whose pod has thirty containers, and one that gets a hundred commands at once.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
@@ -39,7 +39,7 @@ describe("the agent of a cell", { skip }, () => {
         name,
       );
     for (const name of ["c0", "c1", "c2", `c${containers - 1}`]) {
-      // The API server passes an interrupted log on as one that has ended.
+      // The API server passes on an interrupted log as one that has ended.
       await eventually(`the log of ${name}`, async () => {
         return (await kube.kubectl("logs", "many", "-c", name)).stdout === `this is ${name}\n`;
       });
@@ -84,7 +84,7 @@ describe("the agent of a cell", { skip }, () => {
     ).finally(() => over.abort());
     let logs = 0;
     while (!over.signal.aborted) {
-      // What is written while the last line is looked for is shown as well, as at a kubelet.
+      // As for a kubelet, output that is written during the search for the last line is also shown.
       assert.match(await kube.ok("logs", "flood", "-c", "main", "--tail=1"), /^(line \d+\n)+$/);
       logs += 1;
     }
@@ -112,7 +112,7 @@ function podOf(name: string, list: readonly object[]): object {
   };
 }
 
-/** A container with the three probes. Of ten one has commands, which an emulated processor is slow with. */
+/** A container with all three probes. One in ten uses commands, which are slow on an emulated CPU. */
 function probedContainer(name: string, index: number): object {
   const port = 8000 + index;
   const kind = index % 2 === 0 ? { httpGet: { port, path: "/alive" } } : { tcpSocket: { port } };

@@ -1,16 +1,16 @@
-// Programs of the tests in pods: they run on the Node of their cell, as the demo image has none.
+// Test programs in pods. They run on the Node of their cell, because the demo image does not contain Node.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { shellPod } from "./cluster.ts";
 
-/** Starts the program of {@link nodePod} in the cell's file system. */
+/** Starts the program of a {@link nodePod} in the cell's file system. */
 export const startProgram =
   'exec chroot /cell /usr/lib/kip/node --input-type=module-typescript -e "$PROGRAM"';
 
 /**
- * A pod that has a program of the folder `programs`.
+ * A pod that runs a program from the folder `programs`.
  *
- * @param file imports nothing but Node's modules
+ * @param file imports only Node's own modules
  */
 export function nodePod(
   name: string,

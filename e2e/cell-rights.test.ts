@@ -1,5 +1,5 @@
-// What containers may do on their cell: a shared process namespace, folders of volumes, volumes of images, devices, and a
-// pod that forks without end. For each pod there is a container beside, or a second look, that says what the machine has.
+// What containers may do on their cell: a shared process namespace, folders of volumes, volumes of images, devices, and a pod
+// that forks without end. For each pod, another container or a second check shows the state of the machine.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { cluster, eventually, stateDir, type Cluster } from "./cluster.ts";
@@ -12,7 +12,7 @@ import {
 
 const demo = "kip.local/demo:latest";
 const sleeps = ["sleep", "100000"];
-/** Processes that stay, until the kernel gives no more. */
+/** Starts processes that stay, until the kernel refuses more. */
 const forks =
   "while test ! -e /go; do sleep 1; done; (while :; do sleep 100000 & done); exec sleep 100000";
 
@@ -137,7 +137,7 @@ describe("the rights of containers on their cell", () => {
   });
 
   it("VOLUME of an image can be written to, has the image's content, and nothing of the cell's", async () => {
-    // The last is a link to /etc, where the pod's own files are.
+    // The last one is a link to /etc, where the pod's own files are.
     const all = "/bin/busybox ls -A /data /new /out /covered";
     assert.equal(
       await exec("host", "volumes", all),
@@ -179,7 +179,7 @@ describe("the rights of containers on their cell", () => {
     };
     const first = await cell();
     await exec("forks", "bomb", "touch /go");
-    // Until it has all processes that it may have, or all memory.
+    // Until it has reached its limit of processes or memory.
     await eventually(
       "the container to be stopped by the kernel",
       async () => {
@@ -194,13 +194,13 @@ describe("the rights of containers on their cell", () => {
           "-c",
           forks,
         );
-        // Killed for lack of memory it has been started again, and no longer forks.
+        // If it was killed for lack of memory, it was restarted and no longer forks.
         const restarts = "-o=jsonpath={.status.containerStatuses[?(@.name=='bomb')].restartCount}";
         return status !== 0 || (await kube.ok("get", "pod", "forks", restarts)) !== "0";
       },
       600_000,
     );
-    // An emulated processor may be busy for so long that the connection ends; the agent is there again at once.
+    // An emulated CPU may be busy for so long that the connection ends. The agent then returns at once.
     await eventually(
       "an answer of the agent",
       async () => (await kube.kubectl("logs", "forks", "-c", "looker")).status === 0,

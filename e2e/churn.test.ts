@@ -41,7 +41,7 @@ describe(
           await kube.apply(shellPod(name, "echo started; exec sleep 100000"));
         } else {
           const [name = ""] = living.splice(Math.floor(random() * living.length), 1);
-          // Some get to run before they go, the others go in whatever step they are.
+          // Some pods run before they are deleted. Others are deleted in whatever step they are.
           if (random() < 0.4) {
             await kube.ok("wait", "--for=condition=Ready", `pod/${name}`, "--timeout=300s");
             counts.ready++;
@@ -50,7 +50,7 @@ describe(
           await kube.ok("delete", "pod", name, "--wait=false", ...grace);
           counts.terminated++;
         }
-        // The moment is what is random here: nothing is waited for.
+        // A random moment is intended, so this does not wait for an event.
         await sleep(random() * 400);
         if (random() < 0.15) {
           await killProvider();
@@ -78,14 +78,14 @@ describe(
           process.kill(providerProcess(), "SIGKILL");
           return true;
         } catch {
-          return false; // it is just being started again after the kill before
+          return false; // it is restarting after the previous kill
         }
       });
     }
   },
 );
 
-/** Numbers from 0 to 1, the same for the same seed (the mulberry32 generator). */
+/** Numbers from 0 to 1, which depend only on the seed (the mulberry32 generator). */
 function generator(start: number): () => number {
   let state = start;
   return () => {
@@ -96,7 +96,7 @@ function generator(start: number): () => number {
   };
 }
 
-/** What the driver said in its log: machines started, by way, and ended. */
+/** Counts the driver's log messages: machines started, by kind of start, and machines ended. */
 function ledger(): Readonly<Record<string, number>> {
   const log = readFileSync(`${stateDir}/state/logs/kip.log`, "utf8");
   const count = (pattern: RegExp): number => [...log.matchAll(pattern)].length;
@@ -108,7 +108,7 @@ function ledger(): Readonly<Record<string, number>> {
   };
 }
 
-/** All that a machine could leave behind. */
+/** Everything that a machine could leave behind. */
 async function leftovers(): Promise<Readonly<Record<string, readonly unknown[]>>> {
   const links = await run("nsenter", [`--net=/run/kip/${own.name}/netns`, "ip", "-o", "link"]);
   const cells = path.join(stateDir, "state", "cells");

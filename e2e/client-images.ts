@@ -1,4 +1,4 @@
-// Images of programs that use the API server from a pod by libraries that people use.
+// Images with programs that use the API server from a pod, by popular client libraries.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
@@ -19,7 +19,7 @@ async function build(
   return stdout;
 }
 
-/** A program of client-go. Go keeps what it has built. */
+/** A program with client-go. Go caches its builds. */
 export async function goClientImage(folder: string): Promise<TestImage> {
   const file = path.join(folder, "client-go");
   const source = path.join(programs, "client-go");
@@ -33,14 +33,14 @@ export async function goClientImage(folder: string): Promise<TestImage> {
   return { entries: [{ name: "client", mode: 0o755, content: readFileSync(file) }] };
 }
 
-/** A program of Python, with this computer's Python and packages of PyPI. pip keeps what it has downloaded. */
+/** A Python program with this computer's Python and packages from PyPI. pip caches its downloads. */
 export async function pythonClientImage(folder: string): Promise<TestImage> {
   const packages = path.join(folder, "client-python");
   const requirements = path.join(programs, "client-python", "requirements.txt");
   rmSync(packages, { recursive: true, force: true });
   const flags = ["--quiet", "--no-deps", "--no-compile", "--target", packages];
   await build(python, ["-m", "pip", "install", ...flags, "-r", requirements]);
-  // A cell would take a minute for it. The times of the files are not those of the image's, so they are not compared.
+  // On a cell, compiling would take a minute. The files get other times in the image, so times are not checked.
   const mode = ["--invalidation-mode", "unchecked-hash"];
   await build(python, ["-m", "compileall", "-q", ...mode, packages]);
   const ask = "import sys, sysconfig; print(sys.executable, sysconfig.get_path('stdlib'))";
@@ -67,7 +67,7 @@ export async function pythonClientImage(folder: string): Promise<TestImage> {
   };
 }
 
-/** What Python reads of a folder. */
+/** The files of a folder that Python reads. */
 function folderEntries(folder: string, name: string): readonly RawEntry[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.(py|pyc|so|pem)$/.test(entry.name))

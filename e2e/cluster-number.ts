@@ -1,4 +1,4 @@
-// Several runs of the tests beside each other on one computer: each gives another KIP_E2E_NUMBER, from 0 (the default) to 9.
+// For several test runs on one computer at the same time: each sets another KIP_E2E_NUMBER, from 0 (the default) to 9.
 import assert from "node:assert/strict";
 
 const number = Number(process.env["KIP_E2E_NUMBER"] ?? "0");
@@ -14,7 +14,7 @@ export const cluster = {
   registryPort: 15_000 + number,
   hostPort: 16_500 + number,
   networkRange: `198.19.${number * 16}.0/20`,
-  /** The host's address in the range of machines. */
+  /** The host's address in the machines' range. */
   hostAddress: `198.19.${number * 16}.1`,
   serviceRange: `10.${130 + number}.0.0/16`,
 };

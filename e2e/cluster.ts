@@ -10,14 +10,14 @@ import { cluster as own } from "./cluster-number.ts";
 const root = path.join(import.meta.dirname, "..");
 const kip = path.join(root, "apps/kip/bin/kip");
 
-/** What a program printed, and how it ended. */
+/** A program's output, and how it ended. */
 export interface Result {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Runs a program to its end. */
+/** Runs a program until it ends. */
 export async function run(
   command: string,
   args: readonly string[],
@@ -45,7 +45,7 @@ export async function run(
   return { status, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() };
 }
 
-/** Where the end-to-end cluster lives; beside, not instead of, one that a person has started. */
+/** State folder of the end-to-end cluster, which is separate from a cluster that a user has started. */
 export const stateDir = process.env["KIP_E2E_DIR"] ?? path.join(tmpdir(), own.name);
 export const clusterFlags = [
   `--state-dir=${stateDir}/state`,
@@ -62,12 +62,12 @@ const gates = [
   "ClusterTrustBundleProjection",
   "PodCertificateRequest",
 ];
-/** What the sources of projected volumes behind the last of these gates read and write. */
+/** APIs for the sources of projected volumes that the last of these gates enable. */
 const groups = ["v1beta1/clustertrustbundles", "v1alpha1/podcertificaterequests"];
 const auditFile = auditLog(own.name);
 export const upFlags = [
   ...clusterFlags,
-  // With the rights of the manifests, and no more: they are what is compared.
+  // With exactly the permissions of the manifests, which are compared with the requests.
   ...(auditFile === undefined ? [] : [`--audit-log=${auditFile}`, "--act-as-node"]),
   `--port=${own.apiPort}`,
   `--registry-port=${own.registryPort}`,
@@ -76,12 +76,15 @@ export const upFlags = [
   `--node-name=${own.name}`,
   `--settings=${stateDir}/settings.yaml`,
   `--host-port=${own.hostPort}`,
-  // Fields of pods that Kubernetes 1.34 has behind gates; none changes what other pods get.
+  // Fields of pods that are behind gates in Kubernetes 1.34. None of the gates changes other pods.
   `--feature-gates=${gates.map((gate) => `${gate}=true`).join(",")}`,
   `--runtime-config=${groups.map((group) => `certificates.k8s.io/${group}=true`).join(",")}`,
 ];
 
-/** With KIP_AUDIT_LOG, a folder: kip has the rights of the manifests, and its requests to the API server are recorded there, for tools/audit-rights.ts. */
+/**
+ * The audit log, if KIP_AUDIT_LOG names a folder. Kip then has the permissions of the manifests, and its requests to the API
+ * server are recorded there for tools/audit-rights.ts.
+ */
 export function auditLog(name: string): string | undefined {
   const folder = process.env["KIP_AUDIT_LOG"] ?? "";
   return folder === "" ? undefined : path.resolve(folder, `${name}.log`);
@@ -89,12 +92,12 @@ export function auditLog(name: string): string | undefined {
 
 const providerConfig = path.join(stateDir, "state/provider.yaml");
 
-/** The `provider.yaml` of the cluster of this test run. */
+/** The `provider.yaml` of this test run's cluster. */
 export function readProviderConfig(): string {
   return readFileSync(providerConfig, "utf8");
 }
 
-/** Replaces it; kip follows. */
+/** Replaces the file. Kip then applies it. */
 export function writeProviderConfig(text: string): void {
   writeFileSync(`${providerConfig}.new`, text, { mode: 0o600 });
   renameSync(`${providerConfig}.new`, providerConfig);
@@ -109,9 +112,9 @@ export async function kipCommand(...args: readonly string[]): Promise<Result> {
 /** A running local cluster. */
 export interface Cluster {
   kubectl(...args: readonly string[]): Promise<Result>;
-  /** As {@link Cluster.kubectl}, but fails the test unless it succeeds; returns what it printed. */
+  /** Like {@link Cluster.kubectl}, but fails the test unless it succeeds, and returns the output. */
   ok(...args: readonly string[]): Promise<string>;
-  /** Applies a manifest that the API server may not take yet. */
+  /** Applies a manifest that the API server may reject. */
   tryApply(object: object): Promise<Result>;
   /** Applies manifests. */
   apply(...objects: readonly object[]): Promise<void>;
@@ -119,7 +122,7 @@ export interface Cluster {
   readonly kubeconfig: string;
 }
 
-/** Starts the cluster of this test run, or joins it; or one of the test's own, by the flags of `kip up` and `kip status`. */
+/** Starts or joins the cluster of this test run, or another one with these flags of `kip up` and `kip status`. */
 export async function cluster(
   namespace: string,
   flags: { readonly up: readonly string[]; readonly status: readonly string[] } = {
@@ -175,7 +178,7 @@ async function evidence(kubectl: Cluster["kubectl"]): Promise<string> {
   return parts.map(({ stdout }) => `\n${stdout}`).join("");
 }
 
-/** Waits for something that no event of ours announces; each look is the run of a program. */
+/** Polls for a condition that no event reports. Each check runs a program. */
 export async function eventually(
   what: string,
   check: () => Promise<boolean> | boolean,
@@ -184,7 +187,7 @@ export async function eventually(
   await poll(check, { what, limitMs, intervalMs: 200 });
 }
 
-/** A pod of one container that runs a shell command. */
+/** A pod with one container that runs a shell command. */
 export function shellPod(
   name: string,
   script: string,
@@ -210,17 +213,14 @@ export function shellPod(
   };
 }
 
-/** PIDs of the QEMU processes of this cluster's machines, found by the machine folder in their command line. */
+/** PIDs of the QEMU processes of this cluster. The machine folder in their command line identifies them. */
 export function machineProcesses(): readonly number[] {
   return processesWith(
     (line) => line.includes("qemu-system") && line.includes(`${stateDir}/state/cells/`),
   );
 }
 
-/**
- * PID of the provider process. A child that it has forked and that has not started its program yet has the same command
- * line, and does not count.
- */
+/** PID of the provider process. A child that has not yet started its own program has the same command line, and is ignored. */
 export function providerProcess(folder = stateDir): number {
   const found = processesWith((line) => line.includes(`--provider-config=${folder}/state/`));
   const [pid, ...others] = found.filter((each) => {
@@ -234,7 +234,7 @@ export function providerProcess(folder = stateDir): number {
   return pid;
 }
 
-/** Kills the provider process with SIGKILL; resolves when there is a new one. */
+/** Kills the provider process with SIGKILL. Resolves when there is a new one. */
 export async function killProvider(folder = stateDir): Promise<void> {
   const pid = providerProcess(folder);
   process.kill(pid, "SIGKILL");
@@ -247,7 +247,7 @@ export async function killProvider(folder = stateDir): Promise<void> {
   });
 }
 
-/** PID of a process's parent; undefined if the process has ended. */
+/** PID of a process's parent. Undefined if the process has ended. */
 function parentOf(pid: number): number | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -270,7 +270,7 @@ function processesWith(matches: (commandLine: string) => boolean): readonly numb
     .map(Number);
 }
 
-/** Removes the cluster of this test run. */
+/** Removes this test run's cluster. */
 export function removeCluster(): number {
   return spawnSync(kip, ["down", ...clusterFlags], { stdio: "inherit" }).status ?? 1;
 }

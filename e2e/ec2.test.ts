@@ -1,4 +1,4 @@
-// kip with its driver for AWS: each instance of an imitated EC2 is a machine of this computer. A cluster of its own.
+// kip with its AWS driver: each instance of a simulated EC2 is a machine of this computer. Uses its own cluster.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -18,11 +18,11 @@ import {
 } from "./cluster.ts";
 
 const skip = await whyNoMoto();
-/** The same each time: a run that was interrupted leaves its cluster here. */
+/** A fixed path, because an interrupted run leaves its cluster here. */
 const work = `${stateDir}-ec2`;
 const host = "198.18.32.1";
 const registryPort = 15_843;
-/** A registry as ECR's is: only who has a log-in of today may pull. */
+/** A registry like ECR's: pulling needs a temporary login. */
 const ecr = { host: "123456789012.dkr.ecr.us-east-1.amazonaws.com", port: 15_943 };
 const settings = path.join(work, "settings.yaml");
 const clusterFlags = [
@@ -165,7 +165,7 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
     await setPool(0);
     assert.equal((await cellOf("quick")).metadata.uid, standby?.metadata.uid);
     assert.equal(await kube.ok("logs", "quick"), "started\n");
-    // The machine has the tags of its pod now.
+    // The machine has its pod's tags by now.
     const [stateFlag = ""] = clusterFlags;
     const given = await kipCommand("local", "interrupt", "ec2/quick", "--notice=900s", stateFlag);
     assert.match(given.stdout, /of pod ec2\/quick got notice/);
@@ -192,7 +192,7 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
   async function cells(): Promise<readonly CellSeen[]> {
     const text = await kube.ok("get", "cells", "-o", "json");
     const { items } = JSON.parse(text) as { readonly items: readonly CellSeen[] };
-    // A new one has no status yet.
+    // A new Cell has no status yet.
     return items.filter((cell) => "status" in cell);
   }
 
@@ -203,7 +203,7 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
   }
 });
 
-/** What the EC2 API says of a cell's instance. */
+/** A cell's instance in the EC2 API. */
 async function instanceOf({ status }: CellSeen) {
   const config = readFileSync(path.join(work, "state/provider.yaml"), "utf8");
   const url = /endpointURL: (\S+)/.exec(config)?.[1] ?? "";
@@ -236,13 +236,13 @@ function machines(): readonly string[] {
     .filter((line) => line.includes("qemu-system") && line.includes(`${work}/state/cells/`));
 }
 
-/** Of the only machine. */
+/** The console of the only machine. */
 async function consoleOf(): Promise<string> {
   const { stdout } = await run("sh", ["-c", `cat ${work}/state/cells/machines/*/console.log`]);
   return stdout;
 }
 
-/** The local registry, for those who have the log-in that moto gives. Notes who asked, each user once. */
+/** Serves the local registry to clients with the login that moto issues. Records each user once. */
 async function serveEcr() {
   const users: string[] = [];
   const server = createServer((request, response) => {

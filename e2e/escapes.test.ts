@@ -1,5 +1,5 @@
-// Containers that try to reach the machine they run on, as in the CVEs of container runtimes and of tools that copy
-// files. One pod, with the machine's own network, has them all; a container beside them looks at the machine.
+// Containers that try to reach the machine they run on, as in CVEs of container runtimes and of tools that copy files. They are
+// all in one pod with host networking. Another container checks the machine.
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,14 +14,14 @@ import {
   type ImageRegistry,
 } from "./image-registry.ts";
 
-/** Files of a machine that no container has; one of its programs, which containers of old have overwritten. */
+/** A file that only the machine has: a program, like the files that containers could overwrite in older runtimes' CVEs. */
 const ownFile = "usr/lib/kip/boot";
 const runtime = "usr/bin/crun";
 const descriptors = [8, 9];
 
 const link = (name: string, linkName: string): RawEntry => ({ name, type: "2", linkName });
 const script = (name: string, content: string): RawEntry => ({ name, mode: 0o755, content });
-/** An archive that `kubectl cp` must not follow. */
+/** An archive with links that `kubectl cp` must not follow. */
 const hostileArchive = tar([
   { name: "loot/", type: "5" },
   link("loot/out", "../../outside"),
@@ -61,10 +61,10 @@ const images = {
   },
 };
 
-/** Says whether the working folder is below a root that has the machine's file. */
+/** Prints whether the working folder is below a root that has the machine's file. */
 const looksUp = `for up in . .. ../.. ../../.. ../../../..; do test -e $up/${ownFile} && echo escaped; done
 echo looked; exec sleep 100000`;
-/** Writes into whatever program enters the container. */
+/** Overwrites any program that enters the container. */
 const overwrites = `while test ! -e /begin; do sleep 1; done; while test ! -e /end; do for exe in /proc/[0-9]*/exe; do
 case $(readlink $exe) in */busybox|"") ;; *) echo found; echo broken 2>/dev/null >$exe ;; esac; done; done
 exec sleep 100000`;
@@ -151,7 +151,7 @@ describe("a container that tries to reach its machine", () => {
       if (!(await runs(name))) continue;
       assert.equal(await kube.ok("logs", "escapes", "-c", name), "looked\n", name);
     }
-    // That there is such a file on the machine.
+    // The file does exist on the machine.
     assert.equal(await machine("test", "-e", `/machine/${ownFile}`), "");
   });
 
@@ -224,7 +224,7 @@ describe("a container that tries to reach its machine", () => {
     const folder = mkdtempSync(path.join(tmpdir(), "kip-e2e-copy-"));
     try {
       chmodSync(folder, 0o700);
-      // What kubectl says of the archive is its own business.
+      // kubectl may print anything about the archive.
       await kube.kubectl("cp", "escapes:/loot", path.join(folder, "inside"), "-c", "runtime");
       assert.ok(!existsSync(path.join(folder, "outside")));
       assert.deepEqual(

@@ -64,7 +64,7 @@ describe("servers in pods that extend the API", () => {
     service: { namespace, name: "extension", path },
   });
 
-  /** A webhook for the ConfigMaps of this namespace. */
+  /** A webhook for ConfigMaps of this namespace. */
   function webhook(kind: "Validating" | "Mutating", path: string): object {
     return {
       apiVersion: "admissionregistration.k8s.io/v1",
@@ -172,7 +172,7 @@ describe("servers in pods that extend the API", () => {
       await kube.ok("get", "--raw", `/api/v1/namespaces/${namespace}/${what}/proxy/a/b?c=d`);
     for (const name of ["services/extension:http", "services/extension:80", "pods/server:8080"])
       assert.equal(await get(name), "GET http /a/b?c=d\n", name);
-    // Of the certificate the proxy looks at nothing, as everywhere.
+    // The proxy does not verify the certificate, as in any cluster.
     for (const name of ["services/https:extension:https", "pods/https:server:8443"])
       assert.equal(await get(name), "GET https /a/b?c=d\n", name);
   });

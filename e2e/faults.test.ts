@@ -12,7 +12,7 @@ import {
 
 const script = "trap 'exit 0' TERM; while :; do sleep 1; done";
 
-/** What is read of a pod. */
+/** The fields of a pod that these tests read. */
 interface ListedPod {
   readonly metadata: {
     readonly name: string;
@@ -54,7 +54,7 @@ describe("kip local", () => {
       (await events("waits", "CloudNoCapacity")).includes("no capacity of zone local"),
     );
     const condition = `jsonpath={.status.conditions[?(@.type=="kip.elotl.co/CellReady")].reason}`;
-    // What a starting pod waits for is reported up to a second later than its event.
+    // The condition of a starting pod is written up to a second after the event.
     await eventually("the condition", async () =>
       (await kube.ok("get", "pod", "waits", "-o", condition)).includes("CloudNoCapacity"),
     );
@@ -113,7 +113,7 @@ describe("kip local", () => {
     const main = {
       name: "main",
       image: "kip.local/demo:latest",
-      // Time to see it stop after its replacement got ready.
+      // Stops slowly, so that the test can see it stop after its replacement was ready.
       command: ["sh", "-c", "trap 'sleep 8; exit 0' TERM; while :; do sleep 1; done"],
     };
     const labels = { app: "served" };
@@ -171,7 +171,7 @@ describe("kip local", () => {
     const before = await container("done", "state.terminated");
     assert.match(await local("kill", "resumes"), /is gone/);
     await has("main", "restartCount", "1");
-    // Read at once: the next cell may be there within a second.
+    // Read it at once, because the next cell may exist within a second.
     const ready = '.containerStatuses[?(@.name=="main")].ready';
     const between = await status(`phase} {.status${ready}} {.status.podIP`);
     assert.match(between, /^Running (false $|true \S)/);

@@ -5,7 +5,7 @@ import path from "node:path";
 import { describe, it } from "node:test";
 import { kipCommand, removeCluster, run } from "./cluster.ts";
 
-/** What of a machine `kip up` and `kip down` could leave changed. */
+/** The parts of a computer's state that `kip up` and `kip down` could leave changed. */
 async function footprint(
   ours: readonly string[],
 ): Promise<Readonly<Record<string, readonly string[]>>> {
@@ -17,7 +17,7 @@ async function footprint(
     routes: await lines("ip", "route", "show", "table", "all"),
     rules: await lines("nft", "list", "ruleset"),
     forwarding: [readFileSync("/proc/sys/net/ipv4/ip_forward", "utf8")],
-    // Other programs mount, and come and go meanwhile: only what names the cluster counts.
+    // Other programs also mount, start and end meanwhile. So only lines that name the cluster count.
     namespaces: (await lines("ip", "netns")).filter((line) => mentions(line, ours)),
     mounts: readFileSync("/proc/mounts", "utf8")
       .split("\n")
@@ -30,7 +30,9 @@ function mentions(text: string, ours: readonly string[]): boolean {
   return ours.some((word) => text.includes(word));
 }
 
-/** Command lines of the processes of a cluster: its state folder or namespace is in their arguments, environment or folder. */
+/**
+ * Command lines of a cluster's processes. Their arguments, environment or working folder contain its state folder or namespace.
+ */
 function programs(ours: readonly string[]): readonly string[] {
   const found: string[] = [];
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -41,7 +43,7 @@ function programs(ours: readonly string[]): readonly string[] {
       const folders = [readlinkSync(`/proc/${pid}/cwd`), readlinkSync(`/proc/${pid}/root`)];
       if (mentions([line, environment, ...folders].join("\n"), ours)) found.push(line);
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   return found.sort();
@@ -62,7 +64,8 @@ describe("kip up and kip down", () => {
       "--network-range=198.18.248.0/22",
       "--service-range=10.113.0.0/16",
     ];
-    // Machines of other tests come and go, and templates are made in the background; the next test starts it again.
+    // The shared cluster would disturb this test: its machines come and go, and it creates templates in the background. The
+    // next test starts it again.
     assert.equal(removeCluster(), 0);
     const ours = [folder, "kip-foot/", "kip-foot "];
     const before = await footprint(ours);

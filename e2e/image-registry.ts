@@ -1,4 +1,4 @@
-// A registry of this computer with a certificate that only the cluster's settings know, and the settings.
+// A registry on this computer whose certificate only the cluster's settings trust, and these settings.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -9,11 +9,11 @@ import { CertificateAuthority } from "@kip/pki";
 import { cluster as own } from "./cluster-number.ts";
 import { tar, writeLayout, type RawEntry } from "@kip/testing";
 
-/** Where cells reach it: the host's address in the range of the tests' cluster, and a port that is opened for it. */
+/** Its address for cells: the host's address in the range of the tests' cluster, and a port that is opened for it. */
 const address = own.hostAddress;
 export const registryPort = own.hostPort;
 export const registryHost = `${address}:${registryPort}`;
-/** A registry that does not exist: its images come from the mirror. */
+/** A registry that does not exist. Its images come from the mirror. */
 export const mirroredHost = "images.test";
 export const account = { username: "ann", password: "geheim" };
 
@@ -22,14 +22,14 @@ interface SettingsFile {
   readonly settings: object;
 }
 
-/** Writes the settings of the tests' cluster, once for all its files. @returns the file for `kip up --settings` */
+/** Writes the settings of the tests' cluster once for all test files. @returns the file for `kip up --settings` */
 export async function writeSettings(folder: string): Promise<string> {
   const file = path.join(folder, "settings.yaml");
   const kubelet = {
     seccompProfileRoot: path.join(folder, "seccomp"),
     allowedUnsafeSysctls: ["kernel.sem", "net.core.*"],
   };
-  // Of one type alone, so that pods show that it was chosen.
+  // Only for one type, so that pods show that it was chosen.
   const cells = { extendedResources: { "local.small": { "example.com/card": 2 } } };
   const isThere =
     existsSync(file) &&
@@ -49,7 +49,7 @@ export async function writeSettings(folder: string): Promise<string> {
   ];
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(keyFile(folder), JSON.stringify(server), { mode: 0o600 });
-  // JSON is YAML. The last file, so that what is there is whole.
+  // JSON is also YAML. This file is written last, so the others are complete if it exists.
   writeFileSync(
     `${file}.new`,
     JSON.stringify({ registries, cells, kubelet } satisfies SettingsFile["settings"]),
@@ -62,23 +62,23 @@ function keyFile(folder: string): string {
   return path.join(folder, "image-registry.json");
 }
 
-/** An image of one layer. */
+/** An image with one layer. */
 export interface TestImage {
   readonly entries: readonly RawEntry[];
-  /** The `config` object of its configuration. */
+  /** The `config` object of the image configuration. */
   readonly config?: Record<string, unknown>;
 }
 
-/** A registry that is served by the test. */
+/** A registry that the test serves. */
 export interface ImageRegistry extends AsyncDisposable {
-  /** `<method> <path> <user>` of each answer with a body. */
+  /** `<method> <path> <user>` of each response with a body. */
   readonly served: string[];
 }
 
 /**
- * Serves images for everybody below `open/`, for {@link account} below `basic/` (by password) and `token/` (by token).
+ * Serves images: below `open/` to all clients, and to {@link account} below `basic/` (by password) and `token/` (by token).
  *
- * @param images by repository
+ * @param images images by repository
  */
 export async function startImageRegistry(
   folder: string,
@@ -89,7 +89,7 @@ export async function startImageRegistry(
     writeLayout(path.join(layouts, name), { layers: [tar(entries)], config });
   const { certificate, key } = JSON.parse(
     readFileSync(keyFile(folder), "utf8"),
-  ) as SettingsFile["server"]; // written above
+  ) as SettingsFile["server"]; // in the format written above
   const served: string[] = [];
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const url = new URL(request.url ?? "", `https://${registryHost}`);
@@ -129,7 +129,7 @@ function answerToken({ headers }: IncomingMessage, response: ServerResponse): vo
   else response.writeHead(401).end();
 }
 
-/** What a client without the right authorization is asked for. */
+/** The challenge for a client without the required authorization. */
 function challengeOf(repository: string, authorization: string | undefined): string | undefined {
   const [area] = repository.split("/");
   if (area === "basic" && authorization !== basic) return 'Basic realm="images"';
@@ -141,7 +141,7 @@ function challengeOf(repository: string, authorization: string | undefined): str
 function read(layout: string, id: string): Buffer | undefined {
   const index = JSON.parse(readFileSync(path.join(layout, "index.json"), "utf8")) as {
     manifests: { digest: string }[];
-  }; // the writer's own
+  }; // our own format
   const digest = id.startsWith("sha256:") ? id : (index.manifests[0]?.digest ?? "");
   try {
     return readFileSync(path.join(layout, "blobs/sha256", digest.replace("sha256:", "")));
@@ -152,7 +152,7 @@ function read(layout: string, id: string): Buffer | undefined {
 
 const busyboxFile = "/bin/busybox";
 
-/** A root file system of busybox. */
+/** A root file system with busybox. */
 export function busyboxEntries(): readonly RawEntry[] {
   const { stdout } = spawnSync(busyboxFile, ["--list"], { encoding: "utf8" });
   const applets = stdout.trim().split("\n");
@@ -166,7 +166,7 @@ export function busyboxEntries(): readonly RawEntry[] {
   ];
 }
 
-/** Programs of this computer with the libraries they need, where it has them. */
+/** Programs of this computer and the libraries that they need, at their paths. */
 export function programEntries(files: readonly string[]): readonly RawEntry[] {
   const paths = new Set(files);
   for (const file of files) {

@@ -13,7 +13,7 @@ import {
   type ImageRegistry,
 } from "./image-registry.ts";
 
-/** The extended attribute of a file that may listen on ports below 1024 (capability 10), as Linux has it. */
+/** The extended attribute of a file with the capability to listen at ports below 1024 (capability 10), in Linux' format. */
 const netBindService = Buffer.alloc(20);
 netBindService.writeUInt32LE(0x02_00_00_01, 0);
 netBindService.writeUInt32LE(1 << 10, 4);
@@ -69,7 +69,7 @@ describe("images", () => {
     const auth = { auth: Buffer.from(Object.values(account).join(":")).toString("base64") };
     const wrong = { username: account.username, password: "falsch" };
     await kube.apply(
-      // The entry for the longer path comes first, and is refused; the kubelet goes on, and so do cells.
+      // The entry for the longer path is tried first and refused. Cells then try the next one, like the kubelet.
       pullSecret("known", { [registryHost]: auth, [`${registryHost}/basic`]: wrong }),
       pullSecret("unknown", { [registryHost]: wrong }),
     );
@@ -185,7 +185,7 @@ describe("images", () => {
     const run = async (container: string, command: readonly string[]): Promise<string> =>
       (await kube.ok("exec", "attributes", "-c", container, "--", ...command)).trim();
     const inPod = async (...command: readonly string[]) => await run("main", command);
-    // As a user without rights of its own: the modes of the files decide alone.
+    // As a user without privileges: only the files' modes count.
     const asUser = async (...command: readonly string[]) => await run("user", command);
     assert.match(
       await asUser("/bin/busybox-capable", "grep", "CapEff", "/proc/self/status"),
@@ -200,7 +200,7 @@ describe("images", () => {
     assert.equal(await inPod("stat", "-c", "%a %F", "/etc/pipe"), "600 fifo");
     const [size, blocks] = (await inPod("stat", "-c", "%s %b", "/etc/sparse")).split(" ");
     assert.ok(size === "50000000" && Number(blocks) < 100, `${size} bytes in ${blocks} blocks`);
-    // A container's devices are its runtime's, not its image's.
+    // A container's devices come from the runtime, not from the image.
     assert.notEqual(
       (await kube.kubectl("exec", "attributes", "-c", "main", "--", "test", "-e", "/etc/disk"))
         .status,

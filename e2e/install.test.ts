@@ -1,6 +1,6 @@
-// docs/install.md, line by line: kip by its own image and manifests, as pods of a cluster that knows nothing of it. The machines of
-// those pods are cells of another kip. The cloud of the kip that is installed is an imitation of EC2 (moto): its machines have no
-// agent, so a pod of its node gets an instance and waits for it.
+// Follows docs/install.md line by line. Kip is installed from its own image and manifests, as pods of a cluster that does not
+// know kip. These pods run on cells of another kip. The installed kip uses a simulated EC2 (moto), whose machines have no
+// agent. So a pod of its node gets an instance and waits for it.
 import assert from "node:assert/strict";
 import {
   appendFileSync,
@@ -23,10 +23,10 @@ import { eventually, removeCluster, run, shellPod } from "./cluster.ts";
 import { startPlainCluster, type PlainCluster } from "./plain-cluster.ts";
 
 const root = path.join(import.meta.dirname, "..");
-/** For pods of a loaded computer that emulates its machines. */
+/** Time limit for pods on a busy computer that emulates its machines. */
 const patientMs = 600_000;
 
-/** The shell lines of a section of a page. */
+/** The shell lines in a section of a page. */
 function linesOf(section: string, file = "docs/install.md"): readonly string[] {
   const page = readFileSync(path.join(root, file), "utf8");
   const [, body = ""] = page.split(`\n## ${section}\n`);
@@ -46,7 +46,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
 
   before(
     async () => {
-      // Its addresses and ports are needed here; a later test starts it again.
+      // This test needs its addresses and ports. A later test starts it again.
       removeCluster();
       cluster = stack.use(await startPlainCluster(folder));
       ec2 = stack.use(await openTestEc2());
@@ -57,7 +57,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
       stack.use(await startRegistry({ address, port: registryPort, dir, logFile, logger }));
       const to = { address: "127.0.0.1", port: Number(new URL(ec2.endpointURL).port) };
       stack.use(await forwardConnections({ from: { address, port: servicePort }, to }));
-      // What the page's commands read and write, with a folder of its own for what the reader edits.
+      // The files that the page's commands use, with a separate folder for those that the reader edits.
       cpSync(path.join(root, "deploy"), path.join(folder, "repository/deploy"), {
         recursive: true,
       });
@@ -73,7 +73,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
-  /** All objects of the API but those that come and go by themselves. */
+  /** All API objects, except those that Kubernetes creates and deletes by itself. */
   async function objects(): Promise<readonly string[]> {
     const verbs = ["--verbs=list", "-o", "name"];
     const kinds = (await cluster.ok("api-resources", ...verbs)).trim().split("\n");
@@ -88,7 +88,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
       .sort();
   }
 
-  /** Runs a line of the page as it stands there, but for the names that a reader replaces. */
+  /** Runs a line of the page unchanged, except for the names that a reader replaces. */
   async function follow(line: string): Promise<string> {
     const registry = `127.0.0.1:${cluster.registryPort}`;
     const image = line.includes("npm run image")
@@ -116,7 +116,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
     return parts.map(({ stdout, stderr }) => stdout + stderr).join("\n") + cluster.log();
   }
 
-  /** What the reader fills in. */
+  /** Replaces what the reader has to fill in. */
   function fillIn(): void {
     const mine = path.join(folder, "repository/deploy/kustomize/overlays/mine");
     const edit = (name: string, change: (text: string) => string): void => {
@@ -124,7 +124,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
       writeFileSync(file, change(readFileSync(file, "utf8")));
     };
     const registry = `${cluster.hostAddress}:${cluster.registryPort}`;
-    // The Cell resource is not this kip's alone here: the page says how to leave it out.
+    // Two kips share the Cell resource here. The page says how to omit it.
     const crd = "cells.kip.elotl.co";
     const omit = `patches:\n  - patch: |-\n      apiVersion: apiextensions.k8s.io/v1\n      kind: CustomResourceDefinition\n      metadata:\n        name: ${crd}\n      $patch: delete\n`;
     edit("kustomization.yaml", (text) => text.replace("registry.example", registry) + omit);
@@ -175,7 +175,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
     const cells = await cluster.ok("get", "cells", "-o", "json");
     const { items } = JSON.parse(cells) as {
       items: { spec: { nodeName: string }; status?: { instanceID?: string } }[];
-    }; // kubectl's own
+    }; // kubectl's format
     const cell = items.find(({ spec }) => spec.nodeName === "kip");
     return cell?.status?.instanceID ?? "";
   };
@@ -190,7 +190,7 @@ describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
     await cluster.ok("rollout", "status", "deployment/kip", "-n", "kip-system", "--timeout=600s");
   });
 
-  /** An overlay of the image cache for this cluster, which has neither an NFS server nor an ordinary node. */
+  /** An image cache overlay for this cluster, which has neither an NFS server nor an ordinary node. */
   function writeImageCacheOverlay(image: string): void {
     const base = path.join(folder, "repository/deploy/image-cache/base");
     const mine = path.join(folder, "repository/deploy/image-cache/overlays/mine");

@@ -1,4 +1,4 @@
-// What a pod may rely on because every kubelet does it so, on real machines.
+// Behaviour that pods rely on because every kubelet has it, on real machines.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { cluster as own } from "./cluster-number.ts";
@@ -6,7 +6,7 @@ import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const image = "kip.local/demo:latest";
 
-/** Thousandths of a processor and MiB of the smaller types of the local cloud. */
+/** CPU in thousandths, and memory in MiB, of the smaller local instance types. */
 const sizes: Readonly<Record<string, readonly number[]>> = {
   "local.nano": [1000, 256],
   "local.micro": [1000, 512],
@@ -43,7 +43,7 @@ describe("a kubelet's rules", () => {
     await kube.ok("exec", "web", "--", "test", "-e", "/hook");
     const log = await kube.ok("logs", "web");
     assert.match(log, /^web\.sub\.rules\.svc\.cluster\.local\n.*Read-only file system\n$/);
-    // The kernel's words for a process whose system calls are filtered, also for one of exec.
+    // The kernel's mode for a process whose system calls are filtered. It also applies to exec.
     const modes = await kube.ok(
       "exec",
       "web",
@@ -66,7 +66,7 @@ describe("a kubelet's rules", () => {
   });
 
   it("hold for namespaces of the node, read-only mounts and limits that are not set", async () => {
-    // Every mount of the machine is below "/": writing to /run, a tmpfs, must fail as well.
+    // Every mount of the machine is below "/". So writing to the tmpfs /run must also fail.
     const script = [
       'for one in self/ns/pid self/ns/ipc 1/ns/pid 1/ns/ipc; do readlink /proc/$one; done | tr "\\n" " "; echo',
       "for place in /cell /cell/run /cell/dev/shm; do touch $place/new 2>&1; done",

@@ -4,7 +4,10 @@ import { after, before, describe, it } from "node:test";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const limitKiB = 5 * 10 * 1024;
-/** Each line has its number and 1000 bytes; 10,000 fill a file of 10 MiB. By the cell's Node: a shell takes minutes under emulation. */
+/**
+ * Each line has its number and 1000 bytes. 10,000 lines fill a file of 10 MiB. Written by the cell's Node, because a shell
+ * takes minutes under emulation.
+ */
 const linesOf = (from: number, to: number): string =>
   `chroot /cell /usr/lib/kip/node -e '
     const { writeSync } = require("node:fs");
@@ -14,7 +17,7 @@ const linesOf = (from: number, to: number): string =>
     }'`;
 const waitFor = (file: string): string => `until [ -e /${file} ]; do sleep 0.2; done`;
 const logs = "/cell/var/lib/itzo/logs";
-/** The first part has the border of two files in it, the whole is more than a log may take. */
+/** The first part spans two files. The whole exceeds the limit of a log. */
 const [firstPart, whole] = [12_000, 66_000];
 const slow = process.env["KIP_E2E_ALL"] !== "1" && "writes 54 MB: npm run test:e2e:all";
 
@@ -70,7 +73,7 @@ describe("the log of a container that writes more than a file", () => {
       const files = await kube.ok("exec", "chatty", "--", "sh", "-c", `ls ${logs}/main/0`);
       return files.startsWith("1.log\n2.log\n");
     });
-    // The newest file may have nothing yet.
+    // The newest file may still be empty.
     assert.equal(await kube.ok("logs", "chatty", "--tail=1"), "first part\n");
     await kube.ok("exec", "chatty", "--", "touch", "/next");
     await eventually("a line in the newest file", async () => {

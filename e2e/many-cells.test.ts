@@ -8,7 +8,7 @@ import { cluster, machineProcesses, shellPod, type Cluster } from "./cluster.ts"
 import { cluster as own } from "./cluster-number.ts";
 
 const count = Number(process.env["KIP_MANY_CELLS"] ?? 20);
-/** How long the cells are watched while nothing is asked of them: many rounds of probes and of the node's lease. */
+/** How long to observe idle cells, milliseconds: many rounds of probes and of the node's lease. */
 const idleMs = Number(process.env["KIP_MANY_IDLE_MS"] ?? 90_000);
 
 interface PodList {
@@ -64,7 +64,7 @@ describe(
         );
         assert.ok(Date.now() - Date.parse(lease) < 40_000, `the lease was renewed at ${lease}`);
         renewals.add(lease);
-        await sleep(5000); // a look now and then: what is watched is the time in between
+        await sleep(5000); // check rarely: the time in between is measured
       }
       const seconds = (performance.now() - since) / 1000;
       const pids = machineProcesses();
@@ -109,7 +109,7 @@ describe(
       return JSON.parse(await kube.ok("get", "pods", "-o", "json")) as PodList;
     }
 
-    /** Probes that have failed, those before a server began to listen included. */
+    /** Number of failed probes, including those before a server began to listen. */
     async function probeFailures(): Promise<number> {
       const selector = "--field-selector=reason=Unhealthy";
       const counts = await kube.ok("get", "events", selector, "-o", "jsonpath={.items[*].count}");
@@ -129,7 +129,7 @@ describe(
   },
 );
 
-/** Answers on HTTP, and is asked whether it is well every ten seconds, every second one by a program. */
+/** A pod that serves HTTP and has a probe every ten seconds. Every second pod's probe is a command. */
 function idlePod(name: string, index: number): object {
   const script = `mkdir -p /www; echo hello from ${name} > /www/index.html; exec httpd -f -p 8080 -h /www`;
   const handler =
@@ -141,7 +141,7 @@ function idlePod(name: string, index: number): object {
   return shellPod(name, script, {}, { resources, readinessProbe });
 }
 
-/** Processor time that all programs have used, seconds. */
+/** CPU time used by all programs, seconds. */
 function hostBusySeconds(): number {
   const [user = 0, nice = 0, system = 0, , , interrupt = 0, soft = 0] = (
     readFileSync("/proc/stat", "utf8").split("\n")[0] ?? ""

@@ -2,8 +2,8 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 
 /**
- * A name server at an address of this computer that answers every question for an A record with one address, and all
- * others with nothing.
+ * A name server at an address of this computer. It answers every query for an A record with the same address, and other queries
+ * with an empty answer.
  *
  * @see https://www.rfc-editor.org/rfc/rfc1035 section 4
  */
@@ -19,7 +19,7 @@ export async function startNameServer(
     const isAddress = type === 1;
     const header = Buffer.alloc(12);
     question.copy(header, 0, 0, 2);
-    header.writeUInt16BE(0x81_80, 2); // an answer, without error
+    header.writeUInt16BE(0x81_80, 2); // a response without an error
     header.writeUInt16BE(1, 4);
     header.writeUInt16BE(isAddress ? 1 : 0, 6);
     // The question's name, A, IN, 5 s, 4 bytes.

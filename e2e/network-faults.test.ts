@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
 
-/** Asks the Service `web` without a pause, and keeps a connection to it on which it sends a line five times a second. */
+/**
+ * Sends requests to the Service `web` without a pause, and keeps a connection to it, on which it sends a line five times a
+ * second.
+ */
 const asking = `
 ticks() { while :; do echo tick; sleep 0.2; done; }
 while [ ! -s /address ]; do sleep 0.2; done
@@ -14,8 +17,8 @@ chroot /cell socat TCP4-LISTEN:5307,fork SYSTEM:cat &
 mkdir -p /www; hostname >/www/index.html; exec httpd -f -p 8080 -h /www`;
 
 /**
- * Kills the agent of the cell. A pod's processes do not see the cell's, so the cell's kernel does it, which runs a program when
- * a process has dumped its memory.
+ * Kills the cell's agent. A pod's processes do not see those of the cell. So the cell's kernel does it, which runs a program
+ * after a process has dumped its memory.
  */
 const killAgent = `
 cat >/cell/kill-agent <<'end'
@@ -28,7 +31,7 @@ chmod 755 /cell/kill-agent
 echo '|/kill-agent' >/proc/sys/kernel/core_pattern
 sh -c 'kill -SEGV $$'; true`;
 
-/** A pattern that its own command line does not match. */
+/** A pattern that does not match its own command line. */
 const agentProcess = "grep -l 'itzo[.]js' /cell-processes/[0-9]*/cmdline";
 
 function pod(name: string, script: string): object {
@@ -77,7 +80,7 @@ describe(
       await kube.ok("delete", "pod", "--all", "--timeout=120s");
     });
 
-    /** Lines of a file of the client; none while its agent or kip is away. */
+    /** The lines of a file of the client. Empty while its agent or kip is away. */
     const lines = async (file: string): Promise<readonly string[]> => {
       const { status, stdout } = await kube.kubectl("exec", "client", "--", "cat", file);
       return status === 0 ? stdout.trim().split("\n") : [];
@@ -92,7 +95,7 @@ describe(
         "-p",
         JSON.stringify({ spec: { selector: { name } } }),
       ));
-    /** The connection goes on. */
+    /** Checks that the connection still works. */
     const isHeld = async (): Promise<void> => {
       const before = (await lines("/echoed")).length;
       await eventually(
@@ -154,7 +157,7 @@ describe(
       await eventually("the first server", async () => (await lines("/answers")).at(-1) === "one");
       const answers = await lines("/answers");
       assert.deepEqual(new Set(answers), new Set(["one", "two"]));
-      // From one to two, and back once.
+      // One switch from one to two, and one back.
       const changes = answers.filter((line, i) => i > 0 && line !== answers[i - 1]);
       assert.deepEqual(changes, ["two", "one"]);
       await isHeld();

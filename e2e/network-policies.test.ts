@@ -1,4 +1,4 @@
-// What network policies say, on real machines: each kind of peer and port, and when rules are in force.
+// Network policies on real machines: each kind of peer and port, and when rules take effect.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { adminPolicy, definitionName, podsOf, policyDefinition } from "./admin-policies.ts";
@@ -22,7 +22,7 @@ function pod(name: string, script: string, container: object = {}): object {
   return { ...made, metadata: { ...made.metadata, labels: { name } } };
 }
 
-/** The pod of the other namespace; its answers show that it is reached. */
+/** A pod in the other namespace. Its answers show that it can be reached. */
 const visitor = "visitor";
 const admin = ["BaselineAdminNetworkPolicy", "ClusterNetworkPolicy"] as const;
 
@@ -79,7 +79,7 @@ describe("network policies", () => {
   const within = async (name: string, script: string): Promise<string> =>
     (await clusterOf(name).ok("exec", name, "--", "sh", "-c", `${script} 2>&1; true`)).trim();
 
-  /** Which of these addresses, each with a port, a pod can open a connection to. */
+  /** Which of these addresses with ports a pod can connect to. */
   const open = async (from: string, targets: readonly string[]): Promise<readonly string[]> => {
     const tries = targets.map((target) => {
       const [host, port] = target.split(":");
@@ -88,7 +88,7 @@ describe("network policies", () => {
     const said = await within(from, `${tries.join(" ")} wait`);
     return targets.filter((target) => said.split("\n").includes(target));
   };
-  /** Waits until a pod reaches exactly these ports of another one. */
+  /** Waits until a pod can reach exactly these ports of another one. */
   const reached = async (from: string, to: string, wanted: readonly number[]): Promise<void> => {
     const targets = ports.map((port) => `${podIp[to]}:${port}`);
     const expected = wanted.map((port) => `${podIp[to]}:${port}`);
@@ -101,7 +101,7 @@ describe("network policies", () => {
     });
   };
 
-  /** Replaces the namespace's one policy. */
+  /** Replaces the namespace's only policy. */
   const apply = async (spec: object): Promise<void> =>
     await kube.apply({
       apiVersion: "networking.k8s.io/v1",
@@ -124,7 +124,7 @@ describe("network policies", () => {
     await reached(visitor, "server", []);
     await kube.ok("label", "namespace", others, "team=blue", "--overwrite");
     await reached(visitor, "server", ports);
-    // Both selectors of one peer must match.
+    // Both selectors of a peer must match.
     const podSelector = { matchLabels: { name: "somebody" } };
     await ingress({ from: [{ ...blue, podSelector }] });
     await reached(visitor, "server", []);
@@ -144,7 +144,7 @@ describe("network policies", () => {
     await reached("client", "server", [8080, 9000]);
     await ingress({ ports: [{ port: 9000, endPort: 9100 }] });
     await reached("client", "server", [9000, 9090]);
-    // Policies look at the endpoint's port, not at that of the Service.
+    // Policies apply to the endpoint's port, not to that of the Service.
     const address = await show("service", "server", ".spec.clusterIP");
     const targets = [`${address}:80`, `${address}:8080`];
     await eventually(
@@ -163,7 +163,7 @@ describe("network policies", () => {
     await egress({ to: [ofServer], ports: [{ port: "http" }] });
     await reached("client", "server", [8080]);
     await reached("client", visitor, []);
-    // What others send to it is not restricted, and their answers pass.
+    // Connections from others to it are not restricted, and its responses pass.
     await reached("server", "client", ports);
     await egress({
       to: [{ ipBlock: { cidr: own.networkRange, except: [`${podIp["server"]}/32`] } }],
@@ -193,7 +193,7 @@ exec sleep 100000`;
       const lines = (await kube.ok("logs", name)).split("\n");
       return lines.filter((line) => line === "reached" || line === "refused");
     };
-    // What is as first in the other pod gets through.
+    // The first request of the other pod gets through.
     assert.equal((await log("open"))[0], "reached");
     assert.deepEqual(
       await log("closed"),
@@ -223,7 +223,7 @@ exec sleep 100000`;
     await put("BaselineAdminNetworkPolicy", "default", { subject, ingress: [deny(client)] });
     await reached("client", "server", []);
     await reached(visitor, "server", ports);
-    // A NetworkPolicy takes the baseline's place.
+    // A NetworkPolicy takes precedence over the baseline.
     await ingress({ from: [{ podSelector: {} }] });
     await reached("client", "server", ports);
     await reached(visitor, "server", []);

@@ -9,10 +9,10 @@ import { cluster as own } from "./cluster-number.ts";
 
 const metadata = "169.254.169.254";
 
-/** How much is sent to measure a link: four seconds at a rate of 1M. */
+/** How many bytes to send to measure a link: four seconds at a rate of 1M. */
 const loadBytes = 512 * 1024;
 
-/** Ports 9001 and 9002: how many bytes came, and as many as a client wants. */
+/** Port 9001 counts the bytes it gets, and port 9002 sends as many as the client requests. */
 const speedServers = `
 while :; do nc -l -p 9001 -e wc -c; done &
 while :; do head -c ${loadBytes} /dev/zero | nc -l -p 9002; done`;
@@ -22,7 +22,7 @@ function shaped(name: string, script: string, annotations: Readonly<Record<strin
   return { ...pod, metadata: { ...pod.metadata, annotations } };
 }
 
-/** Seconds that it takes to send, or to receive, {@link loadBytes}. */
+/** Seconds to send or receive {@link loadBytes}. */
 async function transfer(host: string, direction: "up" | "down"): Promise<number> {
   const startedAt = performance.now();
   const socket = connect({ host, port: direction === "up" ? 9001 : 9002 });
@@ -46,7 +46,7 @@ describe("what a pod reaches", () => {
     await kube.ok("wait", "--for=condition=Ready", "pod/server", "pod/client", "--timeout=240s");
   });
 
-  /** Whether a TCP connection to the address comes about, from inside of the client. */
+  /** Whether the client can open a TCP connection to the address. */
   async function reaches(address: string, port: number): Promise<boolean> {
     const script = `nc -w 3 ${address} ${port} </dev/null >/dev/null 2>&1`;
     const result = await kube.kubectl("exec", "client", "--", "timeout", "5", "sh", "-c", script);
@@ -79,7 +79,7 @@ describe("what a pod reaches", () => {
     const api = await kube.ok("get", "service", "kubernetes", "-n", "default", "-o", path);
     const range = api.split(".").slice(0, 2).join(".");
     assert.equal(await reaches(`${range}.255.254`, 443), false);
-    // Nor would it leave the cluster.
+    // If the packet left the cell, this rule would keep it inside of the cluster.
     const namespace = `--net=/run/kip/${own.name}/netns`;
     const rules = await run("nsenter", [namespace, "nft", "list", "table", "ip", "kip"]);
     const refused = rules.stdout.split("\n").find((line) => line.includes("reject with tcp reset"));
@@ -97,7 +97,7 @@ describe("what a pod reaches", () => {
       freeDown: await transfer(ingress, "down"),
     };
     t.diagnostic(JSON.stringify(seconds));
-    // What may pass at once takes no time; a busy computer makes it slower, never faster.
+    // An initial burst takes no time. A busy computer may be slower than the limit, but never faster.
     const least = ((loadBytes - 2 * 32 * 1024) * 8) / 1e6;
     assert.ok(seconds.shapedDown > least && seconds.shapedUp > least, JSON.stringify(seconds));
     assert.ok(seconds.shapedDown > 2 * seconds.freeDown, JSON.stringify(seconds));
@@ -120,7 +120,7 @@ describe("what a pod reaches", () => {
     );
     try {
       await once(server, "listening");
-      const { port } = server.address() as AddressInfo; // it listens on TCP
+      const { port } = server.address() as AddressInfo; // the server listens on TCP
       const closed: readonly (readonly [string, number])[] = [
         [host, port],
         [host, 22],

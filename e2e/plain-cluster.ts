@@ -1,4 +1,4 @@
-// A cluster without kip up: a control plane of real Kubernetes, a local cloud, and one kip beside it whose cells are its machines.
+// A cluster without kip up: a real Kubernetes control plane, a local cloud, and a kip whose cells are its machines.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -21,25 +21,25 @@ const cacheDir = process.env["KIP_CACHE_DIR"] ?? "/var/cache/kip";
 const kubeletPort = 10_250;
 const parts = { clock: systemClock, logger: silentLogger };
 
-/** A running plain cluster; disposing it removes its machines, processes and network. */
+/** A running plain cluster. Disposing of it removes its machines, processes and network. */
 export interface PlainCluster extends AsyncDisposable {
-  /** Address and port of this computer that pods reach, for a registry; and a second port. */
+  /** Address and port of this computer that pods can reach, for a registry, and a second port. */
   readonly hostAddress: string;
   readonly registryPort: number;
   readonly servicePort: number;
-  /** Environment with the administrator's kubeconfig, and with kubectl in the path. */
+  /** Environment with the administrator's kubeconfig, and with kubectl in PATH. */
   readonly env: NodeJS.ProcessEnv;
   kubectl(...args: readonly string[]): Promise<Result>;
-  /** As {@link PlainCluster.kubectl}, but fails the test unless it succeeds; returns what it printed. */
+  /** Like {@link PlainCluster.kubectl}, but fails the test unless it succeeds, and returns the output. */
   ok(...args: readonly string[]): Promise<string>;
   /** The end of the outer kip's log. */
   log(): string;
 }
 
-/** The node of the machines. */
+/** Name of the node whose cells are the machines. */
 export const machinesNode = "machines";
 
-/** Starts the cluster; its addresses are those that `kip up` has in this test run. */
+/** Starts the cluster. It uses the addresses of `kip up` in this test run. */
 export async function startPlainCluster(folder: string): Promise<PlainCluster> {
   await using stack = new AsyncDisposableStack();
   const binaries = await obtainBinaries({
@@ -109,7 +109,7 @@ export async function startPlainCluster(folder: string): Promise<PlainCluster> {
   };
 }
 
-/** A control plane of ours has an account for kip; others have none. */
+/** Removes kip's account, which our control plane creates and other clusters do not have. */
 async function removeAccount(kubectl: PlainCluster["kubectl"]): Promise<void> {
   await kubectl("delete", "clusterrole,clusterrolebinding", "kip");
   await kubectl("delete", "namespace", "kip-system", "--timeout=120s");
@@ -120,7 +120,7 @@ async function removeMachines(cloud: LocalCloud): Promise<void> {
   await cloud.removeNetwork();
 }
 
-/** The kip whose cells run the pods of this cluster, with a namespace of its own for what it keeps. */
+/** Starts the kip whose cells run this cluster's pods. It has its own namespace for its Secrets. */
 async function startOuterKip(options: {
   readonly folder: string;
   readonly logFile: string;

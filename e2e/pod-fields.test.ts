@@ -1,4 +1,5 @@
-// Fields of pods that unit tests show on their way to the cell, seen from inside a container: one pod has many of them.
+// Fields of pods as seen inside of a container. One pod has many of them. Unit tests only check that these fields reach the
+// cell.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { nodePod } from "./cell-node.ts";
@@ -91,13 +92,13 @@ const volumes = [
   { name: "device", hostPath: { path: "/dev/null", type: "CharDevice" } },
 ];
 
-/** Mounts of the main container, each below `/v` by the name of its volume. */
+/** Mounts of the main container. Each is at `/v` and the name of its volume. */
 const mounts = [
   ...volumes.map(({ name }) => ({ name, mountPath: `/v/${name}` })),
   { name: "scratch", mountPath: "/own", subPathExpr: "$(POD)/$(APP)" },
 ];
 
-/** What the test reads: a line for each question, `name=answer`. */
+/** What the test checks, printed as a line `name=answer` for each question. */
 const questions: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     (environment as { readonly name: string }[]).map(({ name }) => [name, `printf %s "$${name}"`]),
@@ -144,7 +145,7 @@ async function ask(kube: Cluster): Promise<ReadonlyMap<string, string>> {
   );
 }
 
-/** Notes what it is asked, and answers once. */
+/** Records the request, and responds once. */
 const answer =
   "printf 'HTTP/1.0 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n' | nc -l -p 8081 >/tmp/request";
 
@@ -172,7 +173,7 @@ const fields = {
       options: [{ name: "ndots", value: "3" }, { name: "edns0" }],
     },
     securityContext: {
-      // Both containers have another one.
+      // Both containers override it.
       runAsUser: 1005,
       runAsGroup: 3000,
       fsGroup: 2000,
@@ -326,7 +327,7 @@ describe("fields of a pod, seen from inside", () => {
     for (const header of ["host: shop.example", "x-asked: first", "x-asked: second"])
       assert.ok(headers.map((one) => one.toLowerCase()).includes(header), headers.join());
     assert.ok(pod.status.containerStatuses.every(({ restartCount }) => restartCount === 0));
-    // The hook takes its time before the stop signal is sent.
+    // The hook delays the stop signal.
     const began = performance.now();
     await kube.ok("delete", "pod", "fields");
     assert.ok(performance.now() - began >= 4000);

@@ -1,4 +1,4 @@
-// The life of a pod as the kubelet has it: starts, restarts, ends, and what the status says of them, on real machines.
+// The lifecycle of a pod as with a kubelet: starts, restarts, ends and their status, on real machines.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
@@ -14,7 +14,7 @@ describe("the life of a pod", () => {
   });
 
   async function read(name: string): Promise<Pod> {
-    return JSON.parse(await kube.ok("get", "pod", name, "-o", "json")) as Pod; // as the API has it
+    return JSON.parse(await kube.ok("get", "pod", name, "-o", "json")) as Pod; // in the API's format
   }
 
   async function eventsOf(name: string): Promise<readonly string[]> {
@@ -109,7 +109,7 @@ describe("the life of a pod", () => {
       {
         ...mounts,
         name: "stuck",
-        // Only its first run takes no signal.
+        // Only its first run ignores signals.
         command: shell(
           "trap '' TERM; [ -e /data/killed ] && trap 'exit 0' TERM; while :; do sleep 0.1; done",
         ),
@@ -151,11 +151,11 @@ describe("the life of a pod", () => {
       const counts = (pod.status?.containerStatuses ?? []).map(
         ({ name, restartCount }) => `${name} ${restartCount}`,
       );
-      // In the kubelet's order, by name.
+      // Sorted by name, like the kubelet does.
       return counts.join() === "hooked 1,stuck 1" && pod.status?.conditions?.every(isTrue) === true;
     });
     const ended = pod?.status?.containerStatuses?.find(({ name }) => name === "stuck")?.lastState;
-    // Its own second of grace, and not the pod's minute: it takes no signal but the last.
+    // It has one second of grace, not the pod's minute, and only reacts to SIGKILL.
     assert.equal(ended?.terminated?.exitCode, 137);
     const wanted = [
       "Normal Killing: Container stuck failed liveness probe, will be restarted",
@@ -175,9 +175,9 @@ describe("the life of a pod", () => {
   });
 
   it("starts and stops sidecars around the others", async () => {
-    // Each writes with the time of the machine what it sees, into one file that outlives it.
+    // Each writes what it sees to one file that outlives it.
     const note = (text: string): string => `echo ${text} >> /data/life`;
-    // `tail` looks once a second, and ends with the container that it runs in.
+    // Ends on SIGTERM, after two seconds.
     const until = (name: string): string =>
       `trap '${note(`${name} term`)}; sleep 2; exit 0' TERM; while :; do sleep 0.1; done`;
     const mounts = { image, volumeMounts: [{ name: "data", mountPath: "/data" }] };
@@ -194,7 +194,7 @@ describe("the life of a pod", () => {
       },
       lifecycle: { preStop: { exec: { command: shell(note(`${name} hook`)) } } },
     });
-    // Main ends only when both sidecars' hooks have run, so that the order does not hang on which of them is faster.
+    // Main ends only after both sidecars' hooks, so the order does not depend on which of them is faster.
     const hooked = `[ -e /data/tail ] && [ "$(grep -c hook /data/life)" -ge 2 ]`;
     const main = `${note("main starts")}; trap 'until ${hooked}; do sleep 0.1; done; ${note("main term")}; exit 0' TERM; while :; do sleep 0.1; done`;
     await kube.apply({
@@ -223,7 +223,7 @@ describe("the life of a pod", () => {
       [...first].sort((a, b) => a - b),
       lines.join(),
     );
-    // Hooks run at once, while main still runs; when it has ended, the later sidecar gets its signal, then the other one.
+    // Hooks run at once, while main still runs. When main has ended, the later sidecar gets its signal, and then the other one.
     const last = ["main term", "two term"].map(place);
     assert.ok(Math.max(place("one hook"), place("two hook")) < place("main term"), lines.join());
     assert.ok(last.every((at) => at > 0) && (last[0] ?? 0) < (last[1] ?? 0), lines.join());

@@ -66,9 +66,9 @@ describe("a pod in its own machine", () => {
   });
 
   it("gives exec a terminal and follows its size", async () => {
-    // script(1) gives kubectl a terminal; its size is changed while the command runs in the pod.
+    // script(1) gives kubectl a terminal, whose size changes while the command runs in the pod.
     const ttyFile = path.join(tmpdir(), `kip-e2e-tty-${process.pid}`);
-    // Rows and columns of the change may come one after the other.
+    // Rows and columns may change one after the other.
     const changed =
       'for i in $(seq 300); do [ "$(stty size)" = "44 122" ] && break; sleep 0.2; done';
     const inPod = `stty size; ${changed}; stty size; exit 7`;
@@ -314,7 +314,7 @@ describe("a pod in its own machine", () => {
       await kube.ok("delete", "pod", name, "--timeout=120s");
       return way;
     };
-    // The template is made in the background, after the first pods that could have used it.
+    // The template is created in the background, after the first pods that could have used it.
     const ways: string[] = [];
     await eventually(
       "a copy with the image",

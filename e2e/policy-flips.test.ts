@@ -11,13 +11,16 @@ const serve = `
 chroot /cell socat TCP4-LISTEN:9000,fork EXEC:cat &
 mkdir -p /www; hostname >/www/index.html; exec httpd -f -p 8080 -h /www`;
 
-/** Flips one after the other; after those the policy stays, and requests are looked at. */
+/** Number of quick changes in a row. After these the policy stays, and requests are checked. */
 const quickFlips = 10;
 const rounds = 10;
-/** So many requests in a row agree with the policy: it is in force. So many more must agree, too. */
+/**
+ * The policy is in force after this number of consecutive requests that agree with it. The same number after that must also
+ * agree.
+ */
 const agreeing = 10;
 
-/** What a line of `request-lines.ts` says. */
+/** A line from `request-lines.ts`. */
 interface Line {
   readonly number?: number;
   readonly isAnswered?: boolean;
@@ -25,22 +28,22 @@ interface Line {
   readonly echoed?: number;
 }
 
-/** Lines of the program, as they come. */
+/** Collects the program's lines. */
 class Lines {
   readonly requests: boolean[] = [];
-  /** What became of the open connection. */
+  /** Lines about the open connection. */
   readonly others: Line[] = [];
 
   constructor(child: ChildProcess) {
     assert.ok(child.stdout);
     createInterface({ input: child.stdout }).on("line", (text) => {
-      const line = JSON.parse(text) as Line; // the program's own
+      const line = JSON.parse(text) as Line; // the program's format
       if (line.number === undefined) this.others.push(line);
       else this.requests[line.number] = line.isAnswered === true;
     });
   }
 
-  /** Whether these requests have ended, so many from this one on. */
+  /** Whether `agreeing` requests from this one on have ended. */
   hasAll(from: number): boolean {
     return (
       this.requests.slice(from, from + agreeing).filter((isAnswered) => isAnswered !== undefined)
@@ -48,7 +51,7 @@ class Lines {
     );
   }
 
-  /** Whether these requests, and no fewer, ended as the policy says. */
+  /** Whether all of these requests ended as the policy requires. */
   agree(from: number, isOpen: boolean): boolean {
     const some = this.requests.slice(from, from + agreeing);
     return some.length === agreeing && [...some].every((isAnswered) => isAnswered === isOpen);
@@ -109,7 +112,7 @@ describe(
         const settled: number[] = [];
         for (let round = 0; round < rounds; round += 1) {
           const isOpen = round % 2 === 1;
-          // The last one is the opposite of the one before the first.
+          // The last change is the opposite of the state before the first one.
           for (let flip = 1; flip <= quickFlips + 1; flip += 1)
             await kube.apply(policy((flip % 2 === 1) === isOpen));
           const begun = performance.now();
@@ -132,7 +135,7 @@ describe(
         child.stdin?.end();
         await once(child, "close");
       }
-      // The connection that was open before stayed open.
+      // The connection that was open before is still open.
       assert.deepEqual(
         lines.others.map(({ broken }) => broken),
         [undefined],

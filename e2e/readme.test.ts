@@ -1,4 +1,4 @@
-// The steps of README.md, as they stand there. They use the flags that a newcomer uses: none.
+// Runs the steps of README.md as written, without any flags, like a new user.
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { run, type Result } from "./cluster.ts";
 const root = path.join(import.meta.dirname, "..");
 const isInUse = existsSync("/var/lib/kip/daemon.json");
 
-/** The shell lines of a section, up to the first that has nothing to do with the cluster. */
+/** The shell lines of a section, up to the first that does not use the cluster. */
 function shellLines(section: string): readonly string[] {
   const text = readFileSync(path.join(root, "README.md"), "utf8");
   const [, body = ""] = text.split(`\n## ${section}\n`);
@@ -30,19 +30,19 @@ describe('README.md, "Try it"', { skip }, () => {
     rmSync(folder, { recursive: true });
   });
 
-  /** Runs a line after those that set variables, where a person would. */
+  /** Runs a line after those that set variables, where a person would run it. */
   async function step(settings: readonly string[], line: string, keys?: string): Promise<Result> {
     const script = ["set -e", `cd ${root}`, ...settings, line].join("\n");
     const options = { env, timeoutMs: 600_000 };
     if (keys === undefined) return await run("sh", ["-c", script], options);
-    // A terminal, as the line asks for one.
+    // The line needs a terminal.
     return await run("script", ["-qec", script, "/dev/null"], { ...options, input: keys });
   }
 
   it("does what it says, line by line", async () => {
     const lines = shellLines("Try it");
     const settings = lines.filter((line) => /^\w+=/.test(line));
-    /** What shows that a line has worked, by a word of it. */
+    /** How to check that a line worked, by a word in it. */
     const outcomes: Readonly<Record<string, (result: Result) => void>> = {
       "quickstart -- --down": () => {
         for (const file of ["state", "kubeconfig"]) assert.ok(!existsSync(`${folder}/${file}`));

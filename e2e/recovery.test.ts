@@ -50,7 +50,7 @@ describe("kip killed with SIGKILL", () => {
 
   it("(c) between launch and dispatch: one machine, one start", async () => {
     await kube.apply(shellPod("between", script));
-    // Phases are written up to a second late, when a copied cell has its pod already: the machine itself is the sign.
+    // Phases are written up to a second late, when a clone may already have its pod. So this waits for the machine itself.
     await poll(() => machineProcesses().length > 0, {
       what: "the machine to start",
       limitMs: 120_000,
@@ -118,7 +118,7 @@ describe("kip killed with SIGKILL", () => {
     assert.equal(await kube.ok("get", "cells", "-o", "name"), "");
   }
 
-  /** Resolves when the Cell of a pod is there with a phase that matches; an absent status counts as "Pending". */
+  /** Resolves when the pod's Cell exists and its phase matches. A missing status counts as "Pending". */
   async function cellPhase(pod: string, phase: RegExp): Promise<void> {
     const columns = "custom-columns=POD:.spec.podRef.name,PHASE:.status.phase";
     const child = spawn(

@@ -1,4 +1,4 @@
-// What pods have of their cells, and how that changes while they run.
+// Resources of pods on their cells, and changes of them while they run.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import type { Pod } from "@kip/k8s-types";
@@ -23,7 +23,7 @@ describe("resources of pods", () => {
   const get = async (name: string): Promise<Pod> =>
     JSON.parse(await kube.ok("get", "pod", name, "-o", "json")) as Pod;
 
-  /** Limits that the kernel enforces on a container, or on its pod: CPU, weight, memory. */
+  /** The CPU, weight and memory limits that the kernel enforces for a container or its pod. */
   const inForce = async (pod: string, container: string, folder = "/sys/fs/cgroup") => {
     const files = ["cpu.max", "cpu.weight", "memory.max"].map((name) => `${folder}/${name}`);
     const text = await kube.ok("exec", pod, "-c", container, "--", "cat", ...files);
@@ -44,7 +44,7 @@ describe("resources of pods", () => {
   const conditionOf = (pod: Pod, type: string) =>
     pod.status?.conditions?.find((condition) => condition.type === type);
 
-  /** Waits until a container has these resources in force. */
+  /** Waits until a container has these resources. */
   const resized = async (pod: string, container: string, resources: object): Promise<Pod> => {
     let seen = await get(pod);
     await eventually(`${container} with ${JSON.stringify(resources)}`, async () => {
@@ -111,7 +111,7 @@ describe("resources of pods", () => {
       (await kube.ok("events", "--for", "pod/resized")).includes("ResizeCompleted"),
     );
 
-    // More than the machine has: it goes on with what it has, also with another agent.
+    // More than the machine has. The container keeps its resources, even after the agent restarts.
     const huge = { limits: { memory: "9Gi" }, requests: { memory: "8Gi" } };
     await resize("resized", "main", huge);
     const infeasible = async (): Promise<Pod> => {
@@ -138,7 +138,7 @@ describe("resources of pods", () => {
     });
     assert.equal(conditionOf(await infeasible(), "PodResizePending")?.reason, "Infeasible");
 
-    // Less memory than is in use has to wait.
+    // A limit below the memory in use has to wait.
     const fill = "dd if=/dev/zero of=/dev/shm/full bs=1M count=40";
     await kube.ok("exec", "resized", "-c", "main", "--", "sh", "-c", fill);
     const less = {
@@ -205,7 +205,7 @@ describe("resources of pods", () => {
     const limits = ["50000 100000", `${96 * MiB}`];
     const [cpu, weight, memory] = await inForce("whole", "main", "/pod");
     assert.deepEqual([cpu, weight, memory], [limits[0], "8", limits[1]]);
-    // A container without limits may use what the pod may.
+    // A container without limits may use all of the pod's resources.
     const own = await inForce("whole", "main");
     assert.deepEqual([own[0], own[2]], limits);
     const facts = await kube.ok(
@@ -252,13 +252,13 @@ describe("resources of pods", () => {
     const cellOfPod = async () => /^(\S+) +greedy /m.exec(await kube.ok("get", "cells"))?.[1];
     const cell = await cellOfPod();
     assert.ok(cell);
-    // Both together are more than the pod may use.
+    // Together they use more than the pod's limit.
     await kube.kubectl(...inMain, "sh", "-c", fill("two"));
     await eventually("the end of the container", async () => {
       const ended = statusOf(await get("greedy"), "main")?.state?.terminated;
       return ended?.reason === "OOMKilled";
     });
-    // The agent that reported it is still the one that answers.
+    // The agent that reported it is still running.
     assert.match(await kube.ok("logs", "greedy", "-c", "beside"), /here/);
     assert.equal(await cellOfPod(), cell);
     await kube.ok("delete", "pod", "greedy", "--wait=false");

@@ -35,7 +35,9 @@ http {
 }
 `;
 
-/** As the image of nginx that people use, with the signal at which it lets open requests end: SIGTERM cuts them off. */
+/**
+ * Files like in the usual nginx image, including the signal after which it finishes open requests. SIGTERM would cut them off.
+ */
 function nginxEntries(): readonly RawEntry[] {
   const account = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
   return [
@@ -108,7 +110,7 @@ describe("a Deployment of nginx behind a Service", () => {
     await registry[Symbol.asyncDispose]();
   });
 
-  /** Requests from the client's pod: as many as an emulated machine can send on a busy computer. */
+  /** Sends requests from the client's pod, as many as an emulated machine can send on a busy computer. */
   async function startPodLoad(): Promise<{ stop(): Promise<LoadResult> }> {
     const load = `LOAD_URL=${url} LOAD_PER_SECOND=3 LOAD_KEPT_PER_SECOND=1`;
     const start = `export ${load}; ${startProgram}`;
@@ -118,14 +120,14 @@ describe("a Deployment of nginx behind a Service", () => {
     const said = text(child.stdout);
     const complained = text(child.stderr);
     const closed = once(child, "close");
-    // A busy computer takes a while to start the program: it is to have answers of the first version, too.
+    // On a busy computer, the program starts slowly. It should also get answers of the first version.
     await Promise.race([once(child.stderr, "data"), closed]);
     return {
       stop: async () => {
         child.stdin.end();
         await closed;
         assert.notEqual(await said, "", await complained);
-        return JSON.parse(await said) as LoadResult; // the program's own
+        return JSON.parse(await said) as LoadResult; // the program's format
       },
     };
   }

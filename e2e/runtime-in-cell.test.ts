@@ -1,5 +1,5 @@
-// The integration tests that need real containers, on the machine that they are for: a cell, whose kernel has control groups of
-// version 2 and whose crun, conmon and Node are those that pods get. Each test of theirs is one here.
+// Runs the integration tests that need real containers on the machine for which the code is meant: a cell. Its kernel has
+// control groups of version 2, and its crun, conmon and Node are those that pods get. Each of their tests is also one here.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import path from "node:path";
@@ -17,9 +17,9 @@ const files = [
   "packages/oci-runtime/test/runtime.int.test.ts",
   "packages/cell-agent/test/real-pod.int.test.ts",
 ];
-/** What they and this test start besides. */
+/** Programs that these tests and this one start. */
 const programs = ["packages/cell-agent/test/agent-process.ts", "e2e/programs/test-lines.ts"];
-/** As root of the cell, in all of its namespaces. */
+/** Runs a command as the cell's root, in all of its namespaces. */
 const onCell = ["chroot", "/cell", "/usr/bin/nsenter", "--all", "--target", "1"];
 
 describe("tests with real containers, on a cell", () => {
@@ -65,7 +65,7 @@ describe("tests with real containers, on a cell", () => {
     });
 });
 
-/** Runs one bundle; gives this run a test for each of its tests, and fails unless all pass. */
+/** Runs one bundle. Reports each of its tests as a test of this run, and fails unless all pass. */
 async function passesOnCell(kube: Cluster, context: TestContext, file: string): Promise<void> {
   const command = [
     ...onCell,
@@ -89,7 +89,7 @@ async function passesOnCell(kube: Cluster, context: TestContext, file: string): 
   for await (const line of createInterface({ input: child.stdout })) {
     const outcome = /^outcome: (.*)$/.exec(line)?.[1];
     if (outcome === undefined) context.diagnostic(line);
-    else outcomes.push(JSON.parse(outcome) as Outcome); // by our own reporter
+    else outcomes.push(JSON.parse(outcome) as Outcome); // our reporter's format
   }
   const status = await ended;
   const last = errors.join("").split("\n").slice(-30).join("\n");

@@ -1,5 +1,5 @@
-// Security contexts in real machines: users of a pod's own, what of /proc is hidden, profiles of system calls. The
-// containers themselves report what they may do.
+// Security contexts on real machines: user namespaces, masked parts of /proc, and seccomp profiles. The containers themselves
+// report what they may do.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ const pod = (name: string, spec: object): object => ({
   spec: { terminationGracePeriodSeconds: 0, ...spec },
 });
 
-/** Volumes of each kind, which all containers mount. */
+/** Volumes of each kind. All containers mount them. */
 const volumes = [
   { name: "files", configMap: { name: "settings" } },
   { name: "disk", emptyDir: {} },
@@ -98,7 +98,7 @@ const profiles = pod("profiles", {
   ],
 });
 
-/** Writes a profile by which all calls but these work. */
+/** Writes a profile in which all calls except these are allowed. */
 function writeProfile(name: string, ...names: readonly string[]): void {
   const file = path.join(stateDir, "seccomp/test", name);
   mkdirSync(path.dirname(file), { recursive: true });
@@ -157,7 +157,7 @@ describe("the security context of a container", () => {
       "79",
     );
     assert.equal(await exec("users", "main", "cat /proc/1/comm"), "pause");
-    // The first process of their process namespace is one of them as well, and nothing else.
+    // The first process of their process namespace also has another user ID, and no capabilities.
     assert.match(
       await exec("users", "main", "grep -E '^(Uid|CapBnd)' /proc/1/status"),
       /^Uid:\s+65535\s.*\nCapBnd:\s+0{16}$/s,
@@ -172,7 +172,7 @@ describe("the security context of a container", () => {
       /^[1-9]\d*\n.*Read-only file system\n64$/,
     );
     assert.equal(await exec("unmasked", "unmasked", mounts), "0\n7");
-    // What only root of the machine may see stays its own.
+    // What only the machine's root may see stays hidden.
     const memory = "head -c 1 /proc/kcore 2>&1; true";
     assert.match(await exec("unmasked", "unmasked", memory), /denied|not permitted/);
     const caches = "cat /proc/self/uid_map; { echo 1 >/proc/sys/vm/drop_caches; } 2>&1; true";

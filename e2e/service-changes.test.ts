@@ -6,7 +6,7 @@ import { cluster as own } from "./cluster-number.ts";
 
 const namespace = "changes";
 const serve = "mkdir -p /www; hostname >/www/index.html; exec httpd -f -p 8080 -h /www";
-/** A condition that somebody else than the kubelet sets. */
+/** A condition that something other than the kubelet sets. */
 const gate = "kip.test/open";
 
 function pod(name: string, script: string, spec: object = {}): object {
@@ -53,7 +53,7 @@ describe(
     const patch = async (name: string, spec: object): Promise<void> => {
       await kube.ok("patch", "service", name, "-p", JSON.stringify({ spec }));
     };
-    /** Waits until so many requests have these answers and no others. */
+    /** Waits until this number of requests gets exactly these answers. */
     const answered = async (where: string, names: readonly string[], count = 12): Promise<void> => {
       const loop = `for i in $(seq ${count}); do wget -qT3 -O- http://${where}/; done`;
       await eventually(`${where} answered by ${names.join(", ")}`, async () => {

@@ -13,19 +13,20 @@ import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./
 const namespaces = { flood: "service-flood", other: "beside-flood" } as const;
 const serviceCount = 2000;
 const endpointsPerService = 10;
-/** After the Services are made, so many changes of their EndpointSlices. */
+/** Number of changes of EndpointSlices after the Services were created. */
 const changeCount = 2000;
 const writers = 16;
 
 /**
- * How often the time of a change without a flood one beside it may take, from the write of an EndpointSlice to the first answer of the new
- * endpoint. It waits for one part of the flood and is put in force with another one; a part takes a cell about twelve times as long.
+ * How many times longer a change may take during a flood than without one, from the write of an EndpointSlice to the first
+ * answer of the new endpoint. The change waits for one part of the flood and is applied together with another one. A cell needs
+ * about twelve times as long for a part.
  */
 const mostTimes = 30;
-/** How much more the agent of a cell takes at its peak, MiB. */
+/** How much additional memory the cell's agent may use at its peak, MiB. */
 const agentLimitMiB = 48;
 
-/** Two servers, and a client that asks the Service for one of them without a pause. */
+/** Two servers, and a client that sends requests to the Service for one of them without a pause. */
 const podScript = (address: string): string => `
 for name in one two; do mkdir -p /$name; echo $name >/$name/index.html; done
 httpd -p 8081 -h /one; httpd -p 8082 -h /two
@@ -57,12 +58,12 @@ function slice(service: string, addresses: readonly string[], port = 8080): obje
   };
 }
 
-/** Makes the Services of one namespace, and then changes them without a pause. */
+/** Creates the Services of one namespace, and then changes them without a pause. */
 async function flood(client: ApiClient): Promise<void> {
   const { flood: namespace } = namespaces;
   const addresses = (i: number, round: number): readonly string[] =>
     Array.from({ length: endpointsPerService }, (_, j) => {
-      const number = i * endpointsPerService + j; // leads nowhere
+      const number = i * endpointsPerService + j; // an address that does not exist
       return `10.${40 + round}.${number >> 8}.${number & 255}`;
     });
   await inParallel(Array(serviceCount).keys(), writers, async (i) => {
@@ -119,7 +120,7 @@ describe(
       await kube.ok("delete", "namespace", namespaces.flood, "--timeout=240s");
     });
 
-    /** Reads what the client prints, as long as the test runs: a busy API server may end one stream of logs. */
+    /** Reads the client's output during the whole test. A busy API server may end a log stream. */
     const followLogs = async (): Promise<void> => {
       const words = ["--kubeconfig", kube.kubeconfig, "-n", namespaces.other];
       for (let since = "1s"; !over.signal.aborted; since = "5s") {
@@ -135,14 +136,14 @@ describe(
       (await client.get<StoredService>(paths.services(namespace, name))).spec?.clusterIP ?? "";
     const within = async (script: string): Promise<string> =>
       (await kube.kubectl("exec", "web", "--", "sh", "-c", script)).stdout;
-    /** Resident memory of the cell's agent: now, and at its peak. */
+    /** Resident memory of the cell's agent: current and peak. */
     const agentMiB = async (): Promise<{ readonly now: number; readonly peak: number }> => {
       const status = await within(agentStatus);
       const read = (field: string): number =>
         Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
       return { now: read("VmRSS"), peak: read("VmHWM") };
     };
-    /** Leads the Service to the other server. @returns milliseconds until that answers */
+    /** Points the Service to the other server. @returns milliseconds until that server answers */
     const lead = async (server: Server, limitMs = 60_000): Promise<number> => {
       const began = performance.now();
       const path = paths.endpointSlices(namespaces.other, "web-1");
@@ -154,7 +155,7 @@ describe(
       });
       return performance.now() - began;
     };
-    /** Changes the last Service that the flood has changed once more: it comes behind all others of its namespace. */
+    /** Changes the last Service of the flood once more. This change comes after all others of its namespace. */
     const endFlood = async (limitMs: number): Promise<number> => {
       const began = performance.now();
       const name = `s${serviceCount - 1}`;

@@ -1,4 +1,4 @@
-// Fields of Services and host ports that decide which endpoint answers, and which clients it answers, on real machines.
+// Fields of Services and host ports that decide which endpoint answers, and which clients get an answer, on real machines.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import {
@@ -12,25 +12,25 @@ import {
 import { cluster as own } from "./cluster-number.ts";
 
 const namespace = "variants";
-/** The server at this port answers with its pod's name and the address that it sees. */
+/** The server at this port answers with its pod's name and the client address that it sees. */
 const peerPort = 8081;
-/** Addresses that nothing outside of the cluster answers at. */
+/** Addresses that do not exist outside of the cluster. */
 const externalIp = "192.0.2.10";
 const balancerIp = "192.0.2.20";
 
-/** Session affinity ends after so long, and is asked for within it, and outside of it. */
+/** Duration of session affinity, seconds. Requests are sent within it and after it. */
 const affinitySeconds = 5;
 
-/** Programs of the cell, which has socat: the demo image has nothing that speaks UDP or SCTP. */
+/** Programs of the cell, which has socat. The demo image has no program for UDP or SCTP. */
 const ofCell = { volumes: [{ name: "cell", hostPath: { path: "/" } }] };
 const mounts = { volumeMounts: [{ name: "cell", mountPath: "/cell" }] };
 
-/** A probe whose program may be slow to start: only what it finds counts. */
+/** Settings of a probe whose program may start slowly. Only its result counts. */
 const patient = { periodSeconds: 1, timeoutSeconds: 60 };
 
 /**
- * A server that is not ready while the file /notready is there. By UDP it has a process for each client: with
- * `UDP4-RECVFROM,fork`, which has one for each datagram, socat 1.7 hangs when that ends at once.
+ * A server that is not ready while the file /notready exists. For UDP it has one process per client. With `UDP4-RECVFROM,fork`,
+ * which has one per datagram, socat 1.7 hangs if that process ends at once.
  */
 function server(name: string, spec: object = {}, container: object = {}): object {
   const serve = `
@@ -64,7 +64,7 @@ function service(name: string, spec: object = {}): object {
   return { apiVersion: "v1", kind: "Service", metadata: { name }, spec: { ports, ...spec } };
 }
 
-/** Endpoints of a Service without a selector. */
+/** An EndpointSlice for a Service without a selector. */
 function slice(service: string, endpoints: readonly object[]): object {
   return {
     apiVersion: "discovery.k8s.io/v1",
@@ -81,7 +81,7 @@ function slice(service: string, endpoints: readonly object[]): object {
 
 describe("fields of Services", () => {
   let kube: Cluster;
-  /** Addresses of the pods, and of their cells. */
+  /** Addresses of the pods and of their cells. */
   const podIp: Record<string, string> = {};
   const cellIp: Record<string, string> = {};
 
@@ -96,7 +96,7 @@ describe("fields of Services", () => {
     const httpGet = { host: "127.0.0.1", port: 18_181 };
     const atLoopback = { httpGet, ...patient };
     await kube.apply(
-      // Ready only if the host port of the loopback address answers there.
+      // Only ready if the host port answers at the loopback address there.
       server("one", {}, { ports: hostPorts, readinessProbe: atLoopback }),
       server("two"),
       server("host", { hostNetwork: true }),
@@ -127,17 +127,17 @@ describe("fields of Services", () => {
     await show("service", name, ".spec.clusterIP");
   const nodePortOf = async (name: string, port: string): Promise<string> =>
     await show("service", name, `.spec.ports[?(@.name=="${port}")].nodePort`);
-  /** What a shell command in a pod prints, whether or not it succeeds. */
+  /** Output of a shell command in a pod, even if it fails. */
   const within = async (name: string, script: string): Promise<string> =>
     (await kube.ok("exec", name, "--", "sh", "-c", `${script} 2>&1; true`)).trim();
   const ask = async (from: string, to: string): Promise<string> =>
     await within(from, `wget -qT3 -O- http://${to}/`);
-  /** The server's name, and the address of the client that it sees. */
+  /** The server's name, and the client address that it sees. */
   const askPeer = async (from: string, to: string): Promise<string> =>
     await within(from, `chroot /cell socat -T3 -u TCP4:${to},connect-timeout=3 -`);
   const patch = async (name: string, change: object, ...flags: readonly string[]): Promise<void> =>
     void (await kube.ok("patch", "service", name, ...flags, "-p", JSON.stringify(change)));
-  /** Asks the Service with session affinity with these pauses, seconds, and writes down who answers. */
+  /** Sends requests to the Service with session affinity, with this pause in seconds, and records which server answers. */
   const askOften = async (from: string, pause: number): Promise<void> => {
     const url = `http://${await addressOf("sticky")}/`;
     const request = `answer=$(wget -qT3 -O- ${url}) && echo "$start $answer $(date +%s)" >>/requests`;
@@ -145,7 +145,7 @@ describe("fields of Services", () => {
     await within(from, `(${loop}) >/dev/null 2>&1 &`);
   };
 
-  /** Waits until what is read is what is expected. */
+  /** Waits until a result matches. */
   const becomes = async (read: () => Promise<string>, expected: string | RegExp): Promise<void> => {
     let last = "";
     const isMet = (): boolean =>
@@ -157,14 +157,17 @@ describe("fields of Services", () => {
       throw new Error(`Last read: ${last}`, { cause: error });
     });
   };
-  /** Waits until requests from the pod have these answers, all of them and no others. */
+  /** Waits until requests from the pod get all of these answers, and no others. */
   const answered = async (from: string, to: string, ...names: readonly string[]): Promise<void> => {
     const loop = `for i in $(seq 10); do wget -qT3 -O- http://${to}/; done`;
     const read = async (): Promise<string> =>
       [...new Set((await within(from, loop)).split("\n"))].sort().join();
     await becomes(read, names.join());
   };
-  /** The same of one of several endpoints, and then for so many requests that others would have had one. */
+  /**
+   * Waits until one of several endpoints answers, and checks that it answers enough further requests for others to have been
+   * chosen.
+   */
   const answeredByOne = async (from: string, to: string, name: string): Promise<void> => {
     await answered(from, to, name);
     const loop = `for i in $(seq 16); do wget -qT30 -O- http://${to}/; done`;
@@ -194,7 +197,7 @@ describe("fields of Services", () => {
     await patch("balanced", { spec: { loadBalancerSourceRanges: null } });
     await answered("client", balancerIp, "two");
     await status({ ip: balancerIp, ipMode: "Proxy" });
-    // Nothing outside of the cluster has the address.
+    // The address does not exist outside of the cluster.
     await becomes(async () => await ask("client", balancerIp), /timed out|refused|unreachable/);
     assert.equal(await ask("client", await addressOf("balanced")), "two");
   });
@@ -236,7 +239,7 @@ describe("fields of Services", () => {
     await answeredByOne("client", address, "two");
     await both(zones("elsewhere"), zones("elsewhere"));
     await answered("client", address, "one", "two");
-    // The zone is that of the Node's label, which the configuration may replace.
+    // The zone comes from the Node's label, which the configuration may replace.
     const config = readProviderConfig();
     const labels = "labels: {topology.kubernetes.io/zone: other}";
     assert.match(config, /^kubelet:\n/m);
@@ -253,7 +256,7 @@ describe("fields of Services", () => {
   it("NodePorts at a cell lead to any endpoint from any address, with externalTrafficPolicy Local to its own pod alone", async () => {
     await kube.apply(service("ported", { selector: { name: "two" }, type: "NodePort" }));
     const [http, peer] = [await nodePortOf("ported", "http"), await nodePortOf("ported", "peer")];
-    // At the cell of another pod, which gives the packet its own address.
+    // At the cell of another pod, which replaces the source address by its own.
     await becomes(
       async () => await askPeer("client", `${cellIp["one"]}:${peer}`),
       `two ${cellIp["one"]}`,
@@ -261,12 +264,12 @@ describe("fields of Services", () => {
     await answered("client", `${own.hostAddress}:${http}`, "two");
     await patch("ported", { spec: { externalTrafficPolicy: "Local" } });
     await dropped("client", `${cellIp["one"]}:${http}`);
-    // The cell of the endpoint leaves the client's address.
+    // The endpoint's cell preserves the client's address.
     await becomes(
       async () => await askPeer("client", `${cellIp["two"]}:${peer}`),
       `two ${podIp["client"]}`,
     );
-    // The client's own cell has it led to all endpoints, as a node does what its own pods send.
+    // The client's own cell forwards it to any endpoint, like a node does for its own pods' traffic.
     for (const address of [own.hostAddress, cellIp["client"]])
       assert.equal(await ask("client", `${address}:${http}`), "two");
     for (const address of ["127.0.0.1", own.hostAddress]) {
@@ -320,7 +323,7 @@ done) >/dev/null 2>&1 &`;
     assert.equal(podIp["host"], cellIp["host"]);
     assert.equal(await askPeer("host", `${mixed}:81`), `one ${cellIp["host"]}`);
     assert.equal(await askPeer("client", `${hosted}:81`), `host ${podIp["client"]}`);
-    // Names are the cluster's only with another dnsPolicy, as on every node.
+    // As on every node, the cluster's names need another dnsPolicy.
     assert.match(await within("host", "cat /etc/resolv.conf"), /^nameserver /m);
     const fromHere = await fetch(`http://${hosted}/`, { signal: AbortSignal.timeout(20_000) });
     assert.equal((await fromHere.text()).trim(), "host");
@@ -335,7 +338,7 @@ done) >/dev/null 2>&1 &`;
     }
     assert.equal(await ask("client", `${cell}:18180`), "one");
     assert.equal((await (await fetch(`http://${cell}:18180/`)).text()).trim(), "one");
-    // No host port at other addresses, and none at this computer's.
+    // The host ports are not open at other addresses of the cell, nor at this computer's.
     for (const port of [18_181, 18_182])
       assert.match(await ask("client", `${cell}:${port}`), /refused/);
     await assert.rejects(fetch(`http://${own.hostAddress}:18180/`));
@@ -350,7 +353,7 @@ done) >/dev/null 2>&1 &`;
       const list = await requests("client");
       for (const [index, { end, server }] of list.entries()) {
         const before = list[index - 1];
-        // What began in second 1 and ended in second 5 took less than 5 seconds.
+        // A request that started in second 1 and ended in second 5 took less than 5 seconds.
         const isInTime = before !== undefined && end - before.start < affinitySeconds;
         if (isInTime) assert.equal(server, before.server, JSON.stringify([before, list[index]]));
         since = isInTime ? (since ?? before.start) : undefined;
@@ -366,7 +369,7 @@ done) >/dev/null 2>&1 &`;
 });
 
 interface Request {
-  /** Seconds since 1970, rounded down. */
+  /** Seconds since the Unix epoch, rounded down. */
   readonly start: number;
   readonly end: number;
   readonly server: string;

@@ -12,13 +12,13 @@ import {
 } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
-/** Programs of the cell, which has socat: the demo image has nothing that speaks UDP or SCTP. */
+/** Programs of the cell, which has socat. The demo image has no program for UDP or SCTP. */
 const ofCell = {
   volumes: [{ name: "cell", hostPath: { path: "/" } }],
 };
 const mounts = { volumeMounts: [{ name: "cell", mountPath: "/cell" }] };
 
-/** Asks what the file /url names, over and over, and writes down the answers. */
+/** Requests the URL in the file /url repeatedly, and records the answers. */
 const asking = `
 while :; do [ -s /url ] && { wget -qT3 -O- "$(cat /url)" || echo failed; } >>/answers; sleep 0.1; done`;
 
@@ -27,7 +27,7 @@ chroot /cell socat UDP4-LISTEN:5300,fork SYSTEM:hostname &
 chroot /cell socat SCTP4-LISTEN:5301,fork SYSTEM:'read word; echo "$word $(hostname)"' &
 mkdir -p /www; hostname >/www/index.html; httpd -p 8080 -h /www${asking}`;
 
-/** Ports of the cell that lead to the servers of `serve`; ready only if one answers at the cell's loopback address. */
+/** Ports of the cell that are forwarded to the servers of `serve`. Only ready if one answers at the cell's loopback address. */
 const hostPorts = {
   ports: [
     { containerPort: 8080, hostPort: 18_080 },
@@ -90,21 +90,21 @@ describe("Services and network policies", () => {
     await kube.ok("delete", "pod", "--all", "--timeout=120s");
   });
 
-  /** What a shell command in a pod prints, whether or not it succeeds. */
+  /** Output of a shell command in a pod, even if it fails. */
   const within = async (name: string, script: string): Promise<string> =>
     await kube.ok("exec", name, "--", "sh", "-c", `${script} 2>&1; true`);
   const addressOf = async (name: string): Promise<string> =>
     await kube.ok("get", "service", name, "-o", "jsonpath={.spec.clusterIP}");
-  /** A request to a Service from a pod: the name of the server, or why there is none. */
+  /** Sends a request from a pod to a Service. Returns the server's name, or why there is no answer. */
   const ask = async (from: string, name: string): Promise<string> =>
     (await within(from, `wget -qT3 -O- http://${await addressOf(name)}/`)).trim();
-  /** Who answers so many requests. */
+  /** The servers that answer this number of requests. */
   const servers = async (name: string, count: number): Promise<ReadonlySet<string>> => {
     const loop = `for i in $(seq ${count}); do wget -qT3 -O- http://${await addressOf(name)}/; done`;
     return new Set((await within("client", loop)).trim().split("\n"));
   };
 
-  /** What `kip explain network` says, with its exit code before. */
+  /** Output of `kip explain network`, after its exit code. */
   const explain = async (pod: string, to: string): Promise<string> => {
     const flags = [`--kubeconfig=${kube.kubeconfig}`, "--namespace=services", "--to", to];
     const { status, stdout, stderr } = await kipCommand("explain", "network", pod, ...flags);
@@ -297,14 +297,14 @@ describe("Services and network policies", () => {
     await eventually("all peers", async () => (await ask("two", "first")) === "one", 60_000);
   });
 
-  /** Where the host port of pod `one` answers. */
+  /** The address of the host port of pod `one`. */
   async function hostPort(): Promise<{ readonly url: string; readonly address: string }> {
     const path = "jsonpath={.status.hostIP}";
     const address = await kube.ok("get", "pod", "one", "-o", path);
     return { url: `http://${address}:18080/`, address };
   }
 
-  /** Has the Service `first` lead to this pod. */
+  /** Makes the Service `first` select this pod. */
   async function select(name: string): Promise<void> {
     const patch = JSON.stringify({ spec: { selector: { name } } });
     await kube.ok("patch", "service", "first", "-p", patch);

@@ -1,4 +1,4 @@
-// The image cache on an NFS server: a cluster of its own, since all its cells mount it.
+// The image cache on an NFS server. It needs its own cluster, because all cells mount it.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -50,7 +50,7 @@ describe("the shared image cache on NFS", { skip: reason }, () => {
         "--service-range=10.112.0.0/16",
         "--node-name=kip-e2e-nfs",
         `--settings=${settings}`,
-        // A template may have the image: nothing would be pulled.
+        // With a template that has the image, nothing would be pulled.
         "--templates=false",
         `--host-port=${nfsPort}`,
       ],
@@ -88,7 +88,7 @@ EXPORT { Export_Id = 1; Path = ${folder}; Pseudo = /data; Access_Type = RO; Squa
       path.join(work, "ganesha.log"),
     ];
     const child = spawn(server, ["-F", ...files], { stdio: "ignore" });
-    // It does not report that it serves: ask until it does.
+    // The server does not report that it is ready, so poll.
     await eventually("the NFS server", async () => await answers(nfsPort));
     return child;
   }
@@ -113,7 +113,7 @@ EXPORT { Export_Id = 1; Path = ${folder}; Pseudo = /data; Access_Type = RO; Squa
     }
   }
 
-  /** Renames the registry's blobs, all but the manifests. */
+  /** Renames the registry's blobs, except the manifests. */
   function moveBlobs(from: string, to: string): void {
     for (const blob of readdirSync(cacheBlobs())) {
       const folder = path.join(registryBlobs(), "sha256", blob.slice(0, 2), blob);
@@ -154,7 +154,7 @@ EXPORT { Export_Id = 1; Path = ${folder}; Pseudo = /data; Access_Type = RO; Squa
   it("costs no pod its start when its server is gone", async (context) => {
     await stopNfs();
     context.diagnostic(`${await runs("alone")} ms without a server`);
-    // A cell that had it mounted lives on too.
+    // A cell that had mounted it also keeps running.
     await kube.ok("exec", "cached", "--", "true");
     await kube.apply(shellPod("again", "exec sleep 100000", {}, { imagePullPolicy: "Always" }));
     await kube.ok("wait", "--for=condition=Ready", "pod/again", "--timeout=300s");

@@ -140,7 +140,7 @@ describe("standby cells", () => {
     assert.equal(await kube.ok("get", "cells", "-o", "name"), "");
   });
 
-  /** Of the pods that took a standby cell, or of those that are ready. */
+  /** The number of standby cells that pods took, or that are ready. */
   async function metric(name: "cells" | "claims_total"): Promise<number> {
     const path = `/api/v1/nodes/${own.name}/proxy/metrics`;
     const { stdout } = await kube.kubectl("get", "--raw", path);
@@ -150,7 +150,7 @@ describe("standby cells", () => {
     );
   }
 
-  /** Changes the configuration as an operator does: the file is replaced as a whole. */
+  /** Changes the configuration like an operator does, by replacing the file. */
   function setPool(count: number): void {
     const pool = JSON.stringify([{ instanceType, count }]);
     writeProviderConfig(original.replace(/^cells:\n/m, `cells:\n  standbyCells: ${pool}\n`));
@@ -177,7 +177,7 @@ describe("standby cells", () => {
     return found;
   }
 
-  /** From the creation of a pod to its condition Ready, by the watch of one program that is there before. */
+  /** Time from the creation of a pod to its condition Ready, as seen by a watch that was started before. */
   async function msUntilReady(name: string): Promise<number> {
     const began = performance.now();
     await kube.apply(shellPod(name, script));

@@ -1,4 +1,5 @@
-// A newer kip takes over what an older version runs: its control plane's data, its machines and their pods, none of which starts again.
+// A newer kip takes over from an older version: the control plane's data, the machines and their pods. No machine or pod is
+// restarted.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +27,7 @@ const reason =
     : "builds the cell image of an older version: npm run test:e2e:all";
 const skip = commit === undefined && reason;
 
-/** Options that the older version has, too. */
+/** Options that the older version also has. */
 const flags = upFlags.filter(
   (flag) => !/^--(audit-log|settings|host-port)=|^--act-as-node$/.test(flag),
 );
@@ -60,7 +61,7 @@ describe("an upgrade", { timeout: 1_200_000, skip }, () => {
       const up = await run(kip, ["up", ...flags], { timeoutMs: 900_000 });
       assert.equal(up.status, 0, up.stdout + up.stderr);
       assert.ok(commandLine(providerProcess()).includes(folder), "the older version runs the node");
-      // It runs, and is left as it is.
+      // It is running, and is not changed.
       kube = await cluster("upgrade", { up: flags, status: clusterFlags });
       assert.ok(commandLine(providerProcess()).includes(folder), "and goes on");
     },
@@ -73,7 +74,7 @@ describe("an upgrade", { timeout: 1_200_000, skip }, () => {
   });
 
   const facts = async (pod: string): Promise<PodFacts> =>
-    JSON.parse(await kube.ok("get", "pod", pod, "-o", "json")) as PodFacts; // kubectl's own
+    JSON.parse(await kube.ok("get", "pod", pod, "-o", "json")) as PodFacts; // kubectl's format
   const ready = async (pod: string): Promise<string> =>
     await kube.ok("wait", "--for=condition=Ready", `pod/${pod}`, "--timeout=300s");
 
@@ -87,7 +88,7 @@ describe("an upgrade", { timeout: 1_200_000, skip }, () => {
   });
 
   it("leaves the pod running when the newer version takes over", async () => {
-    // As when the machine's service is stopped hard; the newer version ends what is left of the older one but for the machines.
+    // As if the computer's service were killed. The newer version ends everything that the older one left, except the machines.
     process.kill(parentOf(providerProcess()), "SIGKILL");
     kube = await cluster("upgrade", { up: flags, status: clusterFlags });
     assert.ok(!commandLine(providerProcess()).includes(folder), "the newer version runs the node");

@@ -56,7 +56,7 @@ describe("what pods use", () => {
       }),
     );
     await kube.ok("wait", "--for=condition=Ready", "pod/worker", "--timeout=240s");
-    // The first look has no rate yet; the next one, a second later or more, has.
+    // The first response has no rate yet. The next one has, a second later or more.
     let containers: Summary["pods"][number]["containers"] = [];
     await eventually("a rate of the busy container", async () => {
       const summary = JSON.parse(await kube.ok("get", "--raw", `${node}/stats/summary`)) as Summary;
@@ -108,7 +108,7 @@ describe("what pods use", () => {
     await eventually("the files", async () =>
       (await kube.ok("logs", "figures")).includes("written"),
     );
-    // The disk is looked at every ten seconds, and walked through for those who read.
+    // Disk use is measured every ten seconds. The folders are only walked while someone reads the figures.
     let stats: Summary["pods"][number] | undefined;
     await eventually("figures of the files", async () => {
       const summary = JSON.parse(await kube.ok("get", "--raw", `${node}/stats/summary`)) as Summary;
@@ -149,7 +149,7 @@ describe("what pods use", () => {
       text,
       /^container_network_transmit_bytes_total\{container="",id="[^"]*",image="",interface="eth0",name="",namespace="usage",pod="figures"\} [1-9]/m,
     );
-    // What depends on the cell's kernel, for the log of this test.
+    // Depends on the cell's kernel, so it is printed to this test's log.
     const names = [...new Set(text.match(/^container_\w+/gm))];
     console.log(
       JSON.stringify({

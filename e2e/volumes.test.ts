@@ -1,4 +1,4 @@
-// What pods keep on the disks of their cells, on real machines.
+// Data of pods on the disks of their cells, on real machines.
 import assert from "node:assert/strict";
 import { createPublicKey, X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
@@ -41,12 +41,12 @@ describe("the disk of a cell", () => {
     );
     const expected: Readonly<Record<string, RegExp>> = {
       volume: /^Usage of EmptyDir volume "data" exceeds the limit "10Mi"\. $/,
-      // The pod's limit is the sum of those of its containers, and comes first.
+      // The pod's limit is the sum of its containers' limits, and is checked first.
       container:
         /^Pod ephemeral local storage usage exceeds the total limit of containers 10Mi\. $/,
       full: /^The node was low on resource: ephemeral-storage\. Threshold quantity: \w+, available: \w+\. (Container main was using \w+, request is 0, has larger consumption of ephemeral-storage\. )?$/,
     };
-    // The agent answers while nothing more can be written on its disk.
+    // The agent still responds when its disk is full.
     let used = "";
     await eventually(
       "the disk to be full",
@@ -64,7 +64,7 @@ describe("the disk of a cell", () => {
         await kube.ok("get", "pod", name, "-o", `jsonpath={.status.${path}}`);
       assert.equal(await field("reason"), "Evicted");
       assert.match(await field("message"), message);
-      // A shell that waits for a program takes its stop signal, or is killed after it.
+      // A shell that waits for a program handles its stop signal, or is killed later.
       assert.match(await field("containerStatuses[0].state.terminated.exitCode"), /^1(37|43)$/);
       const isDisrupted = await field('conditions[?(@.type=="DisruptionTarget")].reason');
       assert.equal(isDisrupted, name === "full" ? "TerminationByKubelet" : "");
@@ -184,7 +184,7 @@ describe("the disk of a cell", () => {
   }
 });
 
-/** A status in which a signer has issued the certificate, with the times that are in it. */
+/** A status in which a signer has issued the certificate, with the certificate's times. */
 function issued(certificateChain: string): object {
   const { validFrom, validTo } = new X509Certificate(certificateChain);
   const time = (text: string, laterMs = 0): string =>

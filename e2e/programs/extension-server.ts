@@ -1,5 +1,5 @@
-// What an extension of the API has for a server: admission and conversion webhooks, an aggregated API, and a page. Runs in a pod by
-// the Node of its cell, which is given this text: so it imports nothing of ours.
+// A server for API extensions: admission and conversion webhooks, an aggregated API, and a page. It runs in a pod on the cell's
+// Node, which gets this text. So it must not import modules of this repository.
 import http from "node:http";
 import https from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -17,7 +17,7 @@ interface Review {
   };
 }
 
-/** `v1` has `size`, `v2` has `sizeCm`. */
+/** `v1` has the field `size`, `v2` has `sizeCm`. */
 interface Gadget {
   readonly spec: { readonly size?: number; readonly sizeCm?: number };
 }
@@ -56,7 +56,7 @@ const things = {
   ],
 };
 
-/** Lets in the API server only, which says for which user it asks. */
+/** Only accepts the API server, which names the user of the request. */
 function aggregated(request: IncomingMessage): object | undefined {
   const { authorized } = request.socket as TLSSocket;
   if (!authorized) return undefined;

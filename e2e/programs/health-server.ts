@@ -1,10 +1,10 @@
-// Serves gRPC's health protocol: the service that its argument in the environment names is well, others are unknown. Runs in a pod by
-// the Node of its cell, which is given this text: so it imports nothing of ours.
+// Serves gRPC's health protocol. The service named in its environment is healthy, others are unknown. It runs in a pod on the
+// cell's Node, which gets this text. So it must not import modules of this repository.
 import http2 from "node:http2";
 import process from "node:process";
 
 const service = process.env["SERVICE"] ?? "";
-/** A HealthCheckResponse with SERVING, behind the five bytes of a message that is not compressed. */
+/** A HealthCheckResponse with SERVING, after the five-byte header of an uncompressed message. */
 const serving = Buffer.from([0, 0, 0, 0, 2, 8, 1]);
 
 const server = http2.createServer();
@@ -12,7 +12,7 @@ server.on("stream", (stream, headers) => {
   const parts: Buffer[] = [];
   stream.on("data", (part: Buffer) => parts.push(part));
   stream.on("end", () => {
-    // A HealthCheckRequest has the name as its first field, behind tag and length.
+    // The name is the first field of a HealthCheckRequest, after tag and length.
     const asked = Buffer.concat(parts).subarray(7).toString();
     const isKnown = headers[":path"] === "/grpc.health.v1.Health/Check" && asked === service;
     stream.respond(

@@ -1,11 +1,12 @@
-// Requests at a steady rate, and a line for each: its number, and whether it was answered. Beside them one connection that is kept open
-// to an echo. Runs in a pod by the Node of its cell, which is given this text: so it imports nothing of ours.
+// Sends requests at a steady rate, and prints a line for each with its number and whether it was answered. It also keeps one
+// connection to an echo server open. It runs in a pod on the cell's Node, which gets this text. So it must not import modules
+// of this repository.
 import http from "node:http";
 import net from "node:net";
 
 const { ASK_URL = "", ECHO_HOST = "", ECHO_PORT = "" } = process.env;
 const perSecond = 5;
-/** How long a connection may take: a packet that is dropped is sent again after one second. */
+/** Time limit for a connection, milliseconds. A dropped packet is sent again after one second. */
 const timeoutMs = 3000;
 
 let count = 0;
@@ -27,7 +28,7 @@ kept.on("data", () => {
   setTimeout(() => kept.write("x"), 200);
 });
 
-// Until its input ends.
+// Stop at the end of the input.
 process.stdin.resume().on("end", () => {
   clearInterval(timer);
   console.log(JSON.stringify({ echoed }));

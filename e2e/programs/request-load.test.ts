@@ -8,7 +8,7 @@ import { startLoad, type LoadResult } from "./request-load.ts";
 
 type Answer = (response: http.ServerResponse, socket: Socket) => void;
 
-/** What becomes of requests on one kept connection, of which several wait for it, until a given number of them has come. */
+/** The result of requests on one kept connection, which several of them wait for. Stops after the server got `requests`. */
 async function loadOn(
   requests: number,
   answer: (ofConnection: number, connection: number) => Answer,
@@ -25,7 +25,7 @@ async function loadOn(
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // listens on a port
+  const { port } = server.address() as AddressInfo; // the server listens on a port
   const load = startLoad(`http://127.0.0.1:${port}/`, { perSecond: 0, keptPerSecond: 100 });
   try {
     await eventually(() => came >= requests, { what: `${requests} requests`, limitMs: 20_000 });
@@ -36,7 +36,7 @@ async function loadOn(
   }
 }
 
-/** Slower than requests come, so that they wait for the connection. */
+/** Slower than requests are sent, so that they wait for the connection. */
 const well: Answer = (response) => setTimeout(() => response.end("well"), 50);
 const reset: Answer = (_, socket) => socket.resetAndDestroy();
 
@@ -61,7 +61,7 @@ describe("startLoad()", () => {
     const twice = await loadOn(5, (request, connection) =>
       (connection === 1 && request === 2) || connection === 2 ? reset : well,
     );
-    // The second connection is the repeated request's, or that of a request which waited.
+    // The second connection belongs to the repeated request, or to one that was waiting.
     assert.equal(twice.repeated, 1);
     assert.equal(twice.failures.length, 1);
     const begun: Answer = (response, socket) => {

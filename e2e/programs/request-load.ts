@@ -1,38 +1,41 @@
-// Requests at a steady rate. Runs in the test's own process, and in a pod by the Node of its cell, which is given this text: so it
-// imports nothing of ours.
+// Sends requests at a steady rate. It runs in the test's process, and in a pod on the cell's Node, which gets this text. So it
+// must not import modules of this repository.
 import http from "node:http";
 import type { Socket } from "node:net";
 
-/** What became of the requests. */
+/** The result of the requests. */
 export interface LoadResult {
   readonly answered: number;
-  /** Requests without a whole answer of status 200, by the first words of the reason. */
+  /** Requests without a complete response of status 200, by the first words of the reason. */
   readonly failures: readonly string[];
-  /** Requests sent once more, on a connection of their own: their kept one ended before any byte of an answer, as HTTP allows. */
+  /**
+   * Requests that were repeated on a new connection, as HTTP allows, because their kept connection ended before any byte of a
+   * response.
+   */
   readonly repeated: number;
-  /** Requests that were not sent, as too many were open. */
+  /** Requests that were not sent because too many were open. */
   readonly skipped: number;
-  /** Milliseconds. */
+  /** Longest time of a request, milliseconds. */
   readonly slowest: number;
-  /** How many answers had which text. */
+  /** Number of responses by text. */
   readonly answers: Readonly<Record<string, number>>;
 }
 
-/** How long a request may take, milliseconds. Emulated machines start meanwhile. */
+/** Time limit of a request, milliseconds. Emulated machines may start at the same time. */
 const requestTimeoutMs = 15_000;
 
 /**
- * How many requests may be open, each at its rate: an emulated machine that cannot keep up would not send the words of a
- * connection that it has opened, and its server would wait for them until its end.
+ * Maximum number of open requests, for each rate. An emulated machine that cannot keep up would open connections without
+ * sending on them, and its server would wait for the requests indefinitely.
  */
 const mostOpen = 10;
 
 /**
  * Sends requests until it is stopped.
  *
- * @param perSecond each on a connection of its own
- * @param keptPerSecond on one connection that is kept, one after the other
- * @returns `answered` resolves with the first answer
+ * @param perSecond requests per second on new connections
+ * @param keptPerSecond requests per second on one kept connection, one after the other
+ * @returns `answered` resolves with the first response
  */
 export function startLoad(
   url: string,
@@ -82,7 +85,7 @@ export function startLoad(
   };
 }
 
-/** Calls so many times a second; a timer that comes late makes up for it. */
+/** Calls a function at this rate per second. If a timer is late, makes up for the missed calls. */
 function atRate(perSecond: number, call: () => void): () => void {
   if (perSecond === 0) return () => {};
   const begun = performance.now();
@@ -93,7 +96,7 @@ function atRate(perSecond: number, call: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** Connections that have answered a request. Node does not say that of one that it hands to a request which waited for it. */
+/** Connections that have served a request. Node does not report that for a connection that it passes to a waiting request. */
 const used = new WeakSet<Socket>();
 
 /** @param onRepeat called before the request is sent again */
@@ -132,7 +135,7 @@ if (LOAD_URL !== undefined) {
     keptPerSecond: Number(LOAD_KEPT_PER_SECOND),
   });
   void load.answered.then(() => console.error("The first request is answered"));
-  // Until its input ends.
+  // Stop at the end of the input.
   process.stdin.resume().on("end", () => {
     void load.stop().then((result) => console.log(JSON.stringify(result)));
   });

@@ -1,11 +1,12 @@
-// A reporter of node:test: one line for each test and suite that has ended, for a reader on another machine. Bundled.
+// A node:test reporter that prints one line for each test and suite that has ended, for a reader on another machine. It is
+// bundled.
 import type { TestEvent } from "node:test/reporters";
 import { outcomeOf } from "../../tools/outcomes.ts";
 
-/** What each line begins with, as tests write to the same stream; an outcome as JSON follows. */
+/** Start of each line, because tests write to the same stream. The outcome follows as JSON. */
 const mark = "outcome: ";
 
-/** Node takes a reporter from a module's default export. */
+/** Node loads a reporter from a module's default export. */
 export default async function* testLines(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of source) {
     const outcome = outcomeOf(event);
