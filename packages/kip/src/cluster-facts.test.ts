@@ -12,7 +12,7 @@ describe("findClusterDns()", () => {
         return answer;
       },
     };
-    return await findClusterDns(client as unknown as ApiClient); // all that is asked for
+    return await findClusterDns(client as unknown as ApiClient); // the calls that are made
   };
 
   it("finds the address of the service", async () => {

@@ -29,10 +29,10 @@ import { cellsOfPod } from "./state/cells-of-pod.ts";
 import type { CellStore } from "./store/cell-store.ts";
 import { PodReplacement } from "./store/pod-replacement.ts";
 
-/** A Cell as the API has it. */
+/** A Cell as read from the API. */
 type AnyCell = (Cell | StandbyCell) & KubeObject;
 
-/** Options with the figures that count what kip does. */
+/** Options with kip's metrics. */
 export interface MeasuredOptions extends StartKipOptions {
   readonly metrics: KipMetrics;
 }
@@ -47,7 +47,7 @@ export interface OpenedParts {
   readonly settings: Settings;
 }
 
-/** The configuration that is in force now; everything that may change while kip runs reads it here. */
+/** The current configuration. Everything that may change while kip runs reads it here. */
 export interface Settings {
   current: ProviderConfig;
 }
@@ -55,7 +55,7 @@ export interface Settings {
 /** A provider with its parts. */
 export interface CreatedProvider {
   readonly provider: KipProvider;
-  /** All Cells of the node; calls the provider and the standby cells from its first list on. */
+  /** All Cells of the node. Calls the provider and the standby cells from its first list on. */
   readonly cells: Informer<AnyCell>;
   readonly steps: ReturnType<typeof createCellSteps>;
   readonly standby: StandbyCells;
@@ -85,7 +85,7 @@ export function createProvider(
     onEvent: (podUid, reason, message) => provider.podEvent(podUid, "Normal", reason, message),
     onProblem: (podUid, reason, message) => provider.podEvent(podUid, "Warning", reason, message),
   });
-  // Those that kip ends are seen by the step that does it.
+  // The step that ends an instance handles its end itself.
   const unsubscribe = driver.onTerminated(() => steps.launches.freed());
   signal.addEventListener("abort", unsubscribe, { once: true });
   const byPod = new CellsByPod();
@@ -148,7 +148,7 @@ function createStandby(
   });
 }
 
-/** Watches the Cells of this node. A claimed Cell is no longer a standby cell when its pod's worker sees it. */
+/** Watches this node's Cells. A claimed Cell stops being a standby cell before its pod's worker sees it. */
 function followCells(
   { client, nodeName, clock, logger }: StartKipOptions,
   {
@@ -184,7 +184,7 @@ function followCells(
   });
 }
 
-/** A view of the Cells without those that wait for a pod. */
+/** A view of the Cells without standby cells. */
 function cellsWithPods(cells: Informer<AnyCell>, byPod: CellsByPod): KipProviderOptions["cells"] {
   return {
     synced: cells.synced,

@@ -2,50 +2,50 @@ import { CodedError, errorText, isCodedError } from "@kip/base";
 
 /** Codes of {@link ProviderError}; docs/errors.md says what to do about each. */
 export type ProviderErrorCode =
-  /** An annotation of a pod is misspelt, or has no valid value. */
+  /** An annotation of a pod is misspelt or has an invalid value. */
   | "ANNOTATION_INVALID"
-  /** The Cell before this one has finalizers of other clients. */
+  /** The previous Cell still has finalizers of other clients. */
   | "CELL_BEING_DELETED"
-  /** No agent is connected that could answer. */
+  /** No agent is connected. */
   | "CELL_NOT_READY"
   /** The agent has a newer generation of its pod than kip. */
   | "CELL_POD_IGNORED"
-  /** `provider.yaml` or an option has no valid value. */
+  /** `provider.yaml` or an option has an invalid value. */
   | "CONFIG_INVALID"
-  /** The kernel of a cell cannot have the name that a pod wants. Its event has the kubelet's reason. */
+  /** The cell's kernel does not accept the pod's host name. The event has the kubelet's reason. */
   | "FAILED_CREATE_POD_SAND_BOX"
-  /** An image was not wholly in the shared cache within the time limit. */
+  /** An image was not completely in the shared cache within the time limit. */
   | "IMAGE_FILL_TIMEOUT"
-  /** Kip may not write the Secret of the certificate authority, or make its namespace. */
+  /** Kip has no permission to write the Secret of the certificate authority, or to create its namespace. */
   | "IDENTITY_SECRET_FORBIDDEN"
-  /** The Secret of the certificate authority has no key pair. */
+  /** The Secret of the certificate authority does not contain a key pair. */
   | "IDENTITY_SECRET_INVALID"
-  /** There is no place for the logs of finished pods. */
+  /** There is no folder for the logs of finished pods. */
   | "LOG_ARCHIVE_FAILED"
-  /** A node that is to be removed has pods that have not ended. */
+  /** The node to be removed has pods that have not ended. */
   | "NODE_IN_USE"
-  /** A kip runs the node that is to be removed. */
+  /** A kip is running the node to be removed. */
   | "NODE_RUNNING"
-  /** A pod with the content of its volumes and variables is larger than what an agent takes. */
+  /** A pod with the content of its volumes and variables is larger than an agent accepts. */
   | "POD_TOO_LARGE"
   /** Every machine that fits a pod costs more than its annotation allows. */
   | "PRICE_ABOVE_LIMIT"
-  /** A pool of standby cells asks for a machine that there is none of. */
+  /** A pool of standby cells requests a machine that does not exist. */
   | "STANDBY_POOL_INVALID";
 
-/** Why the provider cannot run a pod, reach its cell, or start. */
+/** Thrown if the provider cannot run a pod, reach its cell, or start. */
 export class ProviderError extends CodedError<ProviderErrorCode> {
   override readonly name = "ProviderError";
 }
 
-/** An error as an event and a condition of a pod: a reason in camel case, and a message with the remedy if there is one. */
+/** An error as an event and condition of a pod: a reason in camel case, and a message with the remedy, if there is one. */
 export function problemOf(error: unknown): { readonly reason: string; readonly message: string } {
   if (!isCodedError(error)) return { reason: "CellStepFailed", message: errorText(error) };
   const remedy = error.remedy === undefined ? "" : `. ${error.remedy}`;
   return { reason: problemReason(error.code), message: `${errorText(error)}${remedy}` };
 }
 
-/** `CLOUD_NO_CAPACITY` → `CloudNoCapacity`: event reasons are words in camel case. */
+/** `CLOUD_NO_CAPACITY` → `CloudNoCapacity`, because event reasons are in camel case. */
 function problemReason(code: string): string {
   return code
     .toLowerCase()

@@ -10,7 +10,7 @@ import { shorten, tell, type Story } from "./testing/faults/story.ts";
 
 const { KIP_FAULT_OPERATIONS = "400", KIP_FAULT_SEED, KIP_FAULT_SEQUENCE } = process.env;
 
-/** For how long a story that fails is made shorter, milliseconds. */
+/** How long to shorten a failing story, milliseconds. */
 const shorteningMs = 60_000;
 const thisFile = "packages/kip/src/fault-sequences.model.test.ts";
 
@@ -77,7 +77,7 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   kind(2, "standby", { count: fc.nat({ max: 2 }) }),
 );
 
-/** How many operations a story has. */
+/** Number of operations in a story. */
 const storyLength = 40;
 const stories: fc.Arbitrary<Story> = fc.record(
   {
@@ -109,7 +109,7 @@ describe("kip with generated faults", () => {
     });
     const run = await fc.check(property, {
       numRuns: Math.ceil(Number(KIP_FAULT_OPERATIONS) / storyLength),
-      endOnFailure: true, // it is made shorter below, by whole operations
+      endOnFailure: true, // it is shortened below, by whole operations
       ...(KIP_FAULT_SEED !== undefined && { seed: Number(KIP_FAULT_SEED) }),
     });
     if (run.counterexample) throw await failure(run.seed, run.counterexample[0], run.errorInstance);
@@ -117,7 +117,7 @@ describe("kip with generated faults", () => {
   });
 });
 
-/** What is needed to see the failure again. */
+/** The information that is needed to reproduce the failure. */
 async function failure(seed: number, story: Story, cause: unknown): Promise<Error> {
   const shorter = await shorten(story, shorteningMs, tellSeeded);
   const [whole, short] = [story, shorter].map((each) => JSON.stringify(each));
@@ -133,7 +133,7 @@ async function failure(seed: number, story: Story, cause: unknown): Promise<Erro
   );
 }
 
-/** Tells a story with the same random numbers each time. */
+/** Runs a story with the same random numbers each time. */
 async function tellSeeded(story: Story): ReturnType<typeof tell> {
   const random = mock.method(Math, "random", seededRandom(story.world.seed));
   try {

@@ -18,11 +18,11 @@ it("kip without pods asks the cloud for its network with each ping, and for its 
         return await call(...args);
       }),
   });
-  world.processOf(0).gate.kill(); // the next one has this driver
+  world.processOf(0).gate.kill(); // the next process uses this driver
   await world.pass(10_000);
   counts.clear();
   await world.pass(900_000);
   await world.stop();
-  // docs/aws.md says what that is in calls of EC2.
+  // docs/aws.md lists the resulting EC2 calls.
   assert.deepEqual(Object.fromEntries(counts), { list: 20, networkFacts: 90 });
 });

@@ -19,7 +19,7 @@ describe("kip after twenty minutes without an answer", () => {
 
   for (const target of ["api", "cloud"] as const)
     for (const [what, end] of ends)
-      // The world reports what costs money for more than a minute after the last fault.
+      // The world reports what still costs money more than a minute after the last fault.
       it(`ends the machine of a pod that ${what} within a minute, without the ${target} until then`, async () => {
         await tell(
           {

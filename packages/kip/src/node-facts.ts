@@ -11,11 +11,11 @@ export interface NodeFactsOptions {
   readonly driver: CloudDriver;
   readonly config: ProviderConfig;
   readonly controllerID: string;
-  /** Its addresses, one of each family, IPv4 first. */
+  /** Its addresses, one of each IP family, IPv4 first. */
   readonly nodeIps: readonly string[];
 }
 
-/** The facts of the virtual node: labels, capacity, address and versions. @throws what the cloud reports */
+/** The facts of the virtual node: labels, capacity, address and versions. @throws errors of the cloud */
 export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFacts> {
   const { config, controllerID, driver, nodeIps } = options;
   const [internalIp = "", ...otherInternalIps] = nodeIps;
@@ -23,13 +23,13 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
   return {
     labels: {
       "topology.kubernetes.io/region": driver.region ?? driver.zone,
-      // A node of several zones is in none of them.
+      // A node with several zones has no zone label.
       ...((driver.zones?.length ?? 1) === 1 && { [zoneLabel]: driver.zone }),
-      // Each pod's instance has a type of its own; tools that group nodes need one of the node.
+      // Each pod's instance has its own type. Tools that group nodes need one for the node.
       "node.kubernetes.io/instance-type": "kip",
       "kip.elotl.co/cloud": driver.name,
       ...architectureLabels(offers, config.nodeLabels),
-      // No load balancer can have it as a backend: it is not an instance of the cloud.
+      // No load balancer can use it as a backend, because it is not an instance of the cloud.
       "node.kubernetes.io/exclude-from-external-load-balancers": "true",
       ...driver.nodeLabels,
       ...config.nodeLabels,
@@ -50,7 +50,7 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
   };
 }
 
-/** A label for each kind of processors, if there are others than amd64: the usual label can name one alone. */
+/** A label for each architecture, if there are others than amd64. The usual label can only name one. */
 function architectureLabels(
   offers: readonly InstanceTypeOffer[],
   labels: ProviderConfig["nodeLabels"],
@@ -64,7 +64,7 @@ function architectureLabels(
   };
 }
 
-/** What the node says of itself is what its label says. */
+/** The node's reported architecture, from its label. */
 function architectureInfo({
   [architectureLabel]: architecture,
 }: ProviderConfig["nodeLabels"]): Partial<NonNullable<NodeFacts["nodeInfo"]>> {
@@ -72,8 +72,8 @@ function architectureInfo({
 }
 
 /**
- * The node is not a machine: kernels are those of its cells, which may differ. Its IDs are those of the installation,
- * which it keeps wherever kip runs; a start of kip is its boot.
+ * The node is not a machine. Kernels are those of its cells, and may differ. Its IDs are those of the installation, so they
+ * stay the same wherever kip runs. A start of kip counts as its boot.
  */
 function nodeInfo(controllerID: string): NonNullable<NodeFacts["nodeInfo"]> {
   return {

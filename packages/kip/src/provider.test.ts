@@ -97,14 +97,14 @@ async function start(
     clock: systemClock,
     logger: silentLogger,
   };
-  const provider = new KipProvider(fakes as unknown as KipProviderOptions); // all that is called
+  const provider = new KipProvider(fakes as unknown as KipProviderOptions); // the methods that are called
   await provider.start({
     podStatus: (status) => void statuses.push(status),
     podEvent: (event) => events.push(event),
     nodeChanged: () => {},
     ...callbacks,
   });
-  await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+  await provider.apply({ pod } as unknown as ResolvedPod); // the fields that are read
   await settle();
   const { archive } = fakes;
   const seen = { step: () => step, follower: () => follower };
@@ -254,7 +254,7 @@ describe("KipProvider", () => {
     const { provider, events, follower, step } = await start(silentAgent);
     const replace = (uid: string): void => {
       const podRef = { namespace: "default", name: "web", uid: "p" };
-      const cell = { metadata: { uid }, spec: { podRef, attempt: 0 } } as unknown as Cell; // all that is looked at
+      const cell = { metadata: { uid }, spec: { podRef, attempt: 0 } } as unknown as Cell; // the fields that are read
       step()?.change({ kind: "cellDeleted", isLost: true });
       step()?.change({ kind: "cellCreated", cell, apiMs: 0 });
       step()?.change({ kind: "connected", client: silentAgent as unknown as AgentClient });
@@ -276,10 +276,10 @@ describe("KipProvider", () => {
         metadata: { uid: `cell-of-${podUid}` },
         spec: { podRef: { namespace: "default", name: podUid, uid: podUid }, attempt: 0 },
         status: { phase: "Claimed" },
-      }) as unknown as Cell; // all that is looked at
+      }) as unknown as Cell; // the fields that are read
     const { provider, events, interrupt } = await start(undefined, [cellOf("p"), cellOf("q")]);
     const tagged = { "kip-pod-uid": "p" };
-    const untagged = {}; // it stood by when the notice was made
+    const untagged = {}; // it was a standby cell at the time of the notice
     for (const [token, tags] of [
       ["cell-of-p", untagged],
       ["cell-of-p", tagged],
@@ -307,7 +307,7 @@ describe("KipProvider", () => {
       await provider.apply({ pod: podWith({ metadata: { uid } }) } as unknown as ResolvedPod);
     const told = mock.method(CellWorker.prototype, "instanceEnded");
     const ends = [{ "kip-pod-uid": "q" }, { "kip-pod-uid": "gone" }, {}].map((tags) => {
-      end({ id: "i-1", token: "a", tags } as unknown as Instance); // all that is looked at
+      end({ id: "i-1", token: "a", tags } as unknown as Instance); // the fields that are read
       return told.mock.callCount();
     });
     told.mock.restore();
@@ -320,7 +320,7 @@ describe("KipProvider", () => {
     await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
     await settle();
     const ofQ = follower();
-    await provider.apply({ pod } as unknown as ResolvedPod); // all that is looked at
+    await provider.apply({ pod } as unknown as ResolvedPod); // the fields that are read
     await settle();
     const before = statuses.length;
     ofQ?.onReport({ ...report(1), podUid: "p", phase: "Failed" });
@@ -341,7 +341,7 @@ describe("KipProvider", () => {
       metadata: { uid: `cell-of-${podUid}` },
       spec: { podRef: { namespace: "default", name: podUid, uid: podUid }, attempt: 0 },
       status,
-    }) as unknown as Cell; // all that is looked at
+    }) as unknown as Cell; // the fields that are read
 
   it("finish() resolves when the pod and its cell have ended, at once for a pod without a cell", async () => {
     const { provider, step } = await start();

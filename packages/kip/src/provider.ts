@@ -41,14 +41,14 @@ export interface KipProviderOptions {
   readonly handlerOf: PodAdmissionOptions["handlerOf"];
   readonly allowedUnsafeSysctls?: PodAdmissionOptions["allowedUnsafeSysctls"];
   readonly chooser: Pick<CellChooser, "sizeOf">;
-  /** Cells of this node that have a pod, as the API has them; synced before the provider starts. */
+  /** Cells of this node that have a pod, as read from the API. Synced before the provider starts. */
   readonly cells: Pick<Informer<Cell>, "synced" | "isSynced" | "list"> & {
-    /** Those of one pod, in the order of `cellsOfPod`. */
+    /** The Cells of one pod, in the order of `cellsOfPod`. */
     ofPod(podUid: string): readonly Cell[];
   };
-  /** Ends a Cell of a pod that has another one. @default there are no standby cells */
+  /** Ends a Cell whose pod has another one. @default there are no standby cells */
   readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
-  /** Figures of all cells. */
+  /** Metrics of all cells. */
   readonly metricFamilies: () => readonly MetricFamily[];
   /** Logs of the node itself. @default none */
   readonly nodeLog?: NonNullable<PodProvider["nodeLog"]> | undefined;
@@ -61,7 +61,7 @@ export interface KipProviderOptions {
   readonly logger: Logger;
 }
 
-/** Runs each pod on a cell of its own, with one {@link CellWorker} per pod UID. */
+/** Runs each pod on its own cell, with one {@link CellWorker} per pod UID. */
 export class KipProvider implements PodProvider {
   readonly readsEnvFiles = true;
   readonly #options: KipProviderOptions;
@@ -69,7 +69,7 @@ export class KipProvider implements PodProvider {
   readonly #admission: PodAdmission;
   readonly #logs: PodLogs;
   readonly #subscriptions = new DisposableStack();
-  /** By token; a notice may come before its pod. */
+  /** Notices by token. A notice may come before its pod. */
   readonly #notices = new Map<string, InterruptionNotice>();
   readonly #stopped = new AbortController();
   readonly #cellStats: CellStats;
@@ -111,7 +111,10 @@ export class KipProvider implements PodProvider {
     await this.#options.cells.synced;
   }
 
-  /** Those that an instance may concern: the one of the pod that its tag names. One that stood by a moment ago has no such tag yet. */
+  /**
+   * The workers that an instance may affect: that of the pod in its tag. If it was a standby instance until just now, it may
+   * not have that tag yet.
+   */
   #workersOf({ tags }: Instance): Iterable<CellWorker> {
     const { [podUidTag]: podUid } = tags;
     if (podUid === undefined) return this.#workers.values();
@@ -119,13 +122,16 @@ export class KipProvider implements PodProvider {
     return worker ? [worker] : [];
   }
 
-  /** To be called when a Cell was added or changed in the API: its pod's worker learns of it. */
+  /** Call this when a Cell was added or changed in the API. It informs the pod's worker. */
   cellChanged(cell: Cell): void {
     const worker = this.#workers.get(cell.spec.podRef.uid);
     if (worker) this.#cellSeen(worker, cell);
   }
 
-  /** Gives the worker one of its pod's Cells, with a notice that came before it. A second Cell, which a late write of a claim may make, is ended. */
+  /**
+   * Passes one of its pod's Cells to the worker, with a notice that came earlier. Ends a second Cell, which may result from a
+   * late write of a claim.
+   */
   #cellSeen(worker: CellWorker, cell: Cell): void {
     worker.cellSeen(cell);
     const { uid } = cell.metadata;
@@ -137,15 +143,15 @@ export class KipProvider implements PodProvider {
     this.#options.standby?.endStray(cell);
   }
 
-  /** To be called when a Cell was deleted from the API. */
+  /** Call this when a Cell was deleted from the API. */
   cellGone(cell: Cell): void {
     this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
   }
 
   /**
-   * Asks the cloud which cells run, for those whose agents are out of reach. Makes no call if there are none.
+   * Asks the cloud which cells are running, for those whose agents are unreachable. Makes no call if there are none.
    *
-   * @throws {CloudError} the workers then learn nothing
+   * @throws {CloudError} and then reports nothing to the workers
    */
   async askCloud(): Promise<void> {
     const workers = [...this.#workers.values()].filter(({ unreachable }) => unreachable);
@@ -185,7 +191,7 @@ export class KipProvider implements PodProvider {
     this.#worker(refOf(pod)).apply(resolved);
   }
 
-  /** Takes up the cell that has the pod, if there is one. */
+  /** Resumes the cell that has the pod, if there is one. */
   async resume(pod: Pod): Promise<void> {
     const podRef = refOf(pod);
     const [cell] = this.#options.cells.ofPod(podRef.uid);
@@ -222,7 +228,7 @@ export class KipProvider implements PodProvider {
     await this.#forgetLogs(podRef.uid);
   }
 
-  /** A folder that could not be removed is found again by {@link KipProvider.list}; the pod does not wait for it. */
+  /** Removes the logs. If that fails, {@link KipProvider.list} finds the folder again. The pod does not wait for it. */
   async #forgetLogs(podUid: string): Promise<void> {
     try {
       await this.#options.archive.remove(podUid);
@@ -231,7 +237,7 @@ export class KipProvider implements PodProvider {
     }
   }
 
-  /** @throws the signal's reason, or that the provider was stopped: a stopped worker never settles */
+  /** @throws the signal's reason, or an error if the provider was stopped, because a stopped worker never settles */
   async #untilSettled(worker: CellWorker, signal?: AbortSignal): Promise<void> {
     const ends = signal ? AbortSignal.any([signal, this.#stopped.signal]) : this.#stopped.signal;
     await untilAborted(worker.settled, ends);
@@ -239,7 +245,7 @@ export class KipProvider implements PodProvider {
 
   async presence(uid: string): Promise<PodPresence> {
     const state = this.#workers.get(uid)?.state;
-    // Only the logs of a finished pod remain.
+    // Only the logs of the finished pod remain.
     if (state) return state.end.isPodFinished && !state.cell.object ? "absent" : "present";
     if (!this.#options.cells.isSynced) return "unknown";
     return this.#hasCell(uid) ? "present" : "absent";
@@ -333,7 +339,7 @@ export class KipProvider implements PodProvider {
     return await this.#options.nodeLog?.(path, signal);
   }
 
-  /** What kip does for each pod now: part of `kipctl dump`. */
+  /** What kip is doing for each pod: part of `kipctl dump`. */
   dump(): Pick<NodeDump, "admitted" | "pods"> {
     return {
       admitted: this.#admission.admitted.map(
@@ -361,7 +367,7 @@ export class KipProvider implements PodProvider {
     );
   }
 
-  /** The pods whose agents are connected, to ask them for figures. */
+  /** The pods whose agents are connected and can be asked for statistics. */
   #connected(): readonly MeasuredPod[] {
     return [...this.#workers.values()].flatMap(({ state }): MeasuredPod[] => {
       const { podRef, agent, pod } = state;
@@ -375,7 +381,7 @@ export class KipProvider implements PodProvider {
     return connectedAgent(pod, this.#workers.get(pod.metadata.uid));
   }
 
-  /** The pod's worker; made if there is none, with the Cells that the pod has already. */
+  /** The pod's worker. If there is none, creates it with the pod's existing Cells. */
   #worker(podRef: PodRef): CellWorker {
     const known = this.#workers.get(podRef.uid);
     if (known) return known;
@@ -395,7 +401,7 @@ export class KipProvider implements PodProvider {
       logger: logger.with({ pod: `${namespace}/${name}`, podUid: uid }),
       onChange: ({ status, cell }) => {
         publisher.status(status);
-        // A standby cell has perhaps had its notice before it had the pod.
+        // A standby cell may have got its notice before it had the pod.
         const notice = this.#notices.get(cell.object?.metadata.uid ?? "");
         if (notice) worker.interrupted(notice);
       },

@@ -13,7 +13,7 @@ describe("startKip()", () => {
     const turn = new AbortController();
     const ended = new Error("the turn is over");
     const asked = Promise.withResolvers<void>();
-    // What a client does that has lost its server.
+    // Behaves like a client that has lost its server.
     const patch = async (): Promise<never> => {
       asked.resolve();
       return await new Promise<never>(() => {});

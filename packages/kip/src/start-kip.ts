@@ -17,23 +17,23 @@ import type { StartKipOptions } from "./start-kip-options.ts";
 import type { Cell } from "./state/cell.ts";
 import { CellStore } from "./store/cell-store.ts";
 
-/** A provider that has been started. */
+/** A running provider. */
 export interface RunningKip extends AsyncDisposable {
   readonly provider: KipProvider;
   /**
-   * Takes the keys of another configuration that may change while kip runs, those that the table of keys calls "live": for
-   * cells that start from now on, and for the virtual node. Others are left for the next start.
+   * Applies the keys of another configuration that may change while kip runs, which the table of keys calls "live": to cells
+   * that start from now on, and to the virtual node. Other keys take effect at the next start.
    *
-   * @throws what the cloud reports; the configuration is in force nevertheless, but for the node's
+   * @throws errors of the cloud; the configuration is in force nevertheless, except for the node's
    */
   reconfigure(config: ProviderConfig): Promise<void>;
 }
 
 /**
- * Starts the provider: installs the Cell resource, opens the certificate authority, takes over the cells that exist, and
- * collects what has no owner. The virtual kubelet registers the node.
+ * Starts the provider: installs the Cell resource, opens the certificate authority, takes over the existing cells, and ends
+ * what has no owner. The virtual kubelet registers the node.
  *
- * @throws the reason of the options' signal, also while the API server or the cloud does not answer
+ * @throws the reason of the options' signal, even while the API server or the cloud does not respond
  */
 export async function startKip(given: StartKipOptions): Promise<RunningKip> {
   const { clock } = given;
@@ -60,7 +60,7 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
         standby.reconfigured();
         const { nodeInfo } = opened.nodeFacts;
         const facts = await readNodeFacts({ ...options, config });
-        // Its IDs are those of this start of kip.
+        // Keep the IDs of this start of kip.
         provider.changeNode({ ...facts, nodeInfo });
       },
       [Symbol.asyncDispose]: async () => {

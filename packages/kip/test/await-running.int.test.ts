@@ -1,4 +1,4 @@
-// What a driver hears of an instance that it waits for, with a port on loopback in place of the agent's.
+// What a driver learns about an instance that it waits for, with a port on loopback instead of the agent's.
 import assert from "node:assert/strict";
 import net from "node:net";
 import { describe, it } from "node:test";
@@ -15,7 +15,7 @@ type WaitForRunning = CloudDriver["waitForRunning"];
 
 describe("awaitRunning()", () => {
   it("tells the driver when the agent's port of the instance answers, and not after the wait", async () => {
-    const instance = { id: "i-1", managementIp: address, podIp: "10.0.0.2" } as Instance; // all that is looked at
+    const instance = { id: "i-1", managementIp: address, podIp: "10.0.0.2" } as Instance; // the fields that are read
     const seen: string[] = [];
     const waitForRunning: WaitForRunning = async (_id, _signal, answers) => {
       const early = new AbortController();
@@ -31,7 +31,7 @@ describe("awaitRunning()", () => {
     };
     const object = { metadata: { name: "c", uid: "c" }, spec: { podRef: { uid: "p" } } };
     const state = cellStateWith({
-      cell: { object: object as unknown as Cell, status: { phase: "Launching" } }, // all that is looked at
+      cell: { object: object as unknown as Cell, status: { phase: "Launching" } }, // the fields that are read
       machine: { instance },
     });
     const clock = new ManualClock();
@@ -40,7 +40,7 @@ describe("awaitRunning()", () => {
       driver: { waitForRunning },
       clock,
       statuses: { note: () => {}, noteTransient: () => {} },
-    } as unknown as CellTools; // all that the step uses
+    } as unknown as CellTools; // the parts that the step uses
     await cell.run(async (context) => await awaitRunning(tools, context));
     assert.deepEqual([seen, cell.state.cell.status.ip], [["answered"], address]);
   });

@@ -64,7 +64,7 @@ function endOf(count: number, message: string): PodEnd {
   const containerStatuses = Array.from({ length: count }, (_each, index) => ({
     name: `c${index}`,
     state: { terminated: { exitCode: 0, message, startedAt: time, finishedAt: time } },
-    // As the API has a time that is not known.
+    // The API's form of an unknown time.
     lastState: { terminated: unknown },
     ready: false,
     started: false,
@@ -85,11 +85,11 @@ describe("CellStore with an API server", { timeout: 120_000 }, () => {
     const ready = { type: "Ready", status: "True", reason: "AgentAnswers", message: "m" } as const;
     const conditions = [{ ...ready, lastTransitionTime }];
     await store.writeStatus(cell, { phase: "Claimed", conditions, podEnd });
-    // A later status without it leaves it there.
+    // A later status without it does not remove it.
     await store.writeStatus(cell, { phase: "Terminating" });
     const read = await client.get<Cell>(paths.cells(cell.metadata.name));
     assert.deepEqual(read.spec, spec);
-    // The API server leaves out what is null.
+    // The API server omits null values.
     const known = JSON.stringify(podEnd).replaceAll(/,"(?:startedAt|finishedAt)":null/g, "");
     const kept = { podEnd: JSON.parse(known) as unknown, conditions };
     assert.deepEqual(read.status, { ...read.status, phase: "Terminating", ...kept });

@@ -1,4 +1,4 @@
-// The removal of a node with a real API server: its machines and Cells go, those of other nodes stay.
+// The removal of a node with a real API server: its machines and Cells are removed, and those of other nodes stay.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -143,7 +143,7 @@ describe("the removal of a node", { timeout: 300_000 }, () => {
     assert.ok(progress.some((line) => line.includes("Ending instance")));
   });
 
-  /** A kip that is gone when this resolves, with a pod of it. */
+  /** Runs a kip with a pod. Kip has ended when this resolves. */
   async function runUntilPodIsReady(): Promise<void> {
     const options = { client, driver, controllerID, clusterID, nodeName };
     await using _node = await startSimulatedNode({

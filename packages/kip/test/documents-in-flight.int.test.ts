@@ -1,4 +1,4 @@
-// Cells whose agents do not read the pod that they are sent: what they have not read is in kip's memory.
+// Cells whose agents do not read the pod that kip sends. Kip keeps the unread part in memory.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
@@ -17,7 +17,7 @@ const cellName = "cell-1";
 const mebibyte = 2 ** 20;
 const isOnCell = { isOnCell: true };
 
-/** Reads no body, and answers no request, or each with this status before it would read. */
+/** Agents that read no body, and either send no response, or respond with this status before they would read. */
 const agents = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:http2").createSecureServer(workerData);
@@ -32,7 +32,7 @@ const agents = `
   server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
 `;
 
-/** A pod whose document is nearly as long as any. */
+/** A pod whose document is nearly as long as possible. */
 function largePod(): ResolvedPod {
   const data = new Uint8Array(maxBodyBytes * 0.74).fill(65);
   const pod = podWith({
@@ -56,7 +56,7 @@ function documentOf(resolved: ResolvedPod) {
   return { document, bytes: checkDocumentSize(document, isOnCell) };
 }
 
-/** The most memory that the process has while something is done, above what it had, MiB. */
+/** How far the process' memory rises above its start while something is done, MiB. */
 async function memoryOf(work: () => Promise<unknown>): Promise<number> {
   const before = process.memoryUsage.rss();
   let most = before;
@@ -117,7 +117,7 @@ describe("hostile cells: documents in flight", () => {
         most = Math.max(most, ++inFlight);
         await client.putPod(document, abort.signal).catch((error: unknown) => {
           inFlight -= 1;
-          // The others get their places, too.
+          // The others get their turns, too.
           if (AgentError.is(error, "AGENT_UNREACHABLE")) late += 1;
           if (late === 8) abort.abort();
         });

@@ -1,4 +1,4 @@
-// Cells that do with the cluster's network what no agent does, beside cells that do as they should: over real HTTP/2 on loopback.
+// Cells that misuse the network stream, next to cells that behave correctly, over real HTTP/2 on loopback.
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import http2, { type Http2SecureServer, type ServerHttp2Stream } from "node:http2";
@@ -70,7 +70,7 @@ function confirm(stream: ServerHttp2Stream, numberOf: (number: number) => number
   });
 }
 
-/** A cell that does as it should, and the table that it has. */
+/** A cell that behaves correctly, and its table. */
 class HonestCell extends EventEmitter {
   readonly digest = new TableDigest();
   readonly #lines = new Map<string, string>();
@@ -120,7 +120,7 @@ function slice(number: number, address: string): EndpointSlice {
   };
 }
 
-/** Kip's side: the views of a cluster, and cells that follow them. */
+/** Kip's side: the views of a cluster, and the cells that follow them. */
 class Bench implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #servers: Http2SecureServer[] = [];
@@ -131,7 +131,7 @@ class Bench implements AsyncDisposable {
     periodMs: 1,
     signal: this.#stop.signal,
   });
-  /** Streams that cells were asked for. */
+  /** Number of streams requested by cells. */
   streams = 0;
 
   constructor() {
@@ -197,7 +197,7 @@ describe("hostile cell: the cluster's network", { timeout: 120_000 }, () => {
       const address = `10.1.${round >> 8}.${round & 255}`;
       for (let i = 0; i < 20; i++)
         bench.views.setSlice(slice((round * 20 + i) % serviceCount, address));
-      // Each change is with both before the next one is made.
+      // Both cells must have each change before the next one is made.
       for (const cell of cells) await cell.has(`"${address}:8080"`);
     };
     const memory: number[] = [];
@@ -210,7 +210,7 @@ describe("hostile cell: the cluster's network", { timeout: 120_000 }, () => {
     for (const cell of cells) assert.deepEqual(cell.digest.sums, bench.views.services.sums);
     const [, second = 0, third = 0] = memory;
     assert.ok(third - second < 4e6, `memory grew: ${memory.join(", ")}`);
-    // Streams are repeated after a pause, not at once, and over the same connection.
+    // Streams are repeated over the same connection, and not at once but after a pause.
     assert.ok(bench.streams < 10 * (cells.length + clients.length), `${bench.streams} streams`);
     for (const client of clients) {
       const isClosed = await Promise.race([client.closed.then(() => true), Promise.resolve(false)]);

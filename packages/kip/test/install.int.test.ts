@@ -1,4 +1,4 @@
-// The manifests of deploy/ are enough for kip: its account runs a pod on a simulated machine, whose agent answers on loopback.
+// The manifests of deploy/ are enough for kip: its account runs a pod on a simulated machine, with an agent on loopback.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
@@ -34,13 +34,13 @@ import { evictPod } from "../src/store/evict-pod.ts";
 import { openSimulatedCells } from "./simulated-cells.ts";
 
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
-/** As in the manifests: the role names it. */
+/** The name in the manifests, because the role contains it. */
 const nodeName = "kip";
 const folder = temporaryFolder();
 const directory = path.join(folder.path, "plane");
 const shared = { clock: systemClock, logger: silentLogger };
 
-/** Spans that have ended, with their traces. */
+/** Ended spans with their traces. */
 const spans: string[] = [];
 const tracer: Tracer = {
   start: (name, _fields, { traceId } = {}) => ({
@@ -79,10 +79,10 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
 
   before(
     async () => {
-      // Its own: the roles of the shared one's users have the same names.
+      // Its own control plane, because the roles of the shared one's users have the same names.
       plane = await sharedControlPlane({ directory });
       await plane.kubectl(["apply", "-k", manifests]);
-      // This process is the kip.
+      // This process takes the Deployment's place.
       await plane.kubectl(["scale", "deployment/kip", "-n", "kip-system", "--replicas=0"]);
       const token = await plane.kubectl(["create", "token", "kip", "-n", "kip-system"]);
       const kubeconfig = path.join(folder.path, "kubeconfig");
@@ -246,7 +246,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await denied("requests no certificate", () =>
       nodeClient.create(paths.certificateSigningRequests(), asClient, { query }),
     );
-    // The one that EKS has for servers that are not its own nodes.
+    // The signer that EKS has for servers other than its own nodes.
     const onEks = {
       ...request,
       spec: { ...request.spec, signerName: "beta.eks.amazonaws.com/app-serving" },
@@ -264,7 +264,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       data: { "tls.crt": "", "tls.key": "", ...more },
     });
     const account = { annotations: { "kubernetes.io/service-account.name": "default" } };
-    // Helm finds its records by these labels, under any name and of any type.
+    // Helm finds its records by these labels, whatever their name and type.
     const release = { labels: { owner: "helm", name: "kip", status: "deployed", version: "2" } };
     for (const each of [
       secret("sh.helm.release.v1.kip.v2", "helm.sh/release.v1"),
@@ -317,7 +317,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     );
   });
 
-  /** Waits until the policy denies a request: it is in force a moment after it was applied. */
+  /** Waits until the policy denies a request. It takes effect a moment after it was applied. */
   const denied = async (reason: string, request: () => Promise<unknown>): Promise<void> =>
     await eventually(async () => {
       try {
@@ -329,7 +329,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
       }
     });
 
-  /** For the certificate of a node's kubelet API. */
+  /** A request for the certificate of a node's kubelet API. */
   const signingRequest = async (
     node: string,
   ): Promise<{ readonly metadata: object; readonly spec: object }> => {
@@ -372,7 +372,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
   it("lets kip make the resource of Cells where it is missing", async () => {
     const resource = paths.customResourceDefinitions("cells.kip.elotl.co");
     await adminClient.delete(resource);
-    // The API server removes it after the Cells, of which tests before may have left some.
+    // The API server removes it after the Cells, and earlier tests may have left some Cells.
     const isMissing = async (): Promise<boolean> => {
       try {
         return (await adminClient.get(resource)) === undefined;
@@ -385,7 +385,7 @@ describe("deploy/kustomize/base", { timeout: 300_000 }, () => {
     await eventually(hasNoCells);
   });
 
-  /** Another client may see the storage begin again for a moment. */
+  /** For a moment, another client may see the storage become available again. */
   const hasNoCells = async (): Promise<boolean> => {
     try {
       return (await client.list(paths.cells())).items.length === 0;

@@ -1,4 +1,4 @@
-// A kip that starts while a Secret of a running pod is missing: with a real API server, and simulated machines.
+// A kip that starts while a running pod's Secret is missing, with a real API server and simulated machines.
 import path from "node:path";
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

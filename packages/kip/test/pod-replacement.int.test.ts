@@ -47,7 +47,7 @@ after(async () => {
   await plane?.[Symbol.asyncDispose]();
 });
 
-/** The pods of a namespace that are not being deleted, once there are so many. */
+/** The pods of a namespace that are not being deleted. Waits until there are `count` of them. */
 async function active(namespace: string, count: number): Promise<readonly Pod[]> {
   for (;;) {
     const { items } = await admin.list<Pod>(paths.pods(namespace));
@@ -69,7 +69,7 @@ function ownerOf({ metadata }: Pod): OwnerReference {
   return owner;
 }
 
-/** A namespace with an owner of two pods, which are ready. */
+/** Creates a namespace with an owner of two ready pods. */
 async function start(groupVersion: string, kind: string, selector: object) {
   const namespace = await plane.createNamespace("replace");
   const owners = namespaced(groupVersion, `${kind.toLowerCase()}s`);

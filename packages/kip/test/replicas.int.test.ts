@@ -1,4 +1,4 @@
-// Two kips of one node with a real API server: one works, the other takes over; pods and machines stay.
+// Two kips of one node with a real API server. One works and the other takes over. Pods and machines stay.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -76,7 +76,7 @@ describe("two kips of one node", { timeout: 300_000 }, () => {
       (error) => CloudError.is(error, "CLOUD_UNAVAILABLE"),
     );
     await assert.rejects(
-      async () => await first.turns[0]?.driver.launch({} as unknown as LaunchRequest), // never looked at
+      async () => await first.turns[0]?.driver.launch({} as unknown as LaunchRequest), // never used
       (error) => CloudError.is(error, "CLOUD_UNAVAILABLE"),
     );
     await assert.rejects(
@@ -88,7 +88,7 @@ describe("two kips of one node", { timeout: 300_000 }, () => {
       `Running ${(await second.driver.list()).find(({ id }) => id === machines[0])?.tags["kip-pod-uid"]}`,
     );
 
-    // Stopped, it hands over at once: the first one has the API again by then.
+    // When it is stopped, it hands over at once: the first one has reached the API again by then.
     first.findApi();
     await second.stop();
     await eventually(() => first.turns.length > 1, {
@@ -105,7 +105,7 @@ describe("two kips of one node", { timeout: 300_000 }, () => {
 /** A kip that takes turns with others. */
 class Replica {
   readonly driver: CloudDriver;
-  /** What each turn was given. */
+  /** The parts that each turn got. */
   readonly turns: TurnParts[] = [];
   readonly #first = Promise.withResolvers<TurnParts>();
   readonly #stop = new AbortController();
@@ -162,7 +162,7 @@ class Replica {
     await new Promise((resolve) => parts.signal.addEventListener("abort", resolve));
   }
 
-  /** A client whose requests fail while the API is lost. */
+  /** A client whose requests fail while the API is unreachable. */
   #cut(client: ApiClient): ApiClient {
     return wrapRequests(client, async (_verb, send) => {
       if (this.#hasApi) return await send();

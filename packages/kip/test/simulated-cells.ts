@@ -1,12 +1,12 @@
 import { identityInUserData, SimulatedAgent } from "@kip/agent-api/testing";
 import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
 
-/** A cloud whose machines are agents that answer on addresses of loopback; one without user data has none. */
+/** A cloud whose machines are agents on loopback addresses. A machine without user data has no agent. */
 export interface SimulatedCells extends AsyncDisposable {
   readonly cloud: SimulatedCloud;
 }
 
-/** @param subnet third number of the addresses in 127.44.0.0/16, for tests that run at the same time */
+/** @param subnet third byte of the addresses in 127.44.0.0/16, for tests that run at the same time */
 export function openSimulatedCells(subnet = 0): SimulatedCells {
   const agents = new Set<SimulatedAgent>();
   const cloud = createSimulatedCloud({

@@ -5,7 +5,7 @@ import { startNode, type NodeOptions } from "@kip/virtual-kubelet";
 import { decodeProviderConfig } from "../src/config/provider-config.ts";
 import { startKip } from "../src/start-kip.ts";
 
-/** What {@link startSimulatedNode} works with. */
+/** Options of {@link startSimulatedNode}. */
 export interface SimulatedNodeOptions {
   readonly client: ApiClient;
   readonly driver: CloudDriver;
@@ -17,7 +17,7 @@ export interface SimulatedNodeOptions {
   readonly intervals?: NodeOptions["intervals"];
 }
 
-/** A kip on simulated machines with the node that it runs; disposing of it ends both. */
+/** Starts a kip with its node on simulated machines. Disposing it stops both. */
 export async function startSimulatedNode(options: SimulatedNodeOptions): Promise<AsyncDisposable> {
   const { client, nodeName, intervals, ...others } = options;
   const shared = { client, nodeName, clock: systemClock, logger: silentLogger };

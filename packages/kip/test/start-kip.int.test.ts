@@ -46,7 +46,7 @@ function configOf(rack: string, nametag: string) {
   });
 }
 
-/** A virtual node whose machines are simulated; no agent runs on them. */
+/** A virtual node with simulated machines that run no agent. */
 async function start() {
   const namespace = await plane.createNamespace("start-kip");
   const stack = new AsyncDisposableStack();

@@ -1,4 +1,5 @@
-// Two virtual nodes of one installation at once, with a real API server: neither touches the other's cells, until it is gone for good.
+// Two virtual nodes of one installation at once, with a real API server. Neither touches the other's cells until the other is
+// gone for good.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -52,7 +53,7 @@ describe("two nodes of one installation", { timeout: 300_000 }, () => {
     folder.remove();
   });
 
-  /** A kip with a connection to the cloud of its own. */
+  /** Starts a kip with its own connection to the cloud. */
   async function start(nodeName: string): Promise<void> {
     const stack = new AsyncDisposableStack();
     running.set(nodeName, stack);
@@ -72,7 +73,7 @@ describe("two nodes of one installation", { timeout: 300_000 }, () => {
     nodes.map((node) => ({ name: `${name}-${node}`, node })),
   );
 
-  /** The instances of a node, by the Cells that they were launched for. */
+  /** The instances of a node, by the Cell of their launch. */
   async function instancesOf(nodeName: string): Promise<readonly string[]> {
     const all = await new CellStore(client).list();
     const tokens = all.filter(({ spec }) => spec.nodeName === nodeName);
@@ -80,7 +81,7 @@ describe("two nodes of one installation", { timeout: 300_000 }, () => {
     return (await driver.list()).filter(({ token }) => uids.has(token)).map(({ id }) => id);
   }
 
-  /** Looks for nodes that are gone as the kip of the second node does, over an hour. */
+  /** Looks for removed nodes for an hour, like the kip of the second node. */
   async function lookForAnHour(): Promise<void> {
     let minutes = 0;
     const clock = {

@@ -1,4 +1,5 @@
-// The whole removal of kip with a real API server: its pods are moved while it runs, then it goes with all that it has made.
+// The whole removal of kip with a real API server. Its pods are moved while it runs, and then it is removed with everything
+// that it has created.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import path from "node:path";
@@ -28,7 +29,7 @@ import { startSimulatedNode } from "./simulated-node.ts";
 const manifests = path.join(import.meta.dirname, "../../../deploy/kustomize/base");
 const [controllerID, clusterID, nodeName] = ["uninstalled", "this-cluster", "kip"];
 const deployment = { namespace: "kip-system", name: "kip" };
-/** Stands for the kip of this process: the Deployment selects it, and no ReplicaSet adopts it. */
+/** Stands for the kip of this process. The Deployment selects it, and no ReplicaSet adopts it. */
 const processPod = {
   apiVersion: "v1",
   kind: "Pod",
@@ -53,7 +54,7 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
 
   before(
     async () => {
-      // Its own: the Cell resource goes.
+      // Its own control plane, because the Cell resource is removed.
       plane = await sharedControlPlane({ directory });
       const config = await loadKubeConfig({ path: plane.kubeconfigPath });
       client = createApiClient(config, { ...shared, userAgent: "kip/test" });
@@ -62,7 +63,7 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
     { timeout: 900_000 },
   );
 
-  /** No node takes the pods of the Deployment: a kip of this process runs in their place. */
+  /** No node runs the pods of the Deployment. A kip in this process runs instead. */
   beforeEach(async () => {
     progress = [];
     await plane.kubectl(["apply", "-k", manifests]);
@@ -90,7 +91,7 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
       clusterID,
       nodeName,
       logDir: path.join(folder.path, "logs"),
-      // Its silence is noticed within seconds.
+      // Other parts notice within seconds that it is silent.
       intervals: { leaseMs: 1000, leaseDurationMs: 4000 },
     });
   }
@@ -118,18 +119,21 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
       ...more,
     });
 
-  /** Ends kip when its Deployment is stopped. Its pod goes when it has ended, as with a kubelet: until then it renews its Leases. */
+  /**
+   * Ends kip when its Deployment is stopped. Like with a kubelet, its pod is removed after it has ended. Until then it renews
+   * its Leases.
+   */
   const withStop = (message: string): void => {
     progress.push(message);
     if (message.startsWith("Stopping"))
       void stopKip().then(() => plane.kubectl(["delete", "pod/process", "-n", "kip-system"]));
   };
 
-  /** Pods on the node: of a controller, or alone. */
+  /** Creates pods on the node, with or without a controller. */
   async function runPods(kind: "alone" | "owned", namespace: string): Promise<void> {
     const spec = {
       nodeSelector: { "kubernetes.io/hostname": nodeName },
-      // One for everything would be bound to the node again while it is drained.
+      // A toleration for everything would bind the pod to the node again while it is drained.
       tolerations: [{ key: "virtual-kubelet.io/provider", operator: "Exists" }],
       containers: [{ name: "web", image: "example.test/web:1" }],
     };
@@ -235,7 +239,7 @@ describe("uninstallNode()", { timeout: 300_000 }, () => {
     assert.equal((await uninstall()).stillUsedBy, undefined, "its kip is gone");
     await client.delete(paths.leases("kube-node-lease", "other.kip"));
     await expectNothing();
-    await installCells(client); // it may be installed again at once
+    await installCells(client); // it can be installed again at once
   });
 
   async function expectNothing(): Promise<void> {

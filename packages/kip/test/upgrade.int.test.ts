@@ -1,5 +1,5 @@
-// A newer kip takes over the pods of an older version, which is run out of this repository's history: with a real API server, and
-// simulated machines whose agents answer on loopback.
+// A newer kip takes over the pods of an older version from this repository's history, with a real API server and simulated
+// machines whose agents listen on loopback.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -20,12 +20,12 @@ const folder = temporaryFolder();
 const cells = openSimulatedCells(9);
 const commit = olderVersion(process.env["KIP_UPGRADE_FROM"]);
 
-/** The parts of kip that a version runs a node with. */
+/** The parts of kip with which a version runs a node. */
 interface Version {
   readonly startKip: typeof startKip;
   readonly startNode: typeof startNode;
   readonly decodeProviderConfig: typeof decodeProviderConfig;
-  /** Its errors are known by their class. */
+  /** Its own version, because errors are recognized by their class. */
   readonly createApiClient: typeof createApiClient;
   readonly loadKubeConfig: typeof loadKubeConfig;
 }
@@ -38,12 +38,12 @@ const newer: Version = {
   loadKubeConfig,
 };
 
-/** Those of the older version, whose interfaces these are as far as they are used here. */
+/** The parts of the older version, as far as its interfaces are used here. */
 async function loadOlder(): Promise<Version> {
   const where = path.join(folder.path, "older");
   unpackVersion(commit ?? "", where);
   const load = async (file: string): Promise<Version> =>
-    (await import(path.join(where, "packages", file))) as Version; // checked by the compiler of its own time
+    (await import(path.join(where, "packages", file))) as Version; // checked by its own version's compiler
   const files = [
     "kip/src/start-kip.ts",
     "kip/src/config/provider-config.ts",
@@ -123,7 +123,7 @@ describe(
       await kubectl("wait", "--for=condition=Ready", `pod/${pod}`, "--timeout=60s");
     }
 
-    /** What changes when a pod starts again. */
+    /** The values that change when a pod starts again. */
     async function identity(pod: string): Promise<object> {
       const { metadata, status } = JSON.parse(await kubectl("get", "pod", pod, "-o", "json"));
       const { phase, podIP, startTime, containerStatuses } = status;
@@ -139,7 +139,7 @@ describe(
       await before[Symbol.asyncDispose]();
 
       await using _after = await start(newer);
-      // It answers once it is connected to the machine of each pod.
+      // It responds once it is connected to each pod's machine.
       await run("new");
       await kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
       assert.deepEqual(await Promise.all(["web", "db"].map(identity)), pods);

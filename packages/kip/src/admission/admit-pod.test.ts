@@ -21,7 +21,7 @@ function judge(spec: Partial<PodSpec>, metadata: PodParts["metadata"] = {}): Rej
   return admitPod(podWith({ spec, metadata }), context);
 }
 
-/** Whether a pod with this required node affinity is taken. */
+/** Whether a pod with this required node affinity is admitted. */
 function isTaken(terms: readonly NodeSelectorTerm[], labels: AdmissionContext["labels"] = {}) {
   const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
   const spec = { nodeName: "kip-1", affinity: { nodeAffinity: required } };
@@ -102,7 +102,7 @@ describe("admitPod()", () => {
     });
     assert.ok(isTaken([named("In", "kip-1")]) && isTaken([named("NotIn", "kip-2")]));
     assert.ok(!isTaken([named("In", "kip-2")]) && !isTaken([named("NotIn", "kip-1")]));
-    // Terms are alternatives, their requirements are not; a label that the node has not counts as met.
+    // Terms are alternatives, requirements within a term are not. A label that the node lacks counts as met.
     const rack = { matchExpressions: [{ key: "rack", operator: "In", values: ["7"] }] };
     assert.ok(isTaken([named("In", "kip-2"), rack]));
     assert.ok(!isTaken([{ ...rack, ...named("In", "kip-2") }, {}]));
@@ -319,7 +319,7 @@ describe("admitPod()", () => {
     const before = process.threadCpuUsage().user;
     for (let turn = 0; turn < 20; turn++) assert.equal(judgeOwn(), undefined);
     const took = process.threadCpuUsage().user - before;
-    // 10 ms; 300 ms if it were compared with each pod.
+    // 10 ms. Comparing it with each pod would take 300 ms.
     assert.ok(took < 100_000, `${took} µs`);
   });
 

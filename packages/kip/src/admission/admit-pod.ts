@@ -8,7 +8,9 @@ import { rejectTooLarge, rejectTooMany } from "./resources.ts";
 import { rejectSysctls } from "./sysctls.ts";
 import { rejectOs, rejectOsLabel } from "./system.ts";
 
-/** In the kubelet's order, then what only cells do not have: the first that speaks against a pod gives the reason. */
+/**
+ * The kubelet's checks in its order, followed by checks for what only cells lack. The first one that fails gives the reason.
+ */
 const checks: readonly AdmissionCheck[] = [
   rejectSysctls,
   rejectOsLabel,
@@ -22,10 +24,10 @@ const checks: readonly AdmissionCheck[] = [
 ];
 
 /**
- * Whether the node takes a pod that is bound to it, as a kubelet decides before it does anything for the pod: whatever
- * the scheduler looks at is looked at again, since a pod may be bound without it. Undefined means yes.
+ * Whether the node admits a pod that is bound to it. Like a kubelet, decides this before anything is done for the pod, and
+ * repeats the scheduler's checks, because a pod may be bound without the scheduler. Undefined means yes.
  *
- * This is kip's own and not the virtual kubelet's: another provider's pods may well be of another system.
+ * This is part of kip and not of the virtual kubelet, because another provider's pods may be for another operating system.
  *
  * @see https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename
  */

@@ -4,8 +4,9 @@ import type { Rejection } from "./rejection.ts";
 const annotationPrefix = "container.apparmor.security.beta.kubernetes.io/";
 
 /**
- * Refuses a pod that wants to be confined by AppArmor: cells do not have it. In the kubelet's words for such a node. As there, one
- * profile is enough, also the pod's when all its containers are Unconfined, and one of a container that the pod does not have.
+ * Refuses a pod with an AppArmor profile, because cells do not have AppArmor. Uses the kubelet's words for such a node. As in
+ * the kubelet, one profile is enough, even the pod's when all containers are Unconfined, or one for a container that the pod
+ * does not have.
  */
 export function rejectAppArmor({ metadata, spec }: Pod): Rejection | undefined {
   const { initContainers = [], containers, ephemeralContainers = [] } = spec;

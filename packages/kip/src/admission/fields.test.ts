@@ -8,7 +8,7 @@ const instead =
   "use emptyDir, hostPath, configMap, secret, downwardAPI, image or projected volumes";
 
 function messageFor(...volumes: readonly object[]): string | undefined {
-  const pod = { spec: { containers: [], volumes } } as unknown as Pod; // all that is looked at
+  const pod = { spec: { containers: [], volumes } } as unknown as Pod; // the fields that are read
   const rejection = rejectUnsupported(pod);
   assert.equal(rejection?.reason ?? "PodFeatureUnsupported", "PodFeatureUnsupported");
   return rejection?.message;
@@ -31,7 +31,7 @@ describe("rejectUnsupported()", () => {
       const containers = Array.from({ length: count }, (_, at) => ({ name: `c${at}`, image: "a" }));
       return rejectUnsupported({
         spec: { containers: [], [field]: containers },
-      } as unknown as Pod) // all that is looked at
+      } as unknown as Pod) // the fields that are read
       ?.message;
     };
     for (const field of ["initContainers", "containers", "ephemeralContainers"]) {
@@ -48,7 +48,7 @@ describe("rejectUnsupported()", () => {
       const main = { name: "main", image: "a", restartPolicy: "Never", restartPolicyRules };
       return rejectUnsupported({
         spec: { containers: [main] },
-      } as unknown as Pod) // all that is looked at
+      } as unknown as Pod) // the fields that are read
       ?.message;
     };
     assert.equal(messageOf("Restart"), undefined);

@@ -4,7 +4,7 @@ import { tooMany, unsupported, type FieldDecision } from "../pod-fields/field-de
 import { otherVolume } from "../pod-fields/volume-fields.ts";
 import type { Rejection } from "./rejection.ts";
 
-/** Refuses a pod with a field, or with a value of one, that cells do not have. The message begins with its path. */
+/** Refuses a pod with a field, or a value, that cells do not support. The message begins with the field's path. */
 export function rejectUnsupported(pod: Pod): Rejection | undefined {
   const problem = firstProblem(pod.spec, { type: "PodSpec", path: "spec", pod });
   return problem === undefined ? undefined : { reason: unsupported, message: problem };
@@ -13,7 +13,7 @@ export function rejectUnsupported(pod: Pod): Rejection | undefined {
 interface Place {
   /** Type of the value, or of its elements. */
   readonly type: string;
-  /** Where the value is, for example `spec.containers[0]`. */
+  /** Path of the value, as in `spec.containers[0]`. */
   readonly path: string;
   readonly pod: Pod;
 }
@@ -44,8 +44,8 @@ function firstProblem(value: unknown, { type, path, pod }: Place): string | unde
 }
 
 /**
- * What the fields of a type mean. Those of a volume that are not in the table are kinds of a later Kubernetes: without their
- * decision the volume would be an empty directory.
+ * The decisions for the fields of a type. Unknown fields of a volume are volume types of a later Kubernetes. Without a
+ * decision, such a volume would become an empty directory.
  */
 function decisions(
   type: string,
@@ -64,7 +64,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
 }
 
-/** An empty list or text is as good as none. */
+/** An empty list or text counts as unset. */
 function isUnset(value: unknown): boolean {
   return (
     value === undefined ||

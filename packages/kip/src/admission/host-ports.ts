@@ -3,16 +3,16 @@ import type { Pod } from "@kip/k8s-types";
 import { hostPortsOf, type PodHostPort } from "../dispatch/host-ports.ts";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
-/** What kip itself has of each cell's ports: a pod that took it would cut its cell off. */
+/** Ports of each cell that kip uses itself. A pod that took one would make its cell unreachable. */
 const reserved: ReadonlySet<string> = new Set([
   keyOf({ protocol: "TCP", hostPort: agentPort, containerPort: agentPort }),
 ]);
 
 /**
- * Refuses a pod that wants a host port which another pod of the node has, in the kubelet's words.
+ * Refuses a pod whose host port is used by another pod of the node, in the kubelet's words.
  *
- * Each pod has a cell of its own, so both could run; but a workload that relies on the refusal, such as one pod per node by its
- * host port, would not get it, and the scheduler counts ports for the whole node.
+ * Each pod has its own cell, so both could run. But some workloads rely on the refusal, such as one pod per node by its host
+ * port, and the scheduler counts ports for the whole node.
  */
 export function rejectHostPorts(
   pod: Pod,
@@ -33,16 +33,16 @@ export function rejectHostPorts(
 }
 
 /**
- * The host ports that pods of the node have. They are looked up, and read once for each pod: there may be thousands of pods, and one may have
- * tens of thousands of ports.
+ * The host ports that the node's pods use. Each pod is read only once, because there may be thousands of pods, and a pod may
+ * have tens of thousands of ports.
  */
 export class TakenHostPorts {
-  /** Keys of the ports of each pod, by its UID: a pod's ports never change. */
+  /** Port keys of each pod, by pod UID. A pod's ports never change. */
   readonly #ofPods = new Map<string, readonly string[]>();
-  /** How many ports have a key. */
+  /** Number of ports with each key. */
   readonly #counts = new Map<string, number>();
 
-  /** Takes these pods for all that there are. */
+  /** Replaces the set of pods. */
   setPods(pods: readonly Pod[]): void {
     const present = new Set(pods.map(({ metadata }) => metadata.uid));
     for (const [uid, keys] of this.#ofPods) {
@@ -59,7 +59,7 @@ export class TakenHostPorts {
     }
   }
 
-  /** Whether a pod has the port. A port of all addresses is that of each one. */
+  /** Whether a pod uses the port. A port for all addresses conflicts with that port at any address. */
   has(port: PodHostPort): boolean {
     if (port.hostIp === undefined) return this.#counts.has(keyOf(port));
     return this.#counts.has(keyAt(port, undefined)) || this.#counts.has(keyAt(port, port.hostIp));

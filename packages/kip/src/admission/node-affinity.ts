@@ -1,7 +1,7 @@
 import type { NodeSelectorRequirement, NodeSelectorTerm, Pod } from "@kip/k8s-types";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
-/** Labels that every node of kip has, unless its configuration says otherwise. */
+/** Labels of every kip node, unless its configuration sets them. */
 const systemLabels: Readonly<Record<string, string>> = {
   "kubernetes.io/os": "linux",
   "kubernetes.io/arch": "amd64",
@@ -10,11 +10,11 @@ const systemLabels: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses a pod that was bound in spite of a node selector, or of a required node affinity, for another node, or another value
- * of a label that the node has.
+ * Refuses a pod that was bound although its node selector or required node affinity names another node, or another value of a
+ * label that the node has.
  *
- * Unlike at a kubelet requirements of a label that the node has not count as met: the scheduler binds no such pod, and a pod that
- * names its node says so which machine it wants, such as one with a kind of GPU.
+ * Unlike in a kubelet, requirements for labels that the node lacks count as met. The scheduler would not bind such a pod, and a
+ * pod that names its node itself uses them to choose its machine, such as one with a kind of GPU.
  */
 export function rejectNodeAffinity(
   { spec }: Pod,
@@ -37,12 +37,12 @@ export function rejectNodeAffinity(
 }
 
 interface Facts {
-  /** Value of a label that is known; undefined for others. */
+  /** The value of a label. Undefined if the label is not known. */
   readonly label: (key: string) => string | undefined;
   readonly fields: ReadonlyMap<string, string | undefined>;
 }
 
-/** One without requirements is met by no node, as the API has it. */
+/** As in the API, no node meets a term without requirements. */
 function isTermMet(
   { matchExpressions = [], matchFields = [] }: NodeSelectorTerm,
   { label, fields }: Facts,
@@ -80,7 +80,7 @@ function mayBeMet(
   }
 }
 
-/** Of at most 64 bits or little more: to compare longer ones takes long. */
+/** Accepts slightly more than 64 bits. Comparing longer integers would take long. */
 function isInteger(text: string | undefined): text is string {
   return text !== undefined && /^-?\d{1,19}$/.test(text);
 }

@@ -8,19 +8,19 @@ import { rejectRuntimeClass, type HandlerLookup } from "./runtime-class.ts";
 /** Options of {@link PodAdmission}. */
 export interface PodAdmissionOptions {
   readonly handlerOf: HandlerLookup;
-  /** The kubelet's setting of this name, as it is now. @default none */
+  /** The current value of the kubelet setting with this name. @default none */
   readonly allowedUnsafeSysctls?: (() => readonly string[]) | undefined;
-  /** The node's size, and the labels that kip gave it. */
+  /** The node's size, and the labels that kip sets. */
   readonly nodeFacts: () => NodeFacts;
-  /** Undefined before the virtual kubelet listens. */
+  /** Undefined before the virtual kubelet is listening. */
   readonly callbacks: () => ProviderCallbacks | undefined;
-  /** The pods that have workers and have not ended. */
+  /** The pods that have a worker and have not ended. */
   readonly runningPods: () => readonly Pod[];
-  /** How many workers there are; not fewer than {@link PodAdmissionOptions.runningPods}. */
+  /** Number of workers, at least that of {@link PodAdmissionOptions.runningPods}. */
   readonly workerCount: () => number;
 }
 
-/** Admits pods to the node, and counts those that were admitted and have no worker yet among the node's pods. */
+/** Admits pods to the node. Admitted pods that have no worker yet also count as the node's pods. */
 export class PodAdmission {
   readonly #options: PodAdmissionOptions;
   /** By UID. */
@@ -36,16 +36,16 @@ export class PodAdmission {
     return [...this.#admitted.values()];
   }
 
-  /** To be called when the pod gets a worker, or is removed. */
+  /** Call this when the pod gets a worker or is removed. */
   forget(podUid: string): void {
     this.#admitted.delete(podUid);
   }
 
   /**
-   * Admits the pod if {@link admitPod} finds nothing against it, and cells have its runtime class.
+   * Admits the pod if {@link admitPod} accepts it and cells support its runtime class.
    *
-   * @throws {VirtualKubeletError} code `VK_INVALID_POD` with the kubelet's `reason`, if the node does not take the pod
-   * @throws what the lookup of the runtime class throws
+   * @throws {VirtualKubeletError} code `VK_INVALID_POD` with the kubelet's `reason`, if the node does not admit the pod
+   * @throws errors of the runtime class lookup
    */
   async admit(pod: Pod): Promise<void> {
     const rejection = await this.#judge(pod);
@@ -62,12 +62,13 @@ export class PodAdmission {
     let rejection = judge();
     const isUnregistered = !watchedLabels && !rejection && selectsNode(pod);
     if (rejection?.reason === "NodeAffinity" || isUnregistered) {
-      // The scheduler may know newer labels than the watch has delivered, or the node is not registered yet: as a kubelet, ask.
+      // The scheduler may know newer labels than the watch has delivered, or the node is not registered yet. Like a kubelet,
+      // read the Node.
       labels = (await callbacks()?.readNodeLabels?.()) ?? labels;
       rejection = judge();
     }
     if (rejection) return rejection;
-    // The checks are repeated: another pod may have been admitted during the lookup.
+    // Repeat the checks, because another pod may have been admitted during the lookup.
     return (await rejectRuntimeClass(pod, handlerOf)) ?? judge();
   }
 
@@ -87,7 +88,7 @@ export class PodAdmission {
   }
 }
 
-/** Whether a pod selects nodes, so that the node's labels decide on its admission. */
+/** Whether the pod selects nodes, so that the node's labels matter. */
 function selectsNode({ spec }: Pod): boolean {
   return spec.nodeSelector !== undefined || spec.affinity?.nodeAffinity !== undefined;
 }

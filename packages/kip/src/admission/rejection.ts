@@ -1,27 +1,27 @@
 import type { Pod } from "@kip/k8s-types";
 import type { TakenHostPorts } from "./host-ports.ts";
 
-/** Why the node does not take a pod: `status.reason`, and the words of the status' message and of the event. */
+/** Why the node does not admit a pod: `status.reason`, and the message of the status and the event. */
 export interface Rejection {
   readonly reason: string;
   readonly message: string;
 }
 
-/** What a pod is judged by, besides the pod itself. */
+/** The context in which a pod is judged. */
 export interface AdmissionContext {
-  /** The node's labels; those that others gave it, too, once the node is registered. */
+  /** The node's labels. Once the node is registered, this includes labels set by others. */
   readonly labels: Readonly<Record<string, string>>;
-  /** What the node offers to pods. */
+  /** The node's allocatable resources. */
   readonly allocatable: Readonly<Record<string, string>>;
-  /** Pods of the node that were admitted and have not ended, without the one that is judged. */
+  /** Admitted pods of the node that have not ended, except the judged one. */
   readonly otherPods: () => readonly Pod[];
-  /** A number that those do not exceed: to list thousands of them for each pod takes long. @default Infinity */
+  /** An upper bound of their number, because listing thousands of pods for each admission takes long. @default Infinity */
   readonly mostOtherPods?: number | undefined;
-  /** Remembers the host ports of pods from one admission to the next. @default nothing is remembered */
+  /** Keeps the pods' host ports between admissions. @default nothing is kept */
   readonly takenPorts?: TakenHostPorts | undefined;
-  /** Sysctls besides the safe ones that pods may have: names, or beginnings with an asterisk. @default none */
+  /** Additional sysctls that pods may set: names, or prefixes with an asterisk. @default none */
   readonly allowedUnsafeSysctls?: readonly string[] | undefined;
 }
 
-/** One of the checks of admission. Pure; undefined means that nothing speaks against the pod. */
+/** An admission check. Pure. Undefined means that it accepts the pod. */
 export type AdmissionCheck = (pod: Pod, context: AdmissionContext) => Rejection | undefined;

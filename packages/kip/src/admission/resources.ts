@@ -4,8 +4,8 @@ import { podRequests } from "../selection/pod-requests.ts";
 import type { AdmissionContext, Rejection } from "./rejection.ts";
 
 /**
- * Refuses a pod beyond the number of those that the node offers: one that names its node comes past the scheduler, which counts them
- * otherwise. Each would have a machine, and kip keeps what it has looked up for each.
+ * Refuses a pod if the node already has the number of pods that it offers. Pods that name their node bypass the scheduler,
+ * which otherwise counts them. Each would get a machine, and kip keeps data about each.
  */
 export function rejectTooMany(
   _pod: Pod,
@@ -24,11 +24,11 @@ export function rejectTooMany(
 }
 
 /**
- * Refuses a pod that requests more than the whole node offers. What other pods use does not count, as each pod has a
- * machine of its own. Extended resources that the node does not have are left out, as with a kubelet.
+ * Refuses a pod that requests more than the whole node offers. Other pods' usage does not count, because each pod has its own
+ * machine. As in a kubelet, extended resources that the node lacks are ignored.
  *
- * A pod that the node could take but no instance type (its limits are too large, or an operator configured a larger node)
- * is not refused: it waits with the reason `NoInstanceTypeFits`, as the types on offer may change.
+ * A pod that fits the node but no instance type is not refused, for example because its limits are too large or an operator
+ * configured a larger node. It waits with the reason `NoInstanceTypeFits`, as the types on offer may change.
  */
 export function rejectTooLarge(
   pod: Pod,
@@ -36,7 +36,7 @@ export function rejectTooLarge(
 ): Rejection | undefined {
   for (const [name, amount] of podRequests(pod)) {
     const offered = allocatable[name];
-    // Only a node with huge pages names them.
+    // A node only lists huge pages if it has them.
     if (offered === undefined && !name.startsWith("hugepages-")) continue;
     const capacity = parseQuantity(offered ?? "0");
     if (amount <= capacity) continue;

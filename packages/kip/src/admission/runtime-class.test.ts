@@ -17,7 +17,7 @@ describe("rejectRuntimeClass()", () => {
     if (answer instanceof Error) throw answer;
     return { handler: answer };
   };
-  const lookUp = handlersInApi({ get } as unknown as Pick<ApiClient, "get">); // all that is called
+  const lookUp = handlersInApi({ get } as unknown as Pick<ApiClient, "get">); // the methods that are called
   const judge = async (runtimeClassName: string): Promise<string | undefined> =>
     (await rejectRuntimeClass(podWith({ spec: { runtimeClassName } }), lookUp))?.message;
 

@@ -2,18 +2,18 @@ import { K8sError, paths, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { Rejection } from "./rejection.ts";
 
-/** Handlers of runtime classes that cells have: crun runs what runc runs, and every cell is a machine of its own. */
+/** Handlers of runtime classes that cells support. crun can run whatever runc runs, and every cell is its own machine. */
 const handlers: ReadonlySet<string> = new Set(["crun", "runc", "kip"]);
 
-/** Finds the handler of a runtime class; undefined if there is no such class. */
+/** Finds the handler of a runtime class. Undefined if the class does not exist. */
 export type HandlerLookup = (runtimeClass: string) => Promise<string | undefined>;
 
 /**
- * Refuses a pod of a runtime class that does not exist, or whose handler cells do not have. Other nodes of a cluster may
- * have it: such a class names them in `scheduling.nodeSelector`.
+ * Refuses a pod whose runtime class does not exist, or has a handler that cells do not support. Other nodes of the cluster may
+ * support it: such a class names them in `scheduling.nodeSelector`.
  *
  * @see https://kubernetes.io/docs/concepts/containers/runtime-class/#usage
- * @throws what the lookup throws
+ * @throws errors of the lookup
  */
 export async function rejectRuntimeClass(
   { spec }: Pod,
@@ -34,7 +34,7 @@ export async function rejectRuntimeClass(
 }
 
 /**
- * Looks runtime classes up in the API. Where kip may not read them, every class counts as one of crun.
+ * Looks up runtime classes in the API. If kip has no permission to read them, every class counts as one of crun.
  *
  * @returns a lookup that throws {@link K8sError} if the API server cannot answer
  */

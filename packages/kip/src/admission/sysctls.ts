@@ -2,7 +2,7 @@ import type { Pod } from "@kip/k8s-types";
 import type { AdmissionCheck } from "./rejection.ts";
 
 /**
- * Sysctls that belong to a namespace of the pod and cannot harm other pods, as in Kubernetes 1.34.
+ * Sysctls that belong to a namespace of the pod and cannot harm other pods. The list of Kubernetes 1.34.
  *
  * @see https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/#safe-and-unsafe-sysctls
  */
@@ -21,7 +21,7 @@ const safe: ReadonlySet<string> = new Set([
   "net.ipv4.tcp_wmem",
 ]);
 
-/** What the kernel has of a namespace's own, as in Kubernetes 1.34; also the beginnings of names that patterns may have. */
+/** Sysctls that the kernel has per namespace, including prefixes for patterns. The list of Kubernetes 1.34. */
 const ipc: ReadonlySet<string> = new Set([
   "kernel.msg",
   "kernel.msgmax",
@@ -35,13 +35,13 @@ const ipc: ReadonlySet<string> = new Set([
   "kernel.shmmni",
 ]);
 
-/** The form that a kubelet takes: a name, or its beginning and an asterisk; parts with dots or slashes between them. */
+/** The syntax that a kubelet accepts: a name, or a prefix with an asterisk, with dots or slashes between the parts. */
 const patternForm = /^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$/;
 
 /**
- * Why a kubelet refuses this entry of its `allowedUnsafeSysctls`; undefined if it takes it.
+ * Why a kubelet refuses this entry of its `allowedUnsafeSysctls`. Undefined if it accepts it.
  *
- * @param pattern the name of a sysctl, or its beginning and an asterisk, for example `net.ipv4.conf.*`
+ * @param pattern the name of a sysctl, or a prefix with an asterisk, for example `net.ipv4.conf.*`
  */
 export function sysctlPatternProblem(pattern: string): string | undefined {
   if (pattern.length > 253 || !patternForm.test(pattern))
@@ -53,7 +53,7 @@ export function sysctlPatternProblem(pattern: string): string | undefined {
 
 /**
  * Refuses sysctls that are neither safe nor allowed by the node's settings, and those of a namespace that the pod shares with
- * its node. In the kubelet's words.
+ * its node. Uses the kubelet's words.
  */
 export const rejectSysctls: AdmissionCheck = ({ spec }, { allowedUnsafeSysctls = [] }) => {
   for (const { name } of spec.securityContext?.sysctls ?? []) {
@@ -80,15 +80,15 @@ function covers(pattern: string, name: string): boolean {
   return pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 
-/** The namespace of a sysctl, or of all those that begin so; as the kubelet's messages have it. */
+/** The namespace of a sysctl, or of all sysctls with this prefix, as named in the kubelet's messages. */
 function namespaceOf(name: string): "IPC" | "Net" | undefined {
   if (name.startsWith("net.")) return "Net";
   return ipc.has(name) || name.startsWith("fs.mqueue.") ? "IPC" : undefined;
 }
 
 /**
- * A name with dots between its parts. Where a slash is the first separator, slashes are separators and dots belong to a
- * part, as in sysctl.d(5).
+ * The name with dots between its parts. If the first separator is a slash, slashes are separators and dots belong to a part, as
+ * in sysctl.d(5).
  */
 function withDots(name: string): string {
   if (/[./]/.exec(name)?.[0] !== "/") return name;

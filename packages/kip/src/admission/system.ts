@@ -1,7 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import type { Rejection } from "./rejection.ts";
 
-/** Refuses a pod whose label says that it is for another system: the kubelet, too, looks at the label of the pod here. */
+/** Refuses a pod whose label names another operating system. The kubelet also checks the pod's label here. */
 export function rejectOsLabel({ metadata }: Pod): Rejection | undefined {
   if ((metadata.labels?.["kubernetes.io/os"] ?? "linux") === "linux") return undefined;
   return {
@@ -10,7 +10,7 @@ export function rejectOsLabel({ metadata }: Pod): Rejection | undefined {
   };
 }
 
-/** Refuses a pod for another system than Linux. */
+/** Refuses a pod for another operating system than Linux. */
 export function rejectOs({ spec }: Pod): Rejection | undefined {
   if ((spec.os?.name ?? "linux") === "linux") return undefined;
   return {

@@ -1,20 +1,20 @@
 import type { LaunchExtra } from "@kip/cloud";
 
-/** What people should know of an annotation. */
+/** Documentation of an annotation. */
 export interface AnnotationFacts {
-  /** For the documentation. Markdown; links are relative to `docs`. */
+  /** Meaning, for the documentation. Markdown, with links relative to `docs`. */
   readonly meaning: string;
-  /** The annotation has no effect: why, a sentence without its end. */
+  /** Why the annotation has no effect, as a sentence without its full stop. */
   readonly withoutEffect?: string;
-  /** What the cloud must be able to give a cell; where it cannot, the annotation has no effect. @default nothing special */
+  /** What the cloud has to support. If it does not, the annotation has no effect. @default nothing special */
   readonly needs?: LaunchExtra;
 }
 
-/** An annotation of a pod, without the prefix of its family. */
+/** An annotation of a pod, without its prefix. */
 export interface Annotation<T> extends AnnotationFacts {
-  /** What its value is, as it follows "is not" and stands in the documentation. */
+  /** Describes its value. Follows "is not" in messages, and is also used in the documentation. */
   readonly expected: string;
-  /** The value; undefined: it is something else than expected. Linear in the length of the text. Never throws. */
+  /** Parses the value. Undefined if it is not as expected. Takes linear time. Never throws. */
   readonly read: (text: string) => T | undefined;
 }
 
@@ -26,13 +26,13 @@ export function annotation<T>(
   return { expected, read, ...facts };
 }
 
-/** As Go's strconv.ParseBool, which the original reads annotations with. */
+/** Parses a Boolean like Go's strconv.ParseBool, which the original uses for annotations. */
 export function readBoolean(text: string): boolean | undefined {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   return ["0", "f", "F", "FALSE", "false", "False"].includes(text) ? false : undefined;
 }
 
-/** A decimal number as people write it: digits, a point, a sign. */
+/** Parses a decimal number: digits, with an optional point and sign. */
 export function readNumber(text: string): number | undefined {
   return text.length <= 32 && /^[+-]?(\d+(\.\d*)?|\.\d+)$/.test(text) ? Number(text) : undefined;
 }

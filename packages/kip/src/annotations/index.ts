@@ -1,2 +1,2 @@
-// The table of annotations, for the documentation that is made from it.
+// The table of annotations, from which the documentation is generated.
 export { annotationPrefix, podAnnotations } from "./pod-annotations.ts";

@@ -1,9 +1,9 @@
 import { parseCidr } from "@kip/network-view";
 
-/** EC2 has at most 16 groups for an interface, and kip's own is one of them. */
+/** EC2 allows 16 groups per interface, one of which is kip's own. */
 export const mostSecurityGroups = 15;
 
-/** IDs of firewall groups, each once; undefined if it is something else. */
+/** Parses IDs of firewall groups, without duplicates. Undefined if it is not valid. */
 export function readSecurityGroups(text: string): readonly string[] | undefined {
   if (text.length > 4096) return undefined;
   const ids = text
@@ -16,7 +16,7 @@ export function readSecurityGroups(text: string): readonly string[] | undefined 
     : undefined;
 }
 
-/** The name or the ARN of an instance profile, by which of the two the original also tells them apart; undefined if it is neither. */
+/** Parses the name or ARN of an instance profile, which are distinguished as in the original. Undefined if it is neither. */
 export function readInstanceProfile(text: string): string | undefined {
   if (text.length > 1024) return undefined;
   const pattern = text.includes(":")
@@ -25,12 +25,12 @@ export function readInstanceProfile(text: string): string | undefined {
   return pattern.test(text) ? text : undefined;
 }
 
-/** They are in one tag of the instance, which holds so many of IPv6. */
+/** They are stored in one tag of the instance, which has room for this many IPv6 ranges. */
 export const mostRoutes = 5;
 
 /**
- * Ranges of addresses, canonical, each once; undefined if it is something else. A range of all addresses is refused: it would take
- * every packet of the network.
+ * Parses address ranges to canonical form, without duplicates. Undefined if it is not valid. A range of all addresses is
+ * refused, because it would redirect every packet of the network.
  */
 export function readRoutes(text: string): readonly string[] | undefined {
   if (text.length > 1024) return undefined;

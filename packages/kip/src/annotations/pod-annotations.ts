@@ -9,7 +9,7 @@ import {
   readSecurityGroups,
 } from "./launch-extras.ts";
 
-/** What the names of all annotations of the family begin with. */
+/** Prefix of all annotation names in this table. */
 export const annotationPrefix = "pod.elotl.co/";
 
 const launchTypes: Readonly<Record<string, readonly LaunchType[]>> = {
@@ -19,7 +19,7 @@ const launchTypes: Readonly<Record<string, readonly LaunchType[]>> = {
   "spot-or-on-demand": ["spot", "on-demand"],
 };
 
-/** Every annotation of a pod that kip knows, by its name behind the prefix. Names of the original mean what they mean there. */
+/** Every pod annotation that kip knows, by its name without the prefix. The original's names keep their meaning. */
 export const podAnnotations = {
   "instance-type": annotation(
     `an instance type that cells can have, or a pattern with \`*\`, 2 to ${maxGlobLength} characters`,
@@ -116,7 +116,7 @@ export const podAnnotations = {
   }),
 } as const;
 
-/** Bytes. What has less than a MiB lacks its unit: no disk is that small. */
+/** Parses a size, bytes. A value below one MiB lacks its unit, because no disk is that small. */
 function readSize(text: string): number | undefined {
   try {
     const size = bytes(text);

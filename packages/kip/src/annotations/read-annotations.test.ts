@@ -94,7 +94,7 @@ describe("cellConstraints()", () => {
         'pod.elotl.co/private-ip-only: "yes" is not true or false, as Go\'s ParseBool reads it; ' +
         "pods.elotl.co/launch-type: there is no such annotation (did you mean pod.elotl.co/launch-type?)",
     );
-    // Others of the original's prefixes, and of anybody else, are not kip's.
+    // The original's other prefixes, and those of others, are not kip's.
     assert.doesNotThrow(() => cellConstraints(podOf({ "service.elotl.co/x": "", zone: "" })));
   });
 

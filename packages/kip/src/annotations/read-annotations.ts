@@ -5,11 +5,11 @@ import { ProviderError } from "../errors.ts";
 import type { Annotation } from "./annotation.ts";
 import { annotationPrefix, podAnnotations } from "./pod-annotations.ts";
 
-/** What a pod wants of its cell by its annotations; what is undefined is not asked for. */
+/** A pod's requirements for its cell, from its annotations. Undefined fields are not requested. */
 export interface CellConstraints {
   /** The name of an instance type, or a pattern. */
   readonly instanceType: string | undefined;
-  /** At least one, the first that there is a machine of. */
+  /** At least one. The first one for which there is a machine is used. */
   readonly launchTypes: readonly LaunchType[];
   /** US dollars. */
   readonly maxPricePerHour: number | undefined;
@@ -23,20 +23,20 @@ export interface CellConstraints {
   readonly instanceProfile: string | undefined;
   /** IDs. */
   readonly securityGroups: readonly string[] | undefined;
-  /** Ranges of addresses that are led to it. */
+  /** Address ranges that are routed to the cell. */
   readonly routes: readonly string[] | undefined;
 }
 
-/** How many problems a message names; a pod's annotations may have 256 KiB. */
+/** Maximum number of problems in a message. A pod may have annotations of 256 KiB. */
 const maxProblems = 5;
-/** How much of a value is in a message, characters. */
+/** Maximum length of a value in a message, characters. */
 const maxShown = 64;
 
 /**
- * What a pod asks for by its annotations.
+ * Reads the pod's annotations.
  *
- * @throws {ProviderError} `ANNOTATION_INVALID` that names all annotations of the family that are misspelt or have another value
- * than they may; it becomes a condition and an event of the pod
+ * @throws {ProviderError} `ANNOTATION_INVALID` that names all annotations with this prefix that are misspelt or have an invalid
+ * value. It becomes a condition and an event of the pod
  */
 export function cellConstraints({ metadata }: Pod): CellConstraints {
   const problems = annotationProblems(metadata.annotations ?? {});
@@ -64,21 +64,21 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
   };
 }
 
-/** How the pod's machine may be bought, the preferred way first; also of a pod with other annotations that cannot be used. */
+/** The launch types for the pod's machine, the preferred one first. Also works for pods with other, invalid annotations. */
 export function launchTypesOf({ metadata }: Pick<Pod, "metadata">): readonly LaunchType[] {
   const read = reader(metadata.annotations ?? {});
   if (isMac(read("instance-type", podAnnotations["instance-type"]))) return ["dedicated"];
   return read("launch-type", podAnnotations["launch-type"]) ?? ["on-demand"];
 }
 
-/** AWS sells these on dedicated hosts alone. */
+/** AWS only offers these on dedicated hosts. */
 function isMac(instanceType: string | undefined): boolean {
   return instanceType !== undefined && /^mac\d/.test(instanceType);
 }
 
 /**
- * How long the cell of a pod may be out of reach, milliseconds, possibly infinite; undefined: as long as others. An invalid value
- * that a running pod is given counts as none.
+ * How long the pod's cell may be unreachable, milliseconds, possibly infinite. Undefined for the default. An invalid value that
+ * is set while the pod is running is ignored.
  */
 export function unreachableLimitOf({ metadata }: Pod): number | undefined {
   const name = "healthcheck-healthy-timeout";
@@ -93,7 +93,7 @@ const missingExtras: Readonly<Record<LaunchExtra, string>> = {
   routes: "no routes lead to pods here; on AWS, cloud.aws.podRoutes allows them",
 };
 
-/** A sentence for each annotation that is valid and has no effect on a cloud that has these extras. */
+/** A sentence for each valid annotation that has no effect on a cloud with these extras. */
 export function annotationsWithoutEffect(
   { metadata }: Pod,
   extras: readonly LaunchExtra[] = [],
@@ -118,7 +118,7 @@ function reader(given: Annotations) {
   };
 }
 
-/** What is wrong with the annotations of the family, and with those that look like it. */
+/** The problems of annotations with this prefix, and of those that look like it. */
 function annotationProblems(given: Annotations): readonly string[] {
   const known: Readonly<Record<string, Annotation<unknown>>> = podAnnotations;
   return Object.entries(given).flatMap(([key, text]) => {
@@ -132,7 +132,7 @@ function annotationProblems(given: Annotations): readonly string[] {
   });
 }
 
-/** Whether another prefix is a misspelt one of the family: `pods.elotl.co/instance-type`. */
+/** Whether another prefix is probably misspelt: `pods.elotl.co/instance-type`. */
 function isMeant(prefix: string, name: string): boolean {
   return prefix.includes("elotl") && Object.hasOwn(podAnnotations, name);
 }

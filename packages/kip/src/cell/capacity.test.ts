@@ -23,7 +23,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 60; turn++) await setImmediate();
 }
 
-/** Where a kill may hit: at the so many-th call of the API or the cloud, before or after its effect. */
+/** When to kill kip: at this call of the API or the cloud, before or after its effect. */
 interface Death {
   readonly atCall: number;
   readonly isBefore: boolean;
@@ -34,7 +34,7 @@ class World {
   readonly clock = new ManualClock();
   readonly cloud: SimulatedCloud;
   readonly cells = new Map<string, Cell>();
-  /** Of instances that ran at the same time. */
+  /** Maximum number of instances that ran at the same time. */
   most = 0;
   /** Launch types whose quota is full. */
   refuses: RegExp | undefined;
@@ -63,7 +63,7 @@ class World {
   }
 }
 
-/** One life of kip: real workers, steps and chooser; its cells have no agents. */
+/** One process of kip, with real workers, steps and chooser. Its cells have no agents. */
 class Life {
   readonly #world: World;
   readonly #death: Death | undefined;
@@ -108,7 +108,7 @@ class Life {
       tracer: noTracer,
       logger: silentLogger,
     };
-    const real = createCellSteps(tools as unknown as CellTools); // all that is called
+    const real = createCellSteps(tools as unknown as CellTools); // the methods that are called
     const connect = async (): Promise<never> => await new Promise(() => {});
     this.#steps = { ...real, executors: { ...real.executors, connect } };
   }
@@ -117,7 +117,7 @@ class Life {
     return this.#isDead;
   }
 
-  /** Runs a pod that asks for so many CPUs. */
+  /** Runs a pod that requests this much CPU. */
   run(uid: string, { cpu = "100m", age = 0, annotations = {} } = {}): CellWorker {
     const { clock, cells } = this.#world;
     const worker = new CellWorker({
@@ -150,7 +150,7 @@ class Life {
     await settle();
   }
 
-  /** Types of the instances that each pod has, and how each waits. */
+  /** Types of each pod's instances, and what each pod is waiting for. */
   async machines(): Promise<readonly string[]> {
     const instances = await this.#world.cloud.open({ owner: "kip" }).list();
     return instances
@@ -183,7 +183,7 @@ class Life {
     });
   }
 
-  /** A dead process gets no answer. */
+  /** A dead process gets no response. */
   async #call<T>(effect: () => Promise<T>): Promise<T> {
     const isLast = ++this.#calls === this.#death?.atCall;
     if (isLast && this.#death?.isBefore) this.#isDead = true;
@@ -255,7 +255,7 @@ describe("a cloud that slows launches down", () => {
     await world.clock.advance(5000);
     await settle();
     assert.deepEqual(await bought(), ["either on-demand", "spot spot"]);
-    // Its own launch is refused.
+    // The next launch is refused.
     await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
     life.run("next", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
     await settle();

@@ -12,10 +12,10 @@ const podRef = { namespace: "default", name: "web", uid: "u" };
 /** A Cell as the API has it. */
 function cellWith(status?: CellStatus, spec: Partial<CellSpec> = { podRef }): Cell {
   const machine = { instanceType: "t3.small", launchType: "spot", ...spec };
-  return { metadata: { name: "c", uid: "c" }, spec: machine, ...(status && { status }) } as Cell; // all that is looked at
+  return { metadata: { name: "c", uid: "c" }, spec: machine, ...(status && { status }) } as Cell; // the fields that are read
 }
 
-/** Applies changes, one a second. */
+/** Applies changes, one per second. */
 class Life {
   state: CellState = newCellState(podRef, "192.0.2.1");
   #second = 0;
@@ -32,7 +32,7 @@ class Life {
     return this.apply({ kind: "cellStatus", status: { phase, ...more } });
   }
 
-  /** As `Type=Status Reason second`. */
+  /** In the form `Type=Status Reason second`. */
   get shown(): readonly string[] {
     return (this.state.cell.status.conditions ?? []).map(
       ({ type, status, reason, lastTransitionTime }) =>

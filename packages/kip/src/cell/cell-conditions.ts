@@ -10,7 +10,7 @@ import {
 
 /** A condition to write, without its transition time. */
 type Wanted = Omit<CellCondition, "lastTransitionTime">;
-/** A condition as the API has it, perhaps written by another client. */
+/** A condition as read from the API. Another client may have written it. */
 type Known = Pick<CellCondition, "type" | "status"> & Partial<CellCondition>;
 type Text = readonly [reason: string, message: string];
 
@@ -38,8 +38,8 @@ const ordinaryReasons: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first
- * that is not true says what the cell waits for. Each keeps its transition time while its status stays. A condition
+ * The conditions of the present cell, in the order of its start: `Launched`, `Running`, `Ready`, `Claimed`. The first one that
+ * is not true tells what the cell is waiting for. Each keeps its transition time while its status stays the same. A condition
  * that has not changed is the same object as before, and so is a list without changes.
  */
 export function cellConditions(state: CellState, wallMs: number): readonly CellCondition[] {
@@ -56,8 +56,8 @@ export function cellConditions(state: CellState, wallMs: number): readonly CellC
 }
 
 /**
- * Whether conditions have changed and have to be written. With a change of the phase they have not: the step that
- * changes it writes both.
+ * Whether conditions have changed and need to be written. Not if the phase has changed, because the step that changes it writes
+ * both.
  */
 export function hasNewConditions(before: CellStatus | undefined, now: CellStatus): boolean {
   if (before?.conditions === undefined || before.phase !== now.phase) return false;
@@ -70,10 +70,7 @@ export function isHeldUp(status: CellStatus | undefined): boolean {
   return conditions.some((each) => each.status === "False" && !ordinaryReasons.has(each.reason));
 }
 
-/**
- * The message without its numbers (free memory, place in the queue), which may differ each time and do not count as a
- * change.
- */
+/** The message without its numbers (free memory, place in the queue), which vary and do not count as a change. */
 export function withoutFigures(message: string): string {
   return message.replace(/\d+(\.\d+)*/g, "#");
 }
@@ -104,8 +101,8 @@ function starting(state: CellState, known: readonly Known[]): readonly Wanted[] 
 }
 
 /**
- * The conditions of a cell that is being ended. Only `Ready` changes, once: a pod that is deleted ends, too, but the
- * first reason of the end stays.
+ * The conditions of a cell that is being ended. Only `Ready` changes, and only once: deleting the pod later does not replace
+ * the first reason.
  */
 function ending(state: CellState, known: readonly CellCondition[]): readonly Wanted[] {
   if (known.some(({ reason }) => endReasons.has(reason))) return known;
@@ -128,7 +125,7 @@ function condition(
 function launchTexts({ cell }: CellState): { readonly yes: Text; readonly no: Text } {
   const { instanceType = "", launchType = "" } = cell.object?.spec ?? {};
   const { instanceID: id } = cell.status;
-  // A kip that ended before it noted the ID may have sent the pod.
+  // If kip ended before it recorded the ID, it may still have sent the pod.
   const instance = id === undefined ? "An instance" : `Instance "${id}"`;
   return {
     yes: ["InstanceStarted", `${instance} (${instanceType}, ${launchType})`],
@@ -156,8 +153,7 @@ function claimTexts({ cell, podRef }: CellState): { readonly yes: Text; readonly
 }
 
 /**
- * Why a cell whose agent had answered is out of reach: for a while, or for so long that the cloud was asked for its
- * instance.
+ * Why a cell whose agent had responded is unreachable: for a while, or for so long that the cloud was asked for its instance.
  */
 function unreachable(
   { agent, machine, cell }: CellState,
@@ -169,7 +165,7 @@ function unreachable(
   const before = known.find(({ reason }) => reason === agentUnreachable);
   const message = "The agent on the instance does not answer";
   if (client || cloudAskedAt < unreachableSince) {
-    // An earlier process of kip may have found it out.
+    // An earlier process of kip may have detected it.
     if (!isOutOfReach && !before) return undefined;
     return [agentUnreachable, before?.message ?? message];
   }

@@ -22,20 +22,20 @@ import { cellsOfPod } from "../state/cells-of-pod.ts";
 interface Machine {
   readonly instance: Instance;
   report: PodReport | undefined;
-  /** Send the report to the kips that are connected. */
+  /** Functions that send the report to the connected kip processes. */
   readonly connected: Set<() => Promise<void>>;
 }
 
-/** What survives a kill of kip: the API, the cloud and its machines. */
+/** State that survives a kill of kip: the API, the cloud and its machines. */
 interface World {
   readonly cells: Map<string, Cell>;
   readonly machines: Map<string, Machine>;
   pod: Pod;
   /** How often the pod's container was started. */
   runs: number;
-  /** Whether the API takes statuses of the pod. */
+  /** Whether the API accepts statuses of the pod. */
   isStatusTaken: boolean;
-  /** Whether the pod's deletion is asked for. */
+  /** Whether the pod's deletion was requested. */
   isRemoved: boolean;
 }
 
@@ -55,7 +55,7 @@ function newWorld(restartPolicy: string): World {
   };
 }
 
-/** When a process of kip dies: at its so many-th call to the outside, before or after it had its effect. */
+/** When to kill a process of kip: at this call to the outside, before or after its effect. */
 interface Death {
   readonly atCall: number;
   readonly isBefore: boolean;
@@ -69,7 +69,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 60; turn++) await setImmediate();
 }
 
-/** One life of kip, with its real provider, workers and steps; only the connection to the agent is not real. */
+/** One process of kip, with its real provider, workers and steps. Only the connection to the agent is simulated. */
 class Life {
   readonly provider: KipProvider;
   readonly #world: World;
@@ -144,7 +144,7 @@ class Life {
       tracer: noTracer,
       logger: silentLogger,
     };
-    const real = createCellSteps(parts as unknown as CellTools); // all that is called
+    const real = createCellSteps(parts as unknown as CellTools); // the methods that are called
     const steps: CellSteps = {
       outages: real.outages,
       executors: { ...real.executors, connect: async (_step, context) => this.#connect(context) },
@@ -154,7 +154,7 @@ class Life {
       flush: async () => {},
     };
     const options = { ...parts, steps };
-    this.provider = new KipProvider(options as unknown as KipProviderOptions); // all that is called
+    this.provider = new KipProvider(options as unknown as KipProviderOptions); // the methods that are called
   }
 
   async start(): Promise<void> {
@@ -184,7 +184,7 @@ class Life {
     this.#world.pod = { ...pod, status: structuredClone(status) };
   }
 
-  /** A call to the outside; a dead process no longer gets an answer. */
+  /** Makes a call to the outside. A dead process gets no response. */
   async #call<T>(effect: () => T): Promise<T> {
     const isLast = ++this.#calls === this.#death?.atCall;
     if (isLast && this.#death?.isBefore) this.isDead = true;
@@ -216,7 +216,7 @@ class Life {
       state: "running",
       podIp: "10.0.0.1",
       tags: {},
-    } as unknown as Instance; // all that is looked at
+    } as unknown as Instance; // the fields that are read
     if (!this.#world.machines.has(id))
       this.#world.machines.set(id, { instance, report: undefined, connected: new Set() });
     return instance;
@@ -231,7 +231,7 @@ class Life {
           if (!machine.report) {
             this.#world.runs++;
             machine.report = report("Running");
-            // It is quick.
+            // The pod ends quickly.
             void sendAll(machine).then(async () => {
               machine.report = report("Succeeded");
               await sendAll(machine);
@@ -242,7 +242,7 @@ class Life {
       deletePod: () => this.#call(() => {}),
       [Symbol.asyncDispose]: async () => {},
     };
-    const client = agent as unknown as AgentClient; // all that is called
+    const client = agent as unknown as AgentClient; // the methods that are called
     return { kind: "connected", client, report: machine.report };
   }
 
@@ -287,7 +287,7 @@ function report(phase: "Running" | "Succeeded"): PodReport {
   };
 }
 
-/** Lives of kip one after another, of which the last is not killed; whether the first was killed. */
+/** Runs processes of kip one after the other. The last one is not killed. Returns whether the first one was. */
 async function live(
   world: World,
   deaths: readonly Death[],
@@ -375,7 +375,7 @@ describe("a pod's life with two kips of one name", () => {
   }
 });
 
-/** Two kips at once, of which one may be killed, then one alone. */
+/** Runs two processes of kip at once, one of which may be killed, and then one alone. */
 async function liveTogether(
   world: World,
   [first, second]: readonly (Death | undefined)[],

@@ -7,26 +7,26 @@ import type { CellObservation } from "./observe-cell.ts";
 
 type Phase = "Running" | "Succeeded" | "Failed";
 
-/** The outside world: what survives a kill of kip. */
+/** The outside world, which survives a kill of kip. */
 interface World {
   cell: boolean;
   claimed: boolean;
-  /** The end that the Cell's status has. */
+  /** The pod's end in the Cell's status. */
   cellEnd: Phase | undefined;
   instances: number;
   isRunning: boolean;
   podStarts: number;
   isPodRunning: boolean;
-  /** How the pod ended on its machine, which alone knows it. */
+  /** How the pod ended on its machine. Only the machine knows this. */
   result: Phase | undefined;
-  /** A profile of system calls that a container waits for. */
+  /** Whether the seccomp profile that a container is waiting for exists. */
   isProfileThere: boolean;
-  /** The pod's phase in the API, and whether it takes a status of it now. */
+  /** The pod's phase in the API, and whether the API currently accepts a status. */
   apiPhase: Phase;
   isStatusTaken: boolean;
 }
 
-/** What kip remembers: gone after a kill. */
+/** What kip remembers, which a kill erases. */
 interface Memory {
   instance: CellObservation["instance"];
   isRefused: boolean;
@@ -40,7 +40,7 @@ interface Memory {
   isEndInApi: boolean;
 }
 
-const cell = { metadata: { uid: "u" }, spec: {} } as unknown as Cell; // the plan looks at its presence alone
+const cell = { metadata: { uid: "u" }, spec: {} } as unknown as Cell; // the plan only checks that it exists
 const forgetful = (): Memory => ({
   instance: "unknown",
   isRefused: false,
@@ -67,7 +67,7 @@ const nothing = (): World => ({
   isStatusTaken: true,
 });
 
-/** What a new process finds out of the API before its first step. */
+/** What a new process finds in the API before its first step. */
 function restarted(world: World): Memory {
   const isOver = world.apiPhase !== "Running";
   return {
@@ -105,7 +105,7 @@ function observe(
   };
 }
 
-/** Does a step in the world; the second half, what kip remembers of it, may be lost. */
+/** Applies a step to the world. Kip may miss the result. */
 function act(step: CellDecision, world: World, memory: Memory, isAnswerLost: boolean): void {
   const before = { ...memory };
   const effects: { readonly [K in CellDecision["kind"]]: () => void } = {
@@ -118,7 +118,7 @@ function act(step: CellDecision, world: World, memory: Memory, isAnswerLost: boo
       memory.instance = world.instances === 0 ? none : world.isRunning ? "running" : "pending";
     },
     launch: () => {
-      // Idempotent by token: a second launch finds the first one's instance.
+      // Idempotent by token: a second launch finds the first instance.
       world.instances = Math.max(1, world.instances);
       memory.instance = "pending";
     },
@@ -180,7 +180,7 @@ function act(step: CellDecision, world: World, memory: Memory, isAnswerLost: boo
   if (isAnswerLost) Object.assign(memory, before, { instance: "unknown" });
 }
 
-/** What happens beside the steps: the agent reports, and the status of the pod is written. */
+/** Simulates what happens beside the steps: the agent reports, and the pod's status is written. */
 function live(world: World, memory: Memory): void {
   if (memory.isAgentConnected && world.instances === 1 && world.result) memory.end ??= world.result;
   if (memory.end && world.isStatusTaken && world.apiPhase === "Running")
@@ -249,7 +249,7 @@ describe("planCell() in a world that fails", () => {
         for (const fault of plan) {
           step(fault === "lose answer");
           if (fault === "refuse" || fault === "take") world.isStatusTaken = fault === "take";
-          // What is known of the end by the machine alone goes with it: it must be in the Cell before.
+          // What only the machine knows of the end is lost with it, so it must be in the Cell before.
           if (fault === "lose machine" && world.cellEnd) {
             Object.assign(world, { instances: 0, isRunning: false, result: undefined });
             Object.assign(memory, { instance: "gone", isAgentConnected: false });

@@ -33,10 +33,10 @@ function newCell(uid: string, attempt = 0): Cell {
   return {
     metadata: { name: uid, uid },
     spec: { podRef: { uid: "p" }, attempt, restartCounts: {} },
-  } as unknown as Cell; // all that is looked at
+  } as unknown as Cell; // the fields that are read
 }
 
-/** A worker whose steps succeed at once, unless the test has one of its own. */
+/** A worker whose steps succeed at once, unless the test replaces them. */
 function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const clock = new ManualClock();
   const steps: string[] = [];
@@ -115,9 +115,9 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   return { worker, clock, steps, problems, warnings, count, run };
 }
 
-/** The cloud started an instance, which is in this state. */
+/** The cloud has started an instance in this state. */
 function launched(state: "running" | "terminated"): CellChange {
-  return { kind: "launched", instance: { state, tags: {} } as unknown as Instance, cloudMs: 0 }; // all that is looked at
+  return { kind: "launched", instance: { state, tags: {} } as unknown as Instance, cloudMs: 0 }; // the fields that are read
 }
 
 function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
@@ -126,7 +126,7 @@ function dispatched({ pod }: CellState, renewInMs?: number): CellChange {
   return { kind: "dispatched", resolved, generation: 1, renewInMs, missingProfiles: [] };
 }
 
-/** Sends a document of so many bytes. */
+/** Sends a document of this size in bytes. */
 function sends(bytes: number): Fake {
   return ({ change, state }) => {
     change({ kind: "cellStatus", status: { phase: "Claimed" } });
@@ -149,7 +149,7 @@ function ended(phase: "Succeeded" | "Failed"): PodReport {
     initContainers: [],
     containers,
     ephemeralContainers: [],
-  } as unknown as PodReport; // all that is looked at
+  } as unknown as PodReport; // the fields that are read
 }
 
 describe("CellWorker", () => {
@@ -266,7 +266,7 @@ describe("CellWorker", () => {
     const { worker, clock, count } = start({ launch: untilAborted });
     const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
+    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // the fields that are read
     await clock.advance(59_000);
     assert.deepEqual([worker.state.end.isPodFinished, count("launch")], [false, 1]);
     await clock.advance(2000);
@@ -279,7 +279,7 @@ describe("CellWorker", () => {
     const { worker, clock, count } = start();
     const status = { startTime: new Date(clock.now()).toISOString() };
     const spec = { containers: [], activeDeadlineSeconds: 60 };
-    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // all that is looked at
+    worker.apply({ pod: podWith({ spec, status }) } as unknown as ResolvedPod); // the fields that are read
     await clock.advance(600_000);
     assert.deepEqual([worker.state.end.isPodFinished, count("dispatch")], [false, 1]);
   });
@@ -311,7 +311,7 @@ describe("CellWorker", () => {
     const { worker, clock, count, run } = start({
       connect: () => ({
         kind: "connected",
-        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // all that is called
+        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // the methods that are called
         isPodLost: count("connect") === 2,
       }),
     });
@@ -329,7 +329,7 @@ describe("CellWorker", () => {
       connect: async (context, step) => {
         if (count("connect") > 1) await untilAborted(context, step);
         await answer.promise;
-        const client = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient; // all that is called
+        const client = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient; // the methods that are called
         return { kind: "connected", client };
       },
     });
@@ -473,7 +473,7 @@ describe("CellWorker", () => {
     const { worker, run } = start({
       connect: async () => {
         await gate.promise;
-        return { kind: "connected", client: agent as unknown as AgentClient }; // all that is used of it
+        return { kind: "connected", client: agent as unknown as AgentClient }; // the parts that are used
       },
     });
     await run();
@@ -493,13 +493,13 @@ describe("CellWorker", () => {
     worker.reportSeen(running);
     assert.deepEqual(problems, []);
     worker.reportSeen({ ...running, machineEndsAt: notice });
-    // A cell that is not to be trusted names other times.
+    // A malicious cell reports other times.
     worker.reportSeen({ ...running, machineEndsAt: endsAt(0) });
     await settle();
     assert.equal(worker.state.machine.interruption?.endsAt, notice);
     assert.deepEqual(problems, ["CellInterrupted"]);
     assert.equal(count("drain"), before);
-    // Its pod has no owner that replaces it: it is asked to stop in time.
+    // No owner replaces its pod, so the pod is stopped in time.
     await clock.advance(119_000);
     assert.equal(count("drain"), before + 1);
     await worker.stop();
@@ -645,7 +645,7 @@ describe("CellWorker", () => {
       await settle();
       await clock.advance(1000);
     }
-    // One in 90 seconds, one for the first credit and one for that of deadlines.
+    // One in 90 seconds, one for the initial credit, and one for the deadline credit.
     assert.ok(count("dispatch") <= 6, `${count("dispatch")}`);
     await clock.advance(90_000);
     assert.equal(worker.state.agent.isDispatched, true);
@@ -707,7 +707,7 @@ describe("CellWorker", () => {
     const { worker, clock, count, run } = start({
       connect: () => ({
         kind: "connected",
-        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // all that is called
+        client: { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient, // the methods that are called
         generation: count("dispatch"),
       }),
       dispatch: async ({ change, state }) => {
@@ -726,7 +726,7 @@ describe("CellWorker", () => {
     answer.resolve();
     await settle();
     assert.equal(count("dispatch"), 1);
-    // It waits for its time when the connection is lost, and the agent has generation 1.
+    // It is waiting for its time when the connection is lost. The agent has generation 1.
     await clock.advance(20_000);
     worker.agentLost();
     await settle();

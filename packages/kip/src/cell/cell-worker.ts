@@ -18,7 +18,7 @@ import { reduceCell } from "./reduce-cell.ts";
 import { isCostly } from "./outages.ts";
 import { stepBackoff } from "./step-backoff.ts";
 
-/** What a {@link CellWorker} works with. */
+/** Options of {@link CellWorker}. */
 export interface CellWorkerOptions {
   readonly podRef: PodRef;
   /** Address of the virtual node. */
@@ -27,21 +27,21 @@ export interface CellWorkerOptions {
   readonly limits: CellLimits;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The state has changed, and with it perhaps the pod's status. */
+  /** Called when the state has changed, possibly including the pod's status. */
   readonly onChange: (state: CellState) => void;
-  /** A report of the pod's own agent, restricted to its containers. */
+  /** Called with a report of the pod's own agent, restricted to the pod's containers. */
   readonly onReport: (report: PodReport, cellUid: string | undefined) => void;
-  /** A problem of the pod, for an event. */
+  /** Called with a problem of the pod, for an event. */
   readonly onProblem: (reason: string, message: string) => void;
 }
 
-/** Steps that do not wait for another one. */
+/** Lanes of the steps that do not wait for others. */
 const lanes: { readonly [K in CellStep["kind"]]?: string } = {
-  // The end of a pod's time does not wait for the step that it aborts.
+  // The deadline must not wait for the step that it aborts.
   expire: "deadline",
   evict: "replacement",
   awaitReplacement: "replacement",
-  // Dialing goes on.
+  // Dialing continues.
   noteReach: "reach",
   tagInstance: "tags",
 };
@@ -59,9 +59,8 @@ interface CellNotice {
 }
 
 /**
- * The worker of one pod and its cell: passes on to a {@link Reconciler} what the API, the cloud and the agent report,
- * and receives the reports of the agent that the state is connected to. Workers of different pods never wait for each
- * other.
+ * The worker of one pod and its cell. Passes what the API, the cloud and the agent report to a {@link Reconciler}, and follows
+ * the agent that the state is connected to. Workers of different pods never wait for each other.
  */
 export class CellWorker {
   readonly #options: CellWorkerOptions;
@@ -70,7 +69,7 @@ export class CellWorker {
   #followed: AgentClient | undefined;
   #reportedWait: string | undefined;
   #status: CellStatus | undefined;
-  /** UID of the Cell whose own notice of its machine's end was taken. */
+  /** UID of the Cell whose own notice was accepted. */
   #heardCell: string | undefined;
 
   constructor(options: CellWorkerOptions) {
@@ -83,7 +82,7 @@ export class CellWorker {
       executors: { ...steps.executors, connect: async (...args) => await this.#connect(...args) },
       lane: ({ kind }) => lanes[kind] ?? "cell",
       backoff: stepBackoff,
-      // After a failed launch the instance is looked up first, and only the next launch can be progress.
+      // After a failed launch the instance is looked up first, which does not count as progress.
       isProgress: ({ kind }) => kind !== "observeInstance",
       onChange: (state) => this.#changed(state),
       onFailure: (failure) => this.#failed(failure),
@@ -92,17 +91,17 @@ export class CellWorker {
     });
   }
 
-  /** All that is known of the pod and its cell. */
+  /** The state of the pod and its cell. */
   get state(): CellState {
     return this.#reconciler.state;
   }
 
-  /** What it does now, for people. */
+  /** What the worker is doing, for people. */
   dump(): DumpedWorker {
     return dumpWorker(this.state, this.#reconciler.inspect());
   }
 
-  /** Resolves when pod and cell are settled and nothing is left to do; new work makes a new promise. */
+  /** Resolves when pod and cell are settled and nothing is left to do. New work creates a new promise. */
   get settled(): Promise<void> {
     return this.#reconciler.settled;
   }
@@ -117,7 +116,7 @@ export class CellWorker {
     this.#request({ kind: "applied", resolved });
   }
 
-  /** The pod is on its cell, and is followed there; what it refers to is not known. */
+  /** The pod is on its cell. Follows it there without its content, because what it refers to is not known. */
   resume(pod: Pod): void {
     if (!this.state.pod.resolved) this.#reconciler.apply({ kind: "resumed", pod });
   }
@@ -127,7 +126,7 @@ export class CellWorker {
     this.#request({ kind: "removed", graceSeconds, pod });
   }
 
-  /** The pod is terminal in the API, written there by kip or another client: what still runs of it is stopped. */
+  /** The pod is terminal in the API, written by kip or another client. Stops what is still running. */
   finish(pod?: Pod): void {
     this.#request({ kind: "finished", pod });
   }
@@ -171,7 +170,7 @@ export class CellWorker {
       : undefined;
   }
 
-  /** The cloud has answered which instances run. */
+  /** The cloud has reported which instances run. */
   cloudAsked(running: ReadonlySet<string>): void {
     const token = this.unreachable;
     if (token !== undefined)
@@ -189,8 +188,8 @@ export class CellWorker {
   }
 
   /**
-   * Takes the cloud's notice that the machine itself has received, once per cell: a hostile cell that reports other
-   * times again and again has no further effect.
+   * Accepts the cloud's notice from the machine itself, once per cell. So a hostile cell that repeatedly reports other times
+   * has no further effect.
    */
   #takeNotice({ machineEndsAt: endsAt }: PodReport): void {
     const { cell } = this.state;
@@ -215,7 +214,7 @@ export class CellWorker {
     await stopped;
   }
 
-  /** Applies a request; one that changes something ends the pause after a failure. */
+  /** Applies a request. If it changes something, it ends the pause after a failure. */
   #request(change: CellChange<"applied" | "removed" | "finished">): void {
     const { pod, end } = this.state;
     this.#reconciler.apply(change);
@@ -223,7 +222,7 @@ export class CellWorker {
     if (change.kind === "applied" || hasChanged) this.#reconciler.retryNow();
   }
 
-  /** Connects, and closes a connection that was made after the step was aborted. */
+  /** Connects. Closes a connection that was made after the step was aborted. */
   async #connect(
     ...[step, context]: Parameters<CellSteps["executors"]["connect"]>
   ): Promise<CellChange | undefined> {
@@ -271,7 +270,7 @@ export class CellWorker {
       retry: () => this.#reconciler.tryNow(step.kind),
       isCostly: isCostly(step, this.state.cell.object),
     });
-    // A pod does not wait for the tags of its instance.
+    // A pod must not wait for its instance's tags.
     if (error instanceof NoEffectError || step.kind === "tagInstance") return undefined;
     return { kind: "waits", ...problemOf(error) };
   }

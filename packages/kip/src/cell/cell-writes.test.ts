@@ -6,7 +6,7 @@ import { CellStore } from "../store/cell-store.ts";
 import type { CellPhase } from "../state/cell.ts";
 import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 
-/** The first write of this phase fails. */
+/** Makes the first write of this phase fail. */
 function failFirstWrite(t: TestContext, phase: CellPhase): void {
   const writeStatus = Reflect.get(CellStore.prototype, "writeStatus");
   let failures = 0;
@@ -18,13 +18,13 @@ function failFirstWrite(t: TestContext, phase: CellPhase): void {
   t.mock.method(CellStore.prototype, "writeStatus", failing);
 }
 
-/** What the API has of the only Cell. */
+/** The status of the only Cell in the API. */
 function statusIn(world: KipWorld) {
   const [cell] = world.api.cells.values();
   return cell?.status;
 }
 
-/** A kip whose pod waits for the cloud's quota for some tries, and then for an agent that does not answer. */
+/** A kip whose pod waits for the cloud's quota for some attempts, and then for an agent that does not respond. */
 async function startBehindQuota(): Promise<{ readonly world: KipWorld; readonly life: KipLife }> {
   const world = new KipWorld(new ManualClock());
   world.agents.isAnswering = false;

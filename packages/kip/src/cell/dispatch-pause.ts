@@ -1,28 +1,28 @@
 import type { Pod } from "@kip/k8s-types";
 import type { AgentPart } from "../state/cell-state.ts";
 
-/** What each document costs its pod, milliseconds: in the long run the pod gets one document in that time. */
+/** The cost of each document to its pod, milliseconds. In the long run the pod gets one document in this time. */
 const documentMs = 10_000;
-/** The cost of each MiB in addition: making a document of 8 MiB takes 60 ms, in which kip does nothing else. */
+/** The additional cost per MiB. Making a document of 8 MiB blocks kip for 60 ms. */
 const mebibyteMs = 10_000;
 /**
- * The cost that a pod may run up before it waits, milliseconds: five small documents. A document of any length goes
- * at once to a pod that has had none for a while.
+ * The cost that a pod may accumulate before it has to wait, milliseconds: five small documents. A document of any length is
+ * sent at once if the pod has not had one for a while.
  */
 const creditMs = 45_000;
 
-/** The highest cost of a new pod's document that its agent did not take, milliseconds: three can go at once. */
+/** The maximum cost of a document of a new pod that its agent refused, milliseconds. Three can be sent at once. */
 const newPodMs = 22_500;
 /**
- * The credit in addition for a version that ends the pod sooner, milliseconds: one document of any length goes
- * although others would wait. It costs as much as others, so that a deadline that gets shorter again and again is not
- * sent more often in the long run.
+ * Additional credit for a version that ends the pod sooner, milliseconds. One document of any length is sent although others
+ * would have to wait. It costs as much as others, so a deadline that is shortened repeatedly is not sent more often in the long
+ * run.
  */
 const deadlineCreditMs = 90_000;
-/** How long such a version waits for another one that ends the pod still sooner, milliseconds. */
+/** How long such a version waits for another one with an even earlier end, milliseconds. */
 const deadlinePauseMs = 1000;
 
-/** Charges a document that was made for the agent. One of a new pod that the agent did not take costs less. */
+/** Charges a document that was made for the agent. It costs less if the pod is new and the agent refused it. */
 export function withDocument(
   agent: AgentPart,
   { bytes, isNewPod }: { readonly bytes: number; readonly isNewPod: boolean },
@@ -34,9 +34,9 @@ export function withDocument(
 }
 
 /**
- * How long the newest version of the pod waits before it is sent, milliseconds; 0 or less: not at all. Without this a
- * pod that changes all the time, or mounts a ConfigMap that does, would take all of kip's time. With a kubelet, too,
- * a pod gets the new content of a ConfigMap only after a minute or so.
+ * How long the newest version of the pod waits before it is sent, milliseconds. 0 or less means no wait. Otherwise a pod that
+ * changes all the time, or mounts a ConfigMap that does, would use all of kip's time. With a kubelet, a pod also gets the new
+ * content of a ConfigMap only after a minute or so.
  */
 export function dispatchPauseMs(
   { documentsPaidAt, endsSoonerAt }: AgentPart,
@@ -48,7 +48,7 @@ export function dispatchPauseMs(
   return Math.min(pauseMs, Math.max(pauseMs - deadlineCreditMs, endsSoonerAt - nowMs));
 }
 
-/** Notes that `activeDeadlineSeconds` of the pod became shorter, until its newest version is sent. */
+/** Records that the pod's `activeDeadlineSeconds` became shorter, until its newest version is sent. */
 export function withDeadline(
   agent: AgentPart,
   { before, next }: { readonly before: Pod | undefined; readonly next: Pod },

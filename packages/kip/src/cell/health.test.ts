@@ -6,7 +6,7 @@ import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
 import type { CellStatus } from "../state/cell.ts";
 import { lastLines } from "./steps/boot-failure.ts";
 
-/** A world with one pod, whose agent is out of reach from now on. */
+/** A world with one pod, whose agent is unreachable from now on. */
 async function cut(
   isCloudAsked: boolean,
   annotations: Readonly<Record<string, string>> = {},
@@ -26,7 +26,7 @@ async function cut(
   return { world, life, first };
 }
 
-/** Lets minutes pass, in which the cloud is asked every ten seconds. */
+/** Lets minutes pass, asking the cloud every ten seconds. */
 async function passAsking(world: KipWorld, life: KipLife, minutes: number): Promise<void> {
   for (let tens = 0; tens < minutes * 6; tens++) {
     await pass(world, 10_000);
@@ -103,17 +103,17 @@ describe("health of cells", () => {
   });
 });
 
-/** A condition of the pod as it was published last: `status reason`. */
+/** A condition of the pod's last published status, as `status reason`. */
 function conditionOf({ statuses }: KipLife, type: string): string {
   const { status } = statuses.at(-1) ?? {};
   const found = status?.conditions?.find((each) => each.type === type);
   return [found?.status, found?.reason].filter((part) => part !== undefined).join(" ");
 }
 
-/** Reasons of the conditions of the Cell that are false. */
+/** Reasons of the Cell's conditions that are false. */
 function problemsOf({ api }: KipWorld): readonly string[] {
   const [cell] = api.cells.values();
-  const { conditions = [] } = (cell?.status ?? {}) as CellStatus; // as kip writes it
+  const { conditions = [] } = (cell?.status ?? {}) as CellStatus; // in kip's format
   return conditions.flatMap(({ status, reason }) => (status === "False" ? reason : []));
 }
 
@@ -178,7 +178,7 @@ describe("a pod whose cell does not answer", () => {
     world.pods.set("p", { ...pod, status: { ...status, conditions } });
     const next = new KipLife(world);
     await next.start();
-    // Kip itself may need so long for thousands of cells.
+    // Kip itself may need this long for thousands of cells.
     await pass(world, 59_000);
     assert.equal(next.statuses.length, 0);
     await pass(world, 17_000);

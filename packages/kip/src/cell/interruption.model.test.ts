@@ -17,18 +17,18 @@ import type { CellTools } from "./steps/step-context.ts";
 import type { Cell, CellStatus } from "../state/cell.ts";
 import { CellStatusWriter } from "../store/cell-status-writer.ts";
 
-/** Of the pod's spec, seconds. */
+/** Grace period in the pod's spec, seconds. */
 const grace = 30;
 const uid = "p";
 
 interface Start {
   readonly owner: "ReplicaSet" | "StatefulSet";
   readonly noticeSeconds: number;
-  /** Kip is killed at its so many-th call to the outside, before or after it had its effect, and started again. */
+  /** Kip is killed at this call to the outside, before or after its effect, and restarted. */
   readonly death?: { readonly atCall: number; readonly isBefore: boolean } | undefined;
 }
 
-/** What happens beside the work of kip. */
+/** What happens beside kip's work. */
 type Event =
   | { readonly kind: "time"; readonly seconds: number }
   | { readonly kind: "step"; readonly seconds: number }
@@ -73,7 +73,7 @@ const starts: fc.Arbitrary<Start> = fc.record({
   }),
 });
 
-/** The API, the cloud and the cell of one pod whose instance is taken back, and the kip that works on it. */
+/** The API, the cloud and the cell of one pod whose instance is reclaimed, and the kip that works on it. */
 class World {
   readonly clock = new ManualClock();
   readonly endsAtMs: number;
@@ -81,10 +81,10 @@ class World {
   /** Allowed by a PodDisruptionBudget. */
   isAllowed = true;
   isReady = false;
-  /** The removal that the API asks for; its time runs from when it was asked for. */
+  /** The removal that the API requests. Its time starts with the request. */
   removal: { readonly graceSeconds: number; readonly atMs: number } | undefined;
   evictions = 0;
-  /** When the containers were asked to stop first, and how long they have. */
+  /** When the containers were first asked to stop, and their grace period. */
   stop: { readonly atMs: number; readonly graceSeconds: number } | undefined;
   isStopped = false;
   #cellStatus: CellStatus = { phase: "Claimed", startMs: {} };
@@ -110,14 +110,14 @@ class World {
     return new Date(this.clock.now() + leftMs).toISOString();
   }
 
-  /** The Cell is there; its object never changes, as kip alone writes its status. */
+  /** The Cell. Its object never changes, because only kip writes its status. */
   get #cell(): Cell {
     const spec = { podRef: { uid }, attempt: 0, restartCounts: {} };
     const cell = { metadata: { name: "c", uid: "c" }, spec, status: this.#cellStatus };
-    return cell as unknown as Cell; // all that is looked at
+    return cell as unknown as Cell; // the fields that are read
   }
 
-  /** A process of kip: it finds everything out again. */
+  /** Starts a process of kip, which looks everything up again. */
   #life(): CellWorker {
     const worker = new CellWorker({
       podRef: { namespace: "default", name: "web", uid },
@@ -140,7 +140,7 @@ class World {
     worker.cellSeen(this.#cell);
     this.#notify(worker);
     if (this.removal) worker.remove(this.removal.graceSeconds, this.#pod);
-    else worker.apply({ pod: this.#pod } as Parameters<CellWorker["apply"]>[0]); // all that is looked at
+    else worker.apply({ pod: this.#pod } as Parameters<CellWorker["apply"]>[0]); // the fields that are read
     return worker;
   }
 
@@ -153,14 +153,14 @@ class World {
   }
 
   #notify(worker: CellWorker): void {
-    const instance = { id: "i", token: "c", tags: {} } as unknown as Instance; // all that is looked at
+    const instance = { id: "i", token: "c", tags: {} } as unknown as Instance; // the fields that are read
     worker.interrupted({ instance, endsAt: this.#endsAt });
   }
 
   #executors(): CellSteps["executors"] {
     const tools = this.#tools();
     const done = async (): Promise<undefined> => undefined;
-    const machine = { id: "i", token: "c", state: "running", tags: {} } as unknown as Instance; // all that is looked at
+    const machine = { id: "i", token: "c", state: "running", tags: {} } as unknown as Instance; // the fields that are read
     const steps: Partial<CellSteps["executors"]> = {
       createCell: (_step, { signal }) => untilAborted(signal),
       observeInstance: async () => ({ kind: "machineSeen", instance: machine }),
@@ -183,14 +183,14 @@ class World {
       awaitEndInApi: async () => ({ kind: "endInApi" }),
       endPod: done,
     };
-    return steps as CellSteps["executors"]; // all that are planned
+    return steps as CellSteps["executors"]; // the planned steps
   }
 
   #tools(): CellTools {
     const life = ++this.#lives;
     const common = { clock: this.clock, logger: silentLogger };
     const writeStatus = async (_cell: unknown, status: CellStatus): Promise<void> => {
-      // What a killed process had noted is lost.
+      // What a killed process had recorded is lost.
       if (life === this.#lives)
         await this.#call(() => void (this.#cellStatus = { ...this.#cellStatus, ...status }));
     };
@@ -209,14 +209,14 @@ class World {
       onEvent: () => {},
       onProblem: () => {},
     };
-    return tools as unknown as CellTools; // all that is called
+    return tools as unknown as CellTools; // the methods that are called
   }
 
   async #untilReady(): Promise<void> {
     await new Promise<void>((resolve) => this.#onReady.add(resolve));
   }
 
-  /** A call to the outside; a process that is killed by it gets no answer. */
+  /** A call to the outside. A process that is killed by it gets no response. */
   async #call<T>(effect: () => T): Promise<T> {
     const isLast = ++this.#calls === this.#death?.atCall;
     const result = isLast && this.#death?.isBefore ? undefined : effect();
@@ -226,10 +226,10 @@ class World {
     return await new Promise(() => {});
   }
 
-  /** The cloud has the time of day that the computer has when kip starts. */
+  /** The cloud's time of day is that of the computer when kip starts. */
   #restart(): void {
     void this.#worker.stop();
-    // As a kubelet that is started again, kip counts the time of a removal from its start; the cloud still ends it in time.
+    // Like a restarted kubelet, kip counts a removal's time from its own start. The cloud still ends the instance in time.
     if (this.removal) this.removal = { ...this.removal, atMs: this.clock.monotonic() };
     this.#endsAt = this.#wallEnd();
     if (this.#isCellThere) this.#worker = this.#life();
@@ -242,7 +242,7 @@ class World {
     this.remove(graceSeconds);
   }
 
-  /** A client deletes the pod: a grace period only ever gets shorter. */
+  /** A client deletes the pod. A grace period can only get shorter. */
   remove(graceSeconds: number): void {
     const atMs = this.clock.monotonic();
     if (this.removal && this.removal.graceSeconds <= graceSeconds) return;
@@ -260,17 +260,17 @@ class World {
         }),
       [Symbol.asyncDispose]: async () => {},
     };
-    return agent as unknown as AgentClient; // all that is called
+    return agent as unknown as AgentClient; // the methods that are called
   }
 
   #report(): PodReport {
     const state = this.isStopped ? { terminated: { exitCode: 0 } } : { running: {} };
     const containers = [{ name: "main", ...state }];
     const report = { podUid: uid, initContainers: [], containers, ephemeralContainers: [] };
-    return { ...report, events: [], phase: "Running" } as unknown as PodReport; // all that is looked at
+    return { ...report, events: [], phase: "Running" } as unknown as PodReport; // the fields that are read
   }
 
-  /** Never stops containers earlier than it must, nor with a longer grace period than anybody gave. */
+  /** Containers are never stopped earlier than necessary, nor with a longer grace period than was given. */
   #checkStop(atMs: number, graceSeconds: number): void {
     const most = this.#isMarked ? grace : (this.removal?.graceSeconds ?? grace);
     this.#expect(graceSeconds <= most, "an eviction does not make the grace period longer");
@@ -278,7 +278,7 @@ class World {
     this.#expect(isDue, "the containers go on while there is time");
   }
 
-  /** Whether the Cell says that the eviction was, or is about to be, asked for. */
+  /** Whether the Cell says that the eviction was requested or is about to be. */
   get #isMarked(): boolean {
     return this.#cellStatus.reason === evictedReason;
   }
@@ -290,7 +290,7 @@ class World {
     return atMs >= this.removal.atMs + surplus * 1000;
   }
 
-  /** When the containers have to begin to stop, by the cloud; a notice may be too short for that. */
+  /** When the containers have to start to stop because of the cloud. A notice may be too short for that. */
   #stopBy(): number {
     return this.endsAtMs - (grace + 5) * 1000;
   }
@@ -332,7 +332,7 @@ class World {
     this.#check();
   }
 
-  /** The reconciler would take a step that throws for one that has failed. */
+  /** The reconciler would treat a step that throws as failed, so problems are recorded. */
   #expect(isTrue: boolean, what: string): void {
     if (!isTrue) this.#broken.push(what);
   }

@@ -15,10 +15,10 @@ const limits = { bootMs: 1_200_000, unreachableLimitMs: 90_000, drainLeewayMs: 1
 /** A pod that is terminal in the API, and has 30 s to stop on its cell. */
 function start(deletePod: AgentClient["deletePod"]) {
   const clock = new ManualClock();
-  const client = { deletePod } as unknown as AgentClient; // all that is used
+  const client = { deletePod } as unknown as AgentClient; // the parts that are used
   const spec = { terminationGracePeriodSeconds: 30, containers: [] };
-  const pod = { metadata: { name: "web", uid: "p" }, spec } as unknown as Pod; // all that is looked at
-  const object = { metadata: { name: "c", uid: "c" }, spec: { attempt: 0 } } as unknown as Cell; // all that is looked at
+  const pod = { metadata: { name: "web", uid: "p" }, spec } as unknown as Pod; // the fields that are read
+  const object = { metadata: { name: "c", uid: "c" }, spec: { attempt: 0 } } as unknown as Cell; // the fields that are read
   const state = cellStateWith({
     pod: { object: pod },
     cell: { object, status: { phase: "Claimed", startMs: {} } },
@@ -52,7 +52,7 @@ describe("observeCell(), looks for profiles of system calls", () => {
     const report = { initContainers: [], containers: [main], ephemeralContainers: [] };
     const agent = {
       missingProfiles: { profiles, lookAt: 30_000 },
-      report: report as unknown as PodReport, // all that is looked at
+      report: report as unknown as PodReport, // the fields that are read
     };
     return observeCell(cellStateWith({ agent }), limits, nowMs).areProfilesDue;
   };
@@ -67,7 +67,7 @@ describe("observeCell(), looks for profiles of system calls", () => {
 
 describe("observeCell(), an agent that is out of reach", () => {
   const isUnhealthy = (annotations: Readonly<Record<string, string>>, nowMs: number): boolean => {
-    const object = { metadata: { annotations }, spec: {} } as unknown as Pod; // all that is looked at
+    const object = { metadata: { annotations }, spec: {} } as unknown as Pod; // the fields that are read
     const cell = { status: { phase: "Claimed" } } as const;
     const agent = { unreachableSince: 0 };
     return observeCell(cellStateWith({ pod: { object }, cell, agent }), limits, nowMs).isUnhealthy;

@@ -3,20 +3,25 @@ import { CloudError, type LaunchType } from "@kip/cloud";
 import { K8sError } from "@kip/k8s-client";
 import type { CellStep } from "./cell-step.ts";
 
-/** How often one of the steps that wait is repeated, milliseconds, however many wait. */
+/** How often to repeat one of the waiting steps, milliseconds, however many are waiting. */
 const trialMs = 10_000;
-/** How long a step waits at least, milliseconds: what fails for one pod alone is not repeated with each success of others. */
+/**
+ * Minimum time that a step waits, milliseconds. A step that fails for only one pod is not repeated with each success of others.
+ */
 const firmMs = 5000;
-/** After a success of its kind, a refusal that may be about one pod alone is none of an outage for so long, milliseconds. */
+/**
+ * If no step of a kind has succeeded for this time, milliseconds, a refusal that may concern only one pod also counts as an
+ * outage.
+ */
 const quietMs = 60_000;
-/** How many steps are repeated when one has succeeded: more than one, so that their rate grows as long as they succeed. */
+/** Number of steps to repeat after a success: more than one, so that the rate grows while they succeed. */
 const perSuccess = 2;
 
 /** A step of one pod that failed because of an outage. */
 export interface FailedStep {
-  /** Ends its pause; returns false if it no longer waits. */
+  /** Ends its pause. Returns false if it is no longer waiting. */
   readonly retry: () => boolean;
-  /** Whether a try costs money though it fails: then it is repeated only after a success of another pod. */
+  /** Whether an attempt costs money even if it fails. Then it is only repeated after a success of another pod. */
   readonly isCostly: boolean;
 }
 
@@ -33,14 +38,16 @@ interface Outage {
 }
 
 /**
- * Ends the pauses of steps that failed because the API server or the cloud was away: these grow to minutes, and no pod should wait
- * for so long after an outage. Kept by kind of step, as a cloud may refuse launches alone.
+ * Ends the pauses of steps that failed because the API server or the cloud was unavailable. These pauses grow to minutes, and
+ * no pod should wait that long after an outage. Tracked by kind of step, because a cloud may only refuse launches.
  *
  * Invariants:
- * - While steps of a kind wait, one of them is repeated every ten seconds, in turn: an outage costs no more calls for more pods.
- * - Each success repeats two of them: the rate grows with each answer, and no further than the other side answers.
- * - A step for which the other side said when to come back is left alone, but for the few seconds that each step waits.
- * - A step of which each try may cost money waits for a success, or for its own pause.
+ * - While steps of a kind are waiting, one of them is repeated every ten seconds, in turn. So an outage does not cost more
+ *   calls for more pods.
+ * - Each success repeats two of them. The rate grows with each response, and no faster than the other side responds.
+ * - If the other side named a time to come back, the step is left alone, unless the time is within the few seconds that each
+ *   step waits.
+ * - A step whose attempts may cost money waits for a success, or for its own pause.
  */
 export class Outages {
   readonly #clock: Clock;
@@ -51,7 +58,7 @@ export class Outages {
     this.#clock = clock;
   }
 
-  /** A step of this worker failed. */
+  /** Records that a step of this worker failed. */
   failed(kind: CellStep["kind"], error: unknown, worker: object, step: FailedStep): void {
     const outage = this.#outageOf(kind);
     const failedAtMs = this.#clock.monotonic();
@@ -62,7 +69,7 @@ export class Outages {
     this.#tryLater(outage);
   }
 
-  /** A step of this kind succeeded. */
+  /** Records that a step of this kind succeeded. */
   succeeded(kind: CellStep["kind"]): void {
     const outage = this.#outageOf(kind);
     outage.succeededAtMs = this.#clock.monotonic();
@@ -77,12 +84,12 @@ export class Outages {
     return outage;
   }
 
-  /** Repeats nothing more. */
+  /** Stops repeating steps. */
   stop(): void {
     this.#stopped.abort();
   }
 
-  /** Repeats those that have waited for longest. */
+  /** Repeats the steps that have waited longest. */
   #retry(
     { waiting }: Outage,
     { count, isTrial }: { readonly count: number; readonly isTrial: boolean },
@@ -111,14 +118,17 @@ export class Outages {
   }
 }
 
-/** Whether the API server or the cloud does not answer anyone, or not kip. A Cell resource that is being deleted comes back, too. */
+/**
+ * Whether the API server or the cloud is unavailable for all clients, or for kip. A Cell resource that is being deleted also
+ * comes back.
+ */
 function isAway(error: unknown): boolean {
   if (CloudError.is(error, "CLOUD_UNAVAILABLE")) return error.retryAfterMs === undefined;
   if (!K8sError.is(error) || error.retryAfterMs !== undefined) return false;
   return error.code === "K8S_UNAVAILABLE" || error.httpStatus === 405;
 }
 
-/** Whether the other side may refuse the calls of all pods alike, for lack of rights or because they are too many. */
+/** Whether the other side may refuse the calls of all pods, because permissions are missing or there are too many calls. */
 function refusesAll(error: unknown): boolean {
   const isOne =
     CloudError.is(error, "CLOUD_AUTH", "CLOUD_THROTTLED", "CLOUD_UNAVAILABLE") ||
@@ -126,7 +136,7 @@ function refusesAll(error: unknown): boolean {
   return isOne && (error.retryAfterMs ?? 0) <= firmMs;
 }
 
-/** Whether each try of a step may pay for a machine: a dedicated one may be on a host that is allocated before the launch. */
+/** Whether each attempt of a step may pay for a machine. A dedicated host may be allocated before the launch. */
 export function isCostly(
   { kind }: CellStep,
   cell: { readonly spec: { readonly launchType: LaunchType } } | undefined,

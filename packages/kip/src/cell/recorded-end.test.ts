@@ -5,7 +5,9 @@ import { ManualClock } from "@kip/testing";
 import { CellStore } from "../store/cell-store.ts";
 import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 
-/** A world in which each end that is asked for is noted with whether the API says then that the Cell is being deleted. */
+/**
+ * A world that records, for each requested end of an instance, whether the Cell's deletion was requested in the API by then.
+ */
 function watchedWorld(stopMs?: number, hooks: { onEnd?: () => Promise<void> } = {}) {
   const world = new KipWorld(new ManualClock(), stopMs);
   const ends: boolean[] = [];

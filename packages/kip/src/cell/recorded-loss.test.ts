@@ -5,7 +5,7 @@ import { ManualClock } from "@kip/testing";
 import { CellStore } from "../store/cell-store.ts";
 import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
 
-/** A pod that runs on its cell. */
+/** A pod that is running on its cell. */
 async function running(world: KipWorld): Promise<KipLife> {
   const life = new KipLife(world);
   await life.start();
@@ -16,7 +16,7 @@ async function running(world: KipWorld): Promise<KipLife> {
   return life;
 }
 
-/** The agent of the only cell is out of reach from now on. */
+/** Makes the agent of the only cell unreachable. */
 async function loseAgent(world: KipWorld): Promise<string> {
   const [instance] = await world.driver.list();
   assert.ok(instance);
@@ -30,7 +30,7 @@ async function deleteAsUser(world: KipWorld): Promise<void> {
   await client.delete(`/apis/kip.elotl.co/v1beta1/cells/${name}`, {});
 }
 
-/** The phases in the API when each Cell was first seen with its deletion asked for. */
+/** The phases in the API when each Cell's deletion was first seen. */
 function phasesAtDeletion(world: KipWorld): readonly unknown[] {
   const seen = new Set<string>();
   const phases: unknown[] = [];

@@ -6,18 +6,18 @@ import { restrictReportToPod } from "../status/restrict-report.ts";
 import { shortestUsefulConnectionMs } from "./observe-cell.ts";
 import { shareOf } from "./share-of.ts";
 
-/** Pauses between cells that are lost in a row, and between connections that soon end. */
+/** Pauses between consecutive lost cells, and between short connections. */
 const repeatBackoff = { initialMs: 500, maxMs: 300_000, jitter: 0 };
 
 /**
- * The pause of a pod after so many losses in a row, 1 or more; milliseconds. It is up to a fifth shorter, by the pod's UID:
- * pods that lose their cells at the same time do not ask for new ones at the same time.
+ * A pod's pause after this number of consecutive losses, 1 or more, in milliseconds. It is up to a fifth shorter, depending on
+ * the pod's UID, so that pods that lose their cells together do not request new ones at the same time.
  */
 export function repeatPauseMs({ uid }: PodRef, count: number): number {
   return backoffDelay(count - 1, repeatBackoff) * (1 - shareOf(uid) / 5);
 }
 
-/** Notes which generation of the pod the agent has, or may have: the agent ignores one that is not newer. */
+/** Records which generation of the pod the agent has or may have. The agent ignores one that is not newer. */
 export function withGeneration(agent: AgentPart, held: number | undefined): AgentPart {
   return held === undefined
     ? agent
@@ -31,7 +31,7 @@ export function connected(
   nowMs: number,
 ): CellState {
   const { agent, cell } = state;
-  // It is not sent again after each new connection: those of all cells may break at once.
+  // Do not send it again after each new connection: the connections of all cells may break at once.
   const hasNewest = generation !== undefined && generation === agent.sentGeneration;
   const next = {
     ...state,
@@ -41,7 +41,7 @@ export function connected(
       ...withGeneration(agent, generation),
       client,
       connectedAt: nowMs,
-      // In a series of short connections the time out of reach counts from the first loss.
+      // In a series of short connections, the unreachable time counts from the first loss.
       unreachableSince: agent.shortConnections === 0 ? undefined : agent.unreachableSince,
       isOutOfReach: agent.isOutOfReach && agent.shortConnections > 0,
       isPodLost: isPodLost ?? agent.isPodLost,
@@ -65,7 +65,7 @@ export function agentLost(
     agent: {
       ...agent,
       client: undefined,
-      // An agent that answers only for moments counts as out of reach.
+      // An agent that only responds for moments counts as unreachable.
       unreachableSince: isShort ? (agent.unreachableSince ?? nowMs) : nowMs,
       shortConnections,
       dialAt: isShort ? nowMs + repeatPauseMs(state.podRef, shortConnections) : undefined,

@@ -7,8 +7,8 @@ import type { CellChange } from "../state/cell-change.ts";
 import type { Cell } from "../state/cell.ts";
 
 const podRef = { namespace: "default", name: "web", uid: "p" };
-const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; // all that is looked at
-const instance = { id: "i", token: "c", state: "running" } as Instance; // all that is looked at
+const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; // the fields that are read
+const instance = { id: "i", token: "c", state: "running" } as Instance; // the fields that are read
 
 describe("reduceCell()", () => {
   const later: Readonly<Record<string, CellChange>> = {

@@ -18,15 +18,15 @@ type Reducers = {
   ) => CellState;
 };
 
-/** The count of losses begins again when a cell is lost that had its pod for this long, milliseconds. */
+/** If a cell had its pod for this long when it is lost, milliseconds, the count of losses starts over. */
 const steadyCellMs = 600_000;
 /**
- * How often to look for a seccomp profile that a container waits for, milliseconds. Polled: other programs fill the
- * folder, perhaps on a file system that gives no events.
+ * How often to look for a seccomp profile that a container is waiting for, milliseconds. This polls, because other programs
+ * fill the folder, which may be on a file system without events.
  */
 const profileIntervalMs = 30_000;
 
-/** What each kind of change does. */
+/** The effect of each kind of change. */
 const reducers: Reducers = {
   applied: (state, { resolved }, nowMs) => {
     const before = state.pod.resolved?.pod;
@@ -71,13 +71,13 @@ const reducers: Reducers = {
   agentLost,
   reach: (state, { isOutOfReach }) => ({ ...state, agent: { ...state.agent, isOutOfReach } }),
   cellCreated: (state, { cell, apiMs }) => {
-    // The watch may have brought the Cell first: the conditions made then stay, as new ones would count as a change.
+    // The watch may have delivered the Cell first. Keep the conditions from then, because new ones would count as a change.
     const status = cell.status ?? state.cell.status;
     const startMs = { ...state.cell.startMs, api: apiMs };
     const created: CellState = {
       ...state,
       cell: { ...state.cell, status, startMs },
-      // A Cell that was just written has no instance; one that existed may have one.
+      // A Cell that was just written has no instance. One that already existed may have one.
       machine: { ...state.machine, state: cell.status ? "unknown" : "none" },
       wait: { ...state.wait, reason: undefined },
     };
@@ -90,8 +90,8 @@ const reducers: Reducers = {
   }),
   machine: (state, change) => withMachine(state, { state: change.state }),
   machineSeen: (state, { instance }) => machineSeen(state, instance),
-  // The refusal may be a repeated answer to an earlier launch that succeeded: the cloud is asked before another
-  // machine is launched.
+  // The refusal may be a repeated answer to an earlier launch that succeeded. So ask the cloud before launching another
+  // machine.
   refused: (state) => withMachine(state, { state: "unknown", isRefused: true }),
   launched: (state, { instance, cloudMs }, nowMs) => {
     const startMs = { ...state.cell.startMs, cloud: cloudMs };
@@ -198,8 +198,8 @@ const reducers: Reducers = {
 };
 
 /**
- * Changes that are progress: after one of them the same reason for waiting is reported again. Looking up a machine is
- * not progress.
+ * Changes that are progress. After one of them, the same reason for waiting is reported again. Looking up a machine is not
+ * progress.
  */
 const progress: ReadonlySet<CellChange["kind"]> = new Set([
   "launched",
@@ -217,7 +217,7 @@ const progress: ReadonlySet<CellChange["kind"]> = new Set([
 
 /** Applies a change to the state of a pod and its cell. Pure, and the only place where that state changes. */
 export function reduceCell(state: CellState, change: CellChange, now: Moment): CellState {
-  // The kind picks the function that takes exactly this change.
+  // The kind selects the function that accepts exactly this change.
   const reduce = reducers[change.kind] as (
     state: CellState,
     change: CellChange,
@@ -247,10 +247,7 @@ function withConditions(before: CellState, state: CellState, { wallMs }: Moment)
   return { ...state, cell: { ...cell, status: { ...cell.status, conditions } } };
 }
 
-/**
- * Derives the pod's status from the rest of the state. A pod for which kip has done nothing yet keeps the status that
- * it has.
- */
+/** Derives the pod's status from the rest of the state. A pod for which kip has done nothing yet keeps its status. */
 function withStatus(state: CellState, { monotonicMs, wallMs }: Moment): CellState {
   const { pod, cell, agent, wait, end } = state;
   const isKnown = state.status ?? cell.object ?? agent.report ?? wait.reason ?? end.podEnd;
@@ -301,13 +298,13 @@ function cellSeen(state: CellState, seen: Cell | StandbyCell): CellState {
   if (history.goneCells.has(uid)) return state;
   if (cell.object && !isPresent(state, uid)) return state;
   const isDeleted = cell.isDeleted || deletionTimestamp !== undefined;
-  // The status in memory may be newer than the one in the API: the ID of the instance is perhaps not written yet.
+  // The status in memory may be newer than the one in the API, which may lack the instance's ID.
   const isStarting = cell.status.phase === "Pending" && seen.status !== undefined;
   const status = isStarting ? { ...cell.status, ...seen.status } : cell.status;
   const isNewEnd = status.podEnd !== undefined && end.podEnd === undefined;
   const isSame = isDeleted === cell.isDeleted && status === cell.status && !isNewEnd;
   if (cell.object && isSame) return state;
-  // A standby cell has none of them.
+  // A standby cell has none of these fields.
   const claim: Partial<CellClaim> = isStandby(seen) ? {} : seen.spec;
   const { attempt = 0, restartCounts = {}, ended = {} } = claim;
   return {
@@ -330,13 +327,13 @@ function machineSeen(
   return withMachine(state, { instance, state: present, isRefused: false });
 }
 
-/** An instance that has ended stays so: an answer that says otherwise is outdated, as lists of clouds lag behind. */
+/** Once an instance has ended, it stays ended. A response that says otherwise is outdated, because clouds' lists lag behind. */
 function withMachine(state: CellState, change: Partial<CellState["machine"]>): CellState {
   if (state.machine.state === "gone") return state;
   return { ...state, machine: { ...state.machine, ...change } };
 }
 
-/** Forgets the cell, and keeps the pod and what its next cell needs to know of its containers. */
+/** Forgets the cell. Keeps the pod, and the facts about its containers that its next cell needs. */
 function cellDeleted(state: CellState, isLost: boolean, nowMs: number): CellState {
   const { cell, history, pod, containers } = state;
   const lists = isLost && wasClaimed(cell.status) ? listsAfterLoss(state) : undefined;

@@ -4,7 +4,7 @@ import { CloudError, wrapOperations } from "@kip/cloud";
 import { ManualClock } from "@kip/testing";
 import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
 
-/** A pod that runs on its cell. */
+/** A pod that is running on its cell. */
 async function running(world: KipWorld): Promise<KipLife> {
   const life = new KipLife(world);
   await life.start();
@@ -20,7 +20,7 @@ describe("an instance that takes long to end", () => {
     const first = await running(world);
     assert.deepEqual(world.agents.pods(), ["p"]);
     const [instance] = await world.driver.list();
-    // Its network is cut, and its containers run on: kip gives it up after a while.
+    // The machine's network is cut while its containers keep running. Kip gives it up after a while.
     world.agents.setReachable(instance?.name ?? "", false);
     await pass(world, 32_000);
     assert.equal((await world.driver.list())[0]?.state, "stopping");

@@ -1,7 +1,7 @@
 import type { BackoffOptions } from "@kip/base";
 import type { CellStep } from "./cell-step.ts";
 
-/** Steps until the instance has ended: while one is not repeated, a machine that no pod needs may cost money. */
+/** The steps until the instance has ended. While one is waiting, a machine that no pod needs may cost money. */
 const ending: ReadonlySet<CellStep["kind"]> = new Set([
   "observeInstance",
   "recordEnd",
@@ -11,8 +11,8 @@ const ending: ReadonlySet<CellStep["kind"]> = new Set([
 ]);
 
 /**
- * The pauses after a step has failed. An instance ends within a minute after the API server or the cloud has come back, however long
- * they were away.
+ * The pauses after a failed step. An instance ends within a minute after the API server or the cloud has come back, however
+ * long the outage was.
  */
 export function stepBackoff({ kind }: CellStep): BackoffOptions {
   return { initialMs: 500, maxMs: ending.has(kind) ? 30_000 : 300_000 };

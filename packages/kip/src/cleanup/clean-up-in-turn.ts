@@ -9,23 +9,23 @@ import { isNodeRun } from "./node-heartbeat.ts";
 
 /** Options of {@link cleanUpInTurn}. */
 export interface CleanUpInTurnOptions extends CleanUpOptions {
-  /** Gets the term of the turn, for drivers that ask it themselves. */
+  /** Returns the term of the turn, for drivers that need it. */
   readonly currentTerm: CurrentTerm;
   readonly logger: Logger;
 }
 
 /**
- * How long to wait for the node's turn, milliseconds. A kip that is gone holds it for 15 s, and another one may have
- * it in between.
+ * How long to wait for the node's turn, milliseconds. A kip that is gone holds it for 15 s, and another one may have it in
+ * between.
  */
 const turnLimitMs = 60_000;
 
 /**
- * {@link cleanUpNode} in the node's own turn: no kip can run the node meanwhile. A kip that takes no turns, with
- * `--leader-elect=false`, is noticed by the Lease of its node, which it renews every 10 s.
+ * Runs {@link cleanUpNode} in the node's own turn, so that no kip can run the node at the same time. A kip without turns
+ * (`--leader-elect=false`) is detected by its node's Lease, which it renews every 10 s.
  *
  * @returns whether all instances of the node have ended
- * @throws {ProviderError} `NODE_RUNNING` while a kip runs the node; and what {@link cleanUpNode} throws
+ * @throws {ProviderError} `NODE_RUNNING` while a kip runs the node; errors of {@link cleanUpNode}
  */
 export async function cleanUpInTurn(options: CleanUpInTurnOptions): Promise<boolean> {
   await expectSilence(options);
@@ -40,7 +40,7 @@ export async function cleanUpInTurn(options: CleanUpInTurnOptions): Promise<bool
   return isClean;
 }
 
-/** Resolves when the Lease of the node was not renewed for as long as it lasts. */
+/** Resolves when the node's Lease was not renewed for its whole duration. */
 async function expectSilence(options: CleanUpInTurnOptions): Promise<void> {
   const { nodeName, onProgress } = options;
   const onWait = (seconds: number): void =>

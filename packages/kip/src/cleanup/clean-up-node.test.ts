@@ -91,7 +91,7 @@ describe("cleanUpNode()", () => {
   });
 });
 
-/** @param stopMs how long the end of an instance takes @default 0 */
+/** @param stopMs how long an instance takes to end @default 0 */
 function openWorld({ stopMs = 0 } = {}) {
   const clock = new ManualClock();
   const cloud = createSimulatedCloud({ clock, stopMs });

@@ -8,34 +8,35 @@ import { refuseWithPods } from "./pods-of-node.ts";
 /** Options of {@link cleanUpNode}. */
 export interface CleanUpOptions extends Installation {
   readonly nodeName: string;
-  /** Ends the pods that the node still has, too. */
+  /** Whether to end pods that the node still has. */
   readonly endsPods: boolean;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Gets one sentence at the start of each step. */
+  /** Called with one sentence at the start of each step. */
   readonly onProgress: (message: string) => void;
 }
 
 /**
- * Pause before the cloud is asked again, milliseconds. No event reports an instance that was requested and is not
- * listed yet; EC2 lists a new one within seconds.
+ * Pause before asking the cloud again, milliseconds. No event reports an instance that was requested and is not listed yet. EC2
+ * lists a new one within seconds.
  */
 const settleMs = 10_000;
-/** The most times that the cloud is asked: instances of requests that were under way appear in the first few. */
+/** Maximum number of times to ask the cloud. Instances of pending requests appear in the first few. */
 const maxLooks = 6;
-/** How long instances are waited for in all, milliseconds. Most end within a minute; EC2 has had some that took hours. */
+/** How long to wait for instances in total, milliseconds. Most end within a minute. On EC2, some took hours. */
 const endLimitMs = 300_000;
 /** Drivers keep a dedicated host until it is two minutes old. */
 const maxHostLooks = 14;
 
 /**
- * Removes a virtual node for good: the Node object, so that no pod is bound to it, then the instances of its Cells and those that
- * no Cell stands for, then its Cells and the dedicated hosts without instances. Cells and instances of other nodes and clusters, and all volumes, stay. Each step may be repeated: what
- * was begun is finished by the next call. Call it in the node's own turn, as no kip may run the node meanwhile.
+ * Removes a virtual node for good: first the Node object, so that no pod is bound to it, then the instances with and without a
+ * Cell, then its Cells and the dedicated hosts without instances. Cells and instances of other nodes and clusters, and all
+ * volumes, are kept. Each step may be repeated: the next call finishes what was begun. Call it in the node's own turn, because
+ * no kip may run the node at the same time.
  *
  * @returns whether all instances of the node have ended
- * @throws {ProviderError} `NODE_IN_USE` if the node has pods that have not ended, unless they are to end, too
- * @throws {CloudError | K8sError} if the cloud or the API does not answer
+ * @throws {ProviderError} `NODE_IN_USE` if the node has pods that have not ended, unless they should be ended
+ * @throws {CloudError | K8sError} if the cloud or the API does not respond
  */
 export async function cleanUpNode(given: CleanUpOptions): Promise<boolean> {
   const options = { ...given, onProgress: once(given.onProgress) };
@@ -58,7 +59,7 @@ export async function cleanUpNode(given: CleanUpOptions): Promise<boolean> {
   return (await instancesOf(options)).length === 0;
 }
 
-/** Reports each sentence once: what cannot be done is tried again at each look. */
+/** Reports each sentence once, because each check repeats the failed operations. */
 function once(onProgress: CleanUpOptions["onProgress"]): CleanUpOptions["onProgress"] {
   const told = new Set<string>();
   return (message) => {
@@ -68,9 +69,9 @@ function once(onProgress: CleanUpOptions["onProgress"]): CleanUpOptions["onProgr
 }
 
 /**
- * Gives back dedicated hosts without instances.
+ * Releases dedicated hosts without instances.
  *
- * @returns whether every host that is left has an instance that runs: clouds show one that has ended on its host for a while
+ * @returns whether every remaining host has a running instance; clouds show an ended instance on its host for a while
  */
 async function releaseHosts({ driver, onProgress }: CleanUpOptions): Promise<boolean> {
   const { hosts } = driver;
@@ -90,7 +91,7 @@ async function releaseHosts({ driver, onProgress }: CleanUpOptions): Promise<boo
   return (await hosts.list()).every(({ instanceIds }) => instanceIds.some((id) => living.has(id)));
 }
 
-/** Instances of the node's Cells, and those of the installation in this cluster that no Cell stands for. */
+/** Instances of the node's Cells, and the installation's instances in this cluster without a Cell. */
 async function instancesOf(options: CleanUpOptions): Promise<readonly OwnedInstance[]> {
   const { instances } = await findLeftOvers(options);
   return instances.filter(({ cell, isOfThisCluster }) =>
@@ -99,7 +100,8 @@ async function instancesOf(options: CleanUpOptions): Promise<readonly OwnedInsta
 }
 
 /**
- * Never throws: an instance that cannot be ended is tried again at the next look, and does not delay the others.
+ * Ends an instance. Never throws: an instance that cannot be ended is tried again at the next check, and does not delay the
+ * others.
  *
  * @param endsBy until when to wait for its end, monotonic milliseconds
  */

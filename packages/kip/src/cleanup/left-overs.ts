@@ -10,42 +10,42 @@ import { isOfCluster } from "../collect/orphan-instances.ts";
 import type { Cell, StandbyCell } from "../state/cell.ts";
 import { CellStore } from "../store/cell-store.ts";
 
-/** The resources of an installation of kip in its cloud and in the API. */
+/** The resources of a kip installation in its cloud and in the API. */
 export interface LeftOvers {
   /** Instances that have not ended, with their Cell if they have one. */
   readonly instances: readonly OwnedInstance[];
   readonly volumes: readonly Volume[];
-  /** Dedicated hosts, of all its nodes, with instances or without. */
+  /** Dedicated hosts of all its nodes, with or without instances. */
   readonly hosts: readonly DedicatedHost[];
-  /** Why the cloud does not let its hosts be listed, one sentence. @default they are all in `hosts` */
+  /** Why the cloud's hosts cannot be listed, one sentence. @default they are all in `hosts` */
   readonly hostsUnknown?: string | undefined;
-  /** Cells of this installation, of all its nodes. */
+  /** Cells of all nodes of this installation. */
   readonly cells: readonly (Cell | StandbyCell)[];
 }
 
 /** An instance of the installation. */
 export interface OwnedInstance extends Instance {
-  /** Undefined: no Cell of this cluster stands for it. */
+  /** Undefined if no Cell in this cluster has this instance. */
   readonly cell: Cell | StandbyCell | undefined;
-  /** False: another cluster has been given the same ID of the installation, and its kip launched this one. */
+  /** False if another cluster has the same installation ID, and its kip launched this instance. */
   readonly isOfThisCluster: boolean;
 }
 
-/** Where an installation is. */
+/** The location of an installation. */
 export interface Installation {
   readonly driver: CloudDriver;
   readonly client: ApiClient;
-  /** ID of the installation, which its instances carry. */
+  /** ID of the installation, which is in its instances' tags. */
   readonly controllerID: string;
-  /** ID of the cluster that the client speaks to. */
+  /** ID of the client's cluster. */
   readonly clusterID: string;
 }
 
 /**
- * Lists the resources of the installation. Instances are listed before Cells, so an instance without a Cell in the
- * answer had none when it was listed. A cluster without the Cell resource has no Cells.
+ * Lists the resources of the installation. Instances are listed before Cells, so an instance without a Cell in the result had
+ * none when it was listed. A cluster without the Cell resource has no Cells.
  *
- * @throws {CloudError | K8sError} if the cloud or the API does not answer: nothing is known then
+ * @throws {CloudError | K8sError} if the cloud or the API does not respond
  */
 export async function findLeftOvers(installation: Installation): Promise<LeftOvers> {
   const { driver, client, controllerID, clusterID } = installation;
@@ -68,7 +68,7 @@ export async function findLeftOvers(installation: Installation): Promise<LeftOve
   };
 }
 
-/** Without the right to list hosts the rest is still listed: most installations never had a host. */
+/** Lists hosts. Without permission, the rest is still listed, because most installations never had a host. */
 async function listHosts({
   hosts,
 }: CloudDriver): Promise<Pick<LeftOvers, "hosts" | "hostsUnknown">> {

@@ -10,7 +10,7 @@ import { isNodeRun } from "./node-heartbeat.ts";
 const { signal } = new AbortController();
 const node = { metadata: { name: "kip" } };
 
-/** The cluster's. */
+/** The cluster's clock. */
 let clock: ManualClock;
 let api: ApiServer;
 
@@ -32,7 +32,7 @@ const beat = async (): Promise<void> => {
   await api.client.patch(paths.nodes("kip"), { ...node, status: { conditions } }, "apply");
 };
 
-/** Whether the node runs, by a clock that is some minutes ahead; and the longest wait that was named, seconds. */
+/** Whether the node runs, for a clock that is some minutes ahead, and the longest announced wait in seconds. */
 async function look(minutesAhead = 0) {
   let longest: number | undefined;
   const ahead = Object.assign(Object.create(clock) as ManualClock, {
@@ -46,7 +46,7 @@ async function look(minutesAhead = 0) {
   return { isRun, longest, took: (clock.monotonic() - began) / 1000 };
 }
 
-/** Does something every ten seconds while it is looked. */
+/** Runs a function every ten seconds during the check. */
 async function lookWhile(repeated: () => Promise<void>, minutesAhead?: number) {
   const looking = look(minutesAhead);
   const done = new AbortController();
@@ -98,7 +98,7 @@ describe("isNodeRun()", () => {
     await renewLease();
     const path = paths.leases(turnNamespace, "kip");
     const deleteOnce = async (): Promise<void> => {
-      await api.client.delete(path).catch(() => {}); // only the first finds it
+      await api.client.delete(path).catch(() => {}); // only the first call finds it
     };
     assert.equal((await lookWhile(deleteOnce)).isRun, false);
   });

@@ -3,7 +3,7 @@ import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import { turnNamespace } from "../replicas/run-in-turns.ts";
 import { heartbeatOf, signOfLife, type Heart } from "./sign-of-life.ts";
 
-/** Which node is looked at, and by what. */
+/** The node to check, and the client for it. */
 export interface HeartbeatOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
@@ -11,16 +11,16 @@ export interface HeartbeatOptions {
   readonly signal: AbortSignal;
 }
 
-/** Duration of a node's Lease that does not name one, seconds: the kubelet's default. */
+/** Duration of a node's Lease that does not specify one, seconds. The kubelet's default. */
 const leaseSeconds = 40;
 
 /**
- * Whether a kip runs the node: true at the next renewal of the node's Lease, which a kip that runs makes every 10 s, or the next
- * heartbeat of the Node; false when there was none for as long as the Lease lasts, at once if there is neither Lease nor Node. No
- * clocks are compared: the one of this computer may be wrong.
+ * Whether a kip runs the node. True at the next renewal of the node's Lease, which a running kip makes every 10 s, or at the
+ * Node's next heartbeat. False if there was none for the duration of the Lease, or at once if there is neither Lease nor Node.
+ * Does not compare clocks, because this computer's may be wrong.
  *
- * @param onWait gets the longest time that this may take, seconds, if it has to wait
- * @throws the signal's reason; {K8sError} if the API does not answer
+ * @param onWait called with the longest time that this may take, seconds, if it has to wait
+ * @throws the signal's reason; {K8sError} if the API does not respond
  */
 export async function isNodeRun(
   options: HeartbeatOptions,

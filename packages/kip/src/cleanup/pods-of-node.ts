@@ -8,12 +8,12 @@ export function podsOfNode(nodeName: string): { readonly fieldSelector: string }
   return { fieldSelector: `spec.nodeName=${nodeName}` };
 }
 
-/** Whether a pod is lost with its node. */
+/** Whether a pod would be lost with its node. */
 export function isInUse(pod: Pod): boolean {
   return !hasEnded(pod.status) && !isOfDaemonSet(pod);
 }
 
-/** Whether a pod runs and belongs to the node: `kubectl drain` leaves it, too. */
+/** Whether a pod is running and belongs to the node. `kubectl drain` also leaves it. */
 export function staysOnNode(pod: Pod): boolean {
   return !hasEnded(pod.status) && isOfDaemonSet(pod);
 }
@@ -22,15 +22,15 @@ function isOfDaemonSet({ metadata }: Pod): boolean {
   return metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet") ?? false;
 }
 
-/** Whether something makes another pod when this one is evicted. */
+/** Whether a controller creates another pod if this one is evicted. */
 export function hasController({ metadata }: Pod): boolean {
   return metadata.ownerReferences?.some(({ controller }) => controller === true) ?? false;
 }
 
 /**
- * Fails if the node has pods in use for which `counts` holds.
+ * Throws if the node has pods in use for which `counts` is true.
  *
- * @param what in the message, after "it has pods"
+ * @param what for the message, after "it has pods"
  * @throws {ProviderError} `NODE_IN_USE`
  */
 export async function refuseWhileInUse(
@@ -56,7 +56,7 @@ export async function refuseWhileInUse(
 }
 
 /**
- * Fails if the node has pods that have not ended, where no kip runs that would end their machines.
+ * Throws if the node has pods that have not ended, while no kip is running that would end their machines.
  *
  * @throws {ProviderError} `NODE_IN_USE`
  */
@@ -71,7 +71,7 @@ export async function refuseWithPods(node: {
   });
 }
 
-/** Up to five names of pods, and how many more there are. */
+/** Up to five names of pods, and the number of others. */
 export function namesText(pods: readonly Pod[]): string {
   const names = pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
   const more = names.length > 5 ? ` and ${names.length - 5} more` : "";

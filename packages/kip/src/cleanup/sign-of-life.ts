@@ -2,15 +2,15 @@ import { pause, silentLogger, type Clock } from "@kip/base";
 import { createInformer, type ApiClient, type KubeObject } from "@kip/k8s-client";
 import type { Lease, NodeCondition } from "@kip/k8s-types";
 
-/** What of a Lease or a Node says that its kip runs. */
+/** The fields of a Lease or Node that show that its kip is running. */
 export interface Heart extends KubeObject {
   readonly spec?: NonNullable<Lease["spec"]>;
   readonly status?: { readonly conditions?: readonly NodeCondition[] };
 }
 
-/** The objects to look at, and which of them count as a sign of life. */
+/** The objects to watch, and which of them count as a sign of life. */
 export interface Watched {
-  /** Collection, from `paths`. */
+  /** Path of the collection, from `paths`. */
   readonly path: string;
   readonly query?: { readonly fieldSelector?: string };
   readonly isSign: (object: Heart) => boolean;
@@ -21,15 +21,15 @@ export interface SignOfLifeOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** How long to look, milliseconds. */
+  /** How long to watch, milliseconds. */
   readonly limitMs: number;
 }
 
 /**
- * Waits for the first object that is a sign of life; undefined if none came in time. Time is measured on this
- * computer alone: the times in the objects are not compared with its clock.
+ * Waits for the first object that is a sign of life. Undefined if none comes in time. Only uses this computer's time, and does
+ * not compare it with times in the objects.
  *
- * @throws the signal's reason; {K8sError} if the API does not answer in the end
+ * @throws the signal's reason; {K8sError} if the API does not respond in the end
  */
 export async function signOfLife(
   { client, clock, signal, limitMs }: SignOfLifeOptions,
@@ -60,7 +60,7 @@ export async function signOfLife(
   return found;
 }
 
-/** The heartbeat of an object, as text to compare: the renewal of a Lease, the latest report of a condition of a Node. */
+/** The heartbeat of an object as text to compare: the renewal of a Lease, or the latest heartbeat in a Node's conditions. */
 export function heartbeatOf({ spec, status }: Heart): string | undefined {
   const reports = status?.conditions?.map(({ lastHeartbeatTime }) => lastHeartbeatTime ?? "");
   return spec?.renewTime ?? reports?.toSorted().at(-1);

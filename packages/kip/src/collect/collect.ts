@@ -5,30 +5,30 @@ import { freeFinishedPods, type FinishedPodsOptions } from "./finished-pods.ts";
 import { GoneNodes, type GoneNodesOptions } from "./gone-nodes.ts";
 import type { OrphanInstances } from "./orphan-instances.ts";
 
-/** How often instances are compared with Cells, milliseconds. Events report every change; this catches lost ones. */
+/** How often to compare instances with Cells, milliseconds. Events report every change. This catches lost events. */
 const intervalMs = 45_000;
-/** How often kip looks for other nodes that are gone, milliseconds. */
+/** How often to look for other nodes that are gone, milliseconds. */
 const goneNodesIntervalMs = 300_000;
 
-/** What {@link collect} works with. */
+/** Options of {@link collect}. */
 export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   /** @default `controllerID` */
   readonly clusterID?: string | undefined;
   readonly orphans: OrphanInstances;
   readonly provider: FinishedPodsOptions["provider"] & {
-    /** Asks the cloud which cells run, for those whose agents are out of reach. @throws {CloudError} */
+    /** Asks the cloud which cells are running, for those whose agents are unreachable. @throws {CloudError} */
     askCloud(): Promise<void>;
   };
   /** The cells of this node that have a pod. */
   readonly cells: () => readonly Cell[];
-  /** How often the cloud is asked for cells out of reach, milliseconds; undefined: it is not asked. */
+  /** How often to ask the cloud about unreachable cells, milliseconds. Undefined: never. */
   readonly healthMs: () => number | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Compares Pods, Cells and instances at intervals, and ends what nothing needs. Resolves when the signal has aborted;
- * never throws.
+ * Compares Pods, Cells and instances at intervals, and ends what is not needed. Resolves when the signal has aborted. Never
+ * throws.
  */
 export async function collect(options: CollectOptions): Promise<void> {
   const { client, controllerID, clusterID = controllerID, orphans, provider, cells } = options;
@@ -75,7 +75,7 @@ async function collectOrphans(orphans: OrphanInstances, options: Common): Promis
   const what = "compare the instances with the Cells";
   await Promise.all([
     orphans.begin(options.signal),
-    // Side by side: one instance that does not end must not keep others from being found.
+    // Concurrently, so that an instance that does not end does not prevent finding others.
     every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect())),
   ]);
 }

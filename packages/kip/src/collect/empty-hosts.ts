@@ -2,8 +2,8 @@ import type { Logger } from "@kip/base";
 import type { DedicatedHosts } from "@kip/cloud";
 
 /**
- * Makes a function that gives back the dedicated hosts without instances, which cost money until then, and logs each
- * of them. A host that the cloud does not take back yet is logged once.
+ * Creates a function that releases dedicated hosts without instances, which still cost money, and logs each one. A host that
+ * the cloud does not release yet is logged once.
  */
 export function hostRelease(hosts: DedicatedHosts, logger: Logger): () => Promise<void> {
   let kept: ReadonlySet<string> = new Set();

@@ -23,7 +23,7 @@ describe("freeFinishedPods()", () => {
         if (pod === undefined) throw new K8sError("K8S_NOT_FOUND", "no such pod");
         return pod;
       },
-    } as unknown as ApiClient; // all that is asked for
+    } as unknown as ApiClient; // the calls that are made
     const cells = [...Object.keys(pods), "gone"].map(
       (name) =>
         ({ spec: { podRef: { namespace: "default", name, uid: name } } }) as unknown as Cell,
@@ -46,7 +46,7 @@ describe("freeFinishedPods()", () => {
         for (const uid of ["a", "b", "c"]) workers.add(uid);
         return { metadata: { uid: "a" }, status: { phase: "Running" } };
       },
-    } as unknown as ApiClient; // all that is asked for
+    } as unknown as ApiClient; // the calls that are made
     const cells = ["a", "b", "c"].map(
       (uid) => ({ spec: { podRef: { namespace: "default", name: uid, uid } } }) as unknown as Cell,
     );

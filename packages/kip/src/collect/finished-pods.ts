@@ -14,16 +14,16 @@ export interface FinishedPodsOptions {
 }
 
 /**
- * Frees the cells of pods that finished when kip stopped before it had ended their cells: a finished pod
- * is not applied again, and its cell would cost money until the pod is deleted.
+ * Frees the cells of pods that finished when kip stopped before it ended their cells. A finished pod is not applied again, so
+ * its cell would cost money until the pod is deleted.
  */
 export async function freeFinishedPods(options: FinishedPodsOptions): Promise<void> {
   const { client, cells, provider } = options;
   for (const { podRef } of cells.map(({ spec }) => spec)) {
-    // Most pods get their workers while others are read, after a start of kip.
+    // After a start of kip, most pods get their workers while others are read.
     if (provider.hasWorker(podRef.uid)) continue;
     const pod = await readPod(client, podRef);
-    // A pod that is being deleted is removed soon, if it is not already.
+    // A pod that is being deleted will be removed soon.
     if (!hasEnded(pod?.status) || pod?.metadata.deletionTimestamp !== undefined) continue;
     if (!provider.hasWorker(podRef.uid)) provider.freeCell(podRef);
   }

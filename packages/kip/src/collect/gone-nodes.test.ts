@@ -21,7 +21,7 @@ let api: ApiServer;
 let cloud: SimulatedCloud;
 let driver: CloudDriver;
 let logged: string[];
-/** Requests that fail. */
+/** The requests that fail. */
 let failing: string | undefined;
 let subject: GoneNodes;
 
@@ -45,7 +45,7 @@ function goneNodes(nodeName: string): GoneNodes {
   return new GoneNodes({ client, driver, nodeName, ...installation, clock, logger });
 }
 
-/** A Cell of a node, and the instance that was launched for it. */
+/** A Cell of a node, with its instance. */
 async function cellOf(
   nodeName: string,
   { controllerID = "us", owner = driver, cluster = "here", isLaunched = true } = {},
@@ -90,7 +90,7 @@ async function bindPod(nodeName: string, phase: string): Promise<void> {
   await api.client.create(paths.pods("default"), pod);
 }
 
-/** Looks as often as kip does. */
+/** Checks as often as kip does. */
 async function lookFor(minutes: number): Promise<void> {
   for (let minute = 0; minute <= minutes; minute += 5) {
     await settled(subject.look(signal), clock);
@@ -166,7 +166,7 @@ describe("GoneNodes", () => {
 
   it("says what to do where it may not take the turn of the node", async () => {
     await cellOf("gone");
-    // As a kip leaves it that has handed over.
+    // A kip that has handed over leaves it like this.
     const lease = { metadata: { name: turnLease("gone") }, spec: { holderIdentity: "" } };
     await api.client.create(paths.leases(turnNamespace), lease);
     failing = "PUT";

@@ -22,21 +22,20 @@ export interface GoneNodesOptions {
 }
 
 /**
- * How long there must have been no sign of a node's kip, milliseconds. A kip that runs registers its Node again
- * within seconds.
+ * How long a node's kip must have shown no sign of life, milliseconds. A running kip registers its Node again within seconds.
  */
 const goneMs = 600_000;
-/** How long to wait for the turn of the node, milliseconds: another kip may have it for the same reason. */
+/** How long to wait for the node's turn, milliseconds. Another kip may hold it for the same reason. */
 const turnLimitMs = 60_000;
 /**
- * How long a turn waits for instances to end, milliseconds. Clouds need about a minute, and a kip of the node that
- * comes back has to wait as long.
+ * How long a turn waits for instances to end, milliseconds. Clouds need about a minute. A returning kip of that node has to
+ * wait equally long.
  */
 const endLimitMs = 120_000;
 
-/** What is known of a node that does not exist. */
+/** The observations of a node that does not exist. */
 interface Silence {
-  /** The versions of its Leases. */
+  /** The resource versions of its Leases. */
   readonly leases: string;
   /** Monotonic milliseconds. */
   readonly since: number;
@@ -47,19 +46,20 @@ type AnyCell = Cell | StandbyCell;
 /**
  * Ends the cells of other virtual nodes whose kip is gone for good.
  *
- * A node counts as gone when for ten minutes, at each look, there was no Node object of its name and no pod bound to it that has
- * not ended, and both of its Leases were unchanged. Its cells are ended in its turn, so that no kip can begin to run it meanwhile.
- * It waits two minutes at most for instances to end; one that has not ended by then is looked at again after another ten minutes.
+ * A node counts as gone if for ten minutes, at each check, there was no Node object with its name and no bound pod that has not
+ * ended, and both of its Leases were unchanged. Its cells are ended in its turn, so that no kip can start to run the node at
+ * the same time. It waits at most two minutes for instances to end. An instance that has not ended by then is checked again
+ * after another ten minutes.
  *
- * A cell is ended only if its Cell names the node and this installation, and if this kip's own cloud knows an instance of this
- * owner and cluster that was launched for this very Cell, which the Cell says from then on. Cells of which the cloud knows none
- * stay: their instances may be in another account or on another computer. `kip cleanup` with the configuration of their node
- * removes them.
+ * A cell is only ended if its Cell names the node and this installation, and if this kip's own cloud has an instance of this
+ * owner and cluster that was launched for exactly this Cell. The Cell's status then names it. Cells without such an instance
+ * are kept, because their instances may be in another account or on another computer. `kip cleanup` with their node's
+ * configuration removes them.
  */
 export class GoneNodes {
   readonly #options: GoneNodesOptions;
   readonly #silences = new Map<string, Silence>();
-  /** Names of Cells that were said to stay. */
+  /** Names of Cells that were reported as kept. */
   readonly #reported = new Set<string>();
 
   constructor(options: GoneNodesOptions) {
@@ -67,9 +67,9 @@ export class GoneNodes {
   }
 
   /**
-   * Looks at the nodes that the Cells of others name, and ends the cells of those that are gone.
+   * Checks the nodes that others' Cells name, and ends the cells of nodes that are gone.
    *
-   * @throws {K8sError} if the API does not answer
+   * @throws {K8sError} if the API does not respond
    */
   async look(signal: AbortSignal): Promise<void> {
     const nodes = new Set((await this.#foreignCells()).map(({ spec }) => spec.nodeName));
@@ -111,7 +111,7 @@ export class GoneNodes {
     return (await Promise.all([node, turnLease(node)].map(versionOf))).join(" ");
   }
 
-  /** Whether the Node exists, or a pod bound to it that has not ended. */
+  /** Whether the Node exists, or a bound pod that has not ended. */
   async #isInUse(node: string): Promise<boolean> {
     const { client } = this.#options;
     if (await ignoreNotFound(client.get<Node>(paths.nodes(node)))) return true;
@@ -124,7 +124,7 @@ export class GoneNodes {
     const { logger, clock, client, driver, clusterID } = this.#options;
     const turn = { client, driver, nodeName: node, clock, logger, signal, limitMs: turnLimitMs };
     const isDone = await runOneTurn(turn, async (parts) => {
-      // A kip without turns may have come.
+      // A kip without turns may have started.
       if (await this.#isInUse(node)) return true;
       const own = (await parts.driver.list()).filter((each) => isOfCluster(each, clusterID));
       const instances = new Map(own.map((each) => [each.token, each]));
@@ -146,7 +146,7 @@ export class GoneNodes {
       });
   }
 
-  /** Whether a kip of this node has found the Cell's instance, and asked the cloud to end it. */
+  /** Whether a kip of this node has found the Cell's instance and asked the cloud to end it. */
   #isBegun({ spec, status }: AnyCell): boolean {
     const { reason, message } = this.#statusOf(spec.nodeName);
     return status?.reason === reason && status.message === message;
@@ -157,7 +157,7 @@ export class GoneNodes {
     return { phase: "Terminating", reason: "NodeGone", message } as const;
   }
 
-  /** Never throws: a cell that cannot be ended is tried again, and does not delay the others. */
+  /** Ends a cell. Never throws: a cell that cannot be ended is tried again, and does not delay the others. */
   async #end(cell: AnyCell, instance: Instance | undefined, parts: TurnParts): Promise<void> {
     const { client, driver, signal } = parts;
     const { clock, logger } = this.#options;

@@ -30,7 +30,7 @@ function newCloud() {
     return await owner.waitForRunning(launched.id);
   };
   const collect = async (...uids: readonly string[]): Promise<number> => {
-    const cells = uids.map((uid) => ({ metadata: { uid } }) as Cell); // all that is looked at
+    const cells = uids.map((uid) => ({ metadata: { uid } }) as Cell); // the fields that are read
     const store = { list: async () => await Promise.resolve(cells) };
     return await new OrphanInstances({ ...common, store }).collect();
   };
@@ -92,7 +92,7 @@ describe("OrphanInstances", () => {
     await eventually(() => clock.sleepers > 0, paused);
     await cloud.faults.fail({ operation: "terminate", code: "CLOUD_THROTTLED" });
     await clock.advance(1000);
-    // The call for the first one has failed, the second one has ended.
+    // The call for the first instance has failed, and the second one has ended.
     await waiting[1];
     await eventually(() => clock.sleepers > 0, paused);
     assert.deepEqual([ended, await driver.list()], [["pod-2"], [ofPod]]);
@@ -153,7 +153,7 @@ describe("OrphanInstances", () => {
     const { driver, launch, common, ends } = newCloud();
     const cells: Cell[] = [];
     const launchWithCell = async (uid: string): Promise<void> => {
-      cells.push({ metadata: { uid } } as Cell); // all that is looked at
+      cells.push({ metadata: { uid } } as Cell); // the fields that are read
       await launch(uid);
     };
     await launchWithCell("before");

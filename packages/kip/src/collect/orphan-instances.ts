@@ -8,36 +8,36 @@ import type { CellStore } from "../store/cell-store.ts";
 export interface OrphanInstancesOptions {
   readonly driver: CloudDriver;
   readonly store: Pick<CellStore, "list">;
-  /** ID of the cluster whose Cells the store has. */
+  /** ID of the cluster of the store's Cells. */
   readonly clusterID: string;
   readonly metrics: Pick<KipMetrics, "orphanTermination">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Pauses after a first look that failed, or an instance that could not be ended, milliseconds. */
+/** Pauses after a failed first check, or after an instance could not be ended, milliseconds. */
 const failureBackoff = { initialMs: 1000, maxMs: 30_000 };
 
 /**
  * Terminates instances of this installation that have no Cell.
  *
- * A Cell is written before its instance is asked for, so an instance that was listed *before* the Cells were read and
- * has none among them is an orphan. Instances belong to the installation, so the Cells of all its virtual nodes
- * count. Instances whose tag names another cluster are left alone: then two clusters have the same
- * `testing.controllerID`, and the Cells of the other one are not known here.
+ * A Cell is written before its instance is requested. So an instance that was listed *before* the Cells were read and has no
+ * Cell is an orphan. Instances belong to the installation, so the Cells of all its virtual nodes count. Instances whose tag
+ * names another cluster are left alone. In that case two clusters have the same `testing.controllerID`, and the other one's
+ * Cells are not known here.
  */
 export class OrphanInstances {
   readonly #options: OrphanInstancesOptions;
   readonly #reported = new Set<string>();
   /**
-   * The orphans found at the start of kip that have not ended, by the UID of their pod (undefined for one without
-   * it); undefined before the first list. Kept by pod because thousands of pods may wait, if all Cells were removed:
-   * the end of one's instance must not wake the others.
+   * The orphans found at kip's start that have not ended, by the UID of their pod (undefined for those without one). Undefined
+   * before the first list. Stored by pod, because thousands of pods may be waiting if all Cells were removed, and the end of
+   * one pod's instance must not wake the others.
    */
   #left: Map<string | undefined, Set<Instance>> | undefined;
-  /** Why there is no list yet, once it has failed. */
+  /** Why there is no list yet, after a failure. */
   #problem: string | undefined;
-  /** Wake the waiting pods whose orphans have changed, by UID. */
+  /** Functions that wake the pods whose orphans have changed, by pod UID. */
   readonly #wakes = new Map<string, PromiseWithResolvers<void>>();
 
   constructor(options: OrphanInstancesOptions) {
@@ -45,10 +45,10 @@ export class OrphanInstances {
   }
 
   /**
-   * Resolves when no instance that was there at the start of kip may run the pod. One may where the pod's Cell was removed together
-   * with its finalizer while kip was away. An instance that stood by does not name its pod, so it may run any.
+   * Resolves when no instance from before kip's start may still run the pod. One may if the pod's Cell was removed together
+   * with its finalizer while kip was away. A standby instance does not name a pod, so it may run any pod.
    *
-   * @param onWait is called with what the pod waits for, each time that this changes
+   * @param onWait called with what the pod is waiting for, each time this changes
    * @throws the signal's reason
    */
   async endedFor(
@@ -83,8 +83,8 @@ export class OrphanInstances {
   }
 
   /**
-   * Terminates the orphans that exist now, and waits for their end. What fails is repeated until it succeeds or the signal aborts, for
-   * each by itself: one that takes hours to end must not hold up another.
+   * Terminates the orphans that exist now, and waits for their end. Each failure is repeated independently until it succeeds or
+   * the signal aborts, because an instance that takes hours to end must not delay others.
    */
   async begin(signal: AbortSignal): Promise<void> {
     const { logger } = this.#options;
@@ -107,7 +107,7 @@ export class OrphanInstances {
     await Promise.all(found.map(end));
   }
 
-  /** Repeats work until it succeeds; undefined if the signal aborts before. */
+  /** Repeats work until it succeeds. Undefined if the signal aborts first. */
   async #repeat<T>(
     work: () => Promise<T>,
     onFailure: (error: unknown) => void,
@@ -146,7 +146,7 @@ export class OrphanInstances {
     const ofPod = this.#left?.get(uid);
     ofPod?.delete(orphan);
     if (uid !== undefined) this.#wake(uid);
-    // The pods that all wait for orphans without the tag are woken when the last one has ended.
+    // Pods that wait for orphans without the tag are woken when the last of these has ended.
     else if (ofPod?.size === 0) this.#wakeAll();
   }
 
@@ -170,17 +170,17 @@ export class OrphanInstances {
     let now: Instance | undefined;
     try {
       now = await driver.describe(id);
-      // Also if it is not found: the cloud may show it too late.
+      // Even if it is not found, because the cloud may show it late.
       await driver.terminate(id);
     } catch (error) {
       metrics.orphanTermination("failed");
       throw error;
     }
     const fields = { instance: id, cell: name };
-    // It ended after the instances were listed and before the Cells were, and its Cell went with it.
+    // It ended, and its Cell was removed, between listing the instances and the Cells.
     if (!now) return;
     if (now.state === "stopping") {
-      // Most likely its Cell has just gone. A machine that was stopped by another client of the cloud looks the same.
+      // Probably its Cell was just removed. A machine that another client of the cloud stopped looks the same.
       logger.info("Terminated an instance without a Cell that was stopping", fields);
       return;
     }
@@ -188,7 +188,7 @@ export class OrphanInstances {
     logger.warn("Terminated an instance without a Cell", fields);
   }
 
-  /** @returns how many were found */
+  /** @returns the number of orphans found */
   async collect(): Promise<number> {
     const { logger } = this.#options;
     const orphans = await this.#find();

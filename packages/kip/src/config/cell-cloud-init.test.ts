@@ -94,7 +94,7 @@ milpa-files:
     const content = (bytes: number): string =>
       `write_files: [{path: /etc/a, content: ${randomBytes(bytes).toString("base64")}}]`;
     const { cloudInit } = await readCellCloudInit(content(8000));
-    // As large as one with two authorities: they do not become smaller by compression.
+    // As large as one with two authorities, whose certificates do not compress.
     const large = { ...identity, ca: randomBytes(2400).toString("base64") };
     const data = userData(large, cloudInit);
     assert.ok(data.length <= cloudLimits.userDataBytes, `${data.length} bytes`);

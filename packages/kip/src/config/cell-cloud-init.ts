@@ -3,18 +3,18 @@ import { gzipSync } from "node:zlib";
 import { cloudLimits } from "@kip/cloud";
 import { checkCloudConfig, cloudConfigKeys, maxUserDataBytes } from "@kip/cloud-init";
 
-/** A cloud-config of the operator's that each cell applies: the keys that cells understand, as they were written. */
+/** The operator's cloud-config for each cell: the keys that cells support, as written. */
 export type CellCloudInit = Readonly<Record<string, unknown>>;
 
-/** Something about a file, with its line. */
+/** A note on a file, with its line. */
 export interface FileNote {
-  /** From 1; undefined if it is of the whole file. */
+  /** From 1. Undefined if the note is about the whole file. */
   readonly line: number | undefined;
   readonly message: string;
   readonly remedy: string | undefined;
 }
 
-/** What {@link readCellCloudInit} finds. */
+/** Result of {@link readCellCloudInit}. */
 export interface CheckedCellCloudInit {
   /** Undefined if there are problems. */
   readonly cloudInit: CellCloudInit | undefined;
@@ -22,7 +22,7 @@ export interface CheckedCellCloudInit {
   readonly notices: readonly FileNote[];
 }
 
-/** Folders and files that a cell's own programs need as they are. */
+/** Folders and files that a cell's own programs need unchanged. */
 const ownPlaces = [
   "/etc/hostname",
   "/etc/inittab",
@@ -35,14 +35,14 @@ const ownPlaces = [
   "/var/lib/milpa-cloudinit",
 ];
 
-/** Bytes that the identity of a cell takes of its user data, compressed or not. */
+/** Bytes that a cell's identity adds to its user data, compressed or not. */
 const identityBytes = 5000;
 
 const remedy = "Let its commands fetch what is large, or build it into the image of the cells";
 
 /**
- * Reads the file that `cells.cloudInitFile` names, as cells will, and finds all of its problems: what is not a cloud-config, what
- * would take the place of something that a cell needs, and what is too large beside a cell's identity. Never throws.
+ * Reads the file of `cells.cloudInitFile` like cells will, and finds all problems: invalid cloud-config, files that would
+ * replace something that a cell needs, and a size that is too large together with a cell's identity. Never throws.
  */
 export async function readCellCloudInit(text: string): Promise<CheckedCellCloudInit> {
   const { value, config, ...notes } = await checkCloudConfig(text);
@@ -89,7 +89,7 @@ function toNote(note: { readonly line?: number | undefined; readonly message: st
   return { line: note.line, message: note.message, remedy: undefined };
 }
 
-/** Keys as they were written and indices of all files. */
+/** The keys as written, with the indices of all files. */
 function filesOf(value: unknown): readonly (readonly [key: string, index: number])[] {
   return Object.entries(asRecord(value)).flatMap(([key, list]) =>
     /^(?:write|milpa)[-_]files$/.test(key) && Array.isArray(list)
@@ -98,18 +98,18 @@ function filesOf(value: unknown): readonly (readonly [key: string, index: number
   );
 }
 
-/** The path of a file, without what leads back to itself. */
+/** The normalized path of a file. */
 function textAt(value: unknown, key: string, index: number): string {
-  const list = asRecord(value)[key] as readonly unknown[]; // of filesOf
+  const list = asRecord(value)[key] as readonly unknown[]; // from filesOf
   const place = asRecord(list[index])["path"];
   return path.posix
     .normalize(typeof place === "string" ? place : "")
     .replace(/^\/+/, "/")
-    .replace(/^\/(?=(?:bin|lib|sbin)\/)/, "/usr/") // links of Debian's
+    .replace(/^\/(?=(?:bin|lib|sbin)\/)/, "/usr/") // Debian's links
     .replace(/^\/var\/run\//, "/run/");
 }
 
-/** Without keys that cells would skip or that have no value, and in a form that JSON has. */
+/** Removes keys that cells would skip or that have no value, and converts the rest to JSON. */
 function knownKeys(value: unknown): CellCloudInit {
   const known = Object.entries(asRecord(value)).flatMap(([key, each]) => {
     const name = key.replaceAll("-", "_");
@@ -119,7 +119,7 @@ function knownKeys(value: unknown): CellCloudInit {
   return Object.fromEntries(known);
 }
 
-/** A file with binary content becomes one in base64. */
+/** Encodes a file with binary content in base64. */
 function toJson(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(toJson);
   if (typeof value !== "object" || value === null) return value;

@@ -2,14 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 import type { Key, Reload } from "./keys/key.ts";
 import { providerKeys } from "./keys/provider-keys.ts";
 
-/** A key that two configurations have differently. */
+/** A key that differs between two configurations. */
 export interface ChangedKey {
   readonly path: string;
-  /** Whether the change takes effect at once, or with the next start of kip. */
+  /** Whether the change takes effect at once or after a restart. */
   readonly reload: Reload;
 }
 
-/** The keys in which two contents of `provider.yaml` differ; those without effect are left out. */
+/** The keys in which two contents of `provider.yaml` differ, except those without effect. */
 export function changedKeys(before: unknown, after: unknown): readonly ChangedKey[] {
   return differences(providerKeys, before, { after, path: "", reload: "restart" });
 }

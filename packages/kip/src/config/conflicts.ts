@@ -3,7 +3,7 @@ import { isExtendedResource } from "../selection/extended-resources.ts";
 import type { KeyNote, KeyPath } from "./keys/read-keys.ts";
 import type { ProviderDocument } from "./provider-config.ts";
 
-/** What speaks against the keys of a configuration together; each of them is valid by itself. */
+/** Problems between keys of a configuration, each of which is valid on its own. */
 export function conflicts(document: ProviderDocument): readonly KeyNote[] {
   return checks.flatMap((check) => check(document));
 }
@@ -93,7 +93,7 @@ const standbyCells: Check = ({ cells }) =>
     return notes;
   });
 
-/** The node offers the most of each: see {@link capacityKeys}. */
+/** The node offers the maximum of each resource: see {@link capacityKeys}. */
 const extendedResources: Check = ({ cells }) =>
   Object.entries(cells?.extendedResources ?? {}).flatMap(([pattern, resources]) =>
     Object.entries(resources).flatMap(([name, quantity]) => {
@@ -115,14 +115,14 @@ function isPart(quantity: string): boolean {
   return !Number.isInteger(parseQuantity(quantity));
 }
 
-/** Whether it is a name as keys of labels and extended resources are: with or without a domain. */
+/** Whether it is a valid key of a label or an extended resource, with or without a domain. */
 function isQualifiedName(key: string): boolean {
   const [name = "", domain, ...others] = key.split("/").reverse();
   const isDomain = domain === undefined || labelDomain.test(domain);
   return labelName.test(name) && isDomain && others.length === 0;
 }
 
-/** The API server refuses a node with a label that is none, so the node would not be there, or would no longer be updated. */
+/** The API server refuses a node with an invalid label. The node would then not exist, or would no longer be updated. */
 const nodeLabels: Check = ({ kubelet }) =>
   Object.entries(kubelet?.labels ?? {}).flatMap(([key, text]) => {
     const isKey = isQualifiedName(key);
@@ -133,7 +133,7 @@ const nodeLabels: Check = ({ kubelet }) =>
     return [note(["kubelet", "labels", key], `${shown} of a label`, remedy)];
   });
 
-/** The original let the short key win; here a difference is a mistake to be shown. */
+/** In the original, the short key took precedence. Here a difference is reported as a mistake. */
 const capacity: Check = ({ kubelet = {} }) =>
   (["cpu", "memory", "pods"] as const).flatMap((name) => {
     const [short, long] = [kubelet[name], kubelet.capacity?.[name]];
@@ -143,13 +143,13 @@ const capacity: Check = ({ kubelet = {} }) =>
     return [note(["kubelet", name], message, `Keep kubelet.capacity.${name}`)];
   });
 
-/** Resources of Kubernetes' own that a node has, besides extended ones. */
+/** Kubernetes' own resources of a node, in addition to extended ones. */
 const ownResource =
   /^(cpu|memory|pods|ephemeral-storage|hugepages-\d+[KMGT]i|attachable-volumes-.+)$/;
 
 /**
- * A pod can ask for no resource of another name. The API server refuses a node with a part of what is counted, so the node would not
- * be there, or would no longer be updated.
+ * Pods can only request resources with these names. The API server refuses a node with a fraction of a countable resource. The
+ * node would then not exist, or would no longer be updated.
  */
 const capacityKeys: Check = ({ kubelet = {} }) => {
   const { pods, capacity: all = {} } = kubelet;
@@ -231,7 +231,7 @@ const checks: readonly Check[] = [
   cache,
 ];
 
-/** Two keys of a section of which each needs the other. */
+/** Requires that both or neither of two keys of a section are set. */
 function bothOrNeither(
   place: KeyPath,
   section: Readonly<Record<string, unknown>> | undefined,

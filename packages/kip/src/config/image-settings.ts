@@ -3,7 +3,7 @@ import type { DesiredImageSettings, DesiredRegistry } from "@kip/agent-api";
 import { mountWords } from "./keys/kinds.ts";
 import type { ProviderDocument } from "./provider-config.ts";
 
-/** Where cells have the shared cache by default. */
+/** Default path of the shared cache on cells. */
 const defaultCachePath = "/var/cache/images";
 
 /** The registries in the form that is sent to cells. */
@@ -20,7 +20,7 @@ type ImageSection = NonNullable<ProviderDocument["images"]>;
 type CacheSection = NonNullable<ImageSection["cache"]>;
 type CellConfig = NonNullable<NonNullable<ProviderDocument["cells"]>["cellConfig"]>;
 
-/** How cells get images, from the section `images` and the original's keys of `cells.cellConfig`. */
+/** The image settings of cells, from the section `images` and the original's keys in `cells.cellConfig`. */
 export function imageSettings(
   { cache: own, proxy }: ImageSection,
   cellConfig: CellConfig,

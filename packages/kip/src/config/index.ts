@@ -1,4 +1,4 @@
-// The table of keys, for the documentation and the JSON Schema that are made from it.
+// The table of keys, from which the documentation and the JSON Schema are generated.
 export { jsonSchema, type JsonSchema } from "./keys/json-schema.ts";
 export { keyRows, type KeyRow } from "./keys/key-rows.ts";
 export { providerKeys } from "./keys/provider-keys.ts";

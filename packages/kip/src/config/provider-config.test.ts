@@ -25,7 +25,7 @@ const standby = (more: object): object => ({
 });
 const { certificate } = await CertificateAuthority.create({ commonName: "ca", validMs: 60_000 });
 
-/** What a key is given for the test that each has an effect. */
+/** Sample values for the test that each key has an effect. */
 const samples: Readonly<Record<string, object>> = {
   "cloud.local": { cloud: { local: { stateDir: "/x" } } },
   "cloud.local.stateDir": local({ stateDir: "/x" }),
@@ -109,7 +109,7 @@ const samples: Readonly<Record<string, object>> = {
   etcd: { etcd: { internal: { dataDir: "/x" }, client: { endpoints: ["x"] } } },
 };
 
-/** What the configuration with the sample is compared with, where a key needs another one. */
+/** The configuration to compare with, if a key requires another one. */
 const around: Readonly<Record<string, object>> = {
   "cells.cellConfig.imageCacheMountDir": { ...base, ...cellConfig({}) },
   "cells.cellConfig.imageCacheMountOpts": { ...base, ...cellConfig({}) },

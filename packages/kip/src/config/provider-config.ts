@@ -11,7 +11,7 @@ import type { Read } from "./keys/key.ts";
 import { providerKeys } from "./keys/provider-keys.ts";
 import { pathText, readKey, type KeyNote } from "./keys/read-keys.ts";
 
-/** The content of `provider.yaml` as it was written, its types checked. */
+/** The content of `provider.yaml` as written, with checked types. */
 export type ProviderDocument = Read<typeof providerKeys>;
 
 /** Settings of the local cloud, without defaults. */
@@ -20,49 +20,49 @@ export type LocalCloudSettings = NonNullable<Read<typeof cloudKeys>["local"]>;
 /** Settings of AWS, without defaults. */
 export type AwsCloudSettings = NonNullable<Read<typeof cloudKeys>["aws"]>;
 
-/** Settings of an installation, from `provider.yaml`; defaults applied. */
+/** Settings of an installation from `provider.yaml`, with defaults. */
 export interface ProviderConfig {
   /** The one cloud chosen. */
   readonly cloud: {
     readonly name: "local" | "aws" | "gce" | "azure";
-    /** Of the local cloud; empty for another one. */
+    /** Settings of the local cloud. Empty for other clouds. */
     readonly local: LocalCloudSettings;
-    /** Of AWS; empty for another one. */
+    /** Settings of AWS. Empty for other clouds. */
     readonly aws: AwsCloudSettings;
   };
-  /** Ranges that reach cells besides the cloud's network, where the cloud has a firewall for cells. */
+  /** Additional ranges that may reach cells, if the cloud has a firewall for cells. */
   readonly extraCIDRs: readonly string[];
-  /** Further firewall groups of cells, by the cloud's IDs. */
+  /** Additional firewall groups of cells, by the cloud's IDs. */
   readonly extraSecurityGroups: readonly string[];
   readonly controllerID: string | undefined;
   readonly bootImageSpec: Readonly<Record<string, string>>;
   /** Image specifications that pods may choose by name. */
   readonly bootImages: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Instance profile of cells, name or ARN, where the cloud has such. @default none */
+  /** Instance profile of cells, name or ARN, if the cloud has instance profiles. @default none */
   readonly defaultInstanceProfile: string | undefined;
   readonly defaultInstanceType: string | undefined;
   /** @default 5 GiB */
   readonly defaultVolumeBytes: number;
-  /** File with a cloud-config for all cells. Who reads the configuration reads it, too. */
+  /** File with a cloud-config for all cells. Whatever reads the configuration also has to read this file. */
   readonly cloudInitFile: string | undefined;
   /** Its content. */
   readonly cloudInit?: CellCloudInit | undefined;
   /** @default the ID of the installation */
   readonly nametag: string | undefined;
   readonly privateIPOnly: boolean;
-  /** Cells that wait for pods. @default none */
+  /** Pools of standby cells. @default none */
   readonly standbyCells: readonly StandbyPool[];
-  /** What instance types have beside processors, memory and disk: by a pattern for their names. @default nothing */
+  /** Extended resources of instance types, by name pattern. @default none */
   readonly extendedResources: ExtendedResources;
-  /** How long a cell may be out of reach before its pod gets another one, milliseconds. @default 90,000 */
+  /** How long a cell may be unreachable before its pod gets another one, milliseconds. @default 90,000 */
   readonly unreachableLimitMs: number;
-  /** How often the cloud is asked whether a cell out of reach runs, milliseconds. @default never: the agent alone counts */
+  /** How often to ask the cloud whether an unreachable cell is running, milliseconds. @default never: only the agent counts */
   readonly cloudHealthIntervalMs: number | undefined;
   /** The configured part of the virtual node's capacity; for the rest see `nodeResources`. @default none */
   readonly capacity: Readonly<Record<string, string>>;
-  /** Folder of the profiles of system calls that pods name. @default "/var/lib/kubelet/seccomp", the kubelet's */
+  /** Folder of the seccomp profiles that pods may name. @default "/var/lib/kubelet/seccomp", the kubelet's */
   readonly seccompProfileRoot: string;
-  /** Sysctls besides the safe ones that pods may set: names, or beginnings with an asterisk. @default none */
+  /** Additional sysctls that pods may set: names, or prefixes with an asterisk. @default none */
   readonly allowedUnsafeSysctls: readonly string[];
   readonly nodeLabels: Readonly<Record<string, string>>;
   /** Settings of registries that are sent to cells. */
@@ -71,28 +71,28 @@ export interface ProviderConfig {
   readonly images: DesiredImageSettings | undefined;
   /** A file of `docker login` on kip's machine. */
   readonly dockerConfig: string | undefined;
-  /** How much of each container's log cells keep. @default the agent's, 10 MiB and 5 files */
+  /** Limits of each container's log on cells. @default the agent's, 10 MiB and 5 files */
   readonly logs: DesiredLogs | undefined;
 }
 
-/** What {@link checkProviderConfig} finds. */
+/** Result of {@link checkProviderConfig}. */
 export interface CheckedConfig {
   /** Undefined if there are problems. */
   readonly config: ProviderConfig | undefined;
-  /** All that speaks against it: of single keys, then of keys together. */
+  /** All problems: first those of single keys, then those between keys. */
   readonly problems: readonly KeyNote[];
-  /** What its author should know: keys without effect, and placeholders. */
+  /** Notices for its author: keys without effect, and placeholders. */
   readonly notices: readonly KeyNote[];
 }
 
-/** Reads the content of `provider.yaml`, already parsed from YAML or JSON, and finds all of its problems at once. */
+/** Checks the content of `provider.yaml`, already parsed from YAML or JSON, and finds all problems at once. */
 export function checkProviderConfig(content: unknown): CheckedConfig {
   const notes = { problems: [] as KeyNote[], notices: [] as KeyNote[] };
   const read = readKey(providerKeys, content ?? {}, { path: [], notes, root: providerKeys });
-  // As the table says; what has a problem is missing in it, and is not looked at below.
+  // In the form of the table. Parts with a problem are missing, and are not checked below.
   const document = (read ?? {}) as ProviderDocument;
   const together = conflicts(document).filter(({ path }) =>
-    // What could not be read is missing above, which is not another mistake of its author.
+    // Parts that could not be read are missing. That does not count as another mistake.
     notes.problems.every((each) => !path.every((part, index) => each.path[index] === part)),
   );
   const problems = [...notes.problems, ...together];
@@ -103,7 +103,7 @@ export function checkProviderConfig(content: unknown): CheckedConfig {
 /**
  * Reads the content of `provider.yaml`, already parsed from YAML or JSON.
  *
- * @throws {ProviderError} `CONFIG_INVALID` that names all problems
+ * @throws {ProviderError} `CONFIG_INVALID` that lists all problems
  */
 export function decodeProviderConfig(content: unknown): ProviderConfig {
   const { config, problems } = checkProviderConfig(content);

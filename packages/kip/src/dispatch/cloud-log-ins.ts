@@ -4,19 +4,19 @@ import type { RegistryLogIn, RegistryLogIns } from "@kip/cloud";
 /** Result of {@link CloudLogIns.find}. */
 export interface FoundLogIns {
   readonly logIns: ReadonlyMap<string, RegistryLogIn>;
-  /** In how many milliseconds to ask again: the first log-in expires soon after, or one is missing. */
+  /** When to ask again, in milliseconds: the first login expires soon after, or one is missing. */
   readonly renewInMs?: number;
 }
 
-/** The most log-ins that are kept; pods name their registries, and a cloud may have one for each of many names. */
+/** Maximum number of cached logins. Pods name their registries, and a cloud may have a login for each of many names. */
 const maxKnown = 1000;
 
-/** The pause after a failure, and for a log-in that expires almost at once, milliseconds. */
+/** Pause after a failure, and for a login that expires very soon, milliseconds. */
 const shortestMs = 60_000;
 
 /**
- * Log-ins that the cloud gives for its own registries, shared by all pods. One that has passed half of its lifetime
- * is no longer returned; callers ask again after three quarters.
+ * The cloud's logins for its own registries, shared by all pods. A login is no longer returned after half of its lifetime.
+ * Callers ask again after three quarters.
  */
 export class CloudLogIns {
   readonly #source: RegistryLogIns;
@@ -33,7 +33,10 @@ export class CloudLogIns {
     this.#logger = options.logger;
   }
 
-  /** Asks for log-ins of these registries. Never throws for a failure: the image may be public. @throws the signal's reason */
+  /**
+   * Asks for logins for these registries. Never throws for a failure, because the image may be public. @throws the signal's
+   * reason
+   */
   async find(hosts: readonly string[], signal?: AbortSignal): Promise<FoundLogIns> {
     const logIns = new Map<string, RegistryLogIn>();
     const renewals: number[] = [];

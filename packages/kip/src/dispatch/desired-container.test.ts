@@ -122,7 +122,7 @@ describe("desiredContainer(), of all that an agent knows", () => {
     });
     assert.deepEqual([cpuMilliLimit, cpuMilliRequest], [1500, 1000]);
     assert.deepEqual([memoryBytesLimit, memoryBytesRequest], [2 ** 26, 2 ** 25]);
-    // A resize is not looked at by the scheduler; the agent reads whole numbers only.
+    // The scheduler does not check a resize, and the agent only accepts whole numbers.
     const largest = desired({ resources: { limits: { memory: "15E" } } }).memoryBytesLimit;
     assert.equal(largest, Number.MAX_SAFE_INTEGER);
   });

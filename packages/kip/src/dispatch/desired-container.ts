@@ -28,9 +28,9 @@ type Propagation = DesiredContainer["mounts"][number]["propagation"];
 type Handler = NonNullable<NonNullable<Container["lifecycle"]>["preStop"]>;
 
 /**
- * A container of the pod as the agent runs it: references resolved, defaults applied.
+ * A container of the pod for the agent, with resolved references and defaults.
  *
- * @param budget for all that is expanded; shared by all containers of the pod, as they have one document
+ * @param budget limit for everything that is expanded; all containers of the pod share it, because they are in one document
  */
 export function desiredContainer(
   resolved: ResolvedPod,
@@ -85,13 +85,13 @@ export function desiredContainer(
   });
 }
 
-/** Whether the value is known only on the cell. */
+/** Whether the value is only known on the cell. */
 function isOpen({ file, template }: BoundVariable): boolean {
   return file !== undefined || template !== undefined;
 }
 
 function desiredVariable({ name, value, file, template }: BoundVariable): DesiredVariable {
-  // Almost all of them; a pod may have a hundred thousand.
+  // Almost all variables. A pod may have a hundred thousand.
   if (!file && template === undefined) return { name, value };
   const fromFile = file && {
     volume: file.volumeName,
@@ -102,7 +102,7 @@ function desiredVariable({ name, value, file, template }: BoundVariable): Desire
   return defined({ name, value, file: fromFile, template });
 }
 
-/** Expands texts; where variables are open, to texts that the cell expands once more. */
+/** Expands texts. If some variables are only known on the cell, the results are expanded once more there. */
 function expander(
   variables: ReadonlyMap<string, string>,
   { open, budget }: { readonly open: ReadonlySet<string>; readonly budget: ExpansionBudget },
@@ -114,7 +114,7 @@ function expander(
   return (texts) => texts.map((text) => expandExcept(text, lookUp, { isLate, budget }));
 }
 
-/** Cells can do it, so IfPossible is the same as Enabled. */
+/** Cells support it, so IfPossible is the same as Enabled. */
 export function isRecursiveReadOnly({
   readOnly,
   recursiveReadOnly = "Disabled",
@@ -132,7 +132,7 @@ function messagePolicy(container: AnyContainer): DesiredContainer["terminationMe
     : "File";
 }
 
-/** The API server sets the policy; this is its rule for pods that never passed through it. */
+/** The API server sets the policy. This is its rule, for pods that did not pass through it. */
 export function pullPolicy(
   container: Pick<AnyContainer, "image"> & { readonly imagePullPolicy?: string | undefined },
 ): DesiredContainer["imagePullPolicy"] {
@@ -223,7 +223,7 @@ function desiredProbe(
   });
 }
 
-/** As the kubelet expands commands of probes, and not those of hooks: with what the container's `env` itself says. */
+/** Expands like the kubelet does for probe commands, but not for hooks: only with values in the container's `env` itself. */
 function staticExpander(
   { env = [] }: AnyContainer,
   budget: ExpansionBudget,
@@ -244,7 +244,7 @@ function seconds(wanted: number | undefined): number | undefined {
   return wanted === undefined ? undefined : limitSeconds(wanted);
 }
 
-/** What probes and hooks have in common: run a command, or ask an HTTP server. */
+/** The common part of probes and hooks: a command, or a request to an HTTP server. */
 function action(container: AnyContainer, { exec, httpGet }: Pick<Handler, "exec" | "httpGet">) {
   return {
     exec: exec && { command: exec.command ?? [] },
@@ -260,7 +260,7 @@ function action(container: AnyContainer, { exec, httpGet }: Pick<Handler, "exec"
   };
 }
 
-/** A port given by number, as text too, or by the name of one of the container's ports. */
+/** A port that is given by number, as a number or text, or by the name of one of the container's ports. */
 function portOf(
   { ports = [] }: AnyContainer,
   port: number | string,

@@ -33,44 +33,45 @@ export interface DesiredPodContext {
   /** Address of the virtual node. */
   readonly nodeIp: string;
   readonly addresses: LateAddresses;
-  /** What the cell has of IPv6. */
+  /** The cell's IPv6 addresses. */
   readonly ipv6?: InstanceIpv6 | undefined;
   readonly dns: DnsSettings;
-  /** See `DesiredPod.directRanges`. @default everything keeps the pod's address */
+  /** See `DesiredPod.directRanges`. @default all packets keep the pod's address */
   readonly directRanges?: readonly string[] | undefined;
   /** See `DesiredPod.network`. */
   readonly network?: DesiredPod["network"];
   readonly registries: readonly DesiredRegistry[];
-  /** The cloud's log-ins for its own registries, by host. */
+  /** The cloud's logins for its own registries, by host. */
   readonly logIns?: ReadonlyMap<string, RegistryLogIn> | undefined;
   readonly images?: DesiredImageSettings | undefined;
   readonly logs?: DesiredLogs | undefined;
-  /** Those that its containers name. @default none */
+  /** The profiles that its containers name. @default none */
   readonly seccompProfiles?: readonly DesiredSeccompProfile[] | undefined;
-  /** What the cell has for its pod; undefined if that is not known. */
+  /** The cell's resources for its pod. Undefined if not known. */
   readonly machine?: DesiredPod["machine"];
-  /** What its type has of extended resources. @default nothing */
+  /** Extended resources of the cell's type. @default none */
   readonly extendedResources?: DesiredPod["extendedResources"];
-  /** What the containers had on earlier cells, by name. @default nothing */
+  /** Resources that the containers had on earlier cells, by name. @default none */
   readonly granted?: ReadonlyMap<string, NonNullable<Container["resources"]>>;
   /** See `DesiredPod.generation`. */
   readonly generation: number;
   /** See `DesiredPod.activeForMs`. */
   readonly activeForMs?: number | undefined;
-  /** Names of containers that have ended on earlier cells and do not run again. @default none */
+  /** Names of containers that have ended on earlier cells and are not restarted. @default none */
   readonly ended?: ReadonlySet<string>;
 }
 
 /**
- * Turns a resolved pod into the document for its cell's agent.
+ * Converts a resolved pod to the document for its cell's agent.
  *
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if its variables, commands and paths are larger than any document when they are expanded
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if its expanded variables, commands and paths would be larger than any
+ * document
  */
 export function desiredPod(resolved: ResolvedPod, context: DesiredPodContext): DesiredPod {
   const { pod } = resolved;
   const { spec } = pod;
   const { addresses, dns } = context;
-  // One for all: a few texts of a pod could otherwise be more than any memory before their size is checked.
+  // A common limit, because otherwise a few texts of a pod could exceed any memory before their size is checked.
   const budget = new ExpansionBudget();
   const container = (each: Parameters<typeof desiredContainer>[1]) =>
     withGranted(desiredContainer(resolved, each, addresses, budget), context);
@@ -134,7 +135,7 @@ function withGranted(
   return resources ? { ...container, granted: resourceAmounts(resources) } : container;
 }
 
-/** The fields of the pod as a whole that decide how much of the cell its containers get. */
+/** The pod-level fields that determine the resources of its containers. */
 function resourcesOf(pod: Pod) {
   const { resources, overhead } = pod.spec;
   const { cpuMilliLimit = 0, memoryBytesLimit = 0 } = resourceAmounts({ limits: overhead ?? {} });
@@ -160,7 +161,7 @@ export function imagesOf({ spec }: Pod): readonly string[] {
   return all.flatMap(({ image }) => image ?? []);
 }
 
-/** All images that the cell of a pod pulls: those of its containers, and of its volumes. */
+/** All images that a pod's cell pulls: those of its containers and of its volumes. */
 export function pulledImages(pod: Pod): readonly string[] {
   const ofVolumes = (pod.spec.volumes ?? []).flatMap(({ image }) => image?.reference ?? []);
   return [...imagesOf(pod), ...ofVolumes];
@@ -186,7 +187,7 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
   if (files) {
     const encoded = files.map(({ path, data: bytes, mode, owner }) => {
       const data = Buffer.from(bytes).toString("base64");
-      // A pod may have a hundred thousand: `defined()` takes longer than all else.
+      // A pod may have a hundred thousand files, for which `defined()` would take longer than everything else.
       return owner === undefined ? { path, data, mode } : { path, data, mode, owner };
     });
     return { name, kind: "files", files: encoded };

@@ -5,14 +5,14 @@ export type Account = NonNullable<DesiredRegistry["accounts"]>[number];
 
 /** An entry of an image pull secret. */
 export interface SecretEntry extends Account {
-  /** Host and path, for the order of entries. */
+  /** Host and path, for sorting the entries. */
   readonly key: string;
-  /** Host with its port; may have wildcards. */
+  /** Host with its port. It may contain wildcards. */
   readonly host: string;
   readonly path: string;
 }
 
-/** The entries of a parsed `.dockerconfigjson` or legacy `.dockercfg` document; what cannot be read is left out. */
+/** The entries of a parsed `.dockerconfigjson` or legacy `.dockercfg` document. Skips invalid ones. */
 export function secretEntries(document: unknown): readonly SecretEntry[] {
   if (!isRecord(document)) return [];
   const auths = document["auths"];
@@ -33,7 +33,7 @@ function readAccount(entry: unknown): Account | undefined {
   return { username: decoded.slice(0, colon), password: decoded.slice(colon + 1) };
 }
 
-/** What a key of a Docker configuration is for: `https://index.docker.io/v1/` is `docker.io`, all of it. */
+/** The registry of a key in a Docker configuration: `https://index.docker.io/v1/` means all of `docker.io`. */
 function placeOf(key: string): Pick<SecretEntry, "key" | "host" | "path"> {
   const [first = "", ...rest] = key.replace(/^https?:\/\//, "").split("/");
   const isHub = first === "index.docker.io" || first === "registry-1.docker.io";

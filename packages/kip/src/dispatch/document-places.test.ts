@@ -5,7 +5,7 @@ import { DocumentPlaces } from "./document-places.ts";
 
 const mebibyte = 2 ** 20;
 
-/** Documents that are sent until the test lets their agents read them. */
+/** Sends documents, which are pending until the test lets their agents read them. */
 function start({ spare = 0 } = {}) {
   const places = new DocumentPlaces({ small: mebibyte, large: 8 * mebibyte, spare });
   const made: string[] = [];
@@ -79,7 +79,7 @@ describe("DocumentPlaces", () => {
     const { made, send, read } = start({ spare: 4 * mebibyte });
     const all = ["a1", "b1"].map((name) => send(name, 4 * mebibyte, { namespace: name }));
     await settle();
-    // One that waits for a place does not hold them up, and none of them takes its place.
+    // A document that waits for a place does not delay these, and none of them takes its place.
     all.push(send("c1", 8 * mebibyte, { namespace: "c" }));
     all.push(send("a2", 70_000, { namespace: "a1" }), send("d1", 2 * mebibyte, { namespace: "d" }));
     const short = ["e1", "f1", "g1", "h1", "i1"];

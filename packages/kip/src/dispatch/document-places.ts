@@ -1,36 +1,39 @@
-/** Documents up to this length, bytes, never wait behind larger ones: those of most pods are a tenth of it. */
+/** Documents up to this length, bytes, never wait for larger ones. Most pods' documents have a tenth of it. */
 const smallBytes = 64 * 1024;
 /**
- * What documents may have on the way to their agents at a time, over all cells, bytes. In memory a document takes up to four times
+ * Maximum total size of documents on the way to their agents, for all cells, bytes. In memory a document takes up to four times
  * its length until the agent has read it.
  */
 const smallCapacity = 16 * 1024 * 1024;
 const largeCapacity = 32 * 1024 * 1024;
-/** The same, kept besides for namespaces that have none on the way, when others have taken all: four documents of 1 MiB, or more smaller ones. */
+/**
+ * Additional capacity for namespaces without a document on the way, when others have taken everything: four documents of 1 MiB,
+ * or more smaller ones.
+ */
 const spareCapacity = 4 * 1024 * 1024;
 
-/** Whose document it is, and how long, bytes. */
+/** The namespace and the length of a document, bytes. */
 export interface DocumentSize {
   readonly namespace: string;
   readonly bytes: number;
 }
 
-/** A document, and how long it is, bytes. */
+/** A document and its length, bytes. */
 export interface MadeDocument<T> {
   readonly document: T;
   readonly bytes: number;
 }
 
-/** What is done with a document. */
+/** How to make and use a document. */
 interface DocumentUse<T, R> {
-  /** Makes it, at once: it has its place. Undefined for none. */
+  /** Makes the document at once, because it has its place. Undefined for none. */
   readonly make: () => MadeDocument<T> | undefined;
   readonly use: (document: T) => Promise<R>;
 }
 
 type Attempt<R> =
   | { readonly isSent: true; readonly result: R | undefined }
-  /** The real length of the document. */
+  /** The actual length of the document. */
   | { readonly isSent: false; readonly bytes: number };
 
 type PlaceKind = "usual" | "spare";
@@ -41,18 +44,19 @@ interface Waiting {
 }
 
 /**
- * The places for documents on their way to agents: they bound the memory and the time that pods with much content cost. A
- * document is made when it has a place, and between two documents the event loop has a turn. Namespaces take turns, and one has at
- * most half of the places. Two can take all; some are kept for documents of up to 1 MiB of a namespace that has none, one at a time.
- * The cells of a tenant that do not read what they are sent thus hold up others only if it has many namespaces, or those others send
- * much, too.
+ * Limits the documents on their way to agents, and with them the memory and time that pods with much content cost. A document
+ * is made when it has a place, and the event loop runs between two documents. Namespaces take turns, and each has at most half
+ * of the places. Two namespaces can take everything, so some places are reserved for documents of up to 1 MiB from a namespace
+ * that has none on the way, one at a time. So cells of one tenant that do not read their documents only delay others if the
+ * tenant has many namespaces, or if those others also send much.
  */
 export class DocumentPlaces {
   readonly #small: Places;
   readonly #large: Places;
 
   /**
-   * @param capacity of small and of large documents, bytes. `spare` is kept besides, for large documents of up to a quarter of it.
+   * @param capacity capacity for small and for large documents, bytes. `spare` is additional capacity for large documents of up
+   * to a quarter of it.
    * @default 16 MiB, 32 MiB and 4 MiB
    */
   constructor(
@@ -67,12 +71,12 @@ export class DocumentPlaces {
   }
 
   /**
-   * Makes a document when there is a place for it, and uses it; the place is free again when the use has ended. A document that is
-   * longer than was thought is made again, when there is a place for its real length.
+   * Makes a document when there is a place for it, and uses it. The place is free again when the use has ended. If a document
+   * is longer than expected, it is made again when there is a place for its actual length.
    *
-   * @param expected the length may be less than the real one
-   * @returns undefined if none was made
-   * @throws what `make` and `use` throw; the signal's reason if it aborts while there is no place
+   * @param expected the length may be less than the actual one
+   * @returns undefined if no document was made
+   * @throws errors of `make` and `use`; the signal's reason if it aborts while waiting for a place
    */
   async send<T, R>(
     expected: DocumentSize,
@@ -86,7 +90,7 @@ export class DocumentPlaces {
     }
   }
 
-  /** A function of its own: a document that was too long must not stay in memory while there is no place for it. */
+  /** A separate function, so that a document that was too long does not stay in memory while it waits for a place. */
   async #attempt<T, R>(
     size: DocumentSize,
     { make, use }: DocumentUse<T, R>,
@@ -106,10 +110,10 @@ export class DocumentPlaces {
   }
 }
 
-/** Places for so many bytes. */
+/** Places for this number of bytes. */
 class Places {
   readonly #capacity: Readonly<Record<PlaceKind, number>>;
-  /** What waits, by namespace, in the order of their turns. */
+  /** Waiting documents by namespace, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #taken = new Map<string, number>();
   readonly #used: Record<PlaceKind, number> = { usual: 0, spare: 0 };
@@ -119,7 +123,7 @@ class Places {
     this.#capacity = { usual, spare };
   }
 
-  /** Waits for a place. The returned function gives it back. @throws the signal's reason */
+  /** Waits for a place. The returned function releases it. @throws the signal's reason */
   async take({ namespace, bytes }: DocumentSize, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<PlaceKind>();
@@ -145,7 +149,7 @@ class Places {
     }
   }
 
-  /** One in a turn of the event loop. */
+  /** Starts one document per turn of the event loop. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -156,8 +160,8 @@ class Places {
   }
 
   /**
-   * A document that finds no place holds up those behind it: smaller ones could otherwise hold it up without end. Those that get
-   * what is kept for them do not: it never waits for that.
+   * A document without a place delays those behind it, because smaller ones could otherwise delay it indefinitely. Those that
+   * get a reserved place do not affect it, because it never waits for one.
    */
   #startNext(): boolean {
     let place: PlaceKind = "usual";

@@ -4,11 +4,11 @@ import { ProviderError } from "../errors.ts";
 import { desiredPod } from "./desired-pod.ts";
 
 /**
- * The shortest that there are: those of the cell may be longer, but make no pod too large here that is not. There must be some: no
- * `subPathExpr` with a variable of an address can be expanded without.
+ * The shortest possible addresses. A cell's addresses may be longer, but with these no pod is refused wrongly. There must be
+ * some, because a `subPathExpr` with an address variable cannot be expanded without them.
  */
 const shortestAddresses = ["::"];
-/** What is not known before there is a cell; it adds little to a document. */
+/** Settings that are not known before there is a cell. They add little to a document. */
 const noContext = {
   nodeIp: "",
   addresses: { podIPs: shortestAddresses, hostIPs: shortestAddresses },
@@ -17,19 +17,19 @@ const noContext = {
   generation: 0,
 };
 
-/** What a document most likely has at most besides a pod and its content: settings, addresses and log-ins; bytes. */
+/** Expected maximum of what a document contains besides a pod and its content: settings, addresses and logins, bytes. */
 const otherBytes = 8 * 1024;
 
 /** Options of the checks. */
 interface SizeOptions {
-  /** Whether the cell has an earlier document, with which it goes on. */
+  /** Whether the cell already has an earlier document, which it keeps. */
   readonly isOnCell: boolean;
 }
 
 /**
- * Checks the size of a pod that has no cell yet, so that it gets no machine which could not take it.
+ * Checks the size of a pod that has no cell yet, so that it does not get a machine that could not accept it.
  *
- * @param seccompProfiles those that its containers name
+ * @param seccompProfiles the profiles that its containers name
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
 export function checkPodSize(
@@ -46,8 +46,9 @@ const variableBytes = 22;
 const fileBytes = 30;
 
 /**
- * Checks the least that the volumes and variables of a pod take in its document, before there is one: to make one of all that a
- * pod may name would hold up all others for seconds, and take more memory than kip has. Returns what they take, bytes.
+ * Checks the minimum size of a pod's volumes and variables in its document, before it is made. Making a document with
+ * everything that a pod may name would block all others for seconds, and take more memory than kip has. Returns that size in
+ * bytes.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */
@@ -66,14 +67,14 @@ export function checkContentSize(
   return bytes;
 }
 
-/** What the document of a pod most likely has at most, bytes, before there is one. @throws as {@link checkContentSize} */
+/** The expected maximum size of a pod's document, bytes, before it is made. @throws like {@link checkContentSize} */
 export function expectedBytes(resolved: ResolvedPod, options: SizeOptions): number {
   return checkContentSize(resolved, options) + jsonBytes(resolved.pod) + otherBytes;
 }
 
 /**
- * Checks that the agent will take the document, and returns its length, bytes. Part by part: containers share parts such as groups in
- * memory, but not as JSON.
+ * Checks that the agent will accept the document, and returns its length in bytes. Measures the document part by part, because
+ * containers share parts such as groups in memory, but not in JSON.
  *
  * @throws {ProviderError} code `POD_TOO_LARGE`
  */

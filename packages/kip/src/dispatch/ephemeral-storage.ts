@@ -7,7 +7,7 @@ const resource = "ephemeral-storage";
 
 type Amount = NonNullable<DesiredPod["ephemeralStorageLimit"]>;
 
-/** What a container requests of its node's disk, and its limit. */
+/** A container's request and limit for its node's disk. */
 export function ephemeralStorage({
   requests = {},
   limits = {},
@@ -17,8 +17,8 @@ export function ephemeralStorage({
 }
 
 /**
- * The most that a pod may take of its node's disk: the limits of its containers together, with the pod's overhead, written as
- * the first of them is.
+ * The limit of a pod for its node's disk: the sum of its containers' limits and the pod's overhead, in the notation of the
+ * first limit.
  */
 export function podStorageLimit({ spec }: Pod): DesiredPod["ephemeralStorageLimit"] {
   const sum = amountsOfContainers(spec, "limits").get(resource);
@@ -31,7 +31,7 @@ export function podStorageLimit({ spec }: Pod): DesiredPod["ephemeralStorageLimi
   return { bytes: total, text: same ?? format(total) };
 }
 
-/** A size in bytes, but at most the largest integer that a number holds exactly. */
+/** A size in bytes, limited to the largest integer that a number represents exactly. */
 export function diskBytes(text: string): number {
   return atMost(bytes(text));
 }

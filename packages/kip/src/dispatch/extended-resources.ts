@@ -4,7 +4,7 @@ import type { Container } from "@kip/k8s-types";
 import { isExtendedResource } from "../selection/extended-resources.ts";
 import type { ResourceAmounts } from "../selection/pod-requests.ts";
 
-/** The extended resources that a container asks for. Its requests are the same as its limits, by the API server. */
+/** The extended resources that a container requests. The API server ensures that its requests equal its limits. */
 export function containerExtendedResources({
   resources,
 }: Pick<Container, "resources">): readonly DesiredExtendedResource[] | undefined {
@@ -12,7 +12,7 @@ export function containerExtendedResources({
   return extendedResourceList(new Map(limits.map(([name, text]) => [name, parseQuantity(text)])));
 }
 
-/** The extended resources among amounts; undefined for none. */
+/** The extended resources among these amounts. Undefined if there are none. */
 export function extendedResourceList(
   amounts: ResourceAmounts,
 ): readonly DesiredExtendedResource[] | undefined {

@@ -9,7 +9,7 @@ const addresses = {
 };
 
 function pod(spec: object): Pod {
-  return { metadata: {}, spec: { containers: [], ...spec } } as unknown as Pod; // all that is looked at
+  return { metadata: {}, spec: { containers: [], ...spec } } as unknown as Pod; // the fields that are read
 }
 
 describe("desiredHostPorts()", () => {

@@ -3,7 +3,7 @@ import type { DesiredHostPort } from "@kip/agent-api";
 import { canonicalAddress, ipFamily } from "@kip/network-view";
 import type { Container, Pod } from "@kip/k8s-types";
 
-/** A port that a pod has of the node's. */
+/** A host port of a pod. */
 export interface PodHostPort {
   readonly protocol: "TCP" | "UDP" | "SCTP";
   readonly hostPort: number;
@@ -14,7 +14,7 @@ export interface PodHostPort {
 
 /**
  * The host ports of a pod's containers and sidecars, as the kubelet counts them. With `hostNetwork` the API server makes each
- * declared port one.
+ * declared port a host port.
  */
 export function hostPortsOf(pod: Pod): readonly PodHostPort[] {
   return declaredPorts(pod).flatMap(hostPort);
@@ -28,8 +28,8 @@ function declaredPorts({ spec }: Pod): readonly Port[] {
 }
 
 /**
- * What the agent gets: none with the cell's own network, where the containers listen themselves, and none whose `hostIP` is not a valid
- * address: the API server takes any text, and who wrote it did not mean all addresses.
+ * The host ports for the agent. There are none with host networking, where the containers listen themselves. Ports with an
+ * invalid `hostIP` are left out: the API server accepts any text, and its author did not mean all addresses.
  *
  * @param addresses the cell's, at most one of each family, and the virtual node's
  */
@@ -44,7 +44,7 @@ export function desiredHostPorts(
   );
   const ports = readable.flatMap(hostPort).map((port) => {
     const { hostIp } = port;
-    // No cell has the virtual node's addresses: those of the pod's host are meant.
+    // No cell has the virtual node's addresses. They stand for those of the pod's host.
     if (hostIp === undefined || !ofNode.has(hostIp)) return defined(port);
     const own = addresses.cell.find((each) => ipFamily(each) === ipFamily(hostIp));
     return defined({ ...port, hostIp: own ?? hostIp });

@@ -3,14 +3,14 @@ import { parseQuantity } from "@kip/base";
 import type { Container, Pod } from "@kip/k8s-types";
 import { hugePagesPrefix, podHugePages } from "../selection/pod-requests.ts";
 
-/** What the cell reserves for the pod, by size; undefined for none. */
+/** Huge pages that the cell reserves for the pod, by size. Undefined if there are none. */
 export function desiredHugePages(pod: Pod): readonly DesiredHugePages[] | undefined {
   return asList(podHugePages(pod));
 }
 
 /**
- * How much a container may use of each size that its pod has. One without limits of its own may use what the pod as a whole
- * has, as with a kubelet.
+ * A container's limit for each page size of its pod. As in a kubelet, a container without its own limits may use the whole
+ * pod's.
  */
 export function containerHugePages(
   pod: Pod,
@@ -25,7 +25,7 @@ export function containerHugePages(
   return asList(new Map(names.map((name) => [name, parseQuantity(limits[name] ?? "0")])));
 }
 
-/** Names of the sizes that a pod has. Kept, because all of its containers are looked at for them, for each container. */
+/** Names of a pod's page sizes. Cached, because all containers have to be checked for them, for each container. */
 const namesByPod = new WeakMap<Pod, readonly string[]>();
 
 function namesOf(pod: Pod): readonly string[] {
@@ -44,7 +44,7 @@ function asList(amounts: ReadonlyMap<string, number>): readonly DesiredHugePages
   }));
 }
 
-/** What the agent reads as a number. */
+/** A number that the agent accepts. */
 function wholeBytes(amount: number): number {
   return Math.min(Math.ceil(amount), Number.MAX_SAFE_INTEGER);
 }

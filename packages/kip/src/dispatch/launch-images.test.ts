@@ -7,7 +7,7 @@ import { KnownImages } from "./launch-images.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
 
-/** What a cell reports of a pod with these images. */
+/** A cell's report for a pod with these images. */
 function learn(known: KnownImages, ...containers: readonly Partial<ContainerReport>[]): void {
   const images = containers.map(({ image = "" }) => image);
   known.learn(report(...containers), pod(images).pod);

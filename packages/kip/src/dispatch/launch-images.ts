@@ -5,19 +5,19 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { imagesOf } from "./desired-pod.ts";
 import { mergeRegistries, referenceOf, registriesOf } from "./registries.ts";
 
-/** How many names are remembered; the oldest are dropped. */
+/** Maximum number of names. The oldest are dropped. */
 const maxNames = 1000;
 
 /**
- * The digests that cells recently reported for image names, from which kip says to the cloud which images a launched machine
- * may have ready. Only a hint for clouds that prepare images: a pod's cell decides which image it gets.
+ * The digests that cells recently reported for image names. With them, kip can tell the cloud which images a launched machine
+ * may have ready. This is only a hint for clouds that prepare images: a pod's cell decides which image it uses.
  */
 export class KnownImages {
-  /** Image name as pods have it → name with digest. */
+  /** Image name as written in pods → name with digest. */
   readonly #digests = new Map<string, string>();
 
   /**
-   * Learns the digests of the pod's own images from its cell; ignores other images and other repositories.
+   * Learns the digests of the pod's own images from its cell. Ignores other images and other repositories.
    *
    * @returns whether a name has another digest than before
    */
@@ -39,8 +39,8 @@ export class KnownImages {
   }
 
   /**
-   * The images of a pod, if all of them are known and public: a cell that has them ready may run the pod of another user,
-   * who may have no access to a private image.
+   * The images of a pod, if all of them are known and public. A cell that has them ready may run another user's pod, which may
+   * not have access to a private image.
    */
   imagesOf(
     { pod, pullSecrets }: ResolvedPod,
@@ -64,7 +64,7 @@ export class KnownImages {
   }
 }
 
-/** Whether an image named by its digest is of the repository that the other name is of. */
+/** Whether the image with a digest is from the same repository as the other name. */
 function isOf(withDigest: string, image: string): boolean {
   const found = referenceOf(withDigest);
   const named = referenceOf(image);

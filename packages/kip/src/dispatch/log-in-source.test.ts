@@ -22,7 +22,7 @@ describe("logInSource()", () => {
     const logIns: RegistryLogIns = {
       registryLogIn: async () => ({ username: "cloud", password: new Secret("c") }),
     };
-    const driver = logIns as RegistryLogIns & CloudDriver; // all that is looked at
+    const driver = logIns as RegistryLogIns & CloudDriver; // the fields that are read
     const source = logInSource({ dockerConfig, driver, clock, path: `${work.path}:/bin` });
     const find = async (host: string): Promise<unknown> => {
       const { username, password, expiresAt } = (await source?.registryLogIn(host)) ?? {};

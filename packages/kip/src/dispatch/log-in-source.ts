@@ -2,14 +2,14 @@ import { Secret, type Clock } from "@kip/base";
 import { givesRegistryLogIns, type CloudDriver, type RegistryLogIns } from "@kip/cloud";
 import { dockerConfigCredentials } from "@kip/oci-image";
 
-/** Helpers do not say how long their answers are valid: they are asked again after four hours. */
+/** Helpers do not report how long their logins are valid. They are asked again after four hours. */
 const helperMs = 4 * 3_600_000;
 
 /**
- * Kip's own sources of registry log-ins: a file of `docker login` with its credential helpers, then the cloud. Undefined
- * if there is neither.
+ * Kip's own sources of registry logins: a file of `docker login` with its credential helpers, then the cloud. Undefined if
+ * there is neither.
  *
- * @param options.path where helper programs are looked for
+ * @param options.path where to look for helper programs
  */
 export function logInSource(options: {
   readonly dockerConfig: string | undefined;

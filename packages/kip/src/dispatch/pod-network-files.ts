@@ -1,16 +1,18 @@
 import type { Pod } from "@kip/k8s-types";
 import { ProviderError } from "../errors.ts";
 
-/** Linux takes no longer name of a host; bytes, which are characters in names of pods. */
+/** Maximum length of a host name in Linux, bytes. In pod names each character is one byte. */
 const mostKernelName = 64;
 
-/** The pod's host name: `spec.hostnameOverride`, `spec.hostname`, else its name, cut to 63 characters as the kubelet does. */
+/**
+ * The pod's host name: `spec.hostnameOverride`, `spec.hostname`, or its name, truncated to 63 characters like in the kubelet.
+ */
 export function podHostname({ spec, metadata }: Pod): string {
   const name = spec.hostnameOverride ?? spec.hostname ?? metadata.name;
   return name.slice(0, 63).replace(/[-.]+$/, "");
 }
 
-/** The pod's name with its subdomain; undefined if it has none, or has another name in its place. */
+/** The pod's name with its subdomain. Undefined if it has none, or has another name instead. */
 function fullName(pod: Pod, clusterDomain: string): string | undefined {
   const { subdomain, hostnameOverride } = pod.spec;
   if (subdomain === undefined || hostnameOverride !== undefined) return undefined;
@@ -18,15 +20,15 @@ function fullName(pod: Pod, clusterDomain: string): string | undefined {
   return `${podHostname(pod)}.${subdomain}.${namespace}.svc.${clusterDomain}`;
 }
 
-/** The name that the pod's kernel has: the full one where the pod wants that, and has one. */
+/** The kernel's host name: the fully qualified name if the pod requests that and has one. */
 export function kernelHostname(pod: Pod, clusterDomain: string): string {
   const wanted = pod.spec.setHostnameAsFQDN === true ? fullName(pod, clusterDomain) : undefined;
   return wanted ?? podHostname(pod);
 }
 
 /**
- * Checks that a kernel takes the name that the pod wants, in the kubelet's words: such a pod waits, as on a node. With the network of
- * its cell it has that one's name.
+ * Checks that a kernel accepts the pod's host name, with the kubelet's message. As on a node, such a pod waits. With host
+ * networking, it has the cell's name instead.
  *
  * @throws {ProviderError} code `FAILED_CREATE_POD_SAND_BOX`
  */
@@ -42,8 +44,8 @@ export function checkKernelHostname(pod: Pod, clusterDomain: string): void {
 }
 
 /**
- * Content of a pod's `/etc/hosts`, in the kubelet's layout. With the network of its cell it is a line that the cell's agent
- * puts the cell's own file behind, and what follows that.
+ * Content of a pod's `/etc/hosts`, in the kubelet's layout. With host networking, it is a first line, after which the cell's
+ * agent inserts the cell's own file, and the lines after that.
  */
 export function etcHosts(pod: Pod, podIps: readonly string[], clusterDomain: string): string {
   if (pod.spec.hostNetwork === true)

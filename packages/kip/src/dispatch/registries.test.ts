@@ -9,7 +9,7 @@ const auths = (...keys: readonly string[]) => ({
   auths: Object.fromEntries(keys.map((key) => [key, account(key)])),
 });
 
-/** The user names that a cell logs in with for an image, in order. */
+/** The user names with which a cell logs in for an image, in order. */
 function users(image: string, ...secrets: readonly unknown[]): readonly string[] {
   const [found] = mergeRegistries([image], { pullSecrets: secrets, own: [] });
   return (found?.accounts ?? []).map(({ username }) => username);
@@ -101,7 +101,7 @@ describe("mergeRegistries()", () => {
   });
 
   it("takes time in proportion to the pod and its secrets, not to their product", async () => {
-    // An object of 1.5 MiB has room for some 20,000 images, a Secret of 1 MiB for as many entries.
+    // An object of 1.5 MiB has room for some 20,000 images, and a Secret of 1 MiB for as many entries.
     const merge = (size: number): void => {
       const hosts = Array.from({ length: size }, (_, index) => `h${index}.test/a${index}`);
       const paths = Array.from({ length: size }, (_, index) => `one.test/a${index}`);

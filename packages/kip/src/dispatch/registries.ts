@@ -4,18 +4,18 @@ import type { RegistryLogIn } from "@kip/cloud";
 import { parseReference, type Reference } from "@kip/oci-image";
 import { SecretAccounts } from "./secret-accounts.ts";
 
-/** The registries of these images; invalid names are left out. */
+/** The registries of these images. Skips invalid names. */
 export function registriesOf(images: readonly string[]): readonly string[] {
   return [...repositoriesByHost(images).keys()];
 }
 
 /**
- * The registries in a pod's document: the installation's own, and those of the pod's images with the accounts to log
- * in with. As with the kubelet: first the pod's image pull secrets (parsed `.dockerconfigjson` or legacy `.dockercfg`
- * documents), those for longer paths first; then the installation's own; here the cloud's last.
+ * The registries in a pod's document: the installation's own, and those of the pod's images, with the accounts to log in with.
+ * As in the kubelet, the pod's image pull secrets (parsed `.dockerconfigjson` or legacy `.dockercfg` documents) come first,
+ * those for longer paths before others. Then come the installation's own accounts, and here the cloud's are last.
  *
- * Only credentials for registries of the pod's images and for their mirrors are included: root on the pod's cell can read
- * the document.
+ * Only credentials for registries of the pod's images and for their mirrors are included, because root on the pod's cell can
+ * read the document.
  */
 export function mergeRegistries(
   images: readonly string[],
@@ -42,17 +42,17 @@ export function mergeRegistries(
   return [...byHost.values()];
 }
 
-/** The parsed name of an image; undefined if it is invalid. */
+/** The parsed name of an image. Undefined if it is invalid. */
 export function referenceOf(image: string): Reference | undefined {
   try {
     return parseReference(image);
   } catch {
-    // The agent reports it, with the kubelet's reason.
+    // The agent reports it with the kubelet's reason.
     return undefined;
   }
 }
 
-/** By registry, the repositories that images come from, sorted. */
+/** The image repositories of each registry, sorted. */
 function repositoriesByHost(images: readonly string[]): ReadonlyMap<string, readonly string[]> {
   const byHost = new Map<string, Set<string>>();
   for (const image of images) {

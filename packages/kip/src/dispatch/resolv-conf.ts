@@ -1,8 +1,8 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** What pods of this installation resolve names with. */
+/** Settings of this installation for name resolution in pods. */
 export interface DnsSettings {
-  /** Cluster DNS servers (`--cluster-dns`); empty where the cluster has none. */
+  /** Cluster DNS servers (`--cluster-dns`). Empty if the cluster has none. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
   /** Name servers and search domains of the cells' network. */
@@ -10,13 +10,13 @@ export interface DnsSettings {
   readonly hostSearchDomains: readonly string[];
 }
 
-/** What is wrong with how a pod resolves names: reason and message of an event, in the kubelet's words. */
+/** A problem with a pod's name resolution: reason and message of an event, in the kubelet's words. */
 export interface DnsProblem {
   readonly reason: "MissingClusterDNS" | "DNSConfigForming";
   readonly message: string;
 }
 
-/** How a pod resolves names. */
+/** The name resolution of a pod. */
 export interface ResolvConf {
   /** Content of its `/etc/resolv.conf`. */
   readonly text: string;
@@ -29,7 +29,7 @@ interface Resolver {
   readonly options: ReadonlyMap<string, string>;
 }
 
-/** Limits of the kubelet, which are those of resolvers. */
+/** The kubelet's limits, which are also those of resolvers. */
 const most = {
   nameservers: 3,
   searches: 32,
@@ -38,8 +38,8 @@ const most = {
 } as const;
 
 /**
- * A pod's `/etc/resolv.conf`, by the kubelet's rules for `dnsPolicy` and `dnsConfig` (ClusterFirst falls back to Default where
- * there is no cluster DNS), and the events that the kubelet has for what it leaves out.
+ * A pod's `/etc/resolv.conf`, by the kubelet's rules for `dnsPolicy` and `dnsConfig` (ClusterFirst falls back to Default
+ * without a cluster DNS), and the kubelet's events for omitted entries.
  *
  * @see https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
  */
@@ -108,7 +108,7 @@ function missingDns(pod: Pod, { clusterDns }: DnsSettings): readonly DnsProblem[
   return [{ reason: "MissingClusterDNS", message }];
 }
 
-/** The first ones that fit, without those that some resolvers end their program for. */
+/** The first domains that fit, without those that crash some resolvers. */
 function fittingSearches(domains: readonly string[]): readonly string[] {
   const fitting = domains
     .slice(0, most.searches)

@@ -4,7 +4,7 @@ import type { Container } from "@kip/k8s-types";
 
 type Requirements = Pick<NonNullable<Container["resources"]>, "limits" | "requests">;
 
-/** Limits and requests of processor and memory in numbers, none above what the agent reads. */
+/** Limits and requests of CPU and memory as numbers, limited to what the agent accepts. */
 export function resourceAmounts({
   limits = {},
   requests = {},

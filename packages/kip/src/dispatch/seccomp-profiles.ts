@@ -7,12 +7,12 @@ import type { Container, EphemeralContainer, Pod } from "@kip/k8s-types";
 
 const { integer, list, object, oneOf, optional, string } = decode;
 
-/** What a profile may have at most, bytes; containerd's own has some 20,000. */
+/** Maximum size of a profile, bytes. containerd's default has some 20,000. */
 const maxProfileBytes = 256 * 1024;
-/** What the profiles of one pod may have together. */
+/** Maximum total size of a pod's profiles. */
 const maxPodBytes = 1024 * 1024;
 
-/** SCMP_ACT_NOTIFY is missing: it needs a program on the node that decides. */
+/** SCMP_ACT_NOTIFY is not supported, because it needs a program on the node that decides. */
 const action = oneOf(
   "SCMP_ACT_ALLOW",
   "SCMP_ACT_ERRNO",
@@ -34,8 +34,8 @@ const operator = oneOf(
 );
 
 /**
- * The part of a profile that runtimes read. Others are left out, as containerd does: `archMap`, `includes` and `excludes` of
- * Docker's profiles among them.
+ * The part of a profile that runtimes read. Other fields are ignored, as in containerd, including `archMap`, `includes` and
+ * `excludes` of Docker's profiles.
  *
  * @see https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp
  */
@@ -61,10 +61,10 @@ const decodeProfile = object({
 });
 
 /**
- * The profiles of system calls that containers of the pod name by `localhostProfile`, read from a folder of this machine, as
- * a kubelet has them from its own. What is wrong with one is an answer as well: its container is not made then.
+ * The seccomp profiles that the pod's containers name by `localhostProfile`. They are read from a folder of this machine, like
+ * a kubelet reads them from its own. A problem with a profile is also a result: its containers are not created then.
  *
- * @param root absolute
+ * @param root absolute path
  */
 export async function readSeccompProfiles(
   pod: Pod,
@@ -81,7 +81,7 @@ export async function readSeccompProfiles(
   return profiles;
 }
 
-/** Name of the file with the container's profile, if it has one. A privileged container is not confined. */
+/** Name of the file with the container's profile, if it has one. A privileged container is not filtered. */
 export function localhostProfile(
   { spec }: Pod,
   { securityContext }: Container | EphemeralContainer,
@@ -101,7 +101,7 @@ async function readProfile(
   root: string,
   limitBytes: number,
 ): Promise<DesiredSeccompProfile> {
-  // The API server lets no other path pass.
+  // The API server accepts no other paths.
   if (name === "" || path.isAbsolute(name) || name.split("/").includes(".."))
     return { name, error: `seccomp profile "${name}" must be a relative path without ".."` };
   const file = path.join(root, name);
@@ -118,16 +118,16 @@ async function readProfile(
   }
 }
 
-/** The words of Go for what a kubelet's users see most. */
+/** For the most frequent errors, Go's words, which a kubelet's users see. */
 function reasonOf(error: unknown, file: string): string {
   if (isSystemError(error, "ENOENT", "ENOTDIR")) return `open ${file}: no such file or directory`;
   if (isSystemError(error, "EACCES")) return `open ${file}: permission denied`;
   return errorText(error);
 }
 
-/** Links are followed: the folder is an administrator's, and may be of a ConfigMap. */
+/** Follows links, because the folder belongs to an administrator and may be a ConfigMap's volume. */
 async function readText(file: string, limitBytes: number): Promise<string> {
-  // A named pipe would wait for a writer.
+  // Opening a named pipe would otherwise wait for a writer.
   await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
   const stat = await handle.stat();
   if (!stat.isFile()) throw new TypeError("it is not a file");

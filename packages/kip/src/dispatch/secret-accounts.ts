@@ -1,23 +1,23 @@
 import { globMatches, maxGlobLength } from "@kip/base";
 import { secretEntries, type Account, type SecretEntry } from "./docker-config.ts";
 
-/** The most keys with a wildcard that are read of one pod's pull secrets; further ones are ignored. */
+/** Maximum number of keys with a wildcard in one pod's pull secrets. Further ones are ignored. */
 export const maxWildcardKeys = 100;
 
 /**
- * The most that keys with a wildcard add to one pod's document, characters of accounts. One key may match every
- * registry of the pod, and so be copied as often.
+ * Maximum size that keys with a wildcard add to one pod's document, characters of accounts. One key may match every registry of
+ * the pod, and is then copied for each.
  */
 const maxWildcardText = 1024 * 1024;
 
 /**
- * The most that comparing keys with a wildcard with one pod's registries takes: characters of a key times those of a host, together.
- * Thousands of hosts times all keys would hold kip up for minutes.
+ * Maximum work for comparing keys with a wildcard with one pod's registries: the sum of key length times host length,
+ * characters. Comparing thousands of hosts with all keys would block kip for minutes.
  */
 const maxWildcardWork = 8 * 1024 * 1024;
 
 interface Ranked extends SecretEntry {
-  /** Position in the order in which accounts are tried. */
+  /** Position in the order in which to try accounts. */
   readonly rank: number;
 }
 
@@ -26,11 +26,11 @@ interface Wildcard extends Ranked {
 }
 
 /**
- * The accounts in a pod's image pull secrets, looked up by registry.
+ * The accounts in a pod's image pull secrets, by registry.
  *
- * As with the kubelet, longer paths come first, then the order of the secrets; `*` stands for any text within one
- * part of a host's name and `?` for one character of it; ports are equal. Both the secrets and the pod's images are
- * texts of a tenant and of any number, so no entry is compared with every image or every registry.
+ * As in the kubelet, longer paths come first, then the order of the secrets. `*` stands for any text within one part of a
+ * host's name, and `?` for one character of it. Ports must be equal. A tenant controls both the secrets and the pod's images,
+ * and may have any number of them. So this never compares every entry with every image or every registry.
  */
 export class SecretAccounts {
   readonly #exact = new Map<string, Ranked[]>();
@@ -52,9 +52,9 @@ export class SecretAccounts {
   }
 
   /**
-   * The accounts for some repositories of a registry, in the order in which they are tried.
+   * The accounts for some repositories of a registry, in the order in which to try them.
    *
-   * @param repositories sorted by UTF-16 code units, as `Array.sort()` does
+   * @param repositories sorted by UTF-16 code units, like `Array.sort()`
    */
   find(host: string, repositories: readonly string[]): readonly Account[] {
     const found = [...(this.#exact.get(host) ?? []), ...this.#matching(host)]
@@ -97,7 +97,7 @@ function splitHost(host: string): HostParts {
   return { names: name.split("."), port: colon === -1 ? "" : host.slice(colon) };
 }
 
-/** Whether a key has as many parts as a host, and its port. */
+/** Whether a key has the same number of parts and the same port as a host. */
 function isAlike({ host: pattern, parts }: Wildcard, { names, port }: HostParts): boolean {
   return (
     pattern.length <= maxGlobLength && parts.port === port && parts.names.length === names.length
@@ -108,7 +108,7 @@ function hostMatches(pattern: HostParts, host: HostParts): boolean {
   return pattern.names.every((name, index) => globMatches(name, host.names[index] ?? ""));
 }
 
-/** Whether one of the sorted texts begins with the prefix: the first one that is not less than it does, or none. */
+/** Whether one of the sorted texts starts with the prefix. If so, it is the first one that is not less than the prefix. */
 function someStartsWith(sorted: readonly string[], prefix: string): boolean {
   let low = 0;
   let high = sorted.length;

@@ -7,22 +7,22 @@ import { ProviderError } from "../errors.ts";
 
 const day = 24 * 60 * 60 * 1000;
 
-/** Lifetime of a cell's certificate and of kip's own, milliseconds: 7 days; both are renewed at half of it. */
+/** Lifetime of a cell's certificate and of kip's own, milliseconds: 7 days. Both are renewed after half of it. */
 export const identityValidMs = 7 * day;
 const caValidMs = 3650 * day;
 
 /** Where the certificate authority is stored. */
 export interface IdentityOptions {
   readonly client: ApiClient;
-  /** Namespace of the Secret, kip's own. */
+  /** Namespace of the Secret, which is kip's own. */
   readonly namespace: string;
   readonly secretName: string;
   readonly clock: Clock;
 }
 
 /**
- * Issues the certificates of kip and its cells. The CA and its key are in a Secret, so that every kip
- * of an installation can reach the same cells from any machine.
+ * Issues the certificates of kip and its cells. The CA and its key are in a Secret, so that every kip of an installation can
+ * reach the same cells from any machine.
  */
 export class CellIdentities {
   readonly #authority: CertificateAuthority;
@@ -35,7 +35,7 @@ export class CellIdentities {
   }
 
   /**
-   * Reads the CA's Secret, or creates it; two kips that start at once agree on the first one written.
+   * Reads the CA's Secret, or creates it. If two kips start at once, both use the one that was written first.
    *
    * @throws {ProviderError} `IDENTITY_SECRET_INVALID` if the Secret exists without a key pair
    */
@@ -49,7 +49,7 @@ export class CellIdentities {
     return this.#authority.certificate;
   }
 
-  /** A new identity for a cell; its name is bound to the cell. */
+  /** Issues a new identity that is bound to the cell's name. */
   async issueForCell(cellName: string): Promise<{ identity: CellIdentity; expires: Date }> {
     const pair = await this.#authority.issue({
       commonName: cellName,
@@ -63,7 +63,7 @@ export class CellIdentities {
     };
   }
 
-  /** Kip's own client certificate, the same for all connections, renewed at half of its lifetime. */
+  /** Kip's own client certificate, which all connections share. It is renewed after half of its lifetime. */
   async clientPair(): Promise<KeyPair> {
     const now = this.#clock.now();
     if (this.#client && this.#client.expires - now > identityValidMs / 2)
@@ -110,10 +110,7 @@ async function readOrCreateAuthority(options: IdentityOptions): Promise<KeyPair>
   }
 }
 
-/**
- * Creates kip's own namespace, too, if it is missing, so that an administrator's kubeconfig is enough for a first
- * try.
- */
+/** Also creates kip's own namespace if it is missing, so that an administrator's kubeconfig is enough for a first try. */
 async function createWithNamespace(
   { client, namespace }: IdentityOptions,
   secret: Secret,
@@ -129,7 +126,7 @@ async function createWithNamespace(
   });
 }
 
-/** Adds a remedy if the API server forbids kip to read or create its Secret; other errors stay as they are. */
+/** Adds a remedy if the API server forbids kip to read or create its Secret. Other errors are unchanged. */
 function forbidden({ namespace }: IdentityOptions, error: unknown): unknown {
   if (!K8sError.is(error, "K8S_FORBIDDEN")) return error;
   return new ProviderError(

@@ -6,7 +6,7 @@ import { ManualClock } from "@kip/testing";
 import { identityValidMs } from "./cell-identity.ts";
 import { keepIdentity } from "./keep-identity.ts";
 
-/** A cell whose certificate ends at `expiresMs`, and an issuer that the test makes fail. */
+/** A cell whose certificate expires at `expiresMs`, and an issuer that the test can make fail. */
 function start(expiresMs: number, failures: Error[] = []) {
   const clock = new ManualClock();
   const closed = Promise.withResolvers<void>();

@@ -9,7 +9,7 @@ export interface KeepIdentityOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly cellName: string;
-  /** When the cell's certificate ends, milliseconds since the epoch; NaN if unknown. */
+  /** When the cell's certificate expires, milliseconds since the Unix epoch. NaN if unknown. */
   readonly expires: () => number;
   readonly onRenewed: (expires: Date) => void;
 }
@@ -17,8 +17,8 @@ export interface KeepIdentityOptions {
 const backoff = { initialMs: 5000, maxMs: 3_600_000 };
 
 /**
- * Renews a cell's certificate at half of its lifetime, repeatedly, while the connection lasts: a cell
- * whose certificate has expired could not be reached over a new connection.
+ * Renews a cell's certificate after half of its lifetime, repeatedly, while the connection lasts. A cell with an expired
+ * certificate could not be reached over a new connection.
  */
 export async function keepIdentity(options: KeepIdentityOptions): Promise<void> {
   const { agent, identities, clock, logger } = options;

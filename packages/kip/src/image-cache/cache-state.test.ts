@@ -11,7 +11,7 @@ import {
 } from "./cache-state.ts";
 import type { WantedImage } from "./wanted-images.ts";
 
-/** Changes with the times at which they happen, milliseconds. */
+/** Applies changes at these times, milliseconds. */
 function after(...changes: readonly (readonly [number, CacheChange])[]): CacheState {
   return changes.reduce(
     (state, [monotonicMs, change]) => reduceCache(state, change, { monotonicMs, wallMs: 0 }),
@@ -28,7 +28,7 @@ const wanted = (secrets: Readonly<Record<string, readonly string[]>>): CacheChan
     ]),
   ),
 });
-/** Images with the namespaces that name them. */
+/** Images, with the namespaces that name them. */
 const named = (all: Readonly<Record<string, readonly string[]>>): CacheChange => ({
   kind: "wanted",
   images: new Map(
@@ -74,7 +74,7 @@ describe("planCache()", () => {
       state = reduceCache(state, change, { monotonicMs, wallMs: 0 });
     };
     for (const name of planned(state, 0).names) apply(0, started(name));
-    // Others come when the crowd has both places.
+    // Others arrive when the large namespace has both places.
     apply(
       1,
       named({ ...crowd, a1: ["a"], a2: ["a"], b: ["b"], both: ["b", "crowd"], listed: [""] }),

@@ -1,40 +1,40 @@
 import type { Moment, Plan } from "@kip/reconcile";
 import type { WantedImage } from "./wanted-images.ts";
 
-/** What is known of an image that the cache should have. */
+/** The state of an image that the cache should have. */
 export interface ImageState extends WantedImage {
-  /** When its registry is asked next, milliseconds of the clock's `monotonic()`. */
+  /** When to ask its registry next, milliseconds of the clock's `monotonic()`. */
   readonly dueAtMs: number;
-  /** What its name means, once that is known. */
+  /** The digest of its name, once it is known. */
   readonly digest?: string | undefined;
   /** Whether it is being fetched. */
   readonly isRunning?: boolean | undefined;
-  /** Whether the cache has had all of `digest`. */
+  /** Whether the cache has contained all of `digest`. */
   readonly isFilled?: boolean | undefined;
-  /** Code of the last failure; undefined after a success. */
+  /** Code of the last failure. Undefined after a success. */
   readonly problem?: string | undefined;
 }
 
 /** All images, by the full text of their references. */
 export interface CacheState {
   readonly images: ReadonlyMap<string, ImageState>;
-  /** Turns so far. */
+  /** Number of turns so far. */
   readonly turn: number;
-  /** The last turn of each namespace that names images; a new one has its first after those that wait. */
+  /** The last turn of each namespace that names images. A new one gets its first turn after those that are waiting. */
   readonly turns: ReadonlyMap<string, number>;
 }
 
 /** Nothing is wanted. */
 export const noImages: CacheState = { images: new Map(), turn: 0, turns: new Map() };
 
-/** What happens to {@link CacheState}. */
+/** The changes of {@link CacheState}. */
 export type CacheChange =
   | { readonly kind: "wanted"; readonly images: ReadonlyMap<string, WantedImage> }
-  /** Registries are asked in another way: what could not be had may be there. */
+  /** The settings for registries have changed, so images that were unavailable may be available. */
   | { readonly kind: "settingsChanged" }
-  /** An image is being fetched: it is the turn of the namespaces that name it. */
+  /** Starts to fetch an image. This is a turn of the namespaces that name it. */
   | { readonly kind: "started"; readonly name: string }
-  /** The registry has said what a name means, and the cache lacks some of it. */
+  /** The registry has returned the digest of a name, and the cache lacks some of it. */
   | { readonly kind: "resolved"; readonly name: string; readonly digest: string }
   /** The cache has all of an image. */
   | {
@@ -50,13 +50,13 @@ export type CacheChange =
       readonly nextMs: number;
     };
 
-/** Steps, with their arguments. */
+/** The kinds of steps, with their arguments. */
 export interface CacheStepArgs {
-  /** Asks what a name means, and puts what is missing of it into the cache. */
+  /** Looks up the digest of a name, and fetches what the cache lacks. */
   readonly fill: { readonly name: string };
 }
 
-/** The only writer of the state. */
+/** The only function that changes the state. */
 export function reduceCache(state: CacheState, change: CacheChange, now: Moment): CacheState {
   if (change.kind === "wanted") return withWanted(state, change.images, now.monotonicMs);
   if (change.kind === "settingsChanged") return withFailedDue(state, now.monotonicMs);
@@ -106,7 +106,7 @@ function withWanted(
     const hasSameSecrets = known !== undefined && sameTexts(known.pullSecrets, image.pullSecrets);
     const hasSame = hasSameSecrets && sameTexts(known.namespaces, image.namespaces);
     if (!hasSame) isSame = false;
-    // A new secret may let in what an old one did not.
+    // A new secret may give access where an old one did not.
     const isDue = !known || (!hasSameSecrets && known.problem !== undefined);
     images.set(
       name,
@@ -133,9 +133,9 @@ function sameTexts(some: readonly string[], others: readonly string[]): boolean 
 }
 
 /**
- * Fills what is due, so many at once. A place goes to the namespace that has the fewest, and among these to the one whose last turn is
- * the longest ago: one with many images, or with slow ones, does not keep the others waiting. Within a namespace, what is due the
- * longest is first.
+ * Plans to fill what is due, up to a number of images at once. A place goes to the namespace with the fewest places, and among
+ * these to the one whose last turn was longest ago. So a namespace with many or slow images does not delay the others. Within a
+ * namespace, the image that has been due longest comes first.
  */
 export function planCache(
   parallel: number,
@@ -167,7 +167,7 @@ export function planCache(
   };
 }
 
-/** An image of the namespace that has the fewest places, or whose last turn is the longest ago. */
+/** An image of the namespace that has the fewest places, or whose last turn was longest ago. */
 function firstOf(
   due: ReadonlyMap<string, ImageState>,
   places: ReadonlyMap<string, number>,
@@ -185,7 +185,7 @@ function firstOf(
   return first;
 }
 
-/** Places that a namespace has, its last turn, and since when its image is due. */
+/** Places of a namespace, its last turn, and the time since when its image is due. */
 type Order = readonly [number, number, number];
 
 function isBefore(some: Order, other: Order): boolean {
@@ -193,7 +193,7 @@ function isBefore(some: Order, other: Order): boolean {
   return index >= 0 && some[index]! < other[index]!;
 }
 
-/** Codes of failures by which it is known that the cache need not have the image. */
+/** Failure codes that show that the cache need not have the image. */
 const lasting: ReadonlySet<string> = new Set([
   "IMAGE_DIGEST_MISMATCH",
   "IMAGE_INVALID",
@@ -204,7 +204,7 @@ const lasting: ReadonlySet<string> = new Set([
   "REGISTRY_UNAUTHORIZED",
 ]);
 
-/** Whether it is known of each image what its name means, or that it cannot be had. */
+/** Whether each image's digest is known, or that it cannot be fetched. */
 export function knowsAll({ images }: CacheState): boolean {
   return [...images.values()].every(
     ({ digest, problem }) =>

@@ -11,7 +11,7 @@ import {
 import { imageLogIns, type RegistrySettings } from "./image-log-ins.ts";
 import type { WantedImage } from "./wanted-images.ts";
 
-/** How images get into the cache. */
+/** Settings for fetching images into the cache. */
 export interface FillSettings extends RegistrySettings {
   readonly proxy: DesiredImageSettings["proxy"];
 }
@@ -20,14 +20,14 @@ export interface FillSettings extends RegistrySettings {
 export interface FillOptions {
   readonly cache: string;
   readonly settings: FillSettings;
-  /** What cells run on. */
+  /** Platforms of the cells. */
   readonly platforms: readonly Platform[];
   readonly allowsPrivate: boolean;
-  /** A registry that sends less for a minute is given up. */
+  /** A registry that sends less than this for a minute is given up. */
   readonly leastBytesPerSecond: number;
-  /** Called with the digest that the name means, once it is known that blobs are missing and before they are fetched. */
+  /** Called with the digest of the name when blobs are missing, before they are fetched. */
   readonly onDigest: (digest: string) => void;
-  /** Reads pull secrets; without one they are left out. */
+  /** Reads pull secrets. Without it, pull secrets are ignored. */
   readonly client: ApiClient | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,9 +35,9 @@ export interface FillOptions {
 }
 
 /**
- * Puts what is missing of an image into the cache, for each platform that it is made for.
+ * Fetches what the cache lacks of an image, for each platform for which the image exists.
  *
- * @throws {ImageError} as `prefetchImage`; if it is made for none of the platforms `IMAGE_NOT_FOUND`
+ * @throws {ImageError} like `prefetchImage`; `IMAGE_NOT_FOUND` if it exists for none of the platforms
  */
 export async function fillImage(image: WantedImage, options: FillOptions): Promise<Prefetched> {
   const { cache, settings, platforms, signal } = options;
@@ -65,14 +65,14 @@ export async function fillImage(image: WantedImage, options: FillOptions): Promi
   throw missing;
 }
 
-/** Tries other log-ins after one that was refused. The failure told is the first's. */
+/** Tries other logins after a refusal. If all fail, throws the first error. */
 async function insteadBy(
   others: readonly PrefetchOptions["registries"][],
   get: (registries: PrefetchOptions["registries"]) => Promise<Prefetched>,
   error: unknown,
   signal: AbortSignal,
 ): Promise<Prefetched> {
-  // Registries hide from strangers whether there is such an image.
+  // Registries do not reveal to unauthorized clients whether an image exists.
   if (!ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
   for (const registries of others) {
     const filled = await get(registries).catch(() => {});

@@ -5,7 +5,7 @@ import type { CacheState } from "./cache-state.ts";
 /** Upper bounds of duration buckets, seconds. */
 const bounds = [0.1, 0.5, 1, 5, 15, 60, 300, 1800];
 
-/** What came of asking for an image: bytes were new, none were, or it could not be had. */
+/** Result of fetching an image: bytes were fetched, none were needed, or it failed. */
 export type FillResult = "filled" | "current" | "failed";
 
 const results: readonly FillResult[] = ["filled", "current", "failed"];
@@ -76,7 +76,7 @@ export class ImageCacheMetrics {
     ];
   }
 
-  /** What the last collection found; nothing before the first. */
+  /** The results of the last collection. Empty before the first one. */
   #found(): readonly MetricFamily[] {
     if (!this.#collected) return [];
     const { found, atMs } = this.#collected;

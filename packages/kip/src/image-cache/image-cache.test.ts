@@ -1,4 +1,4 @@
-// The keeper over an API server in memory, registries on loopback, and a clock of the test's own.
+// The keeper with an in-memory API server, registries on loopback, and the test's own clock.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import type { ServerResponse } from "node:http";
@@ -19,7 +19,7 @@ import { ApiServer } from "../testing/faults/api-server.ts";
 import { startImageCache, type ImageCacheOptions, type RunningImageCache } from "./image-cache.ts";
 
 const second = 1000;
-/** Shorter than a watch may be silent: the API server here has nothing to say for long. */
+/** Shorter than a watch may be silent, because this API server rarely sends anything. */
 const times = {
   fillTimeoutMs: 90 * second,
   refreshMs: 60 * second,
@@ -27,13 +27,13 @@ const times = {
   unusedForMs: 120 * second,
 };
 
-/** A registry with one image, which answers, sends blobs by the byte, or fails. */
+/** A registry with one image. It works, sends blobs byte by byte, or fails. */
 interface Place {
   readonly name: string;
   readonly hexes: readonly string[];
   readonly requests: readonly string[];
   state: "good" | "slow" | "failing";
-  /** Of a slow one: answers that are open, to send more by. */
+  /** Open responses of a slow registry, for sending more. */
   readonly open: readonly ServerResponse[];
 }
 
@@ -46,7 +46,7 @@ class World implements AsyncDisposable {
   readonly hosts: { readonly host: string; readonly endpoint: string }[] = [];
   log = "";
 
-  /** Starts the keeper. @returns it, and how to stop it as a restart does */
+  /** Starts the keeper. @returns the keeper, and a function that stops it like a restart does */
   start(options: Partial<ImageCacheOptions> & { readonly listed?: readonly string[] } = {}): {
     readonly keeper: RunningImageCache;
     readonly stop: () => Promise<void>;
@@ -126,7 +126,7 @@ class World implements AsyncDisposable {
     return hexes.every((hex) => !this.#names().includes(hex));
   }
 
-  /** Lets a second pass at each look until something has happened, which takes real input and output as well. */
+  /** Advances the clock by a second at each check until the condition is met. Real input and output take place meanwhile. */
   async until(what: string, condition: () => boolean): Promise<void> {
     const look = async (): Promise<boolean> => {
       await this.clock.advance(second);
@@ -195,7 +195,7 @@ describe("startImageCache()", { timeout: 120_000 }, () => {
     const at = await world(context);
     const [slow, slower, app] = [await at.place("a"), await at.place("b"), await at.place("app")];
     slow.state = slower.state = "slow";
-    // Fast enough for the rate: the time limit alone ends it.
+    // Fast enough for the minimum rate, so only the time limit ends it.
     const { keeper } = at.start({ listed: [slow.name, slower.name], leastBytesPerSecond: 0 });
     await at.until("both places are taken", () => slow.open.length + slower.open.length === 2);
     await at.until("it looked for what is unused", () => lastLook(keeper) > 0);

@@ -24,47 +24,47 @@ import { fillImage, type FillSettings } from "./fill-image.ts";
 import { ImageCacheMetrics } from "./image-cache-metrics.ts";
 import { slimPod, usesImages, wantedImages, type WantedImage } from "./wanted-images.ts";
 
-/** What may change while the cache is looked after. */
+/** Settings that may change while the cache is running. */
 export interface ImageCacheSettings extends FillSettings {
-  /** Names of images that are wanted whether or not a pod has them. */
+  /** Names of images to keep whether or not a pod uses them. */
   readonly listed: readonly string[];
 }
 
 /** Options of {@link startImageCache}. */
 export interface ImageCacheOptions {
-  /** Lists and watches pods; reads pull secrets if they are used. */
+  /** Lists and watches pods. Reads pull secrets if they are used. */
   readonly client: ApiClient;
   /** The shared folder. */
   readonly cache: string;
   readonly settings: ImageCacheSettings;
-  /** Pods of these nodes count alone. Empty: those of all nodes. */
+  /** Only pods of these nodes count. Empty: those of all nodes. */
   readonly nodes: ReadonlySet<string>;
-  /** What cells run on. */
+  /** Platforms of the cells. */
   readonly platforms: readonly Platform[];
-  /** Whether images that take a log-in are taken: root on each cell can read them. */
+  /** Whether to cache images that need a login. Root on each cell can read them. */
   readonly allowsPrivate: boolean;
-  /** Whether pods' pull secrets are read, to log in. */
+  /** Whether to log in with the pods' pull secrets. */
   readonly usesPullSecrets: boolean;
-  /** Images that are fetched at once. */
+  /** Number of images to fetch concurrently. */
   readonly parallel: number;
-  /** Longest that one image may take at once, milliseconds. Blobs that are whole by then stay. */
+  /** Maximum time for one attempt at an image, milliseconds. Blobs that are complete by then are kept. */
   readonly fillTimeoutMs: number;
-  /** A registry that sends less for a minute is given up. */
+  /** A registry that sends less than this for a minute is given up. */
   readonly leastBytesPerSecond: number;
-  /** Time between two questions what a tag means, milliseconds. */
+  /** Time between two lookups of a tag, milliseconds. */
   readonly refreshMs: number;
-  /** Time between two looks for what is unused, milliseconds. */
+  /** Time between two collections of unused images, milliseconds. */
   readonly collectMs: number;
-  /** What was not used for so long is removed, milliseconds; infinite: nothing is. */
+  /** Images that were unused for this long are removed, milliseconds. Infinite: nothing is removed. */
   readonly unusedForMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** Looks after a cache until the signal aborts. */
+/** A running image cache, until the signal aborts. */
 export interface RunningImageCache {
-  /** What it waits for; undefined while it works. */
+  /** What it is waiting for. Undefined while it works. */
   readonly waitsFor: string | undefined;
   /** Resolves when it has stopped. */
   readonly stopped: Promise<void>;
@@ -72,18 +72,18 @@ export interface RunningImageCache {
   families(): readonly MetricFamily[];
 }
 
-/** Pods come and go many at a time: they are looked at together, milliseconds after the first. */
+/** Pods often change many at a time. They are processed together this long after the first change, milliseconds. */
 const settleMs = 100;
-/** First pause after an image could not be had, milliseconds. */
+/** First pause after an image could not be fetched, milliseconds. */
 const firstRetryMs = 10_000;
-/** Codes of failures that asking again soon would not change, or that have held up other images for long. */
+/** Failure codes that an early retry would not change, or that delayed other images for long. */
 const notRepeatedSoon: ReadonlySet<string> = new Set(["IMAGE_FILL_TIMEOUT", "IMAGE_PRIVATE"]);
-/** A look for what is unused that was too early is repeated after this, milliseconds. */
+/** Delay before repeating a collection that was too early, milliseconds. */
 const earlyMs = 60_000;
 
 /**
- * Fills a folder that cells pull from with the images of running pods and of a list, asks at intervals what their tags mean now, and
- * removes what was not used for long. Several may look after one folder.
+ * Fills a folder from which cells pull with the images of running pods and of a list. Looks up their tags again at intervals,
+ * and removes images that were unused for long. Several caches may share a folder.
  */
 export function startImageCache(options: ImageCacheOptions): RunningImageCache {
   const keeper = new CacheKeeper(options);
@@ -176,7 +176,7 @@ class CacheKeeper implements RunningImageCache {
     );
   }
 
-  /** Compares what is wanted with what is known. */
+  /** Compares the wanted images with the known ones. */
   #lookNow(): void {
     this.#isLookDue = false;
     if (!this.#pods.isSynced) return;
@@ -211,7 +211,7 @@ class CacheKeeper implements RunningImageCache {
     }
   }
 
-  /** Fills within the time limit, and ends once it no longer writes. */
+  /** Fills an image within the time limit. Ends when it no longer writes. */
   async #fillWithin(name: string, image: WantedImage, signal: AbortSignal): Promise<Prefetched> {
     const { client, usesPullSecrets, clock, fillTimeoutMs: limitMs } = this.#options;
     let filling: Promise<unknown> | undefined;
@@ -250,7 +250,7 @@ class CacheKeeper implements RunningImageCache {
     return { kind: "failed", name, problem, nextMs };
   }
 
-  /** Removes what neither a pod nor the list names, and was not used for long. */
+  /** Removes images that neither a pod nor the list names, and that were unused for long. */
   async #collect(): Promise<void> {
     const { cache, unusedForMs, clock, logger, signal } = this.#options;
     this.#wasEarly = this.waitsFor !== undefined || !this.#knowsAll();
@@ -269,8 +269,8 @@ class CacheKeeper implements RunningImageCache {
   }
 
   /**
-   * Whether it is known what each name means, so that none is taken for unused. After a start, an image that cannot be asked
-   * for in passing is waited for as long as an image may be unused.
+   * Whether each name's digest is known, so that no image in use counts as unused. After a start, an image with a temporary
+   * failure is waited for as long as an image may be unused.
    */
   #knowsAll(): boolean {
     const { clock, unusedForMs } = this.#options;

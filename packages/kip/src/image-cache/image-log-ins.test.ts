@@ -10,7 +10,7 @@ import { imageLogIns } from "./image-log-ins.ts";
 
 const reference = parseReference("r.example.com/team/app:1");
 
-/** A client that has some Secrets, by namespace and name. */
+/** A client with these Secrets, by namespace and name. */
 function clientOf(secrets: Readonly<Record<string, Readonly<Record<string, string>>>>): ApiClient {
   const get = async (asked: string): Promise<unknown> => {
     const [, namespace = "", name = ""] = /namespaces\/(.*)\/secrets\/(.*)$/.exec(asked) ?? [];
@@ -47,7 +47,7 @@ describe("imageLogIns()", () => {
     assert.deepEqual(await users(client), ["ann", "bob", "kip"]);
     assert.match(lines.join(""), /e\/missing/);
     assert.doesNotMatch(lines.join(""), /s3cret/);
-    // Not configured: no Secret is read.
+    // Not configured, so no Secret is read.
     assert.deepEqual(await users(undefined), ["kip"]);
   });
 

@@ -11,9 +11,9 @@ import {
 import { mergeRegistries } from "../dispatch/registries.ts";
 import type { WantedImage } from "./wanted-images.ts";
 
-/** Who the cache is at registries. */
+/** Settings with which the cache accesses registries. */
 export interface RegistrySettings {
-  /** Of the configuration. */
+  /** Registries in the configuration. */
   readonly registries: readonly DesiredRegistry[];
   /** A file of `docker login`. */
   readonly dockerConfig: string | undefined;
@@ -22,10 +22,10 @@ export interface RegistrySettings {
 }
 
 /**
- * The registries to ask for an image, once for each log-in, in the order in which a cell tries them: the pods' pull secrets, the
- * account of the configuration, its file of `docker login`.
+ * The registries for an image, once for each login, in the order in which a cell tries them: the pods' pull secrets, the
+ * configured account, the file of `docker login`.
  *
- * @param client reads pull secrets; without one they are left out
+ * @param client reads pull secrets; without it, they are ignored
  */
 export async function imageLogIns(
   image: Pick<WantedImage, "reference" | "pullSecrets">,
@@ -45,7 +45,7 @@ export async function imageLogIns(
   return all.map((each) => withCredentials(each, reference.registry, credentials));
 }
 
-/** Adds a source of credentials to the entries of a registry and its mirrors, which may not be there yet. */
+/** Adds a source of credentials to the entries of a registry and its mirrors. Creates missing entries. */
 function withCredentials(
   registries: readonly RegistryConfig[],
   registry: string,
@@ -72,7 +72,7 @@ async function readSecret(client: ApiClient, secret: string, logger: Logger): Pr
   }
 }
 
-/** Without the error of one that is not JSON, which has a part of it. */
+/** Drops the error of invalid JSON, which quotes a part of the text. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);

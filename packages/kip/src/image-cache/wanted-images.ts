@@ -6,43 +6,43 @@ import { pulledImages } from "../dispatch/desired-pod.ts";
 /** An image that the cache should have. */
 export interface WantedImage {
   readonly reference: Reference;
-  /** Namespaces of the pods that name the image, sorted; {@link listNamespace} if the list does. */
+  /** Namespaces of the pods that name the image, sorted. {@link listNamespace} for the list. */
   readonly namespaces: readonly string[];
-  /** `<namespace>/<name>` of pull secrets of pods that name the image, sorted; at most {@link maxSecrets}. */
+  /** `<namespace>/<name>` of pull secrets of pods that name the image, sorted, at most {@link maxSecrets}. */
   readonly pullSecrets: readonly string[];
 }
 
-/** What pods and a list ask of the cache. */
+/** The images that pods and a list request. */
 export interface Wanted {
   /** By the full text of their references. */
   readonly images: ReadonlyMap<string, WantedImage>;
-  /** What containers run, by digest: a tag may mean another image by now. */
+  /** Images that containers run, by digest. Their tags may refer to other images by now. */
   readonly running: readonly Reference[];
-  /** Texts of the list that are not names of images. Of pods, the cell's agent reports them. */
+  /** Invalid image names in the list. Those of pods are reported by the cell's agent. */
   readonly invalid: readonly string[];
 }
 
-/** Stands for the list among namespaces. */
+/** Stands for the list where namespaces are used. */
 export const listNamespace = "";
 
-/** Any number of pods may name an image, with a secret each. */
+/** Any number of pods may name an image, each with its own secret. */
 const maxSecrets = 20;
 
-/** An image while pods are looked through. */
+/** An image during the collection of pods' images. */
 interface FoundImage {
   readonly reference: Reference;
   readonly namespaces: Set<string>;
   readonly secrets: Set<string>;
 }
 
-/** Whether a pod is bound to one of some nodes, or of all if there are none, and has not ended. */
+/** Whether a pod has not ended and is bound to one of these nodes, or to any node if there are none. */
 export function usesImages({ spec, status }: Pod, nodes: ReadonlySet<string>): boolean {
   const { nodeName = "" } = spec;
   if (nodeName === "" || (nodes.size > 0 && !nodes.has(nodeName))) return false;
   return status?.phase !== "Succeeded" && status?.phase !== "Failed";
 }
 
-/** The images that some pods and a list name. */
+/** The images that these pods and a list name. */
 export function wantedImages(pods: readonly Pod[], listed: readonly string[]): Wanted {
   const found = new Map<string, FoundImage>();
   const running = new Map<string, Reference>();
@@ -75,7 +75,7 @@ export function wantedImages(pods: readonly Pod[], listed: readonly string[]): W
   return { images, running: [...running.values()], invalid };
 }
 
-/** By digest, what the kubelets say that a pod's containers run. */
+/** The images that a pod's containers run according to their kubelets, by digest. */
 function runningImages({ status = {} }: Pod): readonly Reference[] {
   const {
     initContainerStatuses = [],
@@ -84,7 +84,7 @@ function runningImages({ status = {} }: Pod): readonly Reference[] {
   } = status;
   return [...initContainerStatuses, ...containerStatuses, ...ephemeralContainerStatuses].flatMap(
     ({ imageID }) => {
-      // Docker's kubelets wrote docker-pullable:// before the name.
+      // Kubelets with Docker wrote docker-pullable:// before the name.
       const reference = referenceOf(imageID.replace(/^[a-z-]+:\/\//, ""));
       return reference?.digest === undefined ? [] : [reference];
     },
@@ -99,7 +99,7 @@ function referenceOf(text: string): Reference | undefined {
   }
 }
 
-/** A pod with no more than what is read here: there may be thousands. */
+/** A pod with only the fields that are read here, because there may be thousands. */
 export function slimPod({ metadata, spec, status = {} }: Pod): Pod {
   const { name, namespace, uid, resourceVersion } = metadata;
   const { nodeName, imagePullSecrets, volumes = [], containers } = spec;

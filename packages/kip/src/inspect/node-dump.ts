@@ -2,7 +2,7 @@ import type { Inspection } from "@kip/reconcile";
 import type { CellState } from "../state/cell-state.ts";
 import type { CellPhase } from "../state/cell.ts";
 
-/** Path below the node's logs at which {@link NodeDump} is, as JSON. */
+/** Path below the node's logs of the {@link NodeDump}, as JSON. */
 export const dumpPath = "kip/dump.json";
 
 /** A step of a worker's plan. Times are milliseconds. */
@@ -12,44 +12,44 @@ export interface DumpedStep {
   /** As in `InspectedStep`. */
   readonly status: string;
   readonly failures: number;
-  /** Until it runs again, of one that is paused. */
+  /** Time until a paused step runs again. */
   readonly inMs?: number | undefined;
 }
 
-/** What kip does for one cell now. */
+/** What kip is doing for one cell. */
 export interface DumpedWorker {
-  /** Undefined: a standby cell. */
+  /** Undefined for a standby cell. */
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** `run`, `remove`, or `finished` if the pod has ended by itself. */
   readonly wanted: string;
   readonly cell?: string | undefined;
   readonly phase?: CellPhase | undefined;
   readonly instance?: string | undefined;
-  /** What the cloud said of it last. */
+  /** Last state that the cloud reported. */
   readonly machine?: string | undefined;
   readonly isAgentConnected: boolean;
-  /** Cells that the pod had before. */
+  /** Number of earlier cells of the pod. */
   readonly attempt: number;
-  /** Why it waits: a sentence with a remedy. */
+  /** Why it is waiting: a sentence with a remedy. */
   readonly waitsFor?: string | undefined;
-  /** What runs, and what the plan has besides. */
+  /** Running steps, and other steps of the plan. */
   readonly steps: readonly DumpedStep[];
-  /** Milliseconds until it plans again although nothing has changed. */
+  /** Milliseconds until it plans again without a change. */
   readonly wakeInMs?: number | undefined;
 }
 
-/** Launches that wait for their turn, as the cloud asked for fewer. */
+/** Launches that wait for their turn because the cloud asked for fewer. */
 export interface DumpedLaunches {
   /** `all`, or an instance type and a launch type: `t3.small/spot`. */
   readonly of: string;
   readonly waiting: number;
-  /** Milliseconds between two of them. */
+  /** Milliseconds between two launches. */
   readonly delayMs: number;
-  /** Milliseconds until the next one; 0: now. */
+  /** Milliseconds until the next launch. 0: now. */
   readonly inMs: number;
 }
 
-/** The plans, queues and timers of a kip, as of one moment. It has no secrets: no content of pods. */
+/** The plans, queues and timers of a kip at one moment. It contains no secrets and no content of pods. */
 export interface NodeDump {
   readonly node: string;
   /** RFC 3339. */
@@ -61,12 +61,12 @@ export interface NodeDump {
   readonly launches: readonly DumpedLaunches[];
 }
 
-/** A worker, by its state and what its reconciler does. */
+/** A worker's state, and its reconciler's steps. */
 export function dumpWorker(state: CellState, { steps, wakeInMs }: Inspection): DumpedWorker {
   const { podRef, pod, cell, machine, agent, history, end, wait } = state;
   const { namespace, name, uid } = podRef;
   return {
-    // That of a standby cell has no namespace.
+    // A standby cell's has no namespace.
     ...(namespace === "" ? {} : { pod: { namespace, name, uid } }),
     wanted: end.isPodFinished && pod.wanted.kind === "run" ? "finished" : pod.wanted.kind,
     cell: cell.object?.metadata.name,

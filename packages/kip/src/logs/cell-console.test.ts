@@ -10,7 +10,7 @@ describe("readCellConsole()", () => {
       asked.push(`${id} ${maxBytes}`);
       return Promise.resolve("booted\n");
     },
-    list: () => Promise.resolve([{ id: "i-b", token: "b" } as Instance]), // all that is looked at
+    list: () => Promise.resolve([{ id: "i-b", token: "b" } as Instance]), // the fields that are read
   };
   const cells = [
     { metadata: { name: "cell-a", uid: "a" }, status: { instanceID: "i-a" } },

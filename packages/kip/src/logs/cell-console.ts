@@ -1,19 +1,19 @@
 import type { CloudDriver } from "@kip/cloud";
 
-/** Bytes of a console that are shown at most. */
+/** Maximum size of the shown part of a console, bytes. */
 const maxBytes = 2 ** 20;
 
-/** What {@link readCellConsole} needs to know of a Cell. */
+/** The fields of a Cell that {@link readCellConsole} needs. */
 interface CellWithInstance {
   readonly metadata: { readonly name: string; readonly uid: string };
   readonly status?: { readonly instanceID?: string } | undefined;
 }
 
 /**
- * The end of the serial console of a cell's instance, for the path `cells/NAME/console` of the node's logs, at most 1 MiB. The
- * agent of the cell writes its log there, and what containers print is not in it.
+ * The end of the serial console of a cell's instance, at most 1 MiB, for the path `cells/NAME/console` of the node's logs. The
+ * cell's agent writes its log there. Output of containers is not included.
  *
- * @returns undefined if there is no such path, no such cell of this node, or no instance yet
+ * @returns undefined if the path, the cell of this node or its instance does not exist
  * @throws {CloudError}
  */
 export async function readCellConsole(
@@ -33,7 +33,7 @@ export async function readCellConsole(
   return id === undefined ? undefined : await driver.consoleOutput(id, maxBytes);
 }
 
-/** The ID of an instance that was started a moment ago: the Cell's status does not have it yet. */
+/** The ID of an instance that was just started, which the Cell's status does not have yet. */
 async function newInstance(
   { metadata: { uid } }: CellWithInstance,
   driver: Pick<CloudDriver, "list">,

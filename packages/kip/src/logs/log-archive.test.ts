@@ -58,7 +58,7 @@ describe("LogArchive, with a folder that cannot be written", () => {
       new LogArchive(root, silentLogger).save(
         uid,
         {} as AgentClient, // is asked for nothing
-        empty as unknown as PodReport, // all that is looked at
+        empty as unknown as PodReport, // the fields that are read
         new AbortController().signal,
       ),
       { code: "LOG_ARCHIVE_FAILED" },
@@ -85,7 +85,7 @@ describe("LogArchive.save()", () => {
             throw new Error("connection lost");
           })(),
         ),
-    } as unknown as AgentClient; // all that is asked for
+    } as unknown as AgentClient; // the calls that are made
     const containers = [{ name: "main", terminated: { exitCode: 0 } }];
     const report = { initContainers: [], containers, ephemeralContainers: [] };
     const logs = new LogArchive(folder, silentLogger);
@@ -104,7 +104,7 @@ describe("LogArchive.save() of several containers", () => {
     initContainers: [],
     containers: names.map((name) => ({ name, terminated: { exitCode: 0 } })),
     ephemeralContainers: [],
-  } as unknown as PodReport; // all that is looked at
+  } as unknown as PodReport; // the fields that are read
   const never = new AbortController().signal;
 
   it("saves what it can, and the rest over another connection", async () => {
@@ -120,7 +120,7 @@ describe("LogArchive.save() of several containers", () => {
         if (isLost) throw new AgentError("AGENT_UNREACHABLE", "gone", { retryable: true });
         return Readable.from([Buffer.from(container)]);
       },
-    } as unknown as AgentClient; // all that is asked for
+    } as unknown as AgentClient; // the calls that are made
     await assert.rejects(logs.save(uid, agent, report, never), { code: "AGENT_UNREACHABLE" });
     const saved = readdirSync(path.join(folder, uid));
     assert.ok(saved.length > 0 && saved.length < names.length, `${saved.length} logs`);
@@ -144,7 +144,7 @@ describe("LogArchive.save() of several containers", () => {
         if (name === "one") throw new AgentError("AGENT_CONTAINER_UNKNOWN", "unknown");
         return Readable.from([Buffer.from(name)]);
       },
-    } as unknown as AgentClient; // all that is asked for
+    } as unknown as AgentClient; // the calls that are made
     await new LogArchive(folder, silentLogger).save(uid, agent, report, never);
     assert.equal(readdirSync(path.join(folder, uid)).length, names.length - 1);
   });
@@ -160,7 +160,7 @@ describe("LogArchive.save() of several containers", () => {
         log.once("close", () => open--);
         return log;
       },
-    } as unknown as AgentClient; // all that is asked for
+    } as unknown as AgentClient; // the calls that are made
     await new LogArchive(folder, silentLogger).save(uid, agent, report, never);
     assert.ok(most >= 1 && most <= 4, `${most} at a time`);
   });
@@ -178,7 +178,7 @@ describe("LogArchive, of names that others choose", () => {
         asked.push(options);
         return Readable.from([Buffer.from("x".repeat(12 * 1024 * 1024))]);
       },
-    } as unknown as AgentClient; // all that is asked for
+    } as unknown as AgentClient; // the calls that are made
     const ended = { terminated: { exitCode: 0 } };
     const report = {
       initContainers: [],
@@ -187,9 +187,9 @@ describe("LogArchive, of names that others choose", () => {
         { name: "good", ...ended },
       ],
       ephemeralContainers: [],
-    } as unknown as PodReport; // all that is looked at
+    } as unknown as PodReport; // the fields that are read
     await logs.save(uid, agent, report, new AbortController().signal);
-    // The end is what tells why a pod has failed.
+    // The end of a log shows why a pod has failed.
     assert.deepEqual(asked, [{ timestamps: true, previous: false, tailBytes: 10 * 1024 * 1024 }]);
     assert.deepEqual(readdirSync(folder), ["logs"]);
     assert.deepEqual(readdirSync(path.join(folder, "logs", uid)), ["good.log"]);

@@ -9,43 +9,42 @@ import type { LogOptions } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
 import { readSavedLog } from "./read-saved-log.ts";
 
-/** The most that is kept of one container's log, from its end, bytes; the kubelet's default for a log file. */
+/** How much is kept of the end of one container's log, bytes. The kubelet's default for a log file. */
 const maxLogBytes = 10 * 1024 * 1024;
 
 /**
- * The most that all logs may take, bytes. It is less than the volume of kip's own pod has, because a kubelet evicts a
- * pod whose emptyDir exceeds its `sizeLimit`.
+ * Maximum size of all logs, bytes. Less than the volume of kip's own pod, because a kubelet evicts a pod whose emptyDir exceeds
+ * its `sizeLimit`.
  */
 const maxArchiveBytes = 768 * 1024 * 1024;
 
-/** The least that a file takes, bytes: one block. */
+/** Minimum disk use of a file, bytes: one block. */
 const blockBytes = 4096;
 
-/** Names come from cells and from the disk: only folders and files with these names are touched. */
+/** Names come from cells and from the disk, so only folders and files with names of this form are touched. */
 const uidShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const containerShape = /^[a-z\d][-a-z\d]{0,62}$/;
 
-/** How many logs of a pod are fetched at a time: each uses an open file and a stream of the connection. */
+/** How many logs of a pod to fetch concurrently. Each uses an open file and a stream of the connection. */
 const parallelFetches = 4;
 
-/** One run of a container: its last one, or the one before. */
+/** One run of a container: the last one or the one before. */
 interface ContainerRun {
   readonly container: string;
   readonly previous: boolean;
 }
 
 /**
- * Logs of finished pods, whose cells are gone: `kubectl logs` shows them until the pod's object is deleted. Files
- * `<root>/<pod UID>/<container>.log`, one line each with its time first. When there is no room for more, the logs of
- * the pod with the largest ones are removed, or of several as large those of the pod that finished first. If that is
- * the pod whose logs are being saved, they are cut instead. So a pod with many containers does not push out the logs
- * of all others.
+ * Logs of finished pods whose cells are gone. `kubectl logs` shows them until the pod is deleted. The files are
+ * `<root>/<pod UID>/<container>.log`, where each line starts with its time. If there is no more room, the largest pod's logs
+ * are removed, or among equals those of the pod that finished first. If that pod's logs are just being saved, they are
+ * truncated instead. So a pod with many containers does not displace the logs of all others.
  */
 export class LogArchive {
   readonly #root: string;
   readonly #logger: Logger;
   readonly #maxBytes: number;
-  /** What the logs of each pod take, the oldest pod first. */
+  /** Size of each pod's logs. The oldest pod comes first. */
   readonly #sizes = new Map<string, number>();
   readonly #saving = new Set<string>();
   #total = 0;
@@ -58,12 +57,12 @@ export class LogArchive {
   }
 
   /**
-   * Fetches the logs of all containers that ran. A log that the agent does not have or that cannot be written is left
-   * out, with a warning. Repeat the call after a lost connection: a log that is saved is not fetched again.
+   * Fetches the logs of all containers that ran. Skips a log that the agent does not have or that cannot be written, with a
+   * warning. Repeat the call after a lost connection: saved logs are not fetched again.
    *
-   * @throws {ProviderError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no place for logs at all; a pod's machine
-   * need not wait for that
-   * @throws {AgentError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as they could be
+   * @throws {ProviderError} code `LOG_ARCHIVE_FAILED`, not retryable, if there is no folder for logs; a pod's machine need not
+   * wait for that
+   * @throws {AgentError} code `AGENT_UNREACHABLE`, retryable, if a log broke off; the others are saved as far as possible
    * @throws the signal's reason when it aborts
    */
   async save(
@@ -93,7 +92,7 @@ export class LogArchive {
     if (lost) throw lost;
   }
 
-  /** What an earlier process has saved. */
+  /** Finds what an earlier process has saved. */
   async #load(): Promise<void> {
     const found: { readonly uid: string; readonly size: number; readonly at: number }[] = [];
     for (const uid of await this.pods()) {
@@ -132,7 +131,7 @@ export class LogArchive {
     return false;
   }
 
-  /** The pod with the largest logs, of those whose logs are not being saved; the oldest of several. */
+  /** The pod with the largest logs that are not being saved. Among equals, the oldest. */
   #largest(): { readonly uid: string; readonly size: number } | undefined {
     let found: { readonly uid: string; readonly size: number } | undefined;
     for (const [uid, size] of this.#sizes)
@@ -164,11 +163,11 @@ export class LogArchive {
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });
       await pipeline(firstBytes(log, { limit: maxLogBytes, container, take }), part, { signal });
-      // Renamed only now, so that a saved log is complete; until then readers ask the agent.
+      // Rename it only now, so that a saved log is complete. Until then readers ask the agent.
       await rename(`${file}.part`, file);
     } catch (error) {
       await rm(`${file}.part`, { force: true }).catch(() => {}); // the error says why
-      // The pod may have been removed meanwhile.
+      // The pod may have been removed in the meantime.
       this.#count(podUid, -Math.min(taken, this.#sizes.get(podUid) ?? 0));
       if (signal.aborted || AgentError.is(error, "AGENT_UNREACHABLE")) throw error;
       this.#logger.warn("Could not save the log of a finished container", {
@@ -178,7 +177,7 @@ export class LogArchive {
     }
   }
 
-  /** The saved log, or undefined if there is none. */
+  /** The saved log. Undefined if there is none. */
   async read(
     podUid: string,
     container: string,
@@ -190,8 +189,7 @@ export class LogArchive {
   }
 
   /**
-   * Removes the logs of a pod. A failure is logged and no more: {@link pods} lists them again, and the pod's removal
-   * does not depend on it.
+   * Removes a pod's logs. A failure is only logged: {@link pods} lists them again, and the pod's removal does not depend on it.
    */
   async remove(podUid: string): Promise<void> {
     if (!uidShape.test(podUid)) return;
@@ -199,7 +197,7 @@ export class LogArchive {
     this.#sizes.delete(podUid);
     const folder = path.join(this.#root, podUid);
     try {
-      // Most pods are removed before they end and have none: finding that out by removing it costs several times as much.
+      // Most pods are removed before they end, and have no logs. Checking first is several times cheaper than removing.
       await lstat(folder);
       await rm(folder, { recursive: true, force: true });
     } catch (error) {
@@ -233,7 +231,7 @@ async function createFolder(folder: string): Promise<void> {
   }
 }
 
-/** The runs of a pod's containers that have ended and have a log. */
+/** The ended runs of a pod's containers that have a log. */
 function endedRuns(report: ReportedPod): ContainerRun[] {
   return [...report.initContainers, ...report.containers, ...report.ephemeralContainers]
     .filter(({ name }) => containerShape.test(name))
@@ -251,7 +249,7 @@ async function isThere(file: string): Promise<boolean> {
 }
 
 /**
- * The content of a log, at most `limit` bytes: a cell may send more than it was asked for. Ends early when the archive is full.
+ * The content of a log, at most `limit` bytes, because a cell may send more than requested. Ends early if the archive is full.
  *
  * @throws {AgentError} code `AGENT_UNREACHABLE` if the log breaks off
  */

@@ -15,7 +15,7 @@ export interface PodLogsOptions {
   readonly workerOf: (podUid: string) => CellWorker | undefined;
 }
 
-/** Logs of containers: of a finished pod from the archive, else from the pod's agent. */
+/** Logs of containers: of finished pods from the archive, of others from the pod's agent. */
 export class PodLogs {
   readonly #options: PodLogsOptions;
 
@@ -24,11 +24,11 @@ export class PodLogs {
   }
 
   /**
-   * Opens the log of a container. That of a pod that is finishing is waited for, until it has been saved.
+   * Opens the log of a container. If the pod is finishing, waits until its log has been saved.
    *
-   * @throws {VirtualKubeletError} code `VK_NOT_FOUND`, if the container has no log
+   * @throws {VirtualKubeletError} code `VK_NOT_FOUND` if the container has no log
    * @throws {ProviderError} code `CELL_NOT_READY`, retryable, if the agent is not connected
-   * @throws {AgentError} if the agent cannot answer
+   * @throws {AgentError} if the agent cannot respond
    * @throws the signal's reason when it aborts
    */
   async open(
@@ -43,7 +43,7 @@ export class PodLogs {
     if (worker) await untilSaved(worker, signal);
     const saved = await archive.read(uid, container, options);
     if (saved) return saved;
-    // It may have got another worker, or its end, meanwhile.
+    // The pod may have got another worker, or ended, in the meantime.
     const present = workerOf(uid);
     if (!mayHaveLog(pod, present)) throw notFound(container, pod);
     const { follow, previous, timestamps, tailLines, sinceTimeMs, limitBytes } = options;
@@ -51,7 +51,7 @@ export class PodLogs {
     try {
       return await connectedAgent(pod, present).logs(container, asked, signal);
     } catch (error) {
-      // The pod may have finished in between: then its log has been saved, and its cell is being ended.
+      // The pod may have finished in between. Then its log has been saved, and its cell is being ended.
       const savedNow = await archive.read(uid, container, options);
       if (savedNow) return savedNow;
       if (!AgentError.is(error, "AGENT_CONTAINER_UNKNOWN", "AGENT_NO_POD")) throw error;
@@ -60,7 +60,7 @@ export class PodLogs {
   }
 }
 
-/** Waits until the log of a finished pod is saved: its cell is being ended, and a read there might break off. */
+/** Waits until the log of a finished pod is saved. Its cell is being ended, and a read there might break off. */
 async function untilSaved(worker: CellWorker, signal: AbortSignal): Promise<void> {
   const { agent, end } = worker.state;
   if (!agent.client || !end.isPodFinished) return;

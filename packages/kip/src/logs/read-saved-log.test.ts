@@ -27,7 +27,7 @@ async function shown(options: Partial<LogOptions>): Promise<Buffer> {
   return await buffer(stream);
 }
 
-/** Files in this folder that the process has open. */
+/** Number of files in this folder that the process has open. */
 function openFiles(): number {
   return readdirSync("/proc/self/fd").filter((fd) => {
     try {
@@ -151,6 +151,6 @@ describe("readSavedLog()", () => {
     }
     await Promise.all(closed);
     await new Promise(setImmediate);
-    while (openFiles() > 0) await new Promise(setImmediate); // closing is done by a thread
+    while (openFiles() > 0) await new Promise(setImmediate); // a thread closes the file
   });
 });

@@ -8,17 +8,17 @@ const { O_RDONLY, O_NOFOLLOW } = constants;
 const blockBytes = 65_536;
 const lineEnd = 0x0a;
 const space = 0x20;
-/** The least and most bytes of a line's time: from `2026-01-01T00:00:00Z` to nine digits and an offset. */
+/** Minimum and maximum length of a line's time, bytes: from `2026-01-01T00:00:00Z` to nine digits and an offset. */
 const shortestTime = 20;
 const longestTime = 35;
 
 /**
- * A saved log as `kubectl logs` shows it: the bytes that the container wrote, in lines that end at 0x0A alone.
- * A last line without an end stays without one. At most some blocks of 64 KiB are in memory.
+ * A saved log as `kubectl logs` shows it: the bytes that the container wrote, in lines that only end at 0x0A. A last line
+ * without a line break stays without one. At most some blocks of 64 KiB are in memory.
  *
- * The file is closed when the stream closes, read to its end or not.
+ * The file is closed when the stream closes, whether or not it was read to its end.
  *
- * @returns undefined if there is no such file
+ * @returns undefined if the file does not exist
  */
 export async function readSavedLog(
   file: string,
@@ -66,11 +66,11 @@ async function* shownBlocks(handle: FileHandle, options: LogOptions): AsyncGener
   yield lines.end();
 }
 
-/** Offset at which the last lines begin. Reads backwards, each block once. */
+/** Offset at which the last lines begin. Reads backwards, and each block only once. */
 async function findTail(handle: FileHandle, size: number, lines: number): Promise<number> {
   if (lines <= 0) return size;
   let left = lines;
-  // No line begins after the end of the last one.
+  // No line begins after the last line break.
   let end = size - 1;
   while (end > 0) {
     const start = Math.max(0, end - blockBytes);
@@ -90,23 +90,23 @@ async function findTail(handle: FileHandle, size: number, lines: number): Promis
 /** Strips the times from lines, and drops lines that are too old. Reads each byte once. */
 class LineFilter {
   readonly #options: LogOptions;
-  /** The beginning of a line that may still be a time. */
+  /** The beginning of a line, which may still be part of a time. */
   #beginning: Buffer = Buffer.alloc(0);
   #isMidLine = false;
-  /** Whether the line that goes on is shown. */
+  /** Whether the current line is shown. */
   #isShown = true;
 
   constructor(options: LogOptions) {
     this.#options = options;
   }
 
-  /** What is shown of these bytes. */
+  /** The part of these bytes that is shown. */
   push(bytes: Buffer): Buffer {
     const all = this.#beginning.length === 0 ? bytes : Buffer.concat([this.#beginning, bytes]);
     return this.#filter(all, false);
   }
 
-  /** What is shown of the rest. */
+  /** The shown part of the rest. */
   end(): Buffer {
     return this.#filter(this.#beginning, true);
   }
@@ -134,7 +134,7 @@ class LineFilter {
     return shown.subarray(0, length);
   }
 
-  /** Where the text of the line that begins here begins. */
+  /** Offset of the text of the line that begins here. */
   #beginLine(bytes: Buffer, at: number): number {
     const after = endOfTime(bytes, at);
     const { sinceTimeMs, timestamps } = this.#options;
@@ -146,7 +146,7 @@ class LineFilter {
   }
 }
 
-/** The offset at which the line's time ends; undefined if the line does not begin with a time. */
+/** The offset at which the line's time ends. Undefined if the line does not begin with a time. */
 function endOfTime(bytes: Buffer, at: number): number | undefined {
   const end = bytes.subarray(at, at + longestTime + 1).indexOf(space);
   const isTime =

@@ -48,7 +48,7 @@ describe("KipMetrics", () => {
     metrics.started({ startMs: { api: 20, boot: 700 }, startedFrom: "template" });
     metrics.event("Normal", "CellLost");
     assert.deepEqual(linesOf(metrics, "kip_pod_events_total"), [
-      // Those that alerts are about begin at 0: Prometheus sees no increase where a series begins with 50.
+      // Series for alerts begin at 0, because Prometheus sees no increase if a series begins with 50.
       'kip_pod_events_total{type="Normal",reason="CellLost"} 1',
       'kip_pod_events_total{type="Warning",reason="CellBootFailed"} 0',
       'kip_pod_events_total{type="Warning",reason="CellUnreachable"} 0',

@@ -11,8 +11,8 @@ const startBounds = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const cloudBounds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /**
- * Events that deploy/observability has alerts for, with the types that they have here. They are counted from 0: Prometheus sees no increase
- * in a series that begins with 50.
+ * Events for which deploy/observability has alerts, with their types here. They are counted from 0, because Prometheus sees no
+ * increase if a series begins with 50.
  */
 const alertedEvents = [
   ["Normal", "CellLost"],
@@ -20,12 +20,12 @@ const alertedEvents = [
   ["Warning", "CellUnreachable"],
 ] as const;
 
-/** What is read of a Cell to count it. */
+/** The fields of a Cell that are read to count it. */
 export interface CountedCell extends TimedCell {
   readonly spec: Pick<Cell["spec"], "launchType" | "instanceType" | "pricePerHour">;
 }
 
-/** Figures of kip, by names that begin with `kip_`; docs/observability.md lists them. */
+/** Metrics of kip, with names that begin with `kip_`. docs/observability.md lists them. */
 export class KipMetrics {
   readonly #starts = new Durations(startBounds);
   readonly #cloud = new Durations(cloudBounds);
@@ -33,13 +33,13 @@ export class KipMetrics {
   readonly #orphans = { ok: 0, failed: 0 };
   readonly #events = new Map<string, { readonly labels: EventLabels; count: number }>();
 
-  /** @param clock of the time that cells are in their phases */
+  /** @param clock for the time that cells are in their phases */
   constructor(clock: Clock = systemClock) {
     this.#times = new PhaseTimes(clock);
     for (const [type, reason] of alertedEvents) this.#eventCount(type, reason);
   }
 
-  /** An event of a pod that kip itself reported; `reason` is one of docs/pod-events.md. */
+  /** Counts an event of a pod that kip itself reported. `reason` is one of docs/pod-events.md. */
   event(type: "Normal" | "Warning", reason: string): void {
     this.#eventCount(type, reason).count++;
   }
@@ -51,12 +51,12 @@ export class KipMetrics {
     return count;
   }
 
-  /** The cloud was asked to end an instance without a Cell. */
+  /** Counts a request to the cloud to end an instance without a Cell. */
   orphanTermination(result: "ok" | "failed"): void {
     this.#orphans[result]++;
   }
 
-  /** All phases of a start are known. */
+  /** Records a start of which all phases are known. */
   started({ startMs, startedFrom = "boot" }: Pick<CellStatus, "startMs" | "startedFrom">): void {
     for (const phase of startPhases) {
       const ms = startMs?.[phase];
@@ -66,12 +66,12 @@ export class KipMetrics {
     }
   }
 
-  /** A request to the cloud ended. */
+  /** Records a request to the cloud that has ended. */
   readonly cloudRequest: CloudObserver = (operation, result, ms) => {
     this.#cloud.observe({ operation, result }, ms / 1000);
   };
 
-  /** @param cells those of this kip's node, as the API has them */
+  /** @param cells the Cells of this kip's node, as read from the API */
   families(cells: readonly CountedCell[]): readonly MetricFamily[] {
     const names = ({ spec, status }: CountedCell) => ({
       phase: status?.phase ?? "Pending",

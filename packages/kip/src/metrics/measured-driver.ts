@@ -8,7 +8,7 @@ import {
 } from "@kip/cloud";
 
 const waits: readonly CloudOperation[] = ["waitForRunning", "waitForTerminated"];
-/** Calls of a driver that are measured: those which the cloud answers at once, not those which wait for a machine. */
+/** The driver calls that are measured: those that the cloud answers at once, not those that wait for a machine. */
 const requests = cloudOperations.filter((each) => !waits.includes(each));
 
 /** Receives the duration of a call, and its result: "ok", or the code of its error. */

@@ -2,24 +2,20 @@ import type { Clock } from "@kip/base";
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { cellPhases, type Cell, type CellPhase, type CellStatus } from "../state/cell.ts";
 
-/**
- * Phases that a cell should leave without delay. In the others it stays as long as its pod runs, or until a pod
- * comes.
- */
+/** Phases that a cell should leave soon. It stays in the others as long as its pod runs, or until a pod comes. */
 const passing: readonly CellPhase[] = cellPhases.filter(
   (phase) => phase !== "Ready" && phase !== "Claimed",
 );
 
-/** What is read of a Cell to time its phase. */
+/** The fields of a Cell that are read to measure its phase. */
 export interface TimedCell {
   readonly metadata: Pick<Cell["metadata"], "uid">;
   readonly status?: Pick<CellStatus, "phase">;
 }
 
 /**
- * How long cells have been in phases that they should leave. Times are measured from the first time that the figures
- * are read with the cell in its phase: they begin again with each start of kip, and are too short by up to one
- * interval of the monitoring.
+ * How long cells have been in phases that they should leave soon. Times count from the first scrape that saw the cell in its
+ * phase. So they start over with each start of kip, and are too short by up to one scrape interval.
  */
 export class PhaseTimes {
   readonly #clock: Clock;
@@ -29,7 +25,7 @@ export class PhaseTimes {
     this.#clock = clock;
   }
 
-  /** @param cells those of this kip's node, as the API has them */
+  /** @param cells the Cells of this kip's node, as read from the API */
   families(cells: readonly TimedCell[]): readonly MetricFamily[] {
     const now = this.#clock.monotonic();
     const longestMs = new Map(passing.map((phase) => [phase, 0]));

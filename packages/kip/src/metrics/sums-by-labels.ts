@@ -2,7 +2,7 @@ import type { MetricSample } from "@kip/virtual-kubelet/telemetry";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** One sample for each set of labels: the sum over the items that have them. */
+/** One sample for each set of labels: the sum over the items with these labels. */
 export function sumsByLabels<T>(
   items: readonly T[],
   labelsOf: (item: T) => Labels,

@@ -6,7 +6,7 @@ import { unknownSums } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
 import { ClusterNetwork } from "./cluster-network.ts";
 
-/** An API server that forbids these paths, and has these objects by path. */
+/** An API server that forbids these paths and has these objects, by path. */
 function start(
   forbidden: Set<string>,
   hasTiers = false,
@@ -32,7 +32,7 @@ function start(
       return { items, metadata: { resourceVersion: "1" } };
     },
     stream: async () => await new Promise(() => {}),
-  } as unknown as ApiClient; // all that is called
+  } as unknown as ApiClient; // the methods that are called
   const network = new ClusterNetwork({
     client,
     facts: {

@@ -22,7 +22,7 @@ import type { KnownNetworkFacts } from "./network-facts.ts";
 /** Options of {@link ClusterNetwork}. */
 export interface ClusterNetworkOptions {
   readonly client: ApiClient;
-  /** Routes Services on the API server's computer, if the driver can. */
+  /** Routes Services on the API server's computer, if the driver supports it. */
   readonly driver: Pick<CloudDriver, "routeServices">;
   readonly facts: Pick<KnownNetworkFacts, "get">;
   readonly node: ViewNode;
@@ -40,10 +40,10 @@ const needed = {
   "networkpolicies.networking.k8s.io": paths.networkPolicies(),
 } as const;
 
-/** How often a missing permission is looked for again, milliseconds. */
+/** How often to check again for a missing permission, milliseconds. */
 const grantIntervalMs = 60_000;
 
-/** How often the ranges of Services are listed, milliseconds: pods that start after a range was added get it, too. */
+/** How often to list the Service ranges, milliseconds. Pods that start after a range was added also get it. */
 const rangesIntervalMs = 60_000;
 
 /** Delay after a failed list, milliseconds: it doubles each time, up to the interval. */
@@ -52,7 +52,7 @@ const rangesRetryMs = 1000;
 /** Delay before `routeServices` of the driver is called again after it has ended, milliseconds. */
 const leadIntervalMs = 60_000;
 
-/** The network of the cluster for all cells: watched once, by kip alone. */
+/** The cluster's network for all cells. Only kip watches it, once. */
 export class ClusterNetwork {
   readonly #options: ClusterNetworkOptions;
   readonly #views: NetworkViews;
@@ -73,7 +73,7 @@ export class ClusterNetwork {
     this.#views = new NetworkViews({ node, clock, logger, signal, events });
   }
 
-  /** Begins to watch in the background, as soon as kip may. Ends with the signal. */
+  /** Starts to watch in the background, as soon as kip has permission. Ends with the signal. */
   start(): void {
     const { clock, logger, signal } = this.#options;
     const begun = new AbortController();
@@ -97,7 +97,7 @@ export class ClusterNetwork {
     return this.#watch !== undefined;
   }
 
-  /** The settings that a pod's rules depend on; undefined while kip may not watch the cluster's network. */
+  /** The network settings in a pod's document. Undefined while kip has no permission to watch the cluster's network. */
   async settings(): Promise<DesiredNetwork | undefined> {
     await this.#begun.promise;
     if (!this.#watch) return undefined;
@@ -106,12 +106,12 @@ export class ClusterNetwork {
     return { nodeAddresses: [...nodeAddresses, ...others], serviceRanges: this.#serviceRanges };
   }
 
-  /** Resolves when cells can be given what they need. @throws the signal's reason */
+  /** Resolves when the data for cells is complete. @throws the signal's reason */
   async synced(signal: AbortSignal): Promise<void> {
     await this.#watch?.synced(signal);
   }
 
-  /** Whether the cluster has an administrator's policy; agents of earlier versions cannot apply these. */
+  /** Whether the cluster has administrators' policies, which agents of earlier versions cannot apply. */
   hasTiers(): boolean {
     return this.#views.policies.hasTiers;
   }
@@ -140,7 +140,7 @@ export class ClusterNetwork {
     return true;
   }
 
-  /** Has the driver route Services on the API server's computer as on a cell, without policies. Never throws. */
+  /** Makes the driver route Services on the API server's computer like on a cell, but without policies. Never throws. */
   async #leadHost(): Promise<void> {
     const { driver, clock, logger, signal } = this.#options;
     if (!driver.routeServices) return;
@@ -153,7 +153,7 @@ export class ClusterNetwork {
     });
   }
 
-  /** The resources that kip may not list. Other failures are ignored here: the watches repeat their requests. */
+  /** The resources that kip has no permission to list. Ignores other failures, because the watches repeat their requests. */
   async #forbidden(): Promise<readonly string[]> {
     const { client, signal } = this.#options;
     const ask = async ([name, path]: readonly [string, string]): Promise<readonly string[]> => {
@@ -172,7 +172,7 @@ export class ClusterNetwork {
     return (await Promise.all(all.map(ask))).flat();
   }
 
-  /** @param isFound whether they have been listed just now */
+  /** @param isFound whether the ranges were just listed */
   async #followServiceRanges(isFound: boolean): Promise<void> {
     const { clock, signal } = this.#options;
     let waitMs = isFound ? rangesIntervalMs : rangesRetryMs;
@@ -183,8 +183,8 @@ export class ClusterNetwork {
   }
 
   /**
-   * Reads the ranges of Services from the API server. Clusters before Kubernetes 1.33 do not have them there; one
-   * that is updated, or whose API server is behind another for a while, may have them later.
+   * Reads the Service ranges from the API server. Clusters before Kubernetes 1.33 do not have these objects. They may appear
+   * later, when the cluster is upgraded.
    *
    * @returns whether the API server has answered
    */

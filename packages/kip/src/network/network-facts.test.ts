@@ -11,7 +11,7 @@ const facts = (name: string): NetworkFacts => ({
   cidrs: [],
 });
 
-/** A cloud that answers when the test says what. */
+/** A cloud that answers when the test tells it to. */
 function start() {
   const asked: PromiseWithResolvers<NetworkFacts>[] = [];
   const clock = new ManualClock();

@@ -8,13 +8,10 @@ export interface KnownNetworkFactsOptions {
   readonly logger: Logger;
 }
 
-/** The age of facts from which on they are read again, milliseconds. */
+/** Age from which facts are read again, milliseconds. */
 const refreshMs = 60_000;
 
-/**
- * A cache of the cloud's network facts: each pod needs them before it is dispatched, and a cloud may be slow or out
- * of reach.
- */
+/** Caches the cloud's network facts. Each pod needs them before it is dispatched, and a cloud may be slow or unavailable. */
 export class KnownNetworkFacts {
   readonly #options: KnownNetworkFactsOptions;
   #known: NetworkFacts | undefined;
@@ -26,10 +23,10 @@ export class KnownNetworkFacts {
   }
 
   /**
-   * The newest facts that are known. Waits for the cloud only if there are none; facts older than a minute are read
-   * again in the background.
+   * The newest known facts. Only waits for the cloud if there are none. Facts that are older than a minute are read again in
+   * the background.
    *
-   * @throws {CloudError} what the driver throws, as long as there are none
+   * @throws {CloudError} the driver's error, if there are no facts yet
    */
   async get(): Promise<NetworkFacts> {
     const { clock, logger } = this.#options;

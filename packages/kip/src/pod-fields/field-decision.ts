@@ -1,43 +1,43 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** What a field of a pod means on a cell. Each field has one of these. */
+/** The meaning of a pod's field on a cell. Each field has one of these. */
 export type FieldDecision =
   /** As on any node. */
   | {
       readonly kind: "works";
-      /** What shows it: `<file>: <name of the test>`. */
+      /** The test that checks it: `<file>: <name of the test>`. */
       readonly test: string;
-      /** The type of the field, or of its elements, whose own fields have decisions. */
+      /** The type of the field or its elements, whose own fields have decisions. */
       readonly of?: string | undefined;
-      /** The most elements that it may have: a pod with more is refused. */
+      /** Maximum number of elements. A pod with more is refused. */
       readonly most?: number | undefined;
     }
-  /** Something else than on other nodes, with all that is below it. */
+  /** Differs from other nodes, including everything below it. */
   | { readonly kind: "differs"; readonly what: string }
-  /** The pod is not run, or its container is not. */
+  /** The pod, or its container, is not run. */
   | {
       readonly kind: "refused";
       /** Why, and what to do instead. */
       readonly words: string;
-      /** How: `status.reason` of the failed pod, or the reason with which it waits. */
+      /** `status.reason` of the failed pod, or the reason with which it waits. */
       readonly reason: string;
-      /** With the reason of {@link unsupported}: whether a value of the field is refused. */
+      /** For {@link unsupported}: whether a value of the field is refused. */
       readonly isRefused?: (value: unknown, pod: Pod) => boolean;
     }
-  /** Read by others than nodes. */
+  /** Read by something other than nodes. */
   | { readonly kind: "elsewhere"; readonly reader: string };
 
 /** The decisions of one type, by field. */
 export type FieldDecisions = Readonly<Record<string, FieldDecision>>;
 
-/** A kubelet's reason for a pod with something that its node does not have. */
+/** The kubelet's reason for a pod that needs something that its node lacks. */
 export const unsupported = "PodFeatureUnsupported";
 
 export function works(test: string, of?: string, most?: number): FieldDecision {
   return { kind: "works", test, of, most };
 }
 
-/** Why a list is refused that has more elements than cells can have; what to do instead. */
+/** The message for a list with more elements than cells support, and what to do instead. */
 export function tooMany(most: number): string {
   return `cells have at most ${most}; spread them over several pods`;
 }
@@ -46,7 +46,7 @@ export function differs(what: string): FieldDecision {
   return { kind: "differs", what };
 }
 
-/** Refused by the node's admission, for these values. @default all */
+/** The node's admission refuses these values. @default all values */
 export function refused(
   words: string,
   isRefused: (value: unknown, pod: Pod) => boolean = () => true,
@@ -54,7 +54,7 @@ export function refused(
   return { kind: "refused", words, reason: unsupported, isRefused };
 }
 
-/** Refused in another way, with a reason of its own. */
+/** Refused in another way, with its own reason. */
 export function refusedAs(reason: string, words: string): FieldDecision {
   return { kind: "refused", reason, words };
 }

@@ -14,13 +14,13 @@ interface Definition {
 
 const { definitions } = JSON.parse(
   readFileSync(new URL("packages/k8s-types/openapi.json", repository), "utf8"),
-) as { readonly definitions: Readonly<Record<string, Definition>> }; // as the generator writes it
+) as { readonly definitions: Readonly<Record<string, Definition>> }; // in the generator's format
 
 function propertiesOf(type: string): Readonly<Record<string, Definition>> {
   return definitions[`io.k8s.api.core.v1.${type}`]?.properties ?? {};
 }
 
-/** The type of a field, or of its elements, if that has fields of its own. */
+/** The type of a field or its elements, if that type has fields. */
 function typeOf({ $ref, items }: Definition): string | undefined {
   const name = ($ref ?? items?.$ref)?.slice(prefix.length);
   return name !== undefined && Object.keys(propertiesOf(name)).length > 0 ? name : undefined;

@@ -4,8 +4,8 @@ import { podSpecFields } from "./pod-spec-fields.ts";
 import { volumeFields } from "./volume-fields.ts";
 
 /**
- * What each field of a pod's `spec` means on a cell, by the type that has it. A test compares it with the API's document:
- * a field without a decision fails, so that none is ignored without a word.
+ * The meaning on a cell of each field of a pod's `spec`, by type. A test compares it with the API's document, and fails for a
+ * field without a decision, so that no field is silently ignored.
  */
 export const podFields: Readonly<Record<string, FieldDecisions>> = {
   ...podSpecFields,

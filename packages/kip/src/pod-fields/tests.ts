@@ -1,4 +1,4 @@
-/** Tests that show many fields at once, as decisions name them: `<file>: <name of the test>`. */
+/** Tests that check many fields at once, in the form of decisions: `<file>: <name of the test>`. */
 
 const dispatch = "packages/kip/src/dispatch";
 const agent = "packages/cell-agent";
@@ -19,7 +19,7 @@ export const containerMapping = {
   restarts: `${agent}/src/state/plan.test.ts: lets a sidecar go first and waits until it has started`,
 } as const;
 export const realCell = `${agent}/test/real-pod.int.test.ts: gives a pod its volumes, identity, hooks, sidecar and probes`;
-/** Many fields of one pod, seen from inside its container on a real cell. */
+/** Many fields of one pod, as seen inside its container on a real cell. */
 export const inside =
   "e2e/pod-fields.test.ts: hold for environment, volumes, users, kernel, names, probes and hooks";
 export const grpcProbe =
@@ -29,15 +29,15 @@ export const endMessage =
 export const terminal =
   "e2e/pod-fields.test.ts: hold for a terminal, and for an input that ends with its first client";
 export const deadline = "e2e/pod-fields.test.ts: hold for the deadline of a pod that runs";
-/** Names of the pod, and containers that are added to it. */
+/** Names of the pod, and ephemeral containers. */
 export const namesAndDebugging =
   "e2e/kubelet-rules.test.ts: hold for host names, files of ConfigMaps, hooks and debugging containers";
-/** Namespaces of the cell, and mounts that are only read. */
+/** Namespaces of the cell, and read-only mounts. */
 export const namespacesAndMounts =
   "e2e/kubelet-rules.test.ts: hold for namespaces of the node, read-only mounts and limits that are not set";
 export const resize =
   "e2e/resources.test.ts: change in place, with restarts where wanted, and not beyond the cell";
-/** Limits of what a pod takes on the disk. */
+/** Limits of a pod's disk use. */
 export const diskLimits =
   "e2e/volumes.test.ts: evicts pods that take more of the disk than they may, and from a full disk";
 export const imageVolumes =
@@ -56,6 +56,6 @@ export const nodeRules = {
   network: `${dispatch}/pod-network-files.test.ts`,
   sizes: "packages/kip/src/selection/pod-resources.test.ts",
 } as const;
-/** Fields that Kubernetes 1.34 has behind feature gates. */
+/** Fields that are behind feature gates in Kubernetes 1.34. */
 export const gatedFields =
   "e2e/pod-life.test.ts: has stop signals, restart rules, host names and variables from files";

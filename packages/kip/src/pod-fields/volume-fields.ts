@@ -32,7 +32,7 @@ const files = {
 const instead =
   "use emptyDir, hostPath, configMap, secret, downwardAPI, image or projected volumes";
 
-/** Refused, also as a kind that only a later Kubernetes has. */
+/** Refused, like a volume type of a later Kubernetes. */
 export const otherVolume = refused(`cells do not have volumes of this kind; ${instead}`);
 const claim = refused(`PersistentVolumeClaims are not supported yet; ${instead}`);
 const otherVolumes: Readonly<Record<string, FieldDecision>> = Object.fromEntries(

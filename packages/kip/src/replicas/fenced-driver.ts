@@ -8,7 +8,7 @@ import {
   type PrepareImagesRequest,
 } from "@kip/cloud";
 
-/** What changes something in the cloud. */
+/** Operations that change something in the cloud. */
 const changes: readonly CloudOperation[] = [
   "launch",
   "terminate",
@@ -21,12 +21,11 @@ const changes: readonly CloudOperation[] = [
 ];
 
 /**
- * A driver that changes nothing in the cloud once another process may be the leader: its calls fail with
- * `CLOUD_UNAVAILABLE` then. A driver that delays or repeats its requests asks its own {@link ChangeTerm} before each
- * attempt.
+ * A driver that stops changing the cloud once another process may be the leader. Its calls then fail with `CLOUD_UNAVAILABLE`.
+ * A driver that delays or repeats requests checks its own {@link ChangeTerm} before each attempt.
  *
- * `routeServices` is not checked: it changes only the computer that this process is on, where every kip makes the same
- * rules from the same Services; its signal ends it.
+ * `routeServices` is not checked. It only changes this process's computer, where every kip makes the same rules from the same
+ * Services. Its signal ends it.
  */
 export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver {
   const begin = async <T>(operation: string, call: () => Promise<T>): Promise<T> => {
@@ -47,7 +46,7 @@ export function fencedDriver(driver: CloudDriver, term: ChangeTerm): CloudDriver
       if (property === "hosts") return fencedHosts;
       const value: unknown = Reflect.get(target, property);
       if (property !== "prepareImages" || value === undefined) return value;
-      // Machines may be started for it in the background.
+      // It may start machines in the background.
       return (request: PrepareImagesRequest): void => {
         if (term.isHeld()) target.prepareImages?.(request);
       };

@@ -7,30 +7,30 @@ import type { Lease } from "@kip/k8s-types";
 import type { CurrentTerm } from "./current-term.ts";
 import { fencedDriver } from "./fenced-driver.ts";
 
-/** What a kip works with in its turn; none changes anything once the turn may be over. */
+/** What a kip uses in its turn. None of it changes anything once the turn may be over. */
 export interface TurnParts {
   readonly client: ApiClient;
   /** Acts as the virtual node. @default none */
   readonly nodeClient?: ApiClient | undefined;
   readonly driver: CloudDriver;
-  /** Aborts when the turn is over: all work has to stop at once. */
+  /** Aborts when the turn is over. All work then has to stop at once. */
   readonly signal: AbortSignal;
 }
 
 /** Options of {@link runInTurns}. */
 export interface RunInTurnsOptions extends TurnParts {
   readonly nodeName: string;
-  /** Receives the term of each turn, for a driver that checks it itself. */
+  /** Is set to the term of each turn, for a driver that checks it itself. */
   readonly currentTerm?: CurrentTerm | undefined;
-  /** How long after the last renewal another kip takes over, milliseconds, whole seconds. @default 15000 */
+  /** Time after the last renewal when another kip may take over, milliseconds, whole seconds. @default 15000 */
   readonly durationMs?: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The work of one turn: returns when the signal of its parts has aborted and nothing of the work is left. */
+  /** The work of one turn. Returns when the signal of its parts has aborted and all of its work has ended. */
   readonly run: (parts: TurnParts) => Promise<void>;
 }
 
-/** Namespace of the Lease: that of the nodes' own. */
+/** Namespace of the Lease, where the nodes' own Leases are, too. */
 export const turnNamespace = "kube-node-lease";
 
 /** Name of the Lease that the kip of a node holds in its turn. */
@@ -39,8 +39,8 @@ export function turnLease(nodeName: string): string {
 }
 
 /**
- * Whether a Lease of {@link turnNamespace} is held, or was at last, by a kip in its turn. Nodes have Leases there whose holder is
- * the node itself, and their names may end in the same way.
+ * Whether a Lease in {@link turnNamespace} is or was last held by a kip in its turn. Nodes also have Leases there, whose names
+ * may have the same ending, but whose holder is the node itself.
  */
 export function isHeldTurn({ metadata, spec }: Lease): boolean {
   return turnName.test(metadata?.name ?? "") && turnHolder.test(spec?.holderIdentity ?? "");
@@ -51,11 +51,11 @@ const turnName = /\.kip$/;
 const turnHolder = /_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Runs one of several kips of a virtual node: the holder of the Lease `<node>.kip` works, the others wait. A kip that could not
- * renew the Lease for two thirds of its duration stops by itself, before another may begin, and waits again. One that is
- * stopped hands over at once.
+ * Runs one of several kips of a virtual node. The holder of the Lease `<node>.kip` works, and the others wait. A kip that could
+ * not renew the Lease for two thirds of its duration stops by itself, before another one may begin, and waits again. A kip that
+ * is stopped hands over at once.
  *
- * @throws what the work throws in its own turn
+ * @throws errors of the work in its own turn
  */
 export async function runInTurns(options: RunInTurnsOptions): Promise<void> {
   const { client, nodeName, durationMs = 15_000, clock, logger, signal } = options;

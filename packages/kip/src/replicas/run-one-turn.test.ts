@@ -19,7 +19,7 @@ beforeEach(() => {
   api = new ApiServer(clock);
 });
 
-/** The outcome of one turn, once it is there. */
+/** Resolves with the outcome of one turn. */
 function turnOf(work: (parts: TurnParts) => Promise<string>) {
   const { signal } = new AbortController();
   const driver = createSimulatedCloud({ clock }).open({ owner: "us" });

@@ -3,16 +3,16 @@ import { runInTurns, type RunInTurnsOptions, type TurnParts } from "./run-in-tur
 
 /** Options of {@link runOneTurn}. */
 export interface RunOneTurnOptions extends Omit<RunInTurnsOptions, "run"> {
-  /** How long to wait for the turn, and again for another one if it is lost, milliseconds. */
+  /** How long to wait for the turn, and again for another turn if it is lost, milliseconds. */
   readonly limitMs: number;
 }
 
 /**
- * Does some work in the turn of a node: no kip runs the node meanwhile that takes turns itself. Work that fails because the turn
- * is lost is done again in the next one.
+ * Runs work in a node's turn, so that no kip that takes turns runs the node at the same time. Work that fails because the turn
+ * is lost is repeated in the next turn.
  *
- * @returns what the work returns; undefined if a turn was not to be had in time, or the signal aborted before it
- * @throws what the work throws in its turn
+ * @returns the result of the work; undefined if there was no turn in time, or the signal aborted first
+ * @throws errors of the work in its turn
  */
 export async function runOneTurn<T>(
   { limitMs, ...options }: RunOneTurnOptions,
@@ -20,7 +20,7 @@ export async function runOneTurn<T>(
 ): Promise<T | undefined> {
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
-  /** @returns what ends the wait */
+  /** @returns a controller that ends the wait */
   const limitWait = (): AbortController => {
     const begun = new AbortController();
     const wait = pause(limitMs, options.clock, AbortSignal.any([signal, begun.signal]));

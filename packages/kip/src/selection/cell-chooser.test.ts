@@ -36,7 +36,7 @@ const driver = {
     { id = "image" }: Readonly<Record<string, string>>,
     architecture = "amd64",
   ) => (architecture === "amd64" ? id : `${id} for ${architecture}`),
-} as unknown as CloudDriver; // all that is asked for
+} as unknown as CloudDriver; // the calls that are made
 
 const defaults: CellDefaults = {
   nodeName: "node",
@@ -49,15 +49,15 @@ const defaults: CellDefaults = {
 };
 const chooser = new CellChooser(driver, () => defaults);
 
-/** What is chosen for a pod with these annotations. */
+/** The choice for a pod with these annotations. */
 async function choose(annotations: Record<string, string>) {
   const pod = { metadata: { annotations }, spec: { containers: [] } };
-  return await chooser.choose({ pod } as unknown as CellRequest); // all that is looked at
+  return await chooser.choose({ pod } as unknown as CellRequest); // the fields that are read
 }
 
 async function isRefused(annotations: Record<string, string>, code: string): Promise<void> {
   await assert.rejects(choose(annotations), (error) => {
-    // It becomes an event of the pod.
+    // The error becomes an event of the pod.
     return isCodedError(error) && error.code === code && String(error).length < 500;
   });
 }
@@ -90,7 +90,7 @@ describe("CellChooser, with a cloud of several zones", () => {
           pricePerHour: { "on-demand": 1 },
         },
       ],
-    } as unknown as CloudDriver, // all that is asked for
+    } as unknown as CloudDriver, // the calls that are made
     () => defaults,
   );
   const choice = async (
@@ -98,7 +98,7 @@ describe("CellChooser, with a cloud of several zones", () => {
     unavailable: readonly CapacityScope[] = [],
   ) => {
     const request = { pod: podWith({ metadata: { annotations } }), unavailable };
-    const spec = await several.choose(request as unknown as CellRequest); // all that is looked at
+    const spec = await several.choose(request as unknown as CellRequest); // the fields that are read
     const placement = await several.placementOf(request.pod, unavailable);
     assert.deepEqual([placement.instanceType, placement.zone], [spec.instanceType, spec.zone]);
     return [spec.instanceType, spec.zone];
@@ -137,7 +137,7 @@ describe("CellChooser.choose()", () => {
     const spot = await choose(annotations);
     assert.deepEqual([spot.instanceType, spot.launchType], ["local.spot", "spot"]);
     const pod = { metadata: { annotations }, spec: { containers: [] } };
-    const request = { pod, unavailable: [{ launchType: "spot" }] } as unknown as CellRequest; // all that is looked at
+    const request = { pod, unavailable: [{ launchType: "spot" }] } as unknown as CellRequest; // the fields that are read
     const other = await chooser.choose(request);
     assert.deepEqual([other.instanceType, other.launchType], ["local.small", "on-demand"]);
   });
@@ -154,9 +154,9 @@ describe("CellChooser.choose()", () => {
 
   it("takes arm64 for pods that name no processor where the cloud has nothing else", async () => {
     const types = (await driver.instanceTypes()).filter(({ name }) => name === "local.arm");
-    const armAlone = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // all that is asked for
+    const armAlone = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // the calls that are made
     const pod = podWith({});
-    const request = { pod } as unknown as CellRequest; // all that is looked at
+    const request = { pod } as unknown as CellRequest; // the fields that are read
     const { instanceType } = await new CellChooser(armAlone, () => defaults).choose(request);
     assert.equal(instanceType, "local.arm");
     const named = new CellChooser(armAlone, () => ({ ...defaults, architecture: "amd64" }));
@@ -169,7 +169,7 @@ describe("CellChooser.choose()", () => {
     assert.deepEqual([instanceType, image], ["local.arm", "image for arm64"]);
     const ofNode = new CellChooser(driver, () => ({ ...defaults, architecture: "amd64" }));
     const pod = { metadata: { annotations: named }, spec: { containers: [] } };
-    const request = { pod } as unknown as CellRequest; // all that is looked at
+    const request = { pod } as unknown as CellRequest; // the fields that are read
     assert.equal((await ofNode.choose(request)).instanceType, "local.arm");
     await isRefused({ ...named, "pod.elotl.co/architecture": "amd64" }, "NO_INSTANCE_TYPE_FITS");
     await isRefused({ "pod.elotl.co/instance-type": "*.arm" }, "NO_INSTANCE_TYPE_FITS");
@@ -178,7 +178,7 @@ describe("CellChooser.choose()", () => {
   it("takes the processor of the default type, also when that is sold out", async () => {
     const arm = new CellChooser(driver, () => ({ ...defaults, defaultInstanceType: "local.arm" }));
     const pod = { metadata: {}, spec: { containers: [] } };
-    const request = { pod } as unknown as CellRequest; // all that is looked at
+    const request = { pod } as unknown as CellRequest; // the fields that are read
     assert.equal((await arm.choose(request)).instanceType, "local.arm");
     const unavailable = [{ instanceType: "local.arm" }];
     await assert.rejects(arm.choose({ ...request, unavailable }), {
@@ -207,7 +207,7 @@ describe("CellChooser.choose()", () => {
     const arm = new CellChooser(driver, () => ({ ...defaults, architecture: "arm64" }));
     const chosen = async (nodeSelector: Readonly<Record<string, string>>): Promise<string> => {
       const pod = podWith({ spec: { nodeSelector, containers: [] } });
-      return (await arm.choose({ pod } as unknown as CellRequest)).instanceType; // all that is looked at
+      return (await arm.choose({ pod } as unknown as CellRequest)).instanceType; // the fields that are read
     };
     assert.equal(await chosen({}), "local.arm");
     assert.equal(await chosen({ "node.elotl.co/arch-amd64": "" }), "local.small");
@@ -216,7 +216,7 @@ describe("CellChooser.choose()", () => {
   it("takes a type with GPUs for another resource that no other type has", async () => {
     const [small] = await driver.instanceTypes();
     const types = [small, { ...small, name: "local.gpu", gpus: 1 }];
-    const gpus = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // all that is asked for
+    const gpus = { ...driver, instanceTypes: async () => types } as unknown as CloudDriver; // the calls that are made
     const extendedResources = { "local.gpu": { "example.com/nic": "1" } };
     const limits = { "example.com/nic": "1" };
     const resources = { limits, requests: limits };
@@ -224,7 +224,7 @@ describe("CellChooser.choose()", () => {
     const { instanceType } = await new CellChooser(gpus, () => ({
       ...defaults,
       extendedResources,
-    })).choose({ pod } as unknown as CellRequest); // all that is looked at
+    })).choose({ pod } as unknown as CellRequest); // the fields that are read
     assert.equal(instanceType, "local.gpu");
   });
 
@@ -240,11 +240,11 @@ describe("CellChooser.choose()", () => {
       architecture: "amd64",
       pricePerHour: { "on-demand": price },
     } as const;
-    const sold = { ...driver, customFamilies: async () => [family] } as unknown as CloudDriver; // all that is asked for
+    const sold = { ...driver, customFamilies: async () => [family] } as unknown as CloudDriver; // the calls that are made
     const custom = new CellChooser(sold, () => defaults);
     const limits = { cpu: "2", memory: "3Gi" };
     const pod = podWith({ spec: { containers: [{ name: "main", resources: { limits } }] } });
-    const { instanceType } = await custom.choose({ pod } as unknown as CellRequest); // all that is looked at
+    const { instanceType } = await custom.choose({ pod } as unknown as CellRequest); // the fields that are read
     assert.match(instanceType, /^n2-custom-2-\d+$/);
     const size = await custom.sizeOf(pod, instanceType);
     assert.equal(size?.["cpu"], "2000m");
@@ -261,7 +261,7 @@ describe("CellChooser.choose()", () => {
   it("adds what the pod requests of ephemeral storage to the disk", async () => {
     const requests = { "ephemeral-storage": "3Gi" };
     const pod = podWith({ spec: { containers: [{ name: "main", resources: { requests } }] } });
-    const { rootDiskBytes } = await chooser.choose({ pod } as unknown as CellRequest); // all that is looked at
+    const { rootDiskBytes } = await chooser.choose({ pod } as unknown as CellRequest); // the fields that are read
     assert.equal(rootDiskBytes, 8 * 2 ** 30);
   });
 

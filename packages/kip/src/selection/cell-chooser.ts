@@ -36,11 +36,11 @@ export interface CellDefaults {
   /** Images that pods may choose by name. @default none */
   readonly bootImages?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly privateIPOnly: boolean;
-  /** Instance profile of cells whose pods name no other, where the cloud has instance profiles. @default none */
+  /** Instance profile of cells whose pods name no other one, if the cloud has instance profiles. @default none */
   readonly instanceProfile?: string | undefined;
-  /** Processor architecture of pods that do not name one. @default amd64, or arm64 where the cloud has nothing else */
+  /** Architecture of pods that do not name one. @default amd64, or arm64 if the cloud has nothing else */
   readonly architecture?: string | undefined;
-  /** Extended resources of instance types, beside processors, memory and disk. @default none */
+  /** Extended resources of instance types. @default none */
   readonly extendedResources?: ExtendedResources | undefined;
 }
 
@@ -48,11 +48,11 @@ export interface CellDefaults {
 export interface CellRequest {
   readonly podRef: PodRef;
   readonly pod: Pod;
-  /** How many cells it had before. */
+  /** Number of earlier cells of the pod. */
   readonly attempt: number;
-  /** Restarts of its containers on them, by name. */
+  /** Restart counts of its containers on those, by name. */
   readonly restartCounts: Readonly<Record<string, number>>;
-  /** Machines without capacity in the cloud: the next best is chosen. @default none */
+  /** Machines for which the cloud has no capacity. The next best one is chosen. @default none */
   readonly unavailable?: readonly CapacityScope[] | undefined;
 }
 
@@ -61,13 +61,16 @@ export class CellChooser {
   readonly #driver: CloudDriver;
   readonly #defaults: () => CellDefaults;
 
-  /** @param defaults asked for each cell: they may change */
+  /** @param defaults returns the current defaults, which may change */
   constructor(driver: CloudDriver, defaults: () => CellDefaults) {
     this.#driver = driver;
     this.#defaults = defaults;
   }
 
-  /** @throws {ProviderError} `ANNOTATION_INVALID`, `PRICE_ABOVE_LIMIT`; with `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or what the cloud reports of the image */
+  /**
+   * @throws {ProviderError} `ANNOTATION_INVALID`, `PRICE_ABOVE_LIMIT`; also `NO_INSTANCE_TYPE_FITS`, `QUANTITY_INVALID`, or the
+   * cloud's error for the image
+   */
   async choose({
     podRef,
     pod,
@@ -101,23 +104,23 @@ export class CellChooser {
   }
 
   /**
-   * The machine of a pool of standby cells: what a pod would get for which {@link choose} takes this type.
+   * The machine of a pool of standby cells: the one that a pod would get if {@link choose} selected this type.
    *
-   * @throws {ProviderError} `STANDBY_POOL_INVALID`; what the cloud reports
+   * @throws {ProviderError} `STANDBY_POOL_INVALID`; errors of the cloud
    */
   async standbySpec(pool: StandbyPool): Promise<StandbySpec> {
     return await standbySpec(pool, this.#defaults(), this.#driver);
   }
 
-  /** Zones where the pod may be. @throws {ProviderError} `ANNOTATION_INVALID` */
+  /** The allowed zones of a pod. @throws {ProviderError} `ANNOTATION_INVALID` */
   zonesOf(pod: Pod): readonly string[] {
     return this.#zones(cellConstraints(pod));
   }
 
   /**
-   * Type, launch type and zone of the machine that {@link choose} would take.
+   * Type, launch type and zone of the machine that {@link choose} would choose.
    *
-   * @throws as `choose`
+   * @throws like `choose`
    */
   async placementOf(pod: Pod, unavailable: readonly CapacityScope[]): Promise<Placement> {
     const constraints = cellConstraints(pod);
@@ -128,8 +131,8 @@ export class CellChooser {
   }
 
   /**
-   * What the machine of a pod offers: of this type, or of the one that {@link choose} takes. Undefined if there is no
-   * such type now, which `choose` reports. Memory is without the pod's huge pages, as with a kubelet.
+   * Resources of a pod's machine: of this type, or of the one that {@link choose} would choose. Undefined if the type is not on
+   * offer, which `choose` reports. As in a kubelet, memory excludes the pod's huge pages.
    */
   async sizeOf(
     pod: Pod,
@@ -154,7 +157,7 @@ export class CellChooser {
     }
   }
 
-  /** The extended resources of an instance type, by configuration. */
+  /** The configured extended resources of an instance type. */
   extendedResourcesOf(instanceType: string): ResourceAmounts {
     return resourcesOfType(this.#defaults().extendedResources ?? {}, instanceType);
   }
@@ -178,8 +181,7 @@ export class CellChooser {
   }
 
   /**
-   * The disk size of the annotation, else the default, which has room for images, plus the ephemeral storage that the
-   * pod requests.
+   * The annotation's disk size, or the default, which has room for images, plus the ephemeral storage that the pod requests.
    */
   #diskBytes(pod: Pod, { rootDiskBytes }: CellConstraints): number {
     if (rootDiskBytes !== undefined) return rootDiskBytes;
@@ -201,7 +203,7 @@ export class CellChooser {
     });
   }
 
-  /** Of the first launch type that there is a machine of. */
+  /** Selects from the first launch type for which there is a machine. */
   async #select(
     pod: Pod,
     constraints: CellConstraints,
@@ -213,20 +215,20 @@ export class CellChooser {
     const { instanceType } = constraints;
     const isNamed = instanceType !== undefined && !instanceType.includes("*");
     const ofNode = architecture === undefined ? usualProcessors(offers) : [architecture];
-    // A type that the pod names in full has its own.
+    // A type that the pod names in full determines the architecture.
     const processors = isNamed ? undefined : ofNode;
     const types = offersWithResources(offers, pod, extendedResources);
     const isAnyType = types === offers;
-    // Custom sizes are left out: their extended resources are not known.
+    // Custom sizes are left out, because their extended resources are not known.
     const families = isAnyType ? await this.#driver.customFamilies?.() : undefined;
-    // The default is for pods that ask for nothing.
+    // The default type is for pods that request nothing.
     const fallback = isAnyType ? defaultInstanceType : undefined;
     const request = instanceTypeRequest(pod, fallback, constraints);
     const requests = [request];
     const usual = types.find(({ name }) => name === fallback);
     const bySize = instanceTypeRequest(pod, undefined, constraints);
     if (unavailable.length > 0 && usual && request.typeGlob !== bySize.typeGlob) {
-      // If the default type is sold out, other types of at least its size will do.
+      // If the default type is sold out, use other types of at least its size.
       const { cpuMilli, memoryBytes, architecture: own = "amd64" } = usual;
       const architectures = bySize.architectures ?? [own];
       requests.push({ ...bySize, cpuMilli, memoryBytes, architectures });
@@ -251,13 +253,13 @@ export class CellChooser {
   }
 }
 
-/** Processors of pods that do not name one, if not amd64: a local cloud may have arm64 alone. */
+/** Architectures for pods that do not name one, if not amd64. A local cloud may only have arm64. */
 function usualProcessors(offers: readonly OfferedInstanceType[]): readonly string[] | undefined {
   const isArm = offers.length > 0 && offers.every((each) => each.architecture === "arm64");
   return isArm ? ["arm64"] : undefined;
 }
 
-/** The best machine of the first launch type of which there is any. */
+/** The best machine of the first launch type that has any. */
 function selectByLaunchType(
   offers: Parameters<typeof selectInstanceType>[0],
   request: InstanceTypeRequest,

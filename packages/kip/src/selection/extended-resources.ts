@@ -4,15 +4,15 @@ import { InstanceTypeError } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { podRequests, type ResourceAmounts } from "./pod-requests.ts";
 
-/** What instance types have beside processors, memory and disk: quantities by resource, by a pattern for names of types. */
+/** Extended resources of instance types: quantities by resource, by a pattern for type names. */
 export type ExtendedResources = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** Extended resources have a domain in their name; those of Kubernetes itself do not count, as with the scheduler. */
+/** Whether it is an extended resource: its name has a domain other than Kubernetes' own, as for the scheduler. */
 export function isExtendedResource(name: string): boolean {
   return name.includes("/") && !/^([^/]+\.)?kubernetes\.io\//.test(name);
 }
 
-/** What a type has by all patterns that match its name; the last one counts where several name a resource. */
+/** A type's resources from all patterns that match its name. If several name the same resource, the last one counts. */
 export function resourcesOfType(configured: ExtendedResources, type: string): ResourceAmounts {
   const matching = Object.entries(configured).filter(([pattern]) => globMatches(pattern, type));
   const all = matching.flatMap(([, resources]) => Object.entries(resources));
@@ -20,8 +20,8 @@ export function resourcesOfType(configured: ExtendedResources, type: string): Re
 }
 
 /**
- * The types that have what a pod requests of extended resources. Resources that no pattern names do not count: GPUs are
- * the types' own, others are the business of those who put them on the node.
+ * The types that have the extended resources that a pod requests. Resources that no pattern names are ignored: GPUs belong to
+ * the types, and others have to be provided by whatever added them to the node.
  *
  * @throws {InstanceTypeError} `NO_INSTANCE_TYPE_FITS`
  */
@@ -46,7 +46,7 @@ export function offersWithResources(
   );
 }
 
-/** The most of each extended resource that a type on offer has: what the node offers, as one machine. */
+/** For each extended resource, the maximum that a type on offer has, which the node offers as if it were one machine. */
 export function mostResources(
   offers: readonly InstanceTypeOffer[],
   configured: ExtendedResources,

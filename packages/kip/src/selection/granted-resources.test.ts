@@ -20,7 +20,7 @@ describe("withGrantedResources()", () => {
     const status = {
       initContainerStatuses: [{ name: "sidecar", resources: of("1Gi") }],
       containerStatuses: [{ name: "a", resources: of("4Gi") }, { name: "b" }],
-    } as unknown as PodStatus; // all that is looked at
+    } as unknown as PodStatus; // the fields that are read
     assert.equal(podResources(withGrantedResources(pod, status)).memoryBytes, 7 * 2 ** 30);
     assert.deepEqual(withGrantedResources(pod, undefined), pod);
   });

@@ -1,6 +1,6 @@
 import type { Container, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 
-/** The resources that a pod's cells have granted to its containers, by name; empty for a pod that has not run. */
+/** The resources that a pod's cells have granted to its containers, by name. Empty for a pod that has not run. */
 export function grantedResources(
   status: PodStatus | undefined,
 ): ReadonlyMap<string, NonNullable<ContainerStatus["resources"]>> {
@@ -12,7 +12,7 @@ export function grantedResources(
   );
 }
 
-/** The pod with the resources that it was granted, as if larger ones had never been requested. */
+/** The pod with its granted resources, as if larger ones had never been requested. */
 export function withGrantedResources(pod: Pod, status: PodStatus | undefined): Pod {
   const granted = grantedResources(status);
   const had = (container: Container): Container => {

@@ -6,11 +6,11 @@ import { podRequests } from "./pod-requests.ts";
 import { podResources } from "./pod-resources.ts";
 
 /**
- * What a pod asks for of its machine. Its size is what its containers may use ({@link podResources}); what it needs all the
- * time is what they request. A pod that names one type, by its annotation, gets that one, whatever it asks for.
+ * A pod's request for its machine. The size is what its containers may use ({@link podResources}). What it needs all the time
+ * is what they request. A pod whose annotation names a single type gets that type, whatever it requests.
  *
- * @param defaultInstanceType type for pods that ask for nothing; undefined: the cheapest
- * @param constraints what its annotations say
+ * @param defaultInstanceType type for pods that request nothing; undefined: the cheapest
+ * @param constraints from its annotations
  * @throws {ProviderError} `ANNOTATION_INVALID`; {@link DecodeError} `QUANTITY_INVALID`
  */
 export function instanceTypeRequest(
@@ -34,7 +34,7 @@ export function instanceTypeRequest(
       cpuMilli: 0,
       memoryBytes: 0,
       gpus: 0,
-      // It may cost more than the type itself.
+      // The CPU above the baseline may cost more than the type itself.
       sustainedCpuMilli: sustained,
       typeGlob: type,
       launchTypes,
@@ -52,7 +52,7 @@ export function instanceTypeRequest(
   };
 }
 
-/** By the annotation and by what the pod's node selector says; none if they contradict each other. */
+/** Architectures from the annotation and the pod's node selector. Empty if they contradict each other. */
 function processors(pod: Pod, annotation: string | undefined): readonly string[] | undefined {
   const selected = architectures(pod);
   if (annotation === undefined) return selected;

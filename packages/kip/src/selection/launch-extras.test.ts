@@ -5,7 +5,7 @@ import type { CellSpec, StandbySpec } from "../state/cell.ts";
 import { launchExtras } from "./launch-extras.ts";
 import { fits, poolKey } from "./standby-spec.ts";
 
-const driver = (...has: readonly string[]) => ({ launchExtras: has }) as unknown as CloudDriver; // all that is looked at
+const driver = (...has: readonly string[]) => ({ launchExtras: has }) as unknown as CloudDriver; // the fields that are read
 const asked = { instanceProfile: "pod", securityGroups: ["sg-2", "sg-1"] };
 
 describe("launchExtras()", () => {

@@ -7,7 +7,7 @@ import type { CellDefaults } from "./cell-chooser.ts";
 
 type Extras = Pick<MachineSpec, "instanceProfile" | "securityGroups" | "routes">;
 
-/** What a machine has besides, of what its cloud can give: what the pod asks for, else the default. */
+/** A machine's extras that its cloud supports: those that the pod requests, or the defaults. */
 export function launchExtras(
   asked: Partial<Pick<CellConstraints, "instanceProfile" | "securityGroups" | "routes">>,
   defaults: Pick<CellDefaults, "instanceProfile">,

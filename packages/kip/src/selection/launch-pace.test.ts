@@ -8,7 +8,7 @@ import { LaunchPace } from "./launch-pace.ts";
 function start() {
   const clock = new ManualClock();
   const pace = new LaunchPace({ clock });
-  /** When each launch was made, seconds, and by which pod. */
+  /** The time of each launch, seconds, and its pod. */
   const made: string[] = [];
   const waits: string[] = [];
   let refusal: { code: CloudErrorCode; retryAfterMs?: number } | undefined;
@@ -63,7 +63,7 @@ describe("LaunchPace", () => {
     refuse(undefined);
     await clock.advance(60_000);
     await Promise.all(all);
-    // 4 s became 2, then 1, then none.
+    // The pauses were 4 s, then 2, then 1, then none.
     assert.deepEqual(made.slice(5), ["old 7", "middle 9", "young 10"]);
     assert.equal(clock.sleepers, 0);
     await run("later");

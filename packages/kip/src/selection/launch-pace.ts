@@ -2,15 +2,15 @@ import { untilAborted, type Clock } from "@kip/base";
 import { CloudError, type LaunchType } from "@kip/cloud";
 import type { DumpedLaunches } from "../inspect/node-dump.ts";
 
-/** A launch that takes its turn. */
+/** A launch that waits its turn. */
 export interface PacedLaunch {
   readonly instanceType: string;
   readonly launchType: LaunchType;
-  /** Milliseconds since the epoch: the oldest launch is the first to be made when launches are slowed down. */
+  /** Milliseconds since the Unix epoch. When launches are slowed down, the oldest one goes first. */
   readonly createdAt: number;
   /**
-   * Called when the launch has to wait, because the cloud refused it or one like it with this error; `inMs` is the
-   * least time until it is made, milliseconds.
+   * Called when the launch has to wait because the cloud refused it, or a similar one, with this error. `inMs` is the minimum
+   * time until it is made, milliseconds.
    */
   readonly onWait: (error: CloudError, inMs: number) => void;
   /** Aborts when the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it then. @default never */
@@ -23,15 +23,15 @@ interface PaceLimits {
   readonly maxMs: number;
 }
 
-/** Calls are refused until the rate has fallen: a short pause is enough. */
+/** Calls are refused until the rate has dropped, so a short pause is enough. */
 const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000 };
-/** A limit of the account is lifted by a person, or has room again when machines end, of which kip learns by itself. */
+/** A person raises an account's limit, or it has room again when machines end, which kip notices by itself. */
 const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000 };
 
 /**
- * Limits the rate of launches of all pods, as the cloud asks for. `CLOUD_THROTTLED` slows down all of them,
- * `CLOUD_QUOTA` those of the same instance type and launch type, because quotas are per family and market. A launch
- * that was refused with one of these is made again when it is its turn; other errors are left to the caller.
+ * Limits the rate of all pods' launches as the cloud requests. `CLOUD_THROTTLED` slows down all of them. `CLOUD_QUOTA` slows
+ * down those of the same instance type and launch type, because quotas are per family and market. A launch that was refused
+ * with one of these is repeated when it is its turn. Other errors are thrown.
  */
 export class LaunchPace {
   readonly #clock: Clock;
@@ -44,7 +44,7 @@ export class LaunchPace {
   }
 
   /**
-   * Makes the launch, again and again if need be. It must be safe to repeat.
+   * Makes the launch, repeatedly if necessary. It must be safe to repeat.
    *
    * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` once `other` has aborted; the signal's reason
    */
@@ -70,13 +70,13 @@ export class LaunchPace {
     }
   }
 
-  /** The queues of launches, those of all machines first. */
+  /** The queues of launches. The one for all machines comes first. */
   dump(): readonly DumpedLaunches[] {
     const kinds = [...this.#ofKind].map(([of, pace]) => ({ of, ...pace.dump() }));
     return [{ of: "all", ...this.#all.dump() }, ...kinds];
   }
 
-  /** To be called when a machine has ended: a launch that exceeded a quota may be made now. */
+  /** Call this when a machine has ended, because a launch over its quota may now succeed. */
   freed(): void {
     for (const pace of this.#ofKind.values()) pace.now();
   }
@@ -95,8 +95,8 @@ interface Waiter {
 }
 
 /**
- * Time between two launches: none as long as none is refused. It doubles when one is, and halves when one is accepted, until
- * there is none again. A time that the cloud asks for counts if it is longer.
+ * The time between two launches. There is none until one is refused. It doubles with each refusal, and halves with each success
+ * until there is none again. If the cloud requests a longer time, that applies.
  */
 class Pace {
   readonly #clock: Clock;
@@ -158,7 +158,7 @@ class Pace {
 
   refused(error: CloudError, startedAt: number): void {
     const now = this.#clock.monotonic();
-    // Refusals of launches that began before the last refusal are one and the same: thousands may be under way together.
+    // Refusals of launches that began before the last refusal count as one. Thousands may be in progress together.
     const isNew = startedAt > this.#refusedAt || this.#delayMs === 0;
     if (isNew) {
       const { initialMs, maxMs } = this.#limits;
@@ -178,16 +178,16 @@ class Pace {
     this.#look();
   }
 
-  /** The next launch need not wait. */
+  /** Lets the next launch start at once. */
   now(): void {
     this.#openAt = Math.min(this.#openAt, this.#clock.monotonic());
     this.#look();
   }
 
-  /** Wakes those whose turn it is, the oldest first, and sets the timer for the next one. */
+  /** Wakes the waiters whose turn it is, the oldest first, and sets the timer for the next one. */
   #look(): void {
     const now = this.#clock.monotonic();
-    // Sorted only when one may go on: thousands may come and leave in between.
+    // Only sort when one may continue, because thousands may come and go in between.
     const byAge =
       this.#openAt > now ? [] : [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
     for (const waiter of byAge) {
@@ -201,7 +201,7 @@ class Pace {
     this.#timer = new AbortController();
     this.#clock.sleep(Math.max(0, this.#openAt - now), this.#timer.signal).then(
       () => this.#look(),
-      () => {}, // a newer timer has its place
+      () => {}, // a newer timer has replaced it
     );
   }
 

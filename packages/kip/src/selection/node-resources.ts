@@ -4,19 +4,19 @@ import { mostResources, type ExtendedResources } from "./extended-resources.ts";
 
 const hugePageBytes = 2 * 2 ** 20;
 
-/** The defaults of the original Kip. */
+/** The original Kip's defaults. */
 const original = { cpuMilli: 20_000, memoryBytes: 100 * 2 ** 30, pods: "20" } as const;
 
 /**
- * The capacity of the virtual node. Configured resources are offered as they are. Defaults of the others:
+ * The capacity of the virtual node. Configured resources are used as they are. Defaults of the others:
  *
- * - `cpu` and `memory`: 20 and 100Gi as in the original, but no more than the largest instance type has. The scheduler
- *   treats a node as one machine: it may bind a pod that asks for all that is free, and that pod must fit.
- * - `hugepages-2Mi`: all memory may be such pages; a cell reserves what its pod asks for. Other sizes are offered where they are
- *   configured, as not every machine has them.
- * - GPUs and other extended resources: the most that a type has, for the same reason as with `cpu`.
+ * - `cpu` and `memory`: 20 and 100Gi as in the original, but not more than the largest instance type has. The scheduler treats
+ *   a node as one machine. It may bind a pod that requests everything that is free, and that pod must fit.
+ * - `hugepages-2Mi`: all memory, because a cell reserves what its pod requests. Other sizes are only offered if configured,
+ *   because not every machine has them.
+ * - GPUs and other extended resources: the maximum that a type has, for the same reason as for `cpu`.
  * - `pods`: 20.
- * - `ephemeral-storage`: the root disk of a cell for each of the pods, as each has one of its own.
+ * - `ephemeral-storage`: the root disk of a cell times the number of pods, because each has its own.
  *
  * @param configured keys and quantities of `kubelet` in `provider.yaml`
  */

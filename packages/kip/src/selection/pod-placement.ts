@@ -1,13 +1,13 @@
 import type { Pod } from "@kip/k8s-types";
 
-/** The usual label of a node's processors. A node has one value of it. */
+/** The usual label for a node's architecture. A node has one value of it. */
 export const architectureLabel = "kubernetes.io/arch";
 const archLabels: readonly string[] = [architectureLabel, `beta.${architectureLabel}`];
 
-/** What follows is the processor, so that one node can have the labels of several. */
+/** A prefix that is followed by an architecture, so that one node can have labels for several. */
 export const architectureLabelPrefix = "node.elotl.co/arch-";
 
-/** Keys of a node selector whose value is a kind of GPU: GKE's, that of EKS, Karpenter's. */
+/** Node selector keys whose value is a kind of GPU: those of GKE, EKS and Karpenter. */
 const gpuLabels: readonly string[] = [
   "cloud.google.com/gke-accelerator",
   "k8s.amazonaws.com/accelerator",
@@ -15,11 +15,12 @@ const gpuLabels: readonly string[] = [
 ];
 
 /**
- * The original's key: what follows is the kind, unless the value is. So one node can have the labels of several kinds.
+ * The original's key. The prefix is followed by the kind, unless the value is the kind. So one node can have labels for several
+ * kinds.
  */
 const gpuLabelPrefix = "node.elotl.co/gpu-";
 
-/** Kinds of GPU that a pod's node selector names; its GPUs must be of all of them. */
+/** Kinds of GPU in a pod's node selector. Its GPUs must match all of them. */
 export function gpuKinds({ spec }: Pod): readonly string[] {
   return Object.entries(spec.nodeSelector ?? {}).flatMap(([key, value]) => {
     if (gpuLabels.includes(key)) return [value];
@@ -29,8 +30,8 @@ export function gpuKinds({ spec }: Pod): readonly string[] {
 }
 
 /**
- * Processors that a pod may have by its node selector and by the `In` of its required node affinity. Undefined if it says
- * nothing. The label of kip's own goes before the usual one, which says what other pods of the node get.
+ * Allowed architectures of a pod, from its node selector and from `In` in its required node affinity. Undefined if it does not
+ * restrict them. Kip's own label takes precedence over the usual one, which tells what other pods of the node get.
  */
 export function architectures({ spec }: Pod): readonly string[] | undefined {
   const keys = Object.keys(spec.nodeSelector ?? {});
@@ -45,7 +46,7 @@ export function architectures({ spec }: Pod): readonly string[] | undefined {
   const ofTerms = terms.map(({ matchExpressions = [] }) =>
     matchExpressions.find(({ key, operator }) => archLabels.includes(key) && operator === "In"),
   );
-  // Terms are alternatives: one that leaves the processor open leaves it open for all.
+  // Terms are alternatives. If one of them allows any architecture, all are allowed.
   if (ofTerms.length === 0 || ofTerms.includes(undefined)) return undefined;
   return [...new Set(ofTerms.flatMap((expression) => expression?.values ?? []))];
 }

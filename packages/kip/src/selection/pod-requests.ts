@@ -1,14 +1,14 @@
 import { parseQuantity } from "@kip/base";
 import type { Pod } from "@kip/k8s-types";
 
-/** Amounts by the name of the resource: processors, bytes, pieces. */
+/** Amounts by resource name: CPUs, bytes, counts. */
 export type ResourceAmounts = ReadonlyMap<string, number>;
 
 type Quantities = Readonly<Record<string, string>>;
 
 /**
- * What the scheduler counts for a pod: the requests of its containers, or of the pod as a whole where it has some, and
- * its overhead. Init containers count with the largest of them, beside the sidecars that were started before.
+ * A pod's requests as the scheduler counts them: those of its containers, or pod-level ones where present, plus its overhead.
+ * Init containers count with the largest of them, together with the sidecars that were started before it.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
  * @throws {Error} `QUANTITY_INVALID`
@@ -19,12 +19,12 @@ export function podRequests({ spec }: Pod): ResourceAmounts {
   return joined(ofPod, amounts(spec.overhead), sum);
 }
 
-/** Names of resources that are huge pages begin so; their size follows. */
+/** Prefix of huge page resources, which is followed by the page size. */
 export const hugePagesPrefix = "hugepages-";
 
 /**
- * The huge pages of a pod, bytes by the name of the resource. Requests and limits are the same, by the API server. None of a size does
- * not count: such sizes pass admission at every node, and each container of the document would have all of them.
+ * The huge pages of a pod, bytes by resource name. The API server ensures that requests equal limits. Sizes with an amount of 0
+ * are left out, because they pass admission on every node, and each container in the document would list all of them.
  */
 export function podHugePages(pod: Pod): ResourceAmounts {
   const isHugePages = ([name, amount]: readonly [string, number]): boolean =>
@@ -32,14 +32,14 @@ export function podHugePages(pod: Pod): ResourceAmounts {
   return new Map([...podRequests(pod)].filter(isHugePages));
 }
 
-/** All huge pages of a pod together, bytes: memory that its machine has besides what the pod asks for as memory. */
+/** All huge pages of a pod together, bytes. Its machine needs this memory in addition to the pod's memory. */
 export function hugePageBytes(pod: Pod): number {
   return [...podHugePages(pod).values()].reduce(sum, 0);
 }
 
 /**
- * The requests or limits of a pod's containers together, without those that a container does not have. Each container costs what
- * it names itself: others of the pod may name resources in their thousands.
+ * The total requests or limits of a pod's containers, without resources that a container does not have. The cost of each
+ * container only depends on the resources that it names, because others in the pod may name thousands.
  */
 export function amountsOfContainers(
   spec: Pod["spec"],

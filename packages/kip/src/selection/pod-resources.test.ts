@@ -73,7 +73,7 @@ describe("podResources()", () => {
     };
     assert.equal(of({ limits: { memory: "1536Mi" } }).memoryBytes, 1536 * Mi);
     assert.equal(of({ requests: { memory: "4Gi" } }).memoryBytes, 4096 * Mi);
-    // Containers without limits may use more than the pod is sure of.
+    // Containers without limits may use more than the pod's guaranteed resources.
     assert.deepEqual(of({ requests: { memory: "1Gi", cpu: "3" } }), {
       cpuMilli: 3000,
       memoryBytes: 2048 * Mi,

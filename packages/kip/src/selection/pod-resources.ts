@@ -10,10 +10,10 @@ export interface PodResources {
 }
 
 /**
- * Sum of the resources that a pod's containers may use: per container the limit, else the request. Init containers
- * run one at a time, so they count with the largest of them; sidecars (init containers that restart)
- * run beside everything after them. A limit of the pod as a whole counts in place of the sum, a request only if it is larger.
- * Huge pages are memory of the machine that nothing else can use.
+ * The sum of what a pod's containers may use: per container the limit, otherwise the request. Init containers run one at a
+ * time, so they count with the largest of them. Sidecars (init containers that restart) run together with everything after
+ * them. A pod-level limit replaces the sum, a pod-level request only if it is larger. Huge pages are memory of the machine that
+ * nothing else can use.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
  */
@@ -49,7 +49,7 @@ export function podResources(pod: Pod): PodResources {
 
 /** @see https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#pod-level-resource-specification */
 function ofWholePod({ spec }: Pod, sum: PodResources): PodResources {
-  const { resources } = (spec ?? {}) as Pick<Container, "resources">; // newer than the types
+  const { resources } = (spec ?? {}) as Pick<Container, "resources">; // newer than the generated types
   const { limits = {}, requests = {} } = resources ?? {};
   const amount = (name: string, read: (text: string) => number, ofContainers: number): number => {
     const [limit, request] = [limits[name], requests[name]];

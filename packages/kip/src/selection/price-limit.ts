@@ -3,7 +3,7 @@ import type { CellConstraints } from "../annotations/read-annotations.ts";
 import { ProviderError } from "../errors.ts";
 
 /**
- * Compares the cheapest machine that fits with what the pod allows: all others cost more.
+ * Compares the cheapest machine that fits with the pod's price limit. All others cost more.
  *
  * @throws {ProviderError} `PRICE_ABOVE_LIMIT`
  */

@@ -46,7 +46,7 @@ describe("Shortages", () => {
     const times: number[] = [];
     for (let turn = 0; turn < 6; turn++) {
       refuse("a");
-      refuse("b"); // under way at the same time
+      refuse("b"); // launched at the same time
       times.push(shortages.endsIn([ofSmall]));
       await clock.advance(shortages.endsIn([ofSmall]));
     }
@@ -131,11 +131,11 @@ describe("Shortages", () => {
     refuse("x");
     for (const [age, pod] of ["a", "b", "c"].entries()) wait(pod, age);
     await clock.advance(30_000);
-    refuse("a", { launchType: "on-demand" }); // it was that of the type, too
+    refuse("a", { launchType: "on-demand" }); // the shortage was the type's, too
     wait("a", 0, [ofSmall, { launchType: "on-demand" }]);
     await clock.advance(59_000);
     assert.deepEqual(turns, ["a", "a"]);
-    await clock.advance(1000); // pod a has its turn for the launch type, which it does not use
+    await clock.advance(1000); // pod a gets its turn for the launch type, and does not use it
     assert.deepEqual(turns, ["a", "a", "b"]);
     await clock.advance(60_000);
     assert.deepEqual(turns, ["a", "a", "b", "c"]);

@@ -1,33 +1,33 @@
 import { untilAborted, type Clock } from "@kip/base";
 import type { CapacityScope, LaunchType } from "@kip/cloud";
 
-/** Where a machine is asked for. */
+/** The requested kind of machine and its zone. */
 export interface Placement {
   readonly instanceType: string;
   readonly zone: string;
   readonly launchType: LaunchType;
 }
 
-/** Machines that are short. */
+/** Machines without capacity. */
 export interface ShortScope extends CapacityScope {
-  /** Whether the account's quota is reached: pods without another choice ask all the same. @default false */
+  /** Whether the account's quota is reached. Pods without another choice request a machine all the same. @default false */
   readonly isQuota?: boolean | undefined;
 }
 
-/** A launch that the cloud had no capacity for. */
+/** A launch for which the cloud had no capacity. */
 export interface RefusedLaunch {
   readonly podUid: string;
   readonly placement: Placement;
-  /** Which machines have no capacity, as the cloud reports it; a field that it leaves out stands for any value. */
+  /** The machines without capacity, as reported by the cloud. A missing field stands for any value. */
   readonly scope: ShortScope;
-  /** When the cloud wants to be asked again, milliseconds. @default it did not say */
+  /** When the cloud wants to be asked again, milliseconds. @default not specified */
   readonly retryAfterMs?: number | undefined;
 }
 
-/** A pod for which nothing is left. */
+/** A pod for which no machine is available. */
 export interface ShortPod {
   readonly podUid: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the Unix epoch. */
   readonly createdAt: number;
   /** Shortages whose end would let the pod start. */
   readonly scopes: readonly ShortScope[];
@@ -38,19 +38,22 @@ export interface ShortagesOptions {
   readonly clock: Clock;
   /** How long a first refusal is remembered, milliseconds. @default 30,000 */
   readonly firstMs?: number | undefined;
-  /** The longest that one is remembered, milliseconds; each refusal in a row doubles the time until then. @default 300,000 */
+  /**
+   * Maximum time for which a refusal is remembered, milliseconds. Each consecutive refusal doubles the time up to this.
+   * @default 300,000
+   */
   readonly longestMs?: number | undefined;
-  /** How many are remembered; the oldest is forgotten first. @default 256 */
+  /** How many refusals are remembered. The oldest is forgotten first. @default 256 */
   readonly limit?: number | undefined;
 }
 
 interface Shortage {
   readonly scope: ShortScope;
-  /** Refusals in a row. */
+  /** Number of consecutive refusals. */
   refusals: number;
   /** Monotonic milliseconds. */
   endsAt: number;
-  /** The pod that has its turn to try whether the shortage has ended. */
+  /** The pod whose turn it is to try whether the shortage has ended. */
   trialBy?: string | undefined;
   /** There may be room since that pod began to try: if it is refused, the next one tries at once. */
   hasNews?: boolean | undefined;
@@ -63,18 +66,18 @@ interface Waiter {
   readonly wake: () => void;
 }
 
-/** The shortest time that a refusal is remembered, milliseconds, whatever the cloud says. */
+/** Minimum time for which a refusal is remembered, milliseconds, whatever the cloud requests. */
 const shortestMs = 1000;
-/** How long one pod has to try whether a shortage has ended before the next one does, milliseconds. */
+/** How long one pod has to try whether a shortage has ended before it is the next pod's turn, milliseconds. */
 const trialMs = 60_000;
 
 /**
- * What the cloud has no capacity of now, as launches have found out; shared by all pods. It is kept in memory alone: after a
- * restart of kip one launch finds it out again.
+ * The cloud's current shortages, as found by launches and shared by all pods. They are only in memory: after a restart of kip,
+ * one launch finds them again.
  *
  * Invariants:
- * - When the time of a shortage has passed and pods wait for it, one of them tries, the one that was created first; the others
- *   wait for its outcome. A launch that is accepted ends the shortage for all.
+ * - When the time of a shortage has passed and pods are waiting for it, the oldest pod tries, and the others wait for the
+ *   result. A launch that is accepted ends the shortage for all.
  * - Nothing is polled: without waiters there is no timer.
  */
 export class Shortages {
@@ -93,7 +96,7 @@ export class Shortages {
     this.#limit = limit;
   }
 
-  /** Machines not to ask for now, without the shortages that this pod has its turn to try. */
+  /** Machines that should not be requested now, except for shortages that this pod may try. */
   inForce(podUid: string): readonly ShortScope[] {
     const now = this.#clock.monotonic();
     return [...this.#known.values()]
@@ -101,9 +104,9 @@ export class Shortages {
       .map(({ scope }) => scope);
   }
 
-  /** Remembers that the cloud refused a launch. Refusals of launches that were under way at the same time count once. */
+  /** Remembers that the cloud refused a launch. Refusals of concurrent launches count once. */
   refused({ podUid, placement, scope, retryAfterMs }: RefusedLaunch): void {
-    // A driver that names something else must not have the same launch tried again at once.
+    // If a driver names other machines, the same launch must still not be repeated at once.
     const { instanceType, launchType } = placement;
     const named = covers(scope, placement) ? scope : { instanceType, launchType };
     const key = keyOf(named);
@@ -146,7 +149,7 @@ export class Shortages {
   }
 
   /**
-   * Resolves when one of the pod's shortages has ended, or the pod is to try whether it has.
+   * Resolves when one of the pod's shortages has ended, or when it is the pod's turn to try.
    *
    * @throws the signal's reason
    */
@@ -165,7 +168,7 @@ export class Shortages {
     }
   }
 
-  /** Forgets shortages, and wakes the pods that wait for one of them. Costs nothing if there are none. */
+  /** Forgets shortages, and wakes the pods that wait for one of them. Costs nothing without waiters. */
   #end(keys: readonly string[]): void {
     if (keys.length === 0) return;
     for (const key of keys) this.#known.delete(key);
@@ -202,7 +205,7 @@ export class Shortages {
     return [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
   }
 
-  /** For each shortage whose time has passed, wakes the oldest pod that waits for it; and sets the timer for the next one. */
+  /** For each shortage whose time has passed, wakes the oldest pod that waits for it. Sets the timer for the next one. */
   #look(): void {
     const now = this.#clock.monotonic();
     const byAge = this.#byAge();
@@ -215,7 +218,7 @@ export class Shortages {
       shortage.endsAt = now + trialMs;
       this.#wake(first);
     }
-    // No pod waits for one whose time has passed.
+    // No pod waits for a shortage whose time has passed.
     const ends = [...this.#known.values()].map(({ endsAt }) => endsAt).filter((at) => at > now);
     if (this.#waiters.size > 0 && ends.length > 0) this.#lookIn(Math.min(...ends) - now);
   }
@@ -225,7 +228,10 @@ export class Shortages {
     waiter.wake();
   }
 
-  /** Looks after this time, or before: each pod that begins to wait asks for it, and is not compared with the others for that. */
+  /**
+   * Calls `#look` after this time or earlier. Each pod that starts to wait calls this, which avoids comparing it with the
+   * others.
+   */
   #lookIn(ms: number): void {
     const atMs = this.#clock.monotonic() + ms;
     if (this.#timer && this.#timer.atMs <= atMs) return;
@@ -237,7 +243,7 @@ export class Shortages {
         if (this.#timer === timer) this.#timer = undefined;
         this.#look();
       },
-      () => {}, // a newer timer has its place
+      () => {}, // a newer timer has replaced it
     );
   }
 
@@ -247,7 +253,7 @@ export class Shortages {
   }
 }
 
-/** Whether a shortage with this scope covers that machine. */
+/** Whether a shortage with this scope covers the machine. */
 export function covers(scope: CapacityScope, placement: Placement): boolean {
   return (
     (scope.instanceType ?? placement.instanceType) === placement.instanceType &&
@@ -256,7 +262,7 @@ export function covers(scope: CapacityScope, placement: Placement): boolean {
   );
 }
 
-/** A scope as text for messages: `type local.small, spot`. */
+/** A scope as text for messages, as in `type local.small, spot`. */
 export function describeScope({ instanceType, zone, launchType }: CapacityScope): string {
   const parts = [
     instanceType === undefined ? [] : `type ${instanceType}`,

@@ -4,7 +4,7 @@ import type { CellClaim, CellSpec, StandbySpec } from "../state/cell.ts";
 import type { CellDefaults } from "./cell-chooser.ts";
 import { haveSameExtras, launchExtras } from "./launch-extras.ts";
 
-/** Standby cells that are alike, as they are configured. */
+/** A configured number of identical standby cells. */
 export interface StandbyPool {
   readonly instanceType: string;
   /** How many wait for a pod at any time, 0 or more. */
@@ -22,7 +22,7 @@ export interface StandbyPool {
  * The machine of a pool.
  *
  * @throws {ProviderError} `STANDBY_POOL_INVALID` if there is no such machine
- * @throws {CloudError} if the cloud does not answer
+ * @throws {CloudError} if the cloud does not respond
  */
 export async function standbySpec(
   pool: StandbyPool,
@@ -85,19 +85,19 @@ function invalid(
   });
 }
 
-/** What a pod would get. */
+/** The machine that a pod would get. */
 export interface WantedMachine {
   readonly spec: CellSpec;
-  /** Where the pod may be. */
+  /** Allowed zones of the pod. */
   readonly zones: readonly string[];
-  /** Those of the pod. @default none */
+  /** The pod's labels. @default none */
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Whether a standby cell is what a pod would get: the same type, launch type, image, kind of address, profile and
- * groups, in a zone where the pod may be. So a pod gets the same machine at the same price with and without standby
- * cells. A disk that is too small grows.
+ * Whether a standby cell is what a pod would get: the same type, launch type, image, kind of address, instance profile and
+ * groups, in an allowed zone. So a pod gets the same machine at the same price with and without standby cells. A disk that is
+ * too small is enlarged.
  */
 export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): boolean {
   return (
@@ -110,7 +110,7 @@ export function fits({ spec, zones }: WantedMachine, standby: StandbySpec): bool
   );
 }
 
-/** The size of the disk that the pod needs, bytes, if that of the standby cell is smaller. */
+/** The disk size that the pod needs, bytes, if the standby cell's is smaller. */
 export function largerDisk(
   { spec }: WantedMachine,
   { rootDiskBytes }: StandbySpec,
@@ -119,7 +119,7 @@ export function largerDisk(
   return { rootDiskBytes: spec.rootDiskBytes, launchedDiskBytes: rootDiskBytes };
 }
 
-/** A key that is equal for specs of standby cells which can replace each other. */
+/** A key that is equal for the specs of interchangeable standby cells. */
 export function poolKey(spec: StandbySpec): string {
   const { instanceType, launchType, zone, image, privateIPOnly, rootDiskBytes } = spec;
   const { instanceProfile, securityGroups } = spec;

@@ -1,7 +1,7 @@
 import { poolKey } from "../selection/standby-spec.ts";
 import type { StandbySpec } from "../state/cell.ts";
 
-/** So many standby cells that are alike. */
+/** A number of identical standby cells. */
 export interface WantedCells {
   readonly spec: StandbySpec;
   readonly count: number;
@@ -13,19 +13,19 @@ export interface PresentCell {
   readonly spec: StandbySpec;
   /** RFC 3339. */
   readonly createdAt: string;
-  /** A pod is about to have it: it is not ended. */
+  /** Whether a pod is claiming it, in which case it is not ended. */
   readonly isReserved: boolean;
 }
 
-/** The changes that lead from the present cells to the wanted ones. */
+/** The changes from the present cells to the wanted ones. */
 export interface PoolPlan {
-  /** UIDs of those to end, the oldest first. */
+  /** UIDs of the cells to end, the oldest first. */
   readonly end: readonly string[];
-  /** Those to create. */
+  /** The cells to create. */
   readonly create: readonly StandbySpec[];
 }
 
-/** Plans for all pools. Pools that are alike count together; of too many the oldest are ended. Pure. */
+/** Plans for all pools. Identical pools count together. If there are too many cells, the oldest are ended. Pure. */
 export function planPools(
   wanted: readonly WantedCells[],
   present: readonly PresentCell[],
@@ -37,7 +37,7 @@ export function planPools(
   }
   const left = new Map([...counts].map(([key, { count }]) => [key, count]));
   const end: string[] = [];
-  // The newest cells are kept, and those that a pod is about to claim.
+  // The newest cells are kept, and those that a pod is claiming.
   const byWorth = [...present].sort(
     (a, b) => Number(b.isReserved) - Number(a.isReserved) || byAge(b, a),
   );

@@ -4,7 +4,7 @@ import { ManualClock } from "@kip/testing";
 import { isStandby } from "../state/cell.ts";
 import { KipLife, KipWorld, pass, poolOf, settle } from "../testing/kip-life.ts";
 
-/** A world with these pools, in which kip has filled them. */
+/** A world with these pools, which kip has filled. */
 async function filled(...pools: readonly (readonly [type: string, count: number])[]) {
   const world = new KipWorld(new ManualClock());
   world.pools = pools.map(([type, count]) => poolOf(type, count));
@@ -14,7 +14,7 @@ async function filled(...pools: readonly (readonly [type: string, count: number]
   return { world, life };
 }
 
-/** The types of the cells that wait, and the pods of the others. */
+/** The types of the waiting cells, and the pods of the others. */
 function cellsOf({ api }: KipWorld): readonly string[] {
   return [...api.cells.values()]
     .map((cell) => (isStandby(cell) ? cell.spec.instanceType : cell.spec.podRef.uid))

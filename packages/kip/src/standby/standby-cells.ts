@@ -28,9 +28,9 @@ import { PoolPauses } from "./pool-pauses.ts";
 import { StandbyMetrics } from "./standby-metrics.ts";
 import { StandbyWorker } from "./standby-worker.ts";
 
-/** How often the pools are compared without an event, milliseconds: a pool's image may have a newer version. */
+/** How often to compare the pools without an event, milliseconds. A pool's image may have a newer version. */
 const lookAgainMs = 60_000;
-/** Pauses after a look that failed, milliseconds. */
+/** Pauses after a failed comparison, milliseconds. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
 
 /** Options of {@link StandbyCells}. */
@@ -38,7 +38,7 @@ export interface StandbyOptions {
   readonly store: Pick<CellStore, "createStandby" | "claim">;
   readonly chooser: Pick<CellChooser, "standbySpec">;
   readonly driver: Pick<CloudDriver, "onTerminated" | "onInterruption">;
-  /** The configuration in force. */
+  /** The configured pools, as they are now. */
   readonly pools: () => readonly StandbyPool[];
   readonly limits: CellLimits;
   readonly clock: Clock;
@@ -46,33 +46,31 @@ export interface StandbyOptions {
 }
 
 /**
- * The standby cells of one virtual node: keeps as many as the configuration says, and gives them to pods.
+ * The standby cells of one virtual node. Keeps the configured number, and assigns them to pods.
  *
  * Invariants:
- * - The Cell objects are the only record. A cell has a pod from the moment when its Cell names the pod, which is
- *   written once.
- * - A cell that is being claimed is not ended. If a claim seems to fail but was written, the pod may have two cells:
- *   one is ended.
- * - Cells that no pool still wants are ended, whichever process has created them.
+ * - The Cell objects are the only record. A cell has a pod from the moment when its Cell names the pod, which is written once.
+ * - A cell that is being claimed is not ended. If a claim seems to fail but was written, the pod may have two cells. One of
+ *   them is then ended.
+ * - Cells that no pool needs are ended, whichever process created them.
  */
 export class StandbyCells implements StandbyClaims {
   readonly #options: StandbyOptions;
-  /** Of standby cells, by UID. */
+  /** Workers of standby cells, by Cell UID. */
   readonly #workers = new Map<string, StandbyWorker>();
-  /** Of further Cells of pods that have one already, by UID. */
+  /** Workers of additional Cells of pods that have one already, by Cell UID. */
   readonly #strays = new Map<string, StandbyWorker<Cell>>();
-  /** Those that are being claimed. */
+  /** Workers of cells that are being claimed. */
   readonly #reserved = new Set<StandbyWorker>();
   /** Connections to claimed cells that their pods' workers have not taken yet, by UID. */
   readonly #handed = new Map<string, AgentClient>();
-  /** UIDs of Cells that are claimed or deleted: the watch lags behind. */
+  /** UIDs of Cells that were claimed or deleted. The watch lags behind. */
   readonly #past = new Set<string>();
   readonly #unclaimable = new WeakSet<StandbyWorker>();
-  /** UIDs of Cells whose machines the cloud takes back, as notices reported while the cells were being claimed. */
+  /** Workers of cells whose machines the cloud reclaims, if the notice came while the cell was being claimed. */
   readonly #doomed = new WeakSet<StandbyWorker>();
   /**
-   * Cells that were perhaps written, because no answer came: pool keys by name. They are written again under the same
-   * name.
+   * Cells that may have been written although no response came: pool keys by name. They are written again with the same name.
    */
   readonly #unanswered = new Map<string, string>();
   readonly #pauses: PoolPauses;
@@ -83,7 +81,7 @@ export class StandbyCells implements StandbyClaims {
   #waking = new AbortController();
   #steps: StandbySteps | undefined;
   #looking: Promise<void> | undefined;
-  /** As they were resolved last. */
+  /** The pools as last resolved. */
   #wantedCells: readonly WantedCells[] = [];
 
   constructor(options: StandbyOptions) {
@@ -111,14 +109,14 @@ export class StandbyCells implements StandbyClaims {
     return this.#workers.size > 0 || this.#options.pools().length > 0;
   }
 
-  /** The configuration has changed. */
+  /** Call this when the configuration has changed. */
   reconfigured(): void {
     this.#reported.clear();
     this.#pauses.clear();
     this.#wake();
   }
 
-  /** A Cell was added or changed in the API. */
+  /** Call this when a Cell was added or changed in the API. */
   cellSeen(cell: Cell | StandbyCell): void {
     const { uid } = cell.metadata;
     if (!isStandby(cell)) {
@@ -133,14 +131,14 @@ export class StandbyCells implements StandbyClaims {
     this.#wake();
   }
 
-  /** A Cell was deleted from the API. */
+  /** Call this when a Cell was deleted from the API. */
   cellGone({ metadata }: Cell | StandbyCell): void {
     this.#workers.get(metadata.uid)?.cellGone();
     this.#strays.get(metadata.uid)?.cellGone();
     this.#past.delete(metadata.uid);
   }
 
-  /** Ends a Cell of a pod that has another one: two processes of kip may have claimed one for it. */
+  /** Ends a Cell whose pod has another one. Two processes of kip may each have claimed one for it. */
   endStray(cell: Cell): void {
     const { uid } = cell.metadata;
     if (!this.#steps || this.#strays.has(uid)) return;
@@ -180,17 +178,17 @@ export class StandbyCells implements StandbyClaims {
     return client;
   }
 
-  /** What is done for each now, for people. */
+  /** What kip is doing for each standby cell, for people. */
   dump(): readonly DumpedWorker[] {
     return [...this.#workers.values(), ...this.#strays.values()].map((worker) => worker.dump());
   }
 
-  /** What is counted of them. */
+  /** Metrics of the standby cells. */
   metrics(): ReturnType<StandbyMetrics["families"]> {
     return this.#metrics.families([...this.#workers.values()]);
   }
 
-  /** Ends the work; the cells stay as they are. */
+  /** Ends the work. The cells stay as they are. */
   async stop(): Promise<void> {
     this.#subscriptions.dispose();
     this.#stopped.abort();
@@ -200,7 +198,7 @@ export class StandbyCells implements StandbyClaims {
     await Promise.all([...this.#handed.values()].map((client) => client[Symbol.asyncDispose]()));
   }
 
-  /** The oldest that is ready and fits. */
+  /** The oldest cell that is ready and fits. */
   #readyFor(wanted: WantedMachine): StandbyWorker | undefined {
     const [oldest] = [...this.#workers.values()]
       .filter((worker) => worker.isReady && fits(wanted, worker.cell.spec))
@@ -216,7 +214,7 @@ export class StandbyCells implements StandbyClaims {
     return cell;
   }
 
-  /** A pod has the cell: its worker goes on with it. */
+  /** Call this when a pod has the cell. Its worker takes over. */
   #release(uid: string): void {
     const worker = this.#workers.get(uid);
     if (!worker) return;
@@ -230,11 +228,11 @@ export class StandbyCells implements StandbyClaims {
     this.#wake();
   }
 
-  /** A cell that the cloud takes back is no longer for a pod. */
+  /** A cell that the cloud reclaims is no longer available for pods. */
   #interrupted(token: string): void {
     const worker = this.#workers.get(token);
     if (!worker) return;
-    // The outcome of the claim decides: the pod gets the notice, or the cell is ended.
+    // The result of the claim decides: either the pod gets the notice, or the cell is ended.
     if (this.#reserved.has(worker)) return void this.#doomed.add(worker);
     worker.end();
     this.#wake();
@@ -281,7 +279,7 @@ export class StandbyCells implements StandbyClaims {
     }
   }
 
-  /** Ends superfluous cells, and creates missing ones. @returns milliseconds until the next comparison */
+  /** Ends superfluous cells and creates missing ones. @returns milliseconds until the next comparison */
   async #look(): Promise<number> {
     const wanted = await this.#wanted();
     this.#wantedCells = wanted;
@@ -317,7 +315,7 @@ export class StandbyCells implements StandbyClaims {
       try {
         wanted.push({ spec: await chooser.standbySpec(pool), count: pool.count });
       } catch (error) {
-        // Whatever else fails must not end the cells of the pool.
+        // No other failure may end the pool's cells.
         if (!ProviderError.is(error, "STANDBY_POOL_INVALID")) throw error;
         if (!this.#reported.has(error.message))
           logger.warn("Cannot fill a pool of standby cells", { err: error });

@@ -2,10 +2,10 @@ import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { sumsByLabels } from "../metrics/sums-by-labels.ts";
 import type { StandbyCell } from "../state/cell.ts";
 
-/** The outcome for a pod that needs a cell: it took one, none of its kind was ready, or there is no pool of its kind. */
+/** The result for a pod that needs a cell: it took one, no suitable one was ready, or there is no suitable pool. */
 export type ClaimResult = "hit" | "miss" | "unfit";
 
-/** What is read of a worker to count its cell. */
+/** The fields of a worker that are read to count its cell. */
 export interface CountedStandby {
   readonly cell: { readonly spec: Pick<StandbyCell["spec"], "instanceType" | "launchType"> };
   readonly isReady: boolean;

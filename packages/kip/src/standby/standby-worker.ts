@@ -24,8 +24,8 @@ export interface StandbyWorkerOptions<C extends Cell | StandbyCell> {
 }
 
 /**
- * The worker of one cell without a pod: starts its instance, keeps a connection to its agent, and ends the cell when
- * asked to, or when the agent or the instance is lost. A cell that was lost is not replaced here.
+ * The worker of one cell without a pod. Starts its instance, keeps a connection to its agent, and ends the cell when requested,
+ * or when the agent or the instance is lost. It does not replace a lost cell.
  */
 export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   readonly #options: StandbyWorkerOptions<C>;
@@ -42,7 +42,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     this.#cell = cell;
     const { name, uid } = cell.metadata;
     this.#reconciler = new Reconciler<CellStepArgs, CellState, CellChange>({
-      // It stands for the pod, which there is none of yet.
+      // Placeholder, because there is no pod yet.
       initial: newCellState({ namespace: "", name, uid }, ""),
       plan: standbyPlan(limits),
       reduce: reduceCell,
@@ -57,29 +57,29 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     this.#reconciler.apply({ kind: "cellSeen", cell });
   }
 
-  /** The Cell as the API had it last. */
+  /** The Cell as last seen in the API. */
   get cell(): C {
     return this.#cell;
   }
 
-  /** What it does now, for people. */
+  /** What the worker is doing, for people. */
   dump(): DumpedWorker {
     return dumpWorker(this.#reconciler.state, this.#reconciler.inspect());
   }
 
-  /** Whether a pod can have it: its agent is connected, and the API says that it is ready. */
+  /** Whether a pod can take the cell: its agent is connected, and it is ready in the API. */
   get isReady(): boolean {
     const { agent, machine } = this.#reconciler.state;
     const isRunning = machine.state === "running" && agent.client !== undefined;
     return isRunning && !this.isEnding && this.#cell.status?.phase === "Ready";
   }
 
-  /** Whether it came to an end that was not asked for here. */
+  /** Whether the cell ended without a request from here. */
   get wasLost(): boolean {
     return this.#reconciler.state.pod.wanted.kind === "run";
   }
 
-  /** Whether it is being ended. */
+  /** Whether the cell is being ended. */
   get isEnding(): boolean {
     const { pod, cell, machine } = this.#reconciler.state;
     return (
@@ -93,33 +93,36 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     );
   }
 
-  /** Resolves when the instance has ended and its Cell is deleted; never once it is released or stopped. */
+  /**
+   * Resolves when the instance has ended and its Cell is deleted. Does not resolve once the cell is released or the worker is
+   * stopped.
+   */
   get settled(): Promise<void> {
     return this.#reconciler.settled;
   }
 
-  /** Ends it. */
+  /** Ends the cell. */
   end(): void {
     this.#reconciler.apply({ kind: "removed", graceSeconds: 0 });
   }
 
-  /** The Cell as the API has it now. */
+  /** Call this with the current Cell in the API. */
   cellSeen(cell: C): void {
     this.#cell = cell;
     this.#reconciler.apply({ kind: "cellSeen", cell });
   }
 
-  /** The Cell was deleted without its finalizer, by another client: its instance may still run. */
+  /** Call this when another client has deleted the Cell without its finalizer. Its instance may still be running. */
   cellGone(): void {
     this.#reconciler.apply({ kind: "cellGone", uid: this.#cell.metadata.uid });
   }
 
-  /** The cloud reported that the instance ended. */
+  /** Call this when the cloud reported that the instance ended. */
   instanceEnded(): void {
     this.#reconciler.apply({ kind: "instanceEnded", token: this.#cell.metadata.uid });
   }
 
-  /** Releases the cell to the pod that has claimed it; returns the connection to its agent if there is one. */
+  /** Releases the cell to the pod that has claimed it. Returns the connection to its agent if there is one. */
   release(): AgentClient | undefined {
     const { client } = this.#reconciler.state.agent;
     this.#isReleased = true;
@@ -128,7 +131,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     return client;
   }
 
-  /** Ends the worker and its connection; the cell stays as it is. */
+  /** Stops the worker and closes its connection. The cell stays as it is. */
   async stop(): Promise<void> {
     this.#released.resolve();
     const stopped = this.#reconciler.stop();
@@ -136,7 +139,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
     await stopped;
   }
 
-  /** Does not leave a connection open that was made when it was no longer wanted. */
+  /** Connects. Closes a connection that was made when it was no longer wanted. */
   async #connect(
     ...[step, context]: Parameters<StandbySteps["executors"]["connect"]>
   ): Promise<CellChange | undefined> {
@@ -155,7 +158,7 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   #changed(state: CellState): void {
     const { client } = state.agent;
     if (client && client !== this.#followed) this.#follow(client);
-    // Once a pod has the cell, its worker writes them.
+    // Once a pod has the cell, the pod's worker writes them.
     if (hasNewConditions(this.#status, state.cell.status) && !this.#isReleased)
       this.#options.steps.noteStatus(state);
     this.#status = state.cell.status;

@@ -16,7 +16,7 @@ import {
   type Mishap,
 } from "../testing/kip-life.ts";
 
-/** What happens to kip and its world. */
+/** Operations on kip and its world. */
 type Move =
   | { readonly kind: "add"; readonly cpu: string; readonly isLarge?: boolean }
   | { readonly kind: "remove"; readonly index: number }
@@ -29,7 +29,7 @@ type Move =
   | { readonly kind: "late" }
   | { readonly kind: "pass"; readonly ms: number };
 
-/** More than standby cells have. */
+/** Larger than the disks of standby cells. */
 const largeDisk = { "pod.elotl.co/volume-size": "3Gi" };
 const index = fc.nat({ max: 5 });
 const effects = ["none", "done", "late"] as const;
@@ -85,16 +85,16 @@ const move: fc.Arbitrary<Move> = fc.oneof(
   },
 );
 
-/** A world in which kip is killed and started again; a process that dies is replaced at the next move. */
+/** A world in which kip is killed and restarted. A process that dies is replaced at the next move. */
 class Story {
-  /** Instances take so long to end that much happens meanwhile. */
+  /** Instances take so long to end that much can happen meanwhile. */
   readonly world = new KipWorld(new ManualClock(), 20_000);
   #life: KipLife;
   #pods = 0;
 
   readonly #atDeath: (world: KipWorld) => void;
 
-  /** @param atDeath what happens while there is no kip */
+  /** @param atDeath called while there is no kip */
   constructor(atDeath: (world: KipWorld) => void = () => {}) {
     this.#atDeath = atDeath;
     this.#life = new KipLife(this.world);
@@ -109,7 +109,7 @@ class Story {
     }
   }
 
-  /** All that goes wrong has gone wrong: after some time everything is as it should be. */
+  /** Waits until everything is as it should be, without further faults. */
   async end(): Promise<void> {
     for (const write of this.world.late.splice(0)) write();
     await this.#restart();
@@ -200,7 +200,7 @@ class Story {
   }
 }
 
-/** Each pod has one cell with its machine, the pools are full, and there is nothing else. */
+/** Each pod has one cell with its machine, the pools are full, and nothing else exists. */
 async function assertSettled({
   api,
   agents,
@@ -279,7 +279,7 @@ describe("standby cells, pods and kills of kip", { timeout: 400_000 }, () => {
   }
 });
 
-/** A pod claims a cell with this mishap, another one comes, and then what is late happens. */
+/** A pod claims a cell with this mishap, another pod arrives, and then late writes take effect. */
 async function claimWith(mishap: Mishap, happens: (world: KipWorld) => void): Promise<void> {
   const story = new Story(happens);
   await story.run([

@@ -4,24 +4,24 @@ import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import type { Cell, CellStatus, EndedContainer, PodEnd, StandbyCell, StartPhase } from "./cell.ts";
 
-/** The pod a cell serves. */
+/** The pod of a cell. */
 export interface PodRef {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
 }
 
-/** What the API wants of a pod: run it, or stop it within a grace period. */
+/** What the API wants: run the pod, or stop it within a grace period. */
 export type WantedPod =
   { readonly kind: "run" } | { readonly kind: "remove"; readonly graceSeconds: number };
 
 /**
- * A cell's instance. "unknown": the cloud has not been asked yet, or did not answer; "stopping": its end was asked for, and what
- * runs on it may still run; "gone": there was one, and it has ended.
+ * The state of a cell's instance. "unknown": the cloud has not been asked yet or did not respond. "stopping": its end was
+ * requested, and what runs on it may still be running. "gone": there was one, and it has ended.
  */
 export type InstanceState = "none" | "unknown" | "pending" | "running" | "stopping" | "gone";
 
-/** The pod, as the virtual kubelet passed it. Points in time are monotonic milliseconds, here and below. */
+/** The pod as passed by the virtual kubelet. Here and below, points in time are monotonic milliseconds. */
 export interface PodPart {
   readonly wanted: WantedPod;
   readonly resolved?: ResolvedPod | undefined;
@@ -29,7 +29,7 @@ export interface PodPart {
   readonly object?: Pod | undefined;
   /** When stopping began. */
   readonly removeSince?: number | undefined;
-  /** Since when the pod has been active, on all its cells; undefined before its start was reported. */
+  /** Since when the pod has been active, on all its cells. Undefined before its start was reported. */
   readonly activeSince?: number | undefined;
 }
 
@@ -37,13 +37,13 @@ export interface PodPart {
 export interface CellPart {
   readonly object?: Cell | StandbyCell | undefined;
   readonly isDeleted: boolean;
-  /** Its newest status, written or about to be. */
+  /** Its newest status, which is written or will be. */
   readonly status: CellStatus;
-  /** Times of the start so far, milliseconds. */
+  /** Start times so far, milliseconds. */
   readonly startMs: Partial<Readonly<Record<StartPhase, number>>>;
-  /** When the pod was dispatched to it first. */
+  /** When the pod was first dispatched to it. */
   readonly dispatchedAt?: number | undefined;
-  /** Since when it is kept only until the API has the pod's end. */
+  /** Since when it is only kept until the API has the pod's end. */
   readonly endAwaitedSince?: number | undefined;
 }
 
@@ -51,88 +51,94 @@ export interface CellPart {
 export interface MachinePart {
   readonly state: InstanceState;
   readonly instance?: Instance | undefined;
-  /** The cloud has no capacity for it: the pod gets another Cell, unless the cloud has started it all the same. */
+  /**
+   * Whether the cloud has no capacity for it. The pod then gets another Cell, unless the cloud has started the instance after
+   * all.
+   */
   readonly isRefused?: boolean | undefined;
   readonly interruption?: Interruption | undefined;
-  /** When the cloud was asked last whether it runs, and when it last said so; while the agent is out of reach. */
+  /**
+   * While the agent is unreachable: when the cloud was last asked whether it is running, and when the cloud last confirmed
+   * that.
+   */
   readonly cloudAskedAt?: number | undefined;
   readonly cloudSeenAt?: number | undefined;
 }
 
-/** The cloud's notice that it takes the instance back. */
+/** The cloud's notice that it reclaims the instance. */
 export interface Interruption {
   readonly instanceId: string;
   /** RFC 3339. */
   readonly endsAt: string;
-  /** The same in monotonic milliseconds, as of when the notice was seen: the wall clock may be set afterwards. */
+  /** The same in monotonic milliseconds, calculated when the notice was seen. The wall clock may be set later. */
   readonly endsAtMs: number;
-  /** What was left when the notice was seen, milliseconds. */
+  /** Remaining time when the notice was seen, milliseconds. */
   readonly noticeMs: number;
-  /** The API has taken the eviction of the pod. */
+  /** Whether the API has accepted the pod's eviction. */
   readonly isEvicted?: boolean | undefined;
-  /** The pod's owner has as many ready pods as it wants, without this one. */
+  /** Whether the pod's owner has as many ready pods as it wants, without this one. */
   readonly isReplaced?: boolean | undefined;
 }
 
-/** The agent of the present cell: the connection to it, and what it was sent and has reported. */
+/** The agent of the present cell: the connection to it, what it was sent, and what it reported. */
 export interface AgentPart {
   readonly client?: AgentClient | undefined;
   /** When the connection was made. */
   readonly connectedAt?: number | undefined;
-  /** Since when the agent has been out of reach. */
+  /** Since when the agent has been unreachable. */
   readonly unreachableSince?: number | undefined;
   /** Whether that is so long ago that the pod counts as not ready. */
   readonly isOutOfReach: boolean;
-  /** Connections in a row that soon ended, and the earliest time of the next one. */
+  /** Number of consecutive short connections, and the earliest time of the next one. */
   readonly shortConnections: number;
   readonly dialAt?: number | undefined;
-  /** The newest report; its events have been passed on. */
+  /** The newest report. Its events have been passed on. */
   readonly report?: ReportedPod | undefined;
-  /** The newest generation of the pod that it has, or was sent. */
+  /** The newest generation of the pod that it has or was sent. */
   readonly generation?: number | undefined;
-  /** What its machine has for the pod, as was sent to it. */
+  /** Its machine's resources for the pod, as sent to it. */
   readonly machine?: DesiredPod["machine"];
   /** Whether it has the newest version of the pod. */
   readonly isDispatched: boolean;
   /** The generation of the newest version of the pod, if it was sent. */
   readonly sentGeneration?: number | undefined;
-  /** Until when the documents that were made for it are paid for, see `dispatchPauseMs()`. */
+  /** Until when the documents for it are paid for, see `dispatchPauseMs()`. */
   readonly documentsPaidAt?: number | undefined;
-  /** When a version may go that ends the pod sooner than the one that was sent, see `dispatchPauseMs()`. */
+  /** When a version that ends the pod sooner than the one before may be sent, see `dispatchPauseMs()`. */
   readonly endsSoonerAt?: number | undefined;
   /** When it needs fresh credentials. */
   readonly renewAt?: number | undefined;
-  /** The profiles of system calls that it was sent as missing or wrong, and when to look for them again. */
+  /** The seccomp profiles that were sent as missing or invalid, and when to look for them again. */
   readonly missingProfiles?:
     { readonly profiles: readonly DesiredSeccompProfile[]; readonly lookAt: number } | undefined;
-  /** Its machine was started again, and has forgotten the pod that it ran. */
+  /** Whether its machine was restarted and has forgotten the pod that it ran. */
   readonly isPodLost: boolean;
-  /** Since when it is asked to stop the pod, over all connections. */
+  /** Since when it has been asked to stop the pod, over all connections. */
   readonly stopSince?: number | undefined;
-  /** The request to stop the pod that was sent last over this connection. */
+  /** The last request to stop the pod that was sent over this connection. */
   readonly drain?: { readonly graceSeconds: number } | undefined;
-  /** It has no pod to stop: its cell was claimed, and the pod never arrived. */
+  /** Whether it has no pod to stop: its cell was claimed, and the pod never arrived. */
   readonly isEmpty: boolean;
   /** When saving the logs began. */
   readonly saveLogsSince?: number | undefined;
   readonly areLogsSaved: boolean;
 }
 
-/** The cells that the pod had before the present one. */
+/** The earlier cells of the pod. */
 export interface CellHistory {
   /** 0 for the first cell. */
   readonly attempt: number;
   /** UIDs of the Cells that were deleted. */
   readonly goneCells: ReadonlySet<string>;
-  /** Cells lost in a row, and the earliest time of the next one. */
+  /** Number of consecutive lost cells, and the earliest time of the next one. */
   readonly losses: number;
   readonly createAt?: number | undefined;
 }
 
-/** Facts about the pod's containers that it takes from one cell to the next. */
+/** Facts about the pod's containers that carry over from one cell to the next. */
 export interface ContainerHistory {
   readonly restartCounts: Readonly<Record<string, number>>;
-  /** Containers that ended on earlier cells and do not run again, by name. */
+  /** Containers that ended on earlier cells and are not restarted, by name. */
   readonly ended: Readonly<Record<string, EndedContainer>>;
   /** Names of the ephemeral containers that were sent to agents. */
   readonly sentEphemeral: ReadonlySet<string>;
@@ -142,7 +148,7 @@ export interface ContainerHistory {
 export interface EndPart {
   /** Whether the pod has ended by itself or cannot run again. */
   readonly isPodFinished: boolean;
-  /** How it ended, for its status; undefined before its end, or if another client wrote it. */
+  /** How it ended, for its status. Undefined before its end, or if another client wrote it. */
   readonly podEnd?: PodEnd | undefined;
   /** Whether `podEnd` is in the Cell's status. */
   readonly isRecorded: boolean;
@@ -150,16 +156,16 @@ export interface EndPart {
   readonly isInApi: boolean;
 }
 
-/** Why the pod waits. */
+/** Why the pod is waiting. */
 export interface WaitPart {
-  /** The newest reason, one sentence with a remedy; shown as a condition. */
+  /** The newest reason, as one sentence with a remedy. Shown as a condition. */
   readonly reason?: { readonly reason: string; readonly message: string } | undefined;
-  /** That of the newest event without its figures; undefined after progress. */
+  /** The reason in the newest event, without its figures. Undefined after progress. */
   readonly reported?: string | undefined;
 }
 
 /**
- * All that kip knows of one pod and its cell; `reduceCell()` is its only writer. None of it is the only copy: after a
+ * Everything that kip knows about one pod and its cell. Only `reduceCell()` changes it. None of it is the only copy: after a
  * restart it is rebuilt from the API, the cloud and the agent.
  */
 export interface CellState {
@@ -174,7 +180,7 @@ export interface CellState {
   readonly containers: ContainerHistory;
   readonly end: EndPart;
   readonly wait: WaitPart;
-  /** The status to publish; undefined while it is unknown. */
+  /** The status to publish. Undefined while it is unknown. */
   readonly status?: PodStatus | undefined;
 }
 
@@ -208,12 +214,12 @@ export const withoutCell: Pick<CellState, "cell" | "machine" | "agent" | "wait">
 
 /** Whether the pod was handed to the cell, by this process or an earlier one. */
 export function wasClaimed({ phase, startMs }: CellStatus): boolean {
-  // Times of the start are written with the claim; a cell that ended before it has none.
+  // The claim writes the start times, so a cell that ended before it has none.
   if (phase === "Terminating") return startMs !== undefined;
   return isInUse(phase);
 }
 
-/** Whether the agent of a cell has answered, and the cell is not being ended. */
+/** Whether the agent of a cell has responded, and the cell is not being ended. */
 export function hasAnswered({ phase }: CellStatus): boolean {
   return phase === "Ready" || isInUse(phase);
 }
@@ -228,25 +234,25 @@ export function hasEnded(of: { readonly phase?: string | undefined } | undefined
   return of?.phase === "Succeeded" || of?.phase === "Failed";
 }
 
-/** The address of a pod: its own, or its cell's with host networking; "" while there is none. */
+/** The address of a pod: its own, or its cell's with host networking. "" while there is none. */
 export function podAddress({ instance }: MachinePart, hostNetwork: boolean): string {
   return (hostNetwork ? instance?.managementIp : instance?.podIp) ?? instance?.managementIp ?? "";
 }
 
-/** The addresses of the pod's host, which is its cell: host ports answer there. None while there is none. */
+/** The addresses of the pod's host, which is its cell. Host ports are open there. Empty while there is no cell. */
 export function hostAddresses({ machine }: Pick<CellState, "machine">): readonly string[] {
   const { managementIp, ipv6 } = machine.instance ?? {};
   return [managementIp ?? [], ipv6?.managementIp ?? []].flat();
 }
 
-/** All addresses of a pod, as {@link podAddress} gives the first one. */
+/** All addresses of a pod. {@link podAddress} returns the first one. */
 export function podAddresses(machine: MachinePart, hostNetwork: boolean): readonly string[] {
   const ipv6 = machine.instance?.ipv6;
   const second = hostNetwork ? ipv6?.managementIp : ipv6?.podIp;
   return [podAddress(machine, hostNetwork), second ?? ""].filter((address) => address !== "");
 }
 
-/** For how long a pod has been active on all its cells, milliseconds; undefined before its start was reported. */
+/** How long a pod has been active on all its cells, milliseconds. Undefined before its start was reported. */
 export function activeFor({ status, pod }: CellState, wallMs: number): number | undefined {
   const since = status?.startTime ?? pod.resolved?.pod.status?.startTime;
   return since === undefined ? undefined : Math.max(0, wallMs - Date.parse(since));

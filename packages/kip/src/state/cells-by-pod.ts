@@ -1,23 +1,23 @@
 import type { Cell } from "./cell.ts";
 
-/** The Cells of each pod, as the API has them: looked up for each pod, of which there may be thousands. */
+/** An index of the Cells in the API by pod. They are looked up for each pod, and there may be thousands. */
 export class CellsByPod {
-  /** By the pod's UID; no list is empty. */
+  /** By pod UID. No list is empty. */
   readonly #cells = new Map<string, readonly Cell[]>();
 
-  /** A Cell that has a pod was added or changed. */
+  /** Call this when a Cell that has a pod was added or changed. */
   seen(cell: Cell): void {
     this.#cells.set(cell.spec.podRef.uid, [...this.#others(cell), cell]);
   }
 
-  /** A Cell that had a pod was deleted. */
+  /** Call this when a Cell that had a pod was deleted. */
   gone(cell: Cell): void {
     const others = this.#others(cell);
     if (others.length > 0) this.#cells.set(cell.spec.podRef.uid, others);
     else this.#cells.delete(cell.spec.podRef.uid);
   }
 
-  /** In no order. */
+  /** Unordered. */
   of(podUid: string): readonly Cell[] {
     return this.#cells.get(podUid) ?? [];
   }

@@ -2,16 +2,16 @@ import { inParallel, withTimeout, type Clock, type Logger } from "@kip/base";
 import type { AgentClient, AgentStats, ReportedPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 
-/** Time limit for a cell's answer, milliseconds. A busy cell must not hold up the others. */
+/** Time limit for a cell's response, milliseconds. A busy cell must not delay the others. */
 const timeoutMs = 5000;
-/**
- * Time limit for all cells together, milliseconds: half of the virtual kubelet's, which drops all figures when its
- * own has passed.
- */
+/** Time limit for all cells together, milliseconds: half of the virtual kubelet's, which drops all statistics after its own. */
 const allTimeoutMs = 8000;
-/** Cells that are asked at the same moment. */
+/** Maximum number of concurrent requests. */
 const parallel = 200;
-/** How long an answer is used, milliseconds. Several collectors ask at about the same time; cAdvisor itself measures every 10 s. */
+/**
+ * How long a response is reused, milliseconds. Several collectors ask at about the same time. cAdvisor itself measures every 10
+ * s.
+ */
 const freshMs = 5000;
 
 /** A pod whose cell is connected. */
@@ -19,7 +19,7 @@ export interface MeasuredPod {
   readonly uid: string;
   readonly agent: AgentClient;
   readonly report: ReportedPod | undefined;
-  /** The resolved pod. Figures of containers and volumes that it does not have are ignored. */
+  /** The resolved pod. Statistics of containers and volumes that it does not have are ignored. */
   readonly pod: Pod | undefined;
 }
 
@@ -35,8 +35,8 @@ interface Answer {
 }
 
 /**
- * Asks the agents of cells for their figures, and keeps each answer for five seconds: however often a node is scraped, a cell
- * is asked once in that time. At most 200 cells are asked at the same moment.
+ * Asks the agents of cells for statistics, and caches each response for five seconds. So however often a node is scraped, each
+ * cell is asked once in that time. At most 200 cells are asked concurrently.
  */
 export class CellStats {
   readonly #options: CellStatsOptions;
@@ -47,7 +47,7 @@ export class CellStats {
   }
 
   /**
-   * The figures of pods by their cells, in no particular order; pods whose cell does not answer within 5 s are left out, and
+   * The statistics of pods by their cells, unordered. Pods whose cell does not respond within 5 s are left out, and so are
    * those whose turn does not come within 8 s.
    */
   async ask<T>(
@@ -77,7 +77,7 @@ export class CellStats {
     const nowMs = clock.monotonic();
     const known = this.#answers.get(agent);
     if (known && nowMs - known.timeMs < freshMs) return await known.stats;
-    // Not ended by the caller's signal: other callers may wait for the same answer.
+    // The caller's signal does not end it, because other callers may wait for the same response.
     const ask = async (limit: AbortSignal): Promise<AgentStats> => await agent.stats(limit);
     const stats = withTimeout(ask, { limitMs: timeoutMs, clock });
     this.#answers.set(agent, { timeMs: nowMs, stats });

@@ -4,17 +4,17 @@ import type { ReportedPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 import { reportedLists, waitingLists } from "./container-lists.ts";
 
-const name = "constructor"; // a valid name, and one of a property that each object has
+const name = "constructor"; // a valid name, which is also a property of every object
 const pod = {
   metadata: { name: "p", namespace: "default", uid: "1" },
   spec: { containers: [{ name, image: "a" }] },
-} as unknown as Pod; // all that is looked at
+} as unknown as Pod; // the fields that are read
 const running = { startedAt: "2026-11-27T03:00:00Z" };
 const state = {
   agent: {},
   containers: { restartCounts: {}, ended: {} },
   status: undefined,
-} as unknown as Parameters<typeof reportedLists>[1]; // all that is looked at
+} as unknown as Parameters<typeof reportedLists>[1]; // the fields that are read
 
 describe("statuses of a container with the name of a property", () => {
   it("counts its restarts", () => {
@@ -23,7 +23,7 @@ describe("statuses of a container with the name of a property", () => {
       initContainers: [],
       ephemeralContainers: [],
       containers: [{ name, ready: true, started: true, restartCount: 2, image: "a", running }],
-    } as unknown as ReportedPod; // all that is looked at
+    } as unknown as ReportedPod; // the fields that are read
     const [status] = reportedLists(report, state, pod).containerStatuses ?? [];
     assert.equal(status?.restartCount, 2);
     assert.deepEqual(status?.state, { running });
@@ -31,7 +31,7 @@ describe("statuses of a container with the name of a property", () => {
 
   it("waits before the first report, and where a report lacks it", () => {
     const report = { initContainers: [], ephemeralContainers: [], containers: [] };
-    const none = report as unknown as ReportedPod; // all that is looked at
+    const none = report as unknown as ReportedPod; // the fields that are read
     for (const lists of [waitingLists(state, pod), reportedLists(none, state, pod)]) {
       const [status] = lists.containerStatuses ?? [];
       assert.equal(status?.state?.waiting?.reason, "ContainerCreating");
@@ -47,7 +47,7 @@ describe("statuses of ephemeral containers", () => {
       containers: [],
       ephemeralContainers: ["b", "c", "a"].map(one),
     };
-    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // all that is looked at
+    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // the fields that are read
     assert.deepEqual(
       lists.ephemeralContainerStatuses?.map((each) => each.name),
       ["a", "b", "c"],
@@ -57,7 +57,7 @@ describe("statuses of ephemeral containers", () => {
   it("are neither ready nor started, as a kubelet's are", () => {
     const debug = { name: "d", image: "a", restartCount: 0, running, ready: true, started: true };
     const report = { initContainers: [], containers: [], ephemeralContainers: [debug] };
-    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // all that is looked at
+    const lists = reportedLists(report as unknown as ReportedPod, state, pod); // the fields that are read
     const [status] = lists.ephemeralContainerStatuses ?? [];
     assert.deepEqual([status?.ready, status?.started], [false, undefined]);
   });

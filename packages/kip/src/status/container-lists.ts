@@ -17,19 +17,22 @@ import { afterLoss, byName, endedStatus, finalStatuses } from "./lost-containers
 
 type Facts = Pick<CellState, "agent" | "containers" | "status">;
 
-/** The newest known statuses of a pod's containers: those that kip published last, else those that the agent reported, else the API's. */
+/**
+ * The newest known statuses of a pod's containers: those that kip last published, otherwise those from the agent, otherwise
+ * those in the API.
+ */
 export function latestLists(state: Facts, pod: Pod): ContainerLists {
   if (state.status) return state.status;
   const { report } = state.agent;
   return report ? reportedLists(report, state, pod) : (pod.status ?? {});
 }
 
-/** The statuses of a pod that has no cell now: its containers wait; restart counts and last states stay. */
+/** The statuses of a pod that has no cell now. Its containers are waiting. Restart counts and last states are kept. */
 export function waitingLists(state: Facts, pod: Pod): ContainerLists {
   return afterLoss(pod, latestLists(state, pod), state.containers);
 }
 
-/** The statuses that a cell reports, continued from those of earlier cells. */
+/** The statuses that a cell reports, as a continuation of those on earlier cells. */
 export function reportedLists(
   given: ReportedPod,
   { agent, containers, status }: Facts,
@@ -89,7 +92,7 @@ function shortStates(
   });
 }
 
-/** Signals are reported where the pod names one: the API has the field then. */
+/** Signals are only reported if the pod names one, because the API then has the field. */
 function namesStopSignal({ spec }: Pod): boolean {
   return [...(spec.initContainers ?? []), ...spec.containers].some(
     ({ lifecycle }) => lifecycle?.stopSignal !== undefined,
@@ -97,8 +100,8 @@ function namesStopSignal({ spec }: Pod): boolean {
 }
 
 /**
- * An init container with a restart policy of its own may run again although its pod does not; the API does not let it
- * leave the state of having ended, so it is not shown in it.
+ * An init container with its own restart policy may run again although its pod does not. The API does not allow it to leave the
+ * terminated state, so it is not shown in that state.
  */
 function showable(status: ContainerStatus, pod: Pod, fresh: ContainerStatus): ContainerStatus {
   const { terminated } = status.state ?? {};
@@ -108,7 +111,7 @@ function showable(status: ContainerStatus, pod: Pod, fresh: ContainerStatus): Co
   return { ...status, state: fresh.state ?? {}, lastState: { terminated } };
 }
 
-/** How a container's volumes are mounted; undefined if it has none. */
+/** How a container's volumes are mounted. Undefined if it has none. */
 function mountStatuses(container: Container | undefined): ContainerStatus["volumeMounts"] {
   const { volumeMounts = [] } = container ?? {};
   if (volumeMounts.length === 0) return undefined;
@@ -126,13 +129,13 @@ function mountStatuses(container: Container | undefined): ContainerStatus["volum
 interface ContainerFacts {
   /** The status of the container before its first start. */
   readonly waiting: ContainerStatus;
-  /** Its status as published last. */
+  /** Its last published status. */
   readonly known: ContainerStatus | undefined;
   readonly containers: ContainerHistory;
   readonly isFinal: (status: ContainerStatus) => boolean;
 }
 
-/** One container's status on this cell, continued from the cells before it. */
+/** One container's status on this cell, as a continuation of earlier cells. */
 function continued(
   report: ContainerReport | undefined,
   { waiting, known, containers, isFinal }: ContainerFacts,
@@ -142,7 +145,7 @@ function continued(
   const earlier = ownValue(containers.restartCounts, waiting.name) ?? 0;
   const now = report ? containerStatus(report, earlier) : { ...waiting, restartCount: earlier };
   if (!known) return now;
-  // The API does not let a container leave its final state, although an init container runs again on another cell.
+  // The API does not allow a container to leave its final state, although an init container runs again on another cell.
   if (!now.state?.terminated && isFinal(known)) return known;
   return {
     ...now,
@@ -165,7 +168,7 @@ function ephemeralStatuses(
   { ended }: ContainerHistory,
   known: readonly ContainerStatus[] = [],
 ): ContainerStatus[] {
-  // As with a kubelet, they are neither ready nor started.
+  // As in a kubelet, they are neither ready nor started.
   const reported = report.ephemeralContainers.map((each) => {
     const { started: _none, ...status } = containerStatus(each, 0);
     return { ...status, ready: false };
@@ -174,6 +177,6 @@ function ephemeralStatuses(
   const earlier = known.filter(
     ({ name }) => ownValue(ended, name) !== undefined && !names.has(name),
   );
-  // By name, as the kubelet has them.
+  // Sorted by name, as in the kubelet.
   return [...earlier, ...reported].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

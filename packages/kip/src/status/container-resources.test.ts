@@ -22,7 +22,7 @@ describe("containerResources()", () => {
       allocatedResources: asked.requests,
       resources: asked,
     });
-    // Kubernetes takes a status without resources for that of a node that cannot resize.
+    // Kubernetes takes a status without resources for one from a node that does not support resizing.
     assert.deepEqual(containerResources({ allocated: {} }), { resources: {} });
     assert.deepEqual(containerResources({}, asked), {});
   });
@@ -64,14 +64,14 @@ describe("withPlausibleResources()", () => {
   const before = {
     name: "main",
     resources: { requests: { cpu: "500m" } },
-  } as unknown as ContainerStatus; // all that is looked at
+  } as unknown as ContainerStatus; // the fields that are read
   const published = new Map([["main", before]]);
   const shown = (cpu: readonly [number, number, number], isKnown = true): unknown[] => {
     const [once, sidecar, main] = cpu;
     const report = {
       initContainers: [container("once", once), container("sidecar", sidecar)],
       containers: [container("main", main)],
-    } as unknown as PodReport; // all that is looked at
+    } as unknown as PodReport; // the fields that are read
     const context = { machine: isKnown ? machine : undefined, specs, published };
     const { initContainers, containers } = withPlausibleResources(report, context);
     return [...initContainers, ...containers].map(({ allocated }) => allocated?.cpuMilliRequest);

@@ -8,10 +8,11 @@ type Requirements = Readonly<NonNullable<Container["resources"]>>;
 type Shown = Pick<ContainerStatus, "allocatedResources" | "resources">;
 
 /**
- * What a container has of its cell, as a kubelet shows it: `allocatedResources`, the requests that the cell has granted, and `resources`, what was put
- * in force. Resources other than processor and memory are those of the pod. Nothing before the container's first start.
+ * A container's resources on its cell, as a kubelet shows them: `allocatedResources` are the requests that the cell has
+ * granted, and `resources` are in force. Resources other than CPU and memory are those of the pod. Empty before the container's
+ * first start.
  *
- * @param resources of the container as the pod has them now; they may be more than was granted
+ * @param resources the container's current resources in the pod, which may be more than was granted
  */
 export function containerResources(
   { allocated, actuated }: Pick<ContainerReport, "allocated" | "actuated">,
@@ -25,7 +26,7 @@ export function containerResources(
   });
 }
 
-/** The pod's own text stays, unless the amount is another one. */
+/** Keeps the pod's own text, unless the amount differs. */
 function withAmounts(
   own: Requirements,
   amounts: ResourceAmounts,
@@ -44,7 +45,7 @@ function withAmounts(
   return defined({ limits: list("Limit", own.limits), requests: list("Request", own.requests) });
 }
 
-/** As the API server writes it, so that the same amount is the same text. */
+/** The API server's notation, so that equal amounts have equal texts. */
 function canonical(size: number): string {
   const text = formatBytes(size);
   const zeros = /^[1-9]\d*?((?:000){1,4})$/.exec(text)?.[1]?.length;
@@ -52,19 +53,19 @@ function canonical(size: number): string {
   return text.slice(0, -zeros) + ["k", "M", "G", "T"][zeros / 3 - 1];
 }
 
-/** What the claims of a cell are compared with. */
+/** What a cell's claims are compared with. */
 interface Plausibility {
-  /** What it has; undefined while that is not known. */
+  /** The machine's resources. Undefined while not known. */
   readonly machine: DesiredPod["machine"];
-  /** The containers as the pod has them now, by name. */
+  /** The pod's current containers, by name. */
   readonly specs: ReadonlyMap<string, Container>;
   readonly published: ReadonlyMap<string, ContainerStatus>;
 }
 
 /**
- * A cell's report without false claims about granted resources: the scheduler counts those as used, so a hostile cell
- * could fill the node. If the containers together claim more than their machine has, they show what the pod asks for,
- * or, while the machine is not known, what was published before.
+ * A cell's report without false claims about granted resources. The scheduler counts those as used, so a hostile cell could
+ * fill the node. If the containers together claim more than their machine has, they show what the pod requests, or, while the
+ * machine is not known, what was published before.
  */
 export function withPlausibleResources(report: ReportedPod, context: Plausibility): ReportedPod {
   const { machine, specs, published } = context;

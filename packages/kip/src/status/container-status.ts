@@ -8,10 +8,10 @@ export type ContainerLists = Pick<
   "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses"
 >;
 
-/** The largest figure of the API's int32. */
+/** The largest int32, which the API uses for counts. */
 const maxCount = 2 ** 31 - 1;
 
-/** A container's status as the API has it, from what the agent reports. */
+/** Converts an agent's container report to the API's status. */
 export function containerStatus(report: ContainerReport, earlierRestarts: number): ContainerStatus {
   const lastState = report.lastTerminated
     ? { terminated: terminatedState(report.lastTerminated) }

@@ -4,7 +4,7 @@ import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 import type { CellState, Interruption } from "../state/cell-state.ts";
 import { cellLost } from "./lost-containers.ts";
 
-/** Kubernetes' condition and reason for a pod that its node is about to end. */
+/** Kubernetes' condition type for a pod that its node is about to end. */
 const type = "DisruptionTarget";
 const reason = "TerminationByKubelet";
 
@@ -17,10 +17,10 @@ export function interruptionMessage({
 }
 
 /**
- * The condition `DisruptionTarget` of a pod whose cell the cloud takes back, or whose cell has evicted it to protect
- * itself; false once the pod has another cell. A pod that has failed with its cell has it, too, so that a Job can try
- * again without counting the failure. A disruption that another client has written stays. Undefined for any other
- * pod: the scheduler and the eviction API write this condition with reasons of their own.
+ * The condition `DisruptionTarget` of a pod whose cell the cloud reclaims, or whose cell has evicted it to protect itself. It
+ * becomes false when the pod has another cell. A pod that failed with its cell also has it, so that a Job can retry without
+ * counting the failure. A disruption that another client has written is kept. Undefined for any other pod, because the
+ * scheduler and the eviction API write this condition with their own reasons.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
  */

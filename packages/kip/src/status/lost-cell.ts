@@ -5,7 +5,8 @@ import type { ContainerLists } from "./container-status.ts";
 import { endByLoss } from "./lost-containers.ts";
 
 /**
- * How the loss of its cell ends the pod, by {@link endByLoss}; undefined if the pod gets another cell, or the cell never had it.
+ * How the loss of its cell ends the pod, by {@link endByLoss}. Undefined if the pod gets another cell, or if the cell never had
+ * it.
  *
  * @param details.finishedAt for containers that ran, as `metav1.Time`
  */
@@ -18,7 +19,10 @@ export function lossEnd(
   return endByLoss(pod, latestLists(state, pod), details);
 }
 
-/** The pod's container statuses after the loss of its cell: they wait for the next one. Undefined while the pod is not known. */
+/**
+ * The pod's container statuses after the loss of its cell: they are waiting for the next one. Undefined while the pod is not
+ * known.
+ */
 export function listsAfterLoss(state: CellState): ContainerLists | undefined {
   const { object } = state.pod;
   return object && waitingLists(state, object);

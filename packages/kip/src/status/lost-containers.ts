@@ -9,18 +9,18 @@ import type { ContainerLists } from "./container-status.ts";
 /** Reason of a pod that has failed because its cell was lost. */
 export const cellLost = "CellLost";
 
-/** The container facts that a pod takes from one cell to the next. */
+/** Facts about containers that a pod carries from one cell to the next. */
 export interface CarriedContainers {
-  /** Restarts so far, by container name. */
+  /** Restart counts so far, by container name. */
   readonly restartCounts: Readonly<Record<string, number>>;
-  /** Containers that do not run again, by name. */
+  /** Containers that are not restarted, by name. */
   readonly ended: Readonly<Record<string, EndedContainer>>;
 }
 
 /**
- * The statuses of a pod whose cell was lost: its containers wait for another cell. The restart count of a container
- * that ran rises by one, and its last state is `ContainerStatusUnknown`, as the kubelet reports a container that it
- * does not find. A container that has ended for good is unchanged. Idempotent.
+ * The statuses of a pod whose cell was lost. Its containers are waiting for another cell. The restart count of a container that
+ * ran increases by one, and its last state is `ContainerStatusUnknown`, which the kubelet reports for a container that it does
+ * not find. A container that has ended for good is unchanged. Idempotent.
  */
 export function afterLoss(
   pod: Pod,
@@ -64,9 +64,9 @@ export function afterLoss(
 }
 
 /**
- * The container facts for a pod's next cell, from its statuses {@link afterLoss}.
+ * Facts about containers for a pod's next cell, from its statuses {@link afterLoss}.
  *
- * Init containers are not among those that do not run again: the next cell's volumes are empty.
+ * Init containers do not count as ended, because the next cell's volumes are empty.
  */
 export function carriedContainers(
   pod: Pod,
@@ -91,8 +91,8 @@ export function carriedContainers(
 }
 
 /**
- * The end of a pod that has lost its cell; undefined if the pod goes on with another cell. The loss is the end if all containers
- * had ended finally, or if the pod may not be started again (`restartPolicy: Never`).
+ * The end of a pod that has lost its cell. Undefined if the pod continues on another cell. The loss ends the pod if all of its
+ * containers had ended for good, or if it must not be started again (`restartPolicy: Never`).
  *
  * @param finishedAt for containers that ran, as `metav1.Time`
  */
@@ -120,7 +120,10 @@ export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: P
   );
 }
 
-/** A function that says whether a container has ended finally: it is terminated, and the pod's restart policy does not start it again. */
+/**
+ * Returns a function that checks whether a container has ended for good: it is terminated, and the pod's restart policy does
+ * not restart it.
+ */
 export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   const policy = restartPolicy(pod);
   const containers = byName([...(pod.spec.initContainers ?? []), ...pod.spec.containers]);
@@ -130,14 +133,14 @@ export function finalStatuses(pod: Pod): (status: ContainerStatus) => boolean {
   };
 }
 
-/** A list as a map by name; of equal names the last counts. */
+/** A list as a map by name. If names are equal, the last one counts. */
 export function byName<T extends { readonly name: string }>(
   list: readonly T[],
 ): ReadonlyMap<string, T> {
   return new Map(list.map((each) => [each.name, each]));
 }
 
-/** The status of a container that ended on an earlier cell and does not run again. */
+/** The status of a container that ended on an earlier cell and is not restarted. */
 export function endedStatus(waiting: ContainerStatus, end: EndedContainer): ContainerStatus {
   return { ...waiting, ready: false, started: false, state: { terminated: end } };
 }
@@ -158,8 +161,8 @@ function endedContainer({
 }
 
 /**
- * The restart is counted here, because the next run begins on another cell. A waiting container has run on this cell
- * if it has an ID; one that has waited since an earlier loss has none.
+ * Counts the restart here, because the next run begins on another cell. A waiting container has run on this cell if it has an
+ * ID. One that has been waiting since an earlier loss has none.
  */
 function nextCount({ restartCount, state, containerID }: ContainerStatus): number {
   const hasRunHere = state?.running ?? state?.terminated ?? containerID !== undefined;
@@ -168,7 +171,7 @@ function nextCount({ restartCount, state, containerID }: ContainerStatus): numbe
 
 const unknownReason = "ContainerStatusUnknown";
 
-/** The state by which the kubelet reports a container that it does not find. */
+/** The state that the kubelet reports for a container that it does not find. */
 const unknownEnd = {
   exitCode: 137,
   reason: unknownReason,

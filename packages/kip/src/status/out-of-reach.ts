@@ -1,6 +1,6 @@
 import type { PodCondition } from "@kip/k8s-types";
 
-/** Why a pod is not ready while the agent of its cell does not answer. */
+/** Why a pod is not ready while its cell's agent does not respond. */
 export function outOfReach(cellName: string): {
   readonly reason: string;
   readonly message: string;
@@ -10,11 +10,10 @@ export function outOfReach(cellName: string): {
 }
 
 /**
- * The conditions of a pod whose cell does not answer. Those on which Services depend are false, as Kubernetes' node
- * controller sets `Ready` for the pods of a node that is out of reach. A condition that is false already keeps its
- * reason.
+ * The conditions of a pod whose cell does not respond. The ones that Services depend on are false, just as Kubernetes' node
+ * controller sets `Ready` for the pods of an unreachable node. A condition that is already false keeps its reason.
  *
- * @param known the conditions that are published: one that was false keeps its time
+ * @param known the published conditions; one that was false keeps its time
  * @param now as `metav1.Time`
  */
 export function conditionsOutOfReach(

@@ -7,12 +7,12 @@ import { reportedLists } from "./container-lists.ts";
 import { withShortMessage } from "./short-message.ts";
 
 /**
- * The largest end that is written into a Cell, characters of JSON: with a larger one the Cell may exceed the limit of
- * the API server's store.
+ * Maximum size of an end in a Cell, characters of JSON. With a larger one, the Cell might exceed the limit of the API server's
+ * store.
  */
 const maxEnd = 200 * 1024;
 
-/** The pod's end, from the report of its cell; undefined while the pod has not ended. */
+/** The pod's end from its cell's report. Undefined while the pod has not ended. */
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
@@ -20,8 +20,8 @@ export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): Po
 }
 
 /**
- * An end as a Cell stores it: messages are cut to the kubelet's limit for all together, and the containers are left out
- * if they would make the Cell too large to be written.
+ * An end in the form that a Cell stores. Messages are cut to the kubelet's total limit, and the containers are left out if the
+ * Cell would be too large to be written.
  */
 export function storedEnd(end: PodEnd): PodEnd {
   const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = end;

@@ -12,7 +12,7 @@ describe("eventsOfReport()", () => {
       containers: [{ name: "main" }],
       ephemeralContainers: [{ name: "debugger" }],
       events: names.map((container) => ({ ...event, message: "", container })),
-    } as unknown as PodReport; // all that is looked at
+    } as unknown as PodReport; // the fields that are read
     assert.deepEqual(
       eventsOfReport(report, "p").map(({ event: { fieldPath } }) => fieldPath),
       [

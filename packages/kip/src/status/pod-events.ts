@@ -2,7 +2,7 @@ import { defined } from "@kip/base";
 import type { PodReport } from "@kip/agent-api";
 import type { PodEvent } from "@kip/virtual-kubelet";
 
-/** The agent's events as Kubernetes events, with their numbers. */
+/** Converts the agent's events to Kubernetes events, with their numbers. */
 export function eventsOfReport(
   report: PodReport,
   podUid: string,

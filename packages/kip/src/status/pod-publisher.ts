@@ -6,9 +6,9 @@ import { eventsOfReport } from "./pod-events.ts";
 /** Options of {@link PodPublisher}. */
 export interface PodPublisherOptions {
   readonly podUid: string;
-  /** Undefined before the virtual kubelet listens. */
+  /** Undefined before the virtual kubelet is listening. */
   readonly callbacks: () => ProviderCallbacks | undefined;
-  /** When this process started, milliseconds since the epoch: earlier processes published the events from before. */
+  /** When this process started, milliseconds since the Unix epoch. Earlier processes published earlier events. */
   readonly startedAt: number;
 }
 
@@ -16,7 +16,7 @@ export interface PodPublisherOptions {
 export class PodPublisher {
   readonly #options: PodPublisherOptions;
   #status: PodStatus | undefined;
-  /** The sequence number of the newest event that was published, and the cell whose agent counts so. */
+  /** The sequence number of the newest published event, and the cell to which it belongs. */
   #lastEvent = 0;
   #cellUid: string | undefined;
 
@@ -32,11 +32,11 @@ export class PodPublisher {
     callbacks()?.podStatus({ uid: podUid, status });
   }
 
-  /** Publishes the events of a report that are new. */
+  /** Publishes the new events of a report. */
   report(report: PodReport, cellUid: string | undefined): void {
     const { callbacks, podUid, startedAt } = this.#options;
     const newest = report.events.at(-1)?.sequence ?? 0;
-    // If the numbers start again, the agent was restarted, or the report is of another cell's.
+    // If the numbers start over, the agent was restarted, or the report is from another cell.
     const isSameCount = newest >= this.#lastEvent && cellUid === this.#cellUid;
     const last = isSameCount ? this.#lastEvent : 0;
     for (const { sequence, time, event } of eventsOfReport(report, podUid)) {

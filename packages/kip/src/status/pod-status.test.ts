@@ -23,7 +23,7 @@ const pod = {
       { type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" },
     ],
   },
-} as unknown as Pod; // all that is looked at
+} as unknown as Pod; // the fields that are read
 
 function report(phase: PodReport["phase"]): PodReport {
   return {
@@ -189,7 +189,7 @@ describe("podStatus()", () => {
       managementIp: "::1",
     };
     const lying = decodePodReport({ ...report("Running"), ...lie, containers: [] }, "");
-    const instance = own as Instance; // all that is looked at
+    const instance = own as Instance; // the fields that are read
     for (const [hostNetwork, ip] of [
       [false, own.podIp],
       [true, own.managementIp],
@@ -206,7 +206,7 @@ describe("podStatus()", () => {
   it("has the addresses of both families where the cloud gives them", () => {
     const gateway = { address: "fd6b::2", mac: "02:6b:69:70:00:02" };
     const ipv6 = { managementIp: "fd6b::6", podIp: "fd6b::7", gateway };
-    const instance = { podIp: "10.0.0.7", managementIp: "10.0.0.6", ipv6 } as Instance; // all that is looked at
+    const instance = { podIp: "10.0.0.7", managementIp: "10.0.0.6", ipv6 } as Instance; // the fields that are read
     const running = decodePodReport({ ...report("Running"), containers: [] }, "");
     const seen = cellStateWith({ agent: { report: running }, machine: { instance } });
     for (const [hostNetwork, ips] of [
@@ -254,7 +254,7 @@ describe("podStatus()", () => {
         ],
         ...change,
       },
-    }) as unknown as Pod; // all that is looked at
+    }) as unknown as Pod; // the fields that are read
   const states = (list: readonly ContainerStatus[] | undefined) =>
     list?.map(({ name, state, restartCount, lastState }) => [
       name,
@@ -309,7 +309,7 @@ describe("podStatus()", () => {
       { cell: { status: { phase: "Terminating", startMs: {} } } } as const,
       { machine: { state: "gone" }, cell: { status: { phase: "Claimed" } } } as const,
     ]) {
-      const instance = { podIp: "10.0.0.1" } as Instance; // all that is looked at
+      const instance = { podIp: "10.0.0.1" } as Instance; // the fields that are read
       const seen = cellStateWith({
         agent: { report: report("Running") },
         pod: { object: pod },
@@ -323,7 +323,7 @@ describe("podStatus()", () => {
 
   it("does not show a container that its lost cell ran when the pod is removed", () => {
     const clock = { now: () => now, monotonic: () => 0 };
-    const cell = { metadata: { uid: "c" }, spec: { podRef: {} } } as unknown as Cell; // all that is looked at
+    const cell = { metadata: { uid: "c" }, spec: { podRef: {} } } as unknown as Cell; // the fields that are read
     const seen = new StateUnderTest(
       cellStateWith({
         pod: { object: pod },
@@ -451,7 +451,7 @@ describe("podStatus()", () => {
       return Math.max(user + system, 1000);
     };
     for (const hasReport of [true, false]) {
-      cost(1000, hasReport); // compiled from now on
+      cost(1000, hasReport); // to compile the code
       const [small, large] = [cost(1000, hasReport), cost(10_000, hasReport)];
       assert.ok(large < 30 * small, `${large} µs for 10,000, ${small} µs for 1,000`);
     }

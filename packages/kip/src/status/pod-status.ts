@@ -23,10 +23,10 @@ import { disruptionVerdict } from "./disruption.ts";
 import { latestLists, reportedLists, waitingLists } from "./container-lists.ts";
 import type { ContainerLists } from "./container-status.ts";
 
-/** Condition that says what a pod waits for before its containers can start. */
+/** Condition that shows what a pod is waiting for before its containers can start. */
 export const cellReadyCondition = "kip.elotl.co/CellReady";
 
-/** Why a pod waits while nothing else is known. */
+/** The reason for waiting while no other one is known. */
 const cellStarting = {
   reason: "CellStarting",
   message: "The machine of this pod is being started",
@@ -41,7 +41,7 @@ const ownTypes: ReadonlySet<string> = new Set([
   cellReadyCondition,
 ]);
 
-/** What the parts of a status are made from. */
+/** Inputs for the parts of a status. */
 interface StatusFacts {
   readonly state: CellState;
   readonly pod: Pod;
@@ -52,8 +52,8 @@ interface StatusFacts {
 }
 
 /**
- * The status of a pod for the API; undefined while it is unknown (a cell that already has the pod has not reported yet).
- * Continues `state.status`, the one before it.
+ * The status of a pod for the API. Undefined while it is unknown, because a cell that already has the pod has not reported yet.
+ * Continues `state.status`, the previous one.
  */
 export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus | undefined {
   if (isNotForApi(state)) return statusOutOfReach(state, pod, wireTime(nowMs));
@@ -61,7 +61,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   const report = isAbandoned(state) ? undefined : state.agent.report;
   const facts = { state, pod, report, now: wireTime(nowMs) };
   const phase = end.podEnd?.phase ?? shownPhase(facts);
-  // As with a kubelet, a pod that is to end for a reason shows it when all of it has ended.
+  // As in a kubelet, a pod that is to end for a reason only shows it when all containers have ended.
   const failure = report?.reason === undefined ? wait.reason : report;
   const why = end.podEnd ?? (phase === "Failed" ? failure : undefined);
   const containers = containerStatuses(facts);
@@ -70,7 +70,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
     qosClass: qosClass(pod),
     ...cellAddresses(facts),
     ...addresses(facts),
-    // A replaced cell or a restart of kip does not change what was reported first.
+    // A replaced cell or a restart of kip does not change the first reported time.
     startTime: state.status?.startTime ?? pod.status?.startTime ?? report?.startTime ?? facts.now,
     reason: why?.reason,
     message: why?.message,
@@ -80,8 +80,8 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
 }
 
 /**
- * The known status, set to not ready, of a pod whose cell has not answered this process of kip yet; undefined for
- * other pods.
+ * The known status, set to not ready, of a pod whose cell has not responded to this process of kip yet. Undefined for other
+ * pods.
  */
 function statusOutOfReach(state: CellState, pod: Pod, now: string): PodStatus | undefined {
   const { agent, cell, end, pod: wanted } = state;
@@ -95,30 +95,30 @@ function statusOutOfReach(state: CellState, pod: Pod, now: string): PodStatus | 
   return { ...status, conditions: conditionsOutOfReach(own, name, { known, now }) };
 }
 
-/** Whether the status is unknown here, or must not replace the API's. */
+/** Whether the status is unknown, or must not replace the API's. */
 function isNotForApi(state: CellState): boolean {
   const { end, wait, cell, pod } = state;
   const { report } = state.agent;
   if (end.podEnd) return false;
-  // Another client ended the pod in the API: its status stays.
+  // Another client ended the pod in the API. Its status is kept.
   if (end.isInApi) return true;
   if (!report && !end.isPodFinished) return wasClaimed(cell.status) && !isAbandoned(state);
-  // The end of a pod that no cell ran is published with its reason, and stays when its cell is forgotten.
+  // The end of a pod that never ran on a cell is published with its reason, and stays when its cell is forgotten.
   if (!report) return wait.reason === undefined;
-  // Its Cell was deleted: the end of its containers is not the end of the pod.
+  // If only the Cell was deleted, the end of its containers is not the end of the pod.
   const isStopping = hasEnded(report) || cell.status.phase === "Draining";
   return pod.wanted.kind === "run" && !end.isPodFinished && isStopping;
 }
 
-/** Whether the pod will get another cell: the machine of its cell is gone, or is being ended. */
+/** Whether the pod will get another cell, because its cell's machine is gone or is being ended. */
 export function isAbandoned({ pod, end, machine, cell }: CellState): boolean {
   if (pod.wanted.kind !== "run" || end.isPodFinished || !pod.object) return false;
-  // It gets no other cell: its status stays until its end is written.
+  // It gets no other cell. Its status stays until its end is written.
   if (restartPolicy(pod.object) === "Never") return false;
   return machine.state === "gone" || cell.status.phase === "Terminating";
 }
 
-/** As with a kubelet, a pod that ran does not go back to Pending. */
+/** As in a kubelet, a pod that ran does not go back to Pending. */
 function shownPhase({ state, pod, report }: StatusFacts): string {
   const phase = report?.phase ?? (state.end.isPodFinished ? "Failed" : "Pending");
   const before = state.status?.phase ?? pod.status?.phase;
@@ -130,7 +130,7 @@ function conditions(
   shown: ContainerLists & { readonly phase: string },
 ): PodCondition[] {
   const { reason, message } = state.wait.reason ?? cellStarting;
-  // The pod dates from its last apply; the published conditions are newer. Readiness gates are looked up in both.
+  // The pod object is from its last apply, and the published conditions are newer. Readiness gates are looked up in both.
   const published = state.status?.conditions ?? [];
   const api = pod.status?.conditions ?? [];
   const others = api.filter(({ type }) => !published.some((each) => each.type === type));
@@ -143,7 +143,7 @@ function conditions(
     ? { type, status: "True" }
     : { type, status: "False", reason, message };
   const disruption = disruptionVerdict(state, report, known);
-  // A pod that has ended does not wait for a cell.
+  // A pod that has ended is not waiting for a cell.
   const ready = state.end.podEnd && !report ? [] : [cellReady];
   const resizes = state.end.podEnd ? [] : resizeVerdicts(report);
   const verdicts = [...disruption, ...resizes, ...ready];
@@ -156,8 +156,8 @@ function conditions(
 }
 
 /**
- * The pod's addresses, from the moment its cell has it: to show them earlier would cost one more write for each
- * start. They stay when the cell is gone.
+ * The pod's addresses, from the moment when its cell has it. Showing them earlier would cost one more write for each start.
+ * They are kept when the cell is gone.
  */
 function cellAddresses({ state, pod, report }: StatusFacts): Pick<PodStatus, "hostIP" | "hostIPs"> {
   const own = report ? hostAddresses(state).map((ip) => ({ ip })) : [];

@@ -28,7 +28,7 @@ describe("podUsage()", () => {
       containers: [{ name: "main", running }, { name: "ended" }],
       initContainers: [],
       ephemeralContainers: [],
-    } as unknown as PodReport; // all that is looked at
+    } as unknown as PodReport; // the fields that are read
     const timeMs = Date.UTC(2026, 0, 1, 0, 1, 0, 500);
     assert.deepEqual(podUsage("u", stats, report), {
       uid: "u",
@@ -57,7 +57,7 @@ describe("measurePods()", () => {
   it("hostile cell: has no figures of containers that its pod does not have, and one count per probe", async () => {
     const count = { container: "main", kind: "Liveness", successful: 1, failed: 1 } as const;
     const probes = [count, { ...count, container: "other" }, { ...count, successful: 2 }];
-    const agent = { stats: async () => ({ ...stats, probes }) } as unknown as AgentClient; // all that is called
+    const agent = { stats: async () => ({ ...stats, probes }) } as unknown as AgentClient; // the methods that are called
     const pods = [{ uid: "a", agent, report: undefined, pod }];
     const [usage] = await measurePods(pods, cells(), never);
     assert.deepEqual(
@@ -70,7 +70,7 @@ describe("measurePods()", () => {
 
   it("leaves out cells that do not answer", async () => {
     const agent = (answer: () => Promise<AgentStats>): AgentClient =>
-      ({ stats: answer }) as unknown as AgentClient; // all that is called
+      ({ stats: answer }) as unknown as AgentClient; // the methods that are called
     const good = {
       uid: "a",
       agent: agent(async () => stats),
@@ -95,7 +95,7 @@ describe("countProbes()", () => {
   it("gives each pod's counts; an older agent has none", async () => {
     const probes = [{ container: "main", kind: "Readiness", successful: 7, failed: 1 }] as const;
     const agents = [stats, { ...stats, probes }].map(
-      (answer) => ({ stats: async () => answer }) as unknown as AgentClient, // all that is called
+      (answer) => ({ stats: async () => answer }) as unknown as AgentClient, // the methods that are called
     );
     const pods = agents.map((agent, index) => ({
       uid: `u${index}`,
@@ -149,7 +149,7 @@ describe("podUsage(), of all that an agent measures", () => {
       },
     },
   };
-  const agent = { stats: async () => everything } as unknown as AgentClient; // all that is called
+  const agent = { stats: async () => everything } as unknown as AgentClient; // the methods that are called
 
   it("has the cgroup's figures, the network and the disk, with the time of each", async () => {
     const measured = await measurePods(
@@ -220,7 +220,7 @@ describe("CellStats", () => {
         if (fails) throw new Error("away");
         return stats;
       },
-    } as unknown as AgentClient; // all that is called
+    } as unknown as AgentClient; // the methods that are called
     const pods = [{ uid: "a", agent, report: undefined, pod }];
     assert.equal((await measurePods(pods, source, never)).length, 0);
     fails = false;
@@ -247,7 +247,7 @@ describe("CellStats", () => {
           now--;
           return stats;
         },
-      } as unknown as AgentClient; // all that is called
+      } as unknown as AgentClient; // the methods that are called
       return { uid: `u${index}`, agent, report: undefined, pod };
     });
     assert.equal((await measurePods(pods, cells(), never)).length, 500);
@@ -257,11 +257,11 @@ describe("CellStats", () => {
   it("gives what it has when cells that hang take all the time", async () => {
     const clock = new ManualClock();
     const source = new CellStats({ clock, logger: silentLogger });
-    const good = { stats: async () => stats } as unknown as AgentClient; // all that is called
+    const good = { stats: async () => stats } as unknown as AgentClient; // the methods that are called
     const hanging = Array.from({ length: 1000 }, (_, index) => {
       const agent = {
         stats: async () => await new Promise<never>(() => {}),
-      } as unknown as AgentClient; // all that is called
+      } as unknown as AgentClient; // the methods that are called
       return { uid: `h${index}`, agent, report: undefined, pod };
     });
     const pods = [{ uid: "good", agent: good, report: undefined, pod }, ...hanging];

@@ -9,7 +9,7 @@ type Usage = NonNullable<PodUsage["total"]>;
 type FileSystemUsage = NonNullable<PodUsage["ephemeralStorage"]>;
 type Walk = NonNullable<DiskStats["walk"]>;
 
-/** The resource usage of pods, from their cells; pods whose cell does not answer are left out. */
+/** The resource usage of pods, from their cells. Pods whose cell does not respond are left out. */
 export async function measurePods(
   pods: readonly MeasuredPod[],
   cells: Pick<CellStats, "ask">,
@@ -32,7 +32,7 @@ export async function countProbes(
   });
 }
 
-/** Drops other containers and volumes, and duplicates: a hostile cell must not fill the node's metrics. */
+/** Drops other containers and volumes, and duplicates, because a hostile cell must not fill the node's metrics. */
 function restrictStatsToPod(stats: AgentStats, pod: Pod | undefined): AgentStats {
   const containers = pod ? containerNames(pod) : new Set<string>();
   const volumes = new Set(pod?.spec.volumes?.map(({ name }) => name));
@@ -67,7 +67,7 @@ function unique<T>(all: readonly T[], name: (each: T) => string): readonly T[] {
   return [...new Map(all.map((each) => [name(each), each])).values()];
 }
 
-/** An agent's figures in the form of the virtual kubelet. */
+/** Converts an agent's statistics to the virtual kubelet's form. */
 export function podUsage(
   uid: string,
   stats: AgentStats,
@@ -126,7 +126,7 @@ function network(timeMs: number, interfaces: AgentStats["interfaces"]): PodUsage
   return { timeMs, receivedBytes, sentBytes, interfaces };
 }
 
-/** Usage of files on the cell's disk. It is known only once the agent has walked through them. */
+/** Usage of files on the cell's disk. Only known once the agent has walked through them. */
 function onDisk(disk: DiskStats, files: Walk["pod"] | undefined): FileSystemUsage {
   const { sizeBytes, freeBytes, inodes, freeInodes } = disk;
   return {
@@ -140,7 +140,7 @@ function onDisk(disk: DiskStats, files: Walk["pod"] | undefined): FileSystemUsag
   };
 }
 
-/** Volumes on file systems of their own take what these have in use; the others what their files do. */
+/** Usage of volumes: for those with their own file system, what it has in use; for others, the size of their files. */
 function volumes(disk: DiskStats): PodUsage["volumes"] {
   const files = disk.walk?.volumes ?? {};
   const all = [

@@ -3,8 +3,9 @@ import { defined } from "@kip/base";
 import type { ConditionVerdict } from "@kip/virtual-kubelet/status";
 
 /**
- * The kubelet's conditions of a resize: `PodResizePending` while the cell is too small for it, `PodResizeInProgress` from when it was granted until all
- * running containers have what they ask for. A pod without a resize, or that has ended, has none of them.
+ * The kubelet's conditions of a resize: `PodResizePending` while the cell is too small for it, and `PodResizeInProgress` from
+ * its approval until all running containers have the requested resources. A pod without a resize, or that has ended, has
+ * neither.
  *
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/#pod-resize-status
  */

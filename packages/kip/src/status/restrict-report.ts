@@ -2,8 +2,8 @@ import type { ContainerReport, ReportedPod } from "@kip/agent-api";
 import type { Pod } from "@kip/k8s-types";
 
 /**
- * A cell's report restricted to the pod's containers, each once: a hostile cell cannot fill the pod's
- * status, its Cell or the metrics with others. Unchanged while the pod is unknown.
+ * A cell's report, restricted to the pod's containers without duplicates. So a hostile cell cannot fill the pod's status, its
+ * Cell or the metrics with others. Unchanged while the pod is unknown.
  */
 export function restrictReportToPod(report: ReportedPod, pod: Pod | undefined): ReportedPod {
   if (!pod?.spec) return report;

@@ -1,6 +1,6 @@
 import type { ContainerState } from "@kip/k8s-types";
 
-/** A container state whose termination message has at most so many characters. */
+/** A container state with its termination message cut to a maximum length, characters. */
 export function withShortMessage(state: ContainerState, messageLength: number): ContainerState {
   const { terminated } = state;
   if (!terminated?.message) return state;

@@ -1,10 +1,10 @@
 const text = { type: "string" };
 const integer = { type: "integer", format: "int64" };
 const boolean = { type: "boolean" };
-/** The API server writes a time that is not known as null. */
+/** The API server writes null for an unknown time. */
 const time = { ...text, format: "date-time", nullable: true };
 
-/** Quantities by the name of the resource. */
+/** Quantities by resource name. */
 const amounts = { type: "object", additionalProperties: text };
 
 const terminated = {
@@ -82,7 +82,7 @@ const conditions = {
     },
   },
 };
-/** Fields of the spec that the original had in the status, where scripts of its users look for them. */
+/** Fields of the spec that the original had in the status, for scripts of its users that read them there. */
 const originalStatus = {
   podName: text,
   podNamespace: text,
@@ -92,7 +92,7 @@ const originalStatus = {
   controllerID: text,
 };
 
-/** A standby cell gets its pod once; nothing else of a spec changes. */
+/** A standby cell gets its pod once. Nothing else in a spec changes. */
 const specRules = [
   {
     rule: "has(self.podRef) || (has(self.standby) && self.standby)",
@@ -126,8 +126,8 @@ const specRules = [
 ];
 
 /**
- * The CustomResourceDefinition of cells. Group, version, names and the first seven columns are those
- * of the original Kip; PHASE, PRICE and AGE are new.
+ * The CustomResourceDefinition of cells. Group, version, names and the first seven columns are those of the original Kip.
+ * PHASE, PRICE and AGE are new.
  */
 export const cellCrd = {
   apiVersion: "apiextensions.k8s.io/v1",

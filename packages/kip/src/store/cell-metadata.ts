@@ -3,16 +3,18 @@ import { nodeLabel } from "../state/cell.ts";
 /** Labels by key. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** Labels that say which tool deploys an object; the first is also what Argo CD finds its objects by, unless it is configured. */
+/**
+ * Labels that name the tool that deployed an object. Argo CD also finds its objects by the first one, unless configured
+ * otherwise.
+ */
 const deployerLabels: ReadonlySet<string> = new Set([
   "app.kubernetes.io/instance",
   "app.kubernetes.io/managed-by",
 ]);
 
 /**
- * Domains of the labels by which deployment tools find their objects; they delete objects that they did not deploy.
- * Such a tool labels the templates of pods too, and would delete a Cell with the same labels, and its machine with
- * it. Subdomains of these count too.
+ * Domains of the labels by which deployment tools find their objects. They delete objects that they did not deploy. Such a tool
+ * also labels pod templates, and would delete a Cell with the same labels, together with its machine. Subdomains also count.
  */
 const deployerDomains = [
   "argocd.argoproj.io",
@@ -23,18 +25,15 @@ const deployerDomains = [
   "addonmanager.kubernetes.io",
 ];
 
-/**
- * The labels of a Cell: those of its pod without the labels of deployment tools, overridden by those by which kip
- * finds its Cells.
- */
+/** The labels of a Cell: those of its pod except deployment tools' labels, overridden by those by which kip finds its Cells. */
 export function cellLabels(nodeName: string, podLabels: Labels): Labels {
   const kept = Object.entries(podLabels).filter(([key]) => !isDeployerLabel(key));
   return { ...Object.fromEntries(kept), [nodeLabel]: nodeName };
 }
 
 /**
- * Annotations that keep Argo CD away from Cells where it is configured to find its objects by another label: it
- * neither deletes a Cell, also not with its application, nor reports it as a difference.
+ * Annotations that keep Argo CD away from Cells if it is configured to find its objects by another label. It then neither
+ * deletes a Cell, even together with its application, nor reports it as a difference.
  *
  * @see https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
  * @see https://argo-cd.readthedocs.io/en/stable/user-guide/compare-options/

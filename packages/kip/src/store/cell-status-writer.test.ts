@@ -14,7 +14,7 @@ function start(writeStatus: WriteStatus) {
   return { clock, writer };
 }
 
-const cell = { metadata: { name: "c", uid: "u" } } as unknown as Cell; // all that is looked at
+const cell = { metadata: { name: "c", uid: "u" } } as unknown as Cell; // the fields that are read
 
 describe("CellStatusWriter", () => {
   it("writes one after the other, and the newest last", async () => {
@@ -40,7 +40,7 @@ describe("CellStatusWriter", () => {
     const { writer, clock } = start(async ({ spec }, { phase }) => {
       written.push([spec.podRef.name, phase]);
     });
-    const claimed = { ...cell, spec: { podRef: { name: "web" } } } as unknown as Cell; // all that is looked at
+    const claimed = { ...cell, spec: { podRef: { name: "web" } } } as unknown as Cell; // the fields that are read
     writer.note(cell, { phase: "Ready" });
     writer.note(claimed, { phase: "Claimed" });
     await clock.advance(1000);

@@ -11,9 +11,9 @@ interface Pending {
 interface Note {
   cell: Cell | StandbyCell;
   status: CellStatus;
-  /** By the monotonic clock, milliseconds. */
+  /** Monotonic time, milliseconds. */
   readonly dueAt: number;
-  /** Aborted when the status need not be written, because a newer one was, or the Cell is gone. */
+  /** Aborts if the status need not be written, because a newer one was, or because the Cell is gone. */
   readonly settled: AbortController;
   /** How often its write has failed. */
   readonly failures: number;
@@ -26,19 +26,22 @@ export interface CellStatusWriterOptions {
   readonly logger: Logger;
 }
 
-/** How long the write of a status waits for a newer one, milliseconds: of one that shows a problem, or that will last. */
+/** How long a status that shows a problem or will last waits for a newer one before it is written, milliseconds. */
 const noteMs = 1000;
 
 /**
- * The same for a status that lasts only until the next step of a start or a stop: it is written together with the
- * next one, if that comes in time.
+ * The same for a status that only lasts until the next step of a start or a stop. It is written together with the next one, if
+ * that comes in time.
  */
 const transientMs = 10_000;
 
-/** The write of a noted status is repeated until it succeeds: the status may be the last of its Cell for hours. */
+/** The write of a noted status is repeated until it succeeds, because it may be the last status of its Cell for hours. */
 const failureBackoff = { initialMs: 1000, maxMs: 60_000 };
 
-/** The reason with which a note is cancelled. All notes share it, as making an error costs more than starting the note's timer. */
+/**
+ * The reason with which notes are cancelled. All notes share it, because creating an error costs more than starting the note's
+ * timer.
+ */
 const settled = new Error("A newer status was written, or the Cell is gone");
 
 /** Writes the statuses of cells: one request per cell at a time, and always the newest status. */
@@ -48,7 +51,7 @@ export class CellStatusWriter {
   readonly #notes = new Map<string, Note>();
   /** Noted statuses that are being written and are still the newest. */
   readonly #underWay = new Map<string, Note>();
-  /** What the API has of each Cell, if this process wrote it. */
+  /** The status of each Cell in the API, if this process wrote it. */
   readonly #written = new WeakMap<Cell | StandbyCell, CellStatus>();
   #isEnded = false;
 
@@ -56,22 +59,22 @@ export class CellStatusWriter {
     this.#options = options;
   }
 
-  /** Has this status of a Cell that is being deleted written after ten seconds, if the Cell still exists then. */
+  /** Schedules this status of a Cell that is being deleted to be written after ten seconds, if the Cell still exists then. */
   noteEnd(cell: Cell | StandbyCell, status: CellStatus): void {
     this.forget(cell);
     this.#note(cell, status, transientMs);
   }
 
   /**
-   * Has this status, or a newer one, written within ten seconds; within a second if the API shows a problem that is
-   * over now. A failure is logged, and the write repeated.
+   * Schedules this status, or a newer one, to be written within ten seconds, or within a second if the API shows a problem that
+   * is over. A failure is logged, and the write is repeated.
    */
   noteTransient(cell: Cell | StandbyCell, status: CellStatus): void {
     const isOutdated = isHeldUp(this.#written.get(cell) ?? cell.status);
     this.#note(cell, status, isOutdated ? noteMs : transientMs);
   }
 
-  /** Has this status, or a newer one, written within a second. A failure is logged, and the write repeated. */
+  /** Schedules this status, or a newer one, to be written within a second. A failure is logged, and the write is repeated. */
   note(cell: Cell | StandbyCell, status: CellStatus): void {
     this.#note(cell, status, noteMs);
   }
@@ -92,7 +95,7 @@ export class CellStatusWriter {
     void this.#writeLater(note, withinMs);
   }
 
-  /** To be called when the Cell is gone: its statuses are no longer written. */
+  /** Call this when the Cell is gone, so that its statuses are no longer written. */
   forget({ metadata: { uid } }: Cell | StandbyCell): void {
     this.#notes.get(uid)?.settled.abort(settled);
     this.#notes.delete(uid);
@@ -100,18 +103,18 @@ export class CellStatusWriter {
   }
 
   /**
-   * Writes at once what was noted, and waits for what is being written; for the end of kip. Failures are logged, and no write is
+   * For the end of kip: writes noted statuses at once, and waits for pending writes. Failures are logged, and no write is
    * repeated from then on.
    */
   async flush(): Promise<void> {
     this.#isEnded = true;
     const underWay = [...this.#pending.values()].map(({ work }) => work);
     const noted = [...this.#notes.values()].map(async (note) => await this.#writeNote(note));
-    // The caller of each write sees its failure.
+    // The caller of each write handles its failure.
     await Promise.allSettled([...underWay, ...noted]);
   }
 
-  /** Resolves when this status, or a newer one, is written. @throws as the write that failed */
+  /** Resolves when this status, or a newer one, is written. @throws the error of the failed write */
   async write(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     this.forget(cell);
     const { uid } = cell.metadata;
@@ -120,7 +123,7 @@ export class CellStatusWriter {
       const isFirst = known.newest === undefined;
       known.newest = { cell, status };
       if (isFirst) {
-        // The caller of the write before sees its failure.
+        // The caller of the previous write handles its failure.
         known.work = known.work.catch(() => {}).then(() => this.#writeNewest(uid, known));
       }
       return await known.work;

@@ -59,7 +59,7 @@ function start(...finalizers: string[]) {
       change(patch.metadata.finalizers ?? before);
       return cell ? found() : { metadata: {} };
     },
-  } as unknown as ApiClient; // all that is called
+  } as unknown as ApiClient; // the methods that are called
   const remove = async (uid = "u"): Promise<void> =>
     await new CellStore(client).remove({ metadata: { name: "c", uid } } as Cell);
   const write = async (uid = "u"): Promise<void> => {
@@ -97,20 +97,20 @@ describe("CellStore.writeStatus()", () => {
         arrivals.push(() => void Promise.resolve().then(effect).then(resolve, reject));
       });
     const next = new CellStore(api.client(async (effect) => effect()));
-    const spec = { podRef: { uid: "p" }, attempt: 0 } as unknown as CellSpec; // all that is looked at
+    const spec = { podRef: { uid: "p" }, attempt: 0 } as unknown as CellSpec; // the fields that are read
     const cell = await next.create(spec);
     const killed = new CellStore(api.client(late));
     const never = killed.writeStatus(cell, { phase: "Booting" });
     await next.writeStatus(cell, { phase: "Ready" });
     await next.writeStatus(cell, { phase: "Claimed" });
-    arrivals[0]?.(); // of a process that is gone: it does nothing after it
+    arrivals[0]?.(); // from a dead process, which does nothing afterwards
     await setImmediate();
     assert.equal(api.cells.get(cell.metadata.name)?.status?.phase, "Claimed");
     for (let turn = 1; turn < 3; turn++) {
       arrivals[turn]?.();
       await setImmediate();
     }
-    await never; // one that goes on reads the Cell, and writes
+    await never; // a process that continues reads the Cell and writes
     assert.equal(api.cells.get(cell.metadata.name)?.status?.phase, "Booting");
   });
 });
@@ -182,7 +182,7 @@ describe("CellStore.remove()", () => {
       assert.equal(api.cells.size, 0);
       await store.remove(cell, { isMarked: true });
       await store.writeStatus(cell, { phase: "Terminating" });
-      // A store that remembers a version names that one.
+      // A store that remembers a version sends that one.
       const { resourceVersion } = cell.metadata;
       assert.notEqual(known, resourceVersion);
       assert.deepEqual(statusVersions, [resourceVersion, known, resourceVersion]);
@@ -204,7 +204,7 @@ describe("CellStore.remove()", () => {
     await assert.rejects(stale.remove(cell), { code: "K8S_LEASE_LOST" });
     const kept = api.cells.get(cell.metadata.name);
     assert.deepEqual([kept?.status?.phase, kept?.metadata.deletionTimestamp], ["Ready", undefined]);
-    // In its own turn it deletes the Cell whatever was written to it.
+    // In its own turn it deletes the Cell, whatever others have written to it.
     await next.remove(cell);
     assert.equal(api.cells.size, 0);
     const one = await next.create({ podRef: { uid: "q" }, attempt: 0 } as CellSpec);
@@ -240,7 +240,7 @@ describe("what CellStore writes", () => {
       written.push(body);
       return body;
     };
-    const store = new CellStore({ create: note, patch: note } as unknown as ApiClient); // all that is called
+    const store = new CellStore({ create: note, patch: note } as unknown as ApiClient); // the methods that are called
     const podRef = { namespace: "shop", name: "web", uid: "u" };
     const machine = { nodeName: "kip", controllerID: "id", instanceType: "t3.nano", attempt: 0 };
     return { store, written, spec: { ...machine, launchType: "spot", podRef } as CellSpec };
@@ -335,7 +335,7 @@ describe("CellStore.create()", () => {
       },
       list: async () => await Promise.resolve({ items: [] }),
     };
-    const store = new CellStore(client as unknown as ApiClient); // all that it uses
+    const store = new CellStore(client as unknown as ApiClient); // the parts that are used
     const spec = (uid: string) =>
       ({ podRef: { namespace: "n", name: uid, uid }, nodeName: "kip", attempt: 0 }) as CellSpec;
     await Promise.all(["a", "b"].map(async (uid) => await store.create(spec(uid))));
@@ -357,7 +357,7 @@ describe("CellStore.create()", () => {
       },
       patch: async () => ({ metadata: { deletionTimestamp: "2030-01-01T00:00:00Z" } }),
     };
-    const store = new CellStore(client as unknown as ApiClient); // all that it uses
+    const store = new CellStore(client as unknown as ApiClient); // the parts that are used
     const spec = { podRef: { namespace: "n", name: "a", uid: "a" }, nodeName: "kip", attempt: 0 };
     await assert.rejects(store.create(spec as CellSpec), refused);
   });
@@ -377,7 +377,7 @@ describe("CellStore.ensureCrd()", () => {
         return { items: [] };
       },
     };
-    await new CellStore(client as unknown as ApiClient).ensureCrd(); // all that it uses
+    await new CellStore(client as unknown as ApiClient).ensureCrd(); // the parts that are used
     assert.deepEqual(refusals, []);
   });
 });

@@ -29,7 +29,7 @@ import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 /** How often a Cell is read again when another client writes it at the same time. */
 const maxConflicts = 10;
 
-/** Reads and writes Cells. Every call may be repeated. */
+/** Reads and writes Cells. Every call is safe to repeat. */
 export class CellStore {
   readonly #client: ApiClient;
   /** The newest known version of each Cell, by UID: that of this client's last write. */
@@ -41,8 +41,8 @@ export class CellStore {
   }
 
   /**
-   * Installs or updates the CustomResourceDefinition; resolves when it may be used. One that is being deleted is waited for, and made
-   * again; unless it has Cells, which a kip has to end before.
+   * Installs or updates the CustomResourceDefinition. Resolves when it is usable. If it is being deleted, waits and installs it
+   * again, unless it has Cells, which a kip has to end first.
    *
    * @throws the signal's reason
    */
@@ -55,7 +55,7 @@ export class CellStore {
     }
   }
 
-  /** Resolves with whether the resource may be used; not if it is being deleted. */
+  /** Resolves with whether the resource is usable. It is not while it is being deleted. */
   async #installCrd(): Promise<boolean> {
     const path = paths.customResourceDefinitions(cellCrd.metadata.name);
     const options = { fieldManager: "kip", force: true };
@@ -65,7 +65,7 @@ export class CellStore {
     return true;
   }
 
-  /** A new resource, or a changed one, is served some 100 ms after it was accepted, and no event says when: ask for it. */
+  /** A new or changed resource is served some 100 ms after it was accepted. No event announces that, so poll. */
   async #untilServed(): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -80,7 +80,8 @@ export class CellStore {
   }
 
   /**
-   * Writes the Cell of a pod, with labels of that pod ({@link cellLabels}). One that an earlier process of kip wrote is returned as it is.
+   * Writes the Cell of a pod, with the pod's labels ({@link cellLabels}). If an earlier process of kip wrote it, returns it
+   * unchanged.
    */
   async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
@@ -92,7 +93,7 @@ export class CellStore {
     }
   }
 
-  /** Writes a Cell that waits for its pod; undefined if a pod has the one of this name. */
+  /** Writes a Cell that waits for its pod. Undefined if a pod has the Cell with this name. */
   async createStandby(spec: StandbySpec, name: string): Promise<StandbyCell | undefined> {
     try {
       return this.#known(await this.#create<StandbyCell>(newCell(name, spec, {})));
@@ -103,7 +104,7 @@ export class CellStore {
     }
   }
 
-  /** Installs the resource again if it was deleted while kip runs: no pod could start. */
+  /** Installs the resource again if it was deleted while kip is running, because otherwise no pod could start. */
   async #create<T>(cell: object): Promise<T> {
     try {
       return await this.#client.create<T>(paths.cells(), cell);
@@ -116,11 +117,11 @@ export class CellStore {
   }
 
   /**
-   * Writes the pod and its labels into a standby Cell. The write succeeds only if the Cell has not changed since it
-   * was read, so that no two pods get it. Returns undefined if the Cell is no longer available, and the Cell as it is
-   * if it has this pod already.
+   * Writes the pod and its labels into a standby Cell. Only succeeds if the Cell has not changed since it was read, so that two
+   * pods cannot get it. Returns undefined if the Cell is no longer available, and the unchanged Cell if it already has this
+   * pod.
    *
-   * @throws what leaves the outcome open
+   * @throws an error that leaves the outcome open
    */
   async claim(
     seen: StandbyCell,
@@ -152,8 +153,8 @@ export class CellStore {
   }
 
   /**
-   * Replaces the status; succeeds too if the Cell is gone. It names the version that it replaces: a write that a killed kip had
-   * sent, and that arrives late, must not take back what the next one has written.
+   * Replaces the status. Also succeeds if the Cell is gone. Names the version that it replaces, so that a late write of a
+   * killed kip cannot undo what the next one has written.
    */
   async writeStatus(cell: Cell | StandbyCell, status: CellStatus): Promise<void> {
     const { name, uid } = cell.metadata;
@@ -168,7 +169,7 @@ export class CellStore {
       } catch (error) {
         if (isNotFound(error)) return this.#forget(uid);
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
-        // Another client changed it in between, or an answer was lost on the way.
+        // Another client changed it in between, or a response was lost.
         const seen = await this.#read(path);
         if (seen?.metadata.uid !== uid) return this.#forget(uid);
         ({ resourceVersion } = this.#known(seen).metadata);
@@ -176,21 +177,23 @@ export class CellStore {
     }
   }
 
-  /** Asks for the deletion of the Cell; kip's finalizer keeps it until {@link CellStore.remove}. Succeeds too if it is gone. */
+  /**
+   * Requests the deletion of the Cell. Kip's finalizer keeps it until {@link CellStore.remove}. Also succeeds if it is gone.
+   */
   async markDeleted(cell: Cell | StandbyCell): Promise<void> {
     await this.#delete(cell);
   }
 
   /**
-   * Deletes the Cell with kip's own finalizer; the finalizers of others stay. Call it only when the instance is gone.
+   * Deletes the Cell together with kip's own finalizer, and keeps others' finalizers. Only call this when the instance is gone.
    *
-   * @param options.isMarked whether its deletion was asked for: it is then read, not written, first @default false
+   * @param options.isMarked whether its deletion was requested; if so, it is read first instead of written @default false
    */
   async remove(cell: Cell | StandbyCell, { isMarked = false } = {}): Promise<void> {
     const { name, uid } = cell.metadata;
     const path = paths.cells(name);
     let left = isMarked ? await this.#read(path) : await this.#delete(cell);
-    // The API server has lost the request for the deletion, for example by the restore of a backup.
+    // The API server has lost the request for the deletion, for example after a backup was restored.
     if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined)
       left = await this.#delete(left);
     for (let conflicts = 0; left?.metadata.uid === uid; conflicts++) {
@@ -223,7 +226,7 @@ export class CellStore {
     for (let conflicts = 0; ; conflicts++) {
       try {
         const answer = await this.#client.delete<Partial<Cell>>(path, { uid, resourceVersion });
-        return answer.kind === "Cell" ? this.#known(answer as Cell) : undefined; // else a Status: it is deleted
+        return answer.kind === "Cell" ? this.#known(answer as Cell) : undefined; // otherwise a Status: it is deleted
       } catch (error) {
         if (isNotFound(error)) return undefined;
         if (!isConflict(error) || conflicts === maxConflicts) throw error;
@@ -260,9 +263,9 @@ export class CellStore {
   }
 
   /**
-   * The cells of all virtual nodes, read from the API itself and not from a cache.
+   * The cells of all virtual nodes, read from the API and not from a cache.
    *
-   * @param labelSelector leaves out others
+   * @param labelSelector only returns Cells that match
    */
   async list(labelSelector?: string): Promise<readonly (Cell | StandbyCell)[]> {
     const query = defined({ labelSelector });
@@ -285,7 +288,7 @@ function originalStatus(spec: CellSpec | StandbySpec) {
   });
 }
 
-/** A Cell as it is written first. */
+/** A new Cell. */
 function newCell<S extends CellSpec | StandbySpec>(name: string, spec: S, podLabels: Labels) {
   const metadata = {
     name,

@@ -13,11 +13,11 @@ export interface CrdEndOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called once when the resource is watched, if there is one. */
+  /** Called once when the resource exists and is being watched. */
   readonly whenWatched?: (() => Promise<unknown>) | undefined;
 }
 
-/** Resolves when there is no Cell resource, so that it may be installed again. @throws the signal's reason */
+/** Resolves when there is no Cell resource, so that it can be installed again. @throws the signal's reason */
 export async function untilCrdIsGone(options: CrdEndOptions): Promise<void> {
   const { client, clock, signal, whenWatched } = options;
   const gone = Promise.withResolvers<void>();

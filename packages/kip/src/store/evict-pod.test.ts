@@ -6,7 +6,7 @@ import { evictPod } from "./evict-pod.ts";
 const ref = { namespace: "team", name: "web", uid: "u" };
 const notFound = new K8sError("K8S_NOT_FOUND", 'pods "web" not found');
 
-/** An API server that does not find the pod to evict it, and has this one to read. */
+/** An API server that does not find the pod for an eviction, but returns this one for a read. */
 function without(found: string | undefined): ApiClient {
   return {
     create: async () => {
@@ -16,7 +16,7 @@ function without(found: string | undefined): ApiClient {
       if (found === undefined) throw notFound;
       return { metadata: { ...ref, uid: found } };
     },
-  } as unknown as ApiClient; // all that is used
+  } as unknown as ApiClient; // the parts that are used
 }
 
 describe("evictPod()", () => {

@@ -7,14 +7,14 @@ import { readPod } from "./pod-in-api.ts";
 export interface EvictPodOptions {
   /** 0 or more. @default the pod's own */
   readonly graceSeconds?: number | undefined;
-  /** Sees whether a pod that is not found is gone. @default the client that asks */
+  /** Client with which to check whether a pod that was not found is gone. @default the evicting client */
   readonly reader?: ApiClient | undefined;
 }
 
 /**
- * Asks for the eviction of a pod. One that is gone counts as evicted; evicting it twice changes nothing.
+ * Requests the eviction of a pod. A pod that is gone counts as evicted. Repeating it has no effect.
  *
- * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget forbids it now
+ * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget currently forbids it
  */
 export async function evictPod(
   client: ApiClient,
@@ -31,7 +31,7 @@ export async function evictPod(
   try {
     await client.create(paths.pods(namespace, name, "eviction"), eviction);
   } catch (error) {
-    // To a node, the API server also says "not found" of a pod that its admission (NodeRestriction) does not know yet.
+    // A node also gets "not found" for a pod that the API server's admission (NodeRestriction) does not know yet.
     if (!isNotFound(error) || (await readPod(reader, podRef))) throw error;
   }
 }

@@ -11,7 +11,7 @@ import { PodReplacement } from "./pod-replacement.ts";
 const owner = { kind: "ReplicaSet", name: "web", uid: "rs" } as OwnerReference;
 const pods = 20;
 
-/** Lets a watch tell what it has to tell. */
+/** Lets a watch deliver its events. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 200; turn++) await setImmediate();
 }
@@ -61,11 +61,11 @@ describe("PodReplacement.ready()", () => {
     await settle();
     assert.deepEqual([ready, calls.watches], [0, 1]);
     assert.ok(calls.reads < pods + 10, `${calls.reads} reads`);
-    // All stay ready beside the first replacement: each may go.
+    // All stay ready beside the first replacement, so each may go.
     await createPod("new");
     await settle();
     assert.equal(ready, pods);
-    // When none waits, the next one watches again.
+    // After all waiters are done, the next one starts a new watch.
     const { metadata } = await createPod("another");
     await client.delete(paths.pods("default", "old-0"), { graceSeconds: 0 });
     await client.delete(paths.pods("default", "old-1"), { graceSeconds: 0 });

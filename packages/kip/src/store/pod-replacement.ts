@@ -17,17 +17,17 @@ import { evictPod } from "./evict-pod.ts";
 /** What {@link PodReplacement} works with. */
 export interface PodReplacementOptions {
   readonly client: ApiClient;
-  /** Evicts. @default `client` */
+  /** Client with which to evict. @default `client` */
   readonly nodeClient?: ApiClient | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** The parts of a ReplicaSet or ReplicationController that are read. */
+/** The fields of a ReplicaSet or ReplicationController that are read. */
 interface PodOwner extends KubeObject {
   readonly spec: {
     readonly replicas?: number;
-    /** Labels alone, if it is of a ReplicationController. */
+    /** Plain labels for a ReplicationController. */
     readonly selector: LabelSelector | Labels;
   };
 }
@@ -35,7 +35,7 @@ interface PodOwner extends KubeObject {
 const replicaSets = namespaced("/apis/apps/v1", "replicasets");
 const replicationControllers = namespaced("/api/v1", "replicationcontrollers");
 
-/** The pods of one owner, for all those that wait to be replaced. */
+/** The pods of one owner, shared by all waiters for replacements. */
 interface OwnerWatch {
   readonly pods: Informer<Pod & KubeObject>;
   readonly done: AbortController;
@@ -45,17 +45,17 @@ interface OwnerWatch {
   waiters: number;
 }
 
-/** What an owner has and wants. */
+/** The pods that an owner has and wants. */
 interface Look {
   /** UIDs of its ready pods. */
   readonly ready: ReadonlySet<string>;
   readonly wanted: number;
 }
 
-/** Has pods replaced by their owners. */
+/** Makes owners replace their pods. */
 export class PodReplacement {
   readonly #options: PodReplacementOptions;
-  /** By the owner's UID: a cloud may take back hundreds of its pods' machines together. */
+  /** By owner UID. A cloud may reclaim the machines of hundreds of its pods together. */
   readonly #watches = new Map<string, OwnerWatch>();
 
   constructor(options: PodReplacementOptions) {
@@ -63,9 +63,9 @@ export class PodReplacement {
   }
 
   /**
-   * Asks for the eviction of a pod. One that is gone counts as evicted; evicting it twice changes nothing.
+   * Requests the eviction of a pod. A pod that is gone counts as evicted. Repeating it has no effect.
    *
-   * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget forbids it now
+   * @throws {K8sError} `K8S_TOO_MANY_REQUESTS` if a PodDisruptionBudget currently forbids it
    */
   async evict(ref: PodRef, graceSeconds: number): Promise<void> {
     const { client, nodeClient = client } = this.#options;
@@ -121,7 +121,7 @@ export class PodReplacement {
     return watch;
   }
 
-  /** One look for all that wait. The pods are counted at its end, so that a change before that is not missed. */
+  /** One check for all waiters. The pods are counted at its end, so that no earlier change is missed. */
   async #look({ namespace }: PodRef, owner: OwnerReference, watch: OwnerWatch): Promise<Look> {
     watch.looking ??= this.#read({ namespace }, owner)
       .then((found) => ({
@@ -157,11 +157,11 @@ function isReadyPodOf({ metadata, status }: Pod, { uid }: OwnerReference): boole
   return isOwned && metadata.deletionTimestamp === undefined && isReady === true;
 }
 
-/** The owner's selector as the API server takes it in a query. */
+/** The owner's selector in the form of a query. */
 function selectorText({ kind, spec: { selector } }: PodOwner): string {
   const isLabels = kind === "ReplicationController";
   const { matchLabels = {}, matchExpressions = [] } = isLabels
-    ? { matchLabels: selector as Labels } // by its kind
+    ? { matchLabels: selector as Labels } // depends on the kind
     : (selector as LabelSelector);
   return [
     ...Object.entries(matchLabels).map(([key, value]) => `${key}=${value}`),

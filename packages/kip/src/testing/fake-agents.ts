@@ -3,7 +3,7 @@ import type { AgentClient, DesiredPod, PodReport, waitForAgent } from "@kip/agen
 import type { Instance } from "@kip/cloud";
 import type { Clock } from "@kip/base";
 
-/** The agent of a simulated machine; it remembers its pod as long as the machine runs. */
+/** The agent of a simulated machine. It keeps its pod as long as the machine runs. */
 class FakeAgent {
   podUid: string | undefined;
   isReachable = true;
@@ -18,7 +18,7 @@ class FakeAgent {
 /** The agents of the machines of a simulated cloud. */
 export class FakeAgents {
   readonly #clock: Clock;
-  /** Whether agents of machines that boot from now on answer. */
+  /** Whether agents of machines that boot from now on respond. */
   isAnswering = true;
   /** By the name of the cell. */
   readonly #agents = new Map<string, FakeAgent>();
@@ -27,7 +27,7 @@ export class FakeAgents {
     this.#clock = clock;
   }
 
-  /** Begins to run on a machine; what it returns ends it. */
+  /** Starts an agent on a machine. Returns a function that ends it. */
   boot({ name }: Instance): () => void {
     const agent = new FakeAgent();
     agent.isReachable = this.isAnswering;
@@ -43,7 +43,7 @@ export class FakeAgents {
     return [...this.#agents.values()].flatMap(({ podUid }) => podUid ?? []).sort();
   }
 
-  /** The network to a machine is cut, or is there again. */
+  /** Cuts or restores the network to a machine. */
   setReachable(cellName: string, isReachable: boolean): void {
     const agent = this.#agents.get(cellName);
     if (!agent) return;
@@ -51,7 +51,10 @@ export class FakeAgents {
     if (!isReachable) agent.disconnect();
   }
 
-  /** `waitForAgent` of a process of kip, whose calls to agents go through `call`; `opened` gets a function that ends it. */
+  /**
+   * Returns `waitForAgent` for a process of kip. Its calls to agents go through `call`. `opened` gets a function that closes
+   * the connection.
+   */
   dialer(
     call: <T>(effect: () => T) => Promise<T>,
     opened: (close: () => void) => void,
@@ -101,7 +104,7 @@ export class FakeAgents {
       putIdentity: async () => await call(() => {}),
       [Symbol.asyncDispose]: async () => close(),
     };
-    return client as unknown as AgentClient; // all that is called
+    return client as unknown as AgentClient; // the methods that are called
   }
 }
 

@@ -2,16 +2,16 @@ import { isDeepStrictEqual } from "node:util";
 import { K8sError, type ApiClient } from "@kip/k8s-client";
 import { isStandby, type Cell, type StandbyCell } from "../state/cell.ts";
 
-/** A Cell as the API has it. */
+/** A Cell as read from the API. */
 export type StoredCell = Cell | StandbyCell;
 
-/** What a watch of Cells tells. */
+/** An event of a watch of Cells. */
 export interface CellEvent {
   readonly type: "changed" | "deleted";
   readonly cell: StoredCell;
 }
 
-/** The part of a patch or a deletion that says which object it is for. */
+/** The part of a patch or deletion that identifies the object. */
 interface Precondition {
   readonly uid?: string | undefined;
   readonly resourceVersion?: string | undefined;
@@ -21,21 +21,23 @@ interface Change extends Partial<Pick<Cell, "spec" | "status">> {
   readonly metadata?: Precondition & { readonly finalizers?: readonly string[] };
 }
 
-/** An API server that has Cells alone, with the rules that kip relies on: versions, preconditions, finalizers, one pod per Cell. */
+/**
+ * An API server that only has Cells, with the rules that kip relies on: versions, preconditions, finalizers, one pod per Cell.
+ */
 export class FakeCellsApi {
   readonly cells = new Map<string, StoredCell>();
-  /** What must never happen. */
+  /** Violations of rules that must always hold. */
   readonly mistakes: string[] = [];
   readonly watchers = new Set<(event: CellEvent) => void>();
-  /** What happens before the pod is written into a Cell. */
+  /** Called before a pod is written into a Cell. */
   beforeClaim: (() => Promise<void>) | undefined;
-  /** Creations have their effect and get no answer, and watches report nothing until {@link FakeCellsApi.answerAgain}. */
+  /** Whether creations take effect without a response, and watches deliver nothing, until {@link FakeCellsApi.answerAgain}. */
   isSilent = false;
   readonly #untold: CellEvent[] = [];
   #version = 0;
   #uids = 0;
 
-  /** The calls of a client, each of which goes through `call`. */
+  /** A client, each of whose calls goes through `call`. */
   client(call: <T>(effect: () => T) => Promise<T>): ApiClient {
     const client = {
       create: (_path: string, cell: StoredCell) =>
@@ -54,7 +56,7 @@ export class FakeCellsApi {
       delete: (path: string, precondition: Precondition) =>
         call(() => this.#delete(path, precondition)),
     };
-    return client as unknown as ApiClient; // all that is called
+    return client as unknown as ApiClient; // the methods that are called
   }
 
   #create(cell: StoredCell): StoredCell {
@@ -82,7 +84,7 @@ export class FakeCellsApi {
       spec: { ...cell.spec, ...spec },
       status: status ?? cell.status,
     } as StoredCell;
-    // An API server refuses this, too; kip does not depend on it.
+    // A real API server would also refuse this. Kip does not depend on it.
     if (!isStandby(cell) && !isDeepStrictEqual(next.spec, cell.spec))
       this.mistakes.push(`${cell.metadata.name} got a second pod`);
     if (next.metadata.deletionTimestamp !== undefined && finalizers?.length === 0)

@@ -4,12 +4,12 @@ import type { CellContext } from "../cell/cell-step.ts";
 import type { CellChange } from "../state/cell-change.ts";
 import { newCellState, type CellState } from "../state/cell-state.ts";
 
-/** What a test wants to say about a state, by part. */
+/** The parts of a state that a test specifies. */
 export type CellStateParts = {
   readonly [K in Exclude<keyof CellState, "podRef" | "nodeIp" | "status">]?: Partial<CellState[K]>;
 } & Pick<CellState, "status">;
 
-/** The state of pod `default/web` with UID `p` on node 192.0.2.1: a new one, but for these parts. */
+/** The state of pod `default/web` with UID `p` on node 192.0.2.1: a new one, except for these parts. */
 export function cellStateWith({ status, ...parts }: CellStateParts = {}): CellState {
   const fresh = newCellState({ namespace: "default", name: "web", uid: "p" }, "192.0.2.1");
   const changed = Object.entries(parts).map(([name, part]) => [
@@ -19,7 +19,7 @@ export function cellStateWith({ status, ...parts }: CellStateParts = {}): CellSt
   return { ...fresh, ...Object.fromEntries(changed), status };
 }
 
-/** A state with its reducer, for steps that a test calls by themselves. */
+/** A state with its reducer, for tests that call steps directly. */
 export class StateUnderTest {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   state: CellState;

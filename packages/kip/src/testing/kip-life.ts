@@ -25,15 +25,15 @@ export async function settle(): Promise<void> {
   for (let turn = 0; turn < 60; turn++) await setImmediate();
 }
 
-/** Size of the root disk of pods that do not say, bytes. */
+/** Root disk size for pods that do not specify one, bytes. */
 export const defaultDiskBytes = 2 ** 30;
 
-/** A clock that a test moves. */
+/** A clock that a test advances. */
 export interface MovableClock extends Clock {
   advance(ms: number): Promise<void>;
 }
 
-/** What survives a kill of kip: the API, the cloud, its machines and their agents, and the configuration. */
+/** What survives a kill of kip: the API, the cloud with its machines and agents, and the configuration. */
 export class KipWorld {
   readonly clock: MovableClock;
   readonly api = new FakeCellsApi();
@@ -43,16 +43,16 @@ export class KipWorld {
   /** By UID. */
   readonly pods = new Map<string, Pod>();
   pools: readonly StandbyPool[] = [];
-  /** What processes of kip are answered when they ask for the instances that there are. */
+  /** Filters the instances that processes of kip get when they list them. */
   listed = (instances: readonly Instance[]): readonly Instance[] => instances;
-  /** Whether cells count that the cloud says are running. */
+  /** Whether cells count as running if the cloud says so. */
   isCloudAsked = false;
-  /** Of all cells, from now on. */
+  /** Image of all cells, from now on. */
   image = "cell";
   /** Writes that a process had sent when it was killed, and that take effect later. */
   readonly late: (() => void)[] = [];
 
-  /** @param stopMs how long instances take to end */
+  /** @param stopMs how long instances take to end, milliseconds */
   constructor(clock: MovableClock, stopMs = 0) {
     this.clock = clock;
     this.agents = new FakeAgents(clock);
@@ -74,7 +74,7 @@ export class KipWorld {
   }
 }
 
-/** Lets time pass, and everything happen that follows from it. */
+/** Lets time pass, together with all of its effects. */
 export async function pass({ clock }: KipWorld, ms: number, stepMs = 1000): Promise<void> {
   await settle();
   for (let left = ms; left > 0; left -= stepMs) {
@@ -83,36 +83,36 @@ export async function pass({ clock }: KipWorld, ms: number, stepMs = 1000): Prom
   }
 }
 
-/** So many standby cells of a type of the simulated cloud. */
+/** A pool with a number of standby cells of one type of the simulated cloud. */
 export function poolOf(instanceType: string, count: number): StandbyPool {
   const others = { zone: undefined, privateIPOnly: undefined, bootImage: undefined };
   return { instanceType, count, launchType: "on-demand", ...others };
 }
 
-/** What goes wrong with a call to the outside, and whether that has its effect: never, before, or long after. */
+/** A fault of a call to the outside, which takes effect never, before the fault, or long after. */
 export interface Mishap {
-  /** The so many-th call of a process. */
+  /** The number of the call in a process. */
   readonly atCall: number;
   readonly effect: "none" | "done" | "late";
-  /** Whether the process dies; else its answer is an error. */
+  /** Whether the process dies. Otherwise it gets an error. */
   readonly isDeath: boolean;
 }
 
-/** What befalls a process of kip. */
+/** What happens to a process of kip. */
 export interface Fate {
   /** @default none */
   readonly mishap?: Mishap | undefined;
-  /** Turns of the event loop that its watch is behind. @default 1 */
+  /** How many turns of the event loop its watch lags behind. @default 1 */
   readonly watchLag?: number | undefined;
 }
 
-/** One life of kip: its real provider, standby cells, steps and store. */
+/** One process of kip, with its real provider, standby cells, steps and store. */
 export class KipLife {
   readonly provider: KipProvider;
   readonly standby: StandbyCells;
-  /** Reasons and texts of the pods' events. */
+  /** Reasons and messages of the pods' events. */
   readonly events: string[] = [];
-  /** Statuses of the pods in the order in which they were published, without those that are as the one before. */
+  /** Statuses of the pods in the order of publication, without repetitions. */
   readonly statuses: PodStatusUpdate[] = [];
   readonly #world: KipWorld;
   readonly #steps: ReturnType<typeof createCellSteps>;
@@ -174,7 +174,7 @@ export class KipLife {
       onEvent: note,
       onProblem: note,
     };
-    this.#steps = createCellSteps(tools as unknown as CellTools); // all that is called
+    this.#steps = createCellSteps(tools as unknown as CellTools); // the methods that are called
     const cellsWithPods = (): readonly Cell[] =>
       [...this.#seen.values()].flatMap((cell) => (isStandby(cell) ? [] : [cell]));
     const options = {
@@ -188,7 +188,7 @@ export class KipLife {
         ofPod: (podUid: string) => cellsOfPod(cellsWithPods(), podUid),
       },
     };
-    this.provider = new KipProvider(options as unknown as KipProviderOptions); // all that is called
+    this.provider = new KipProvider(options as unknown as KipProviderOptions); // the methods that are called
     let last = Promise.resolve();
     const watcher = (event: CellEvent): void => void (last = last.then(() => this.#watch(event)));
     api.watchers.add(watcher);
@@ -199,7 +199,7 @@ export class KipLife {
     return this.#isDead;
   }
 
-  /** Starts as kip does: with the Cells and the pods that there are. */
+  /** Starts like kip does, with the existing Cells and pods. */
   async start(): Promise<void> {
     const { api, pods } = this.#world;
     for (const cell of api.cells.values()) this.#seen.set(cell.metadata.uid, cell);
@@ -223,14 +223,14 @@ export class KipLife {
     if (pod && !this.#isDead) void this.provider.apply({ pod, ...maps, pullSecrets: [] });
   }
 
-  /** Removes pods that the API no longer has, as the virtual kubelet does now and then. */
+  /** Removes pods that the API no longer has, like the virtual kubelet does at times. */
   async sweep(): Promise<void> {
     if (this.#isDead) return;
     for (const { uid } of await this.provider.list())
       if (!this.#world.pods.has(uid)) this.provider.removeUnknown(uid).catch(() => {}); // stopped
   }
 
-  /** The process is gone, and its connections with it. */
+  /** Ends the process and its connections. */
   async kill(): Promise<void> {
     this.#isDead = true;
     this.#stopWatching();
@@ -240,7 +240,7 @@ export class KipLife {
     await settle();
   }
 
-  /** The watch is behind. */
+  /** Delivers a watch event late. */
   async #watch({ type, cell }: CellEvent): Promise<void> {
     const { watchLag = 1 } = this.#fate;
     for (let turn = 0; turn < watchLag; turn++) await setImmediate();
@@ -273,7 +273,7 @@ export class KipLife {
     });
   }
 
-  /** A dead process hears nothing. */
+  /** Subscribes to the driver. A dead process gets no events. */
   #subscribe(target: CloudDriver, on: Function, [callback]: readonly unknown[]): unknown {
     const hear = (value: unknown): void => {
       if (!this.#isDead) (callback as (value: unknown) => void)(value);
@@ -281,7 +281,7 @@ export class KipLife {
     return Reflect.apply(on, target, [hear]);
   }
 
-  /** A call to the outside; a dead process no longer gets an answer. */
+  /** Makes a call to the outside. A dead process gets no response. */
   async #call<T>(effect: () => T | Promise<T>): Promise<T> {
     const never = async (): Promise<never> => await new Promise(() => {});
     if (this.#isDead) return await never();

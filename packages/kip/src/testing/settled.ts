@@ -1,13 +1,13 @@
-/** A clock that a test moves. */
+/** A clock that a test advances. */
 interface MovedClock {
-  /** @param ms milliseconds that pass */
+  /** @param ms how far, milliseconds */
   advance(ms: number): Promise<void>;
 }
 
 /**
- * Lets time pass, a second after the other, until something is done.
+ * Advances the clock second by second until the work is done.
  *
- * @throws what the work throws; an error if it takes longer than ten minutes
+ * @throws errors of the work; an error if it takes longer than ten minutes
  */
 export async function settled<T>(work: Promise<T>, clock: MovedClock): Promise<T> {
   const result = work.then(

@@ -1,12 +1,12 @@
 import type { DedicatedHost, DedicatedHosts } from "@kip/cloud";
 
-/** Dedicated hosts as a test has them. */
+/** Dedicated hosts for tests. */
 export interface TestHosts extends DedicatedHosts {
-  /** Those that have not been given back; a test changes them. */
+  /** Hosts that have not been released. Tests may change them. */
   hosts: readonly DedicatedHost[];
-  /** Hosts that the cloud keeps, and its words. */
+  /** Hosts that the cloud keeps, with its reason. */
   readonly kept: Map<string, string>;
-  /** How often hosts were to be given back. */
+  /** How often hosts were to be released. */
   releases: number;
 }
 
@@ -16,7 +16,7 @@ export function testHost(id: string, instanceIds: readonly string[] = []): Dedic
   return { id, owner: "kip", instanceType: "sim.1", zone: "simulated-1", allocatedAt, instanceIds };
 }
 
-/** Hosts that give back those without instances, unless they are kept. */
+/** Hosts that release those without instances, unless the cloud keeps them. */
 export function testHosts(...hosts: readonly DedicatedHost[]): TestHosts {
   const own: TestHosts = {
     hosts,

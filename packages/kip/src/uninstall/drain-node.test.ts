@@ -23,7 +23,7 @@ beforeEach(async () => {
   await api.client.create(paths.nodes(), { metadata: { name: nodeName } });
 });
 
-/** A pod of the node that runs, and its Cell. */
+/** A running pod of the node, and its Cell. */
 async function runPod(name: string, owner: string): Promise<Cell> {
   const ownerReferences = [
     { kind: owner, name, uid: "o", apiVersion: "apps/v1", controller: true },
@@ -48,7 +48,7 @@ async function runPod(name: string, owner: string): Promise<Cell> {
   });
 }
 
-/** As kip does when a pod has ended. */
+/** Like kip does when a pod has ended. */
 async function writePhase(name: string, phase: string): Promise<void> {
   const path = paths.pods("default", name, "status");
   await api.client.patch(path, { status: { phase } }, "merge");
@@ -64,7 +64,7 @@ function drain() {
   return Object.assign(state, { done });
 }
 
-/** Lets time pass, in which kip runs. */
+/** Lets time pass while kip runs. */
 async function pass(): Promise<void> {
   for (let renewals = 0; renewals < 6; renewals++) {
     const metadata = { name: nodeName };

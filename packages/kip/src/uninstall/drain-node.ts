@@ -9,21 +9,21 @@ import { evictPod } from "../store/evict-pod.ts";
 
 /** Options of {@link drainNode}. */
 export interface DrainOptions extends HeartbeatOptions {
-  /** Receives one sentence at the start, when fewer pods are left, and when a disruption budget forbids an eviction. */
+  /** Called with one sentence at the start, when fewer pods are left, and when a disruption budget forbids an eviction. */
   readonly onProgress: (message: string) => void;
 }
 
 const disruptionBudgets = namespaced("/apis/policy/v1", "poddisruptionbudgets");
-/** Pauses after a refused eviction, if no pod and no budget changes meanwhile: the API server may have been busy. */
+/** Pauses after a refused eviction, if no pod and no budget changes in the meantime. The API server may have been busy. */
 const backoff = { initialMs: 1000, maxMs: 10_000 };
 
 /**
- * Moves the pods of a node that a kip runs, as `kubectl drain` does: no pod is bound to it any longer, and those that it has are
- * evicted, within their disruption budgets and with their grace periods. Resolves when they and their Cells are gone; those of DaemonSets
- * stay. May be repeated. Undone by `kubectl uncordon`.
+ * Moves the pods of a node that a kip runs, like `kubectl drain`. No new pods are bound to it, and its pods are evicted, within
+ * their disruption budgets and with their grace periods. Resolves when they and their Cells are gone. Pods of DaemonSets stay.
+ * May be repeated. `kubectl uncordon` reverts it.
  *
- * @throws {ProviderError} `NODE_IN_USE` if kip stops meanwhile: nothing ends the pods then
- * @throws the signal's reason; {K8sError} if the API does not answer
+ * @throws {ProviderError} `NODE_IN_USE` if kip stops in the meantime, because nothing would end the pods
+ * @throws the signal's reason; {K8sError} if the API does not respond
  */
 export async function drainNode(options: DrainOptions): Promise<void> {
   const { client, nodeName, signal, onProgress } = options;
@@ -47,7 +47,7 @@ async function evictAll(options: DrainOptions): Promise<void> {
   createInformer<KubeObject>({ ...watch, path: disruptionBudgets() });
   const query = { labelSelector: `${nodeLabel}=${nodeName}` };
   const cells = createInformer<Cell | StandbyCell>({ ...watch, path: paths.cells(), query });
-  // A pod may have ended while its instance still runs.
+  // A pod may have ended while its instance is still running.
   const cellsLeft = (): number =>
     cells.list().filter((each) => {
       if (isStandby(each)) return false;
@@ -77,7 +77,7 @@ async function evictAll(options: DrainOptions): Promise<void> {
   }
 }
 
-/** Evicts pods that are not being deleted yet; returns one of the refusals. */
+/** Evicts pods that are not being deleted yet. Returns one of the refusals. */
 async function evictEach(
   { client }: DrainOptions,
   pods: readonly Pod[],
@@ -90,7 +90,7 @@ async function evictEach(
     try {
       await evictPod(client, { namespace, name, uid });
     } catch (error) {
-      // Another pod of that name.
+      // Another pod has that name.
       if (K8sError.is(error, "K8S_CONFLICT")) continue;
       if (!K8sError.is(error, "K8S_TOO_MANY_REQUESTS")) throw error;
       refusal = error;

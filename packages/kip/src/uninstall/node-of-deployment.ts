@@ -1,20 +1,21 @@
 import path from "node:path";
 import type { Container } from "@kip/k8s-types";
 
-/** The node whose kip a Deployment runs, or why that cannot be read from it. */
+/** The node whose kip a Deployment runs, or why the Deployment does not show it. */
 export type NodeOfDeployment =
   | { readonly isKnown: true; readonly name: string }
   | { readonly isKnown: false; readonly reason: string };
 
 const flag = "--nodename";
-/** The first that is set counts. */
+/** The first one that is set counts. */
 const variables = ["DEFAULT_NODE_NAME", "DEFAULTNODE_NAME"];
 const defaultNodeName = "virtual-kubelet";
 
 /**
- * The node that the kip of a pod runs, by what kip's own command line takes: the last `--nodename` of the command and its arguments, else
- * the variables that stand in for it, else the default. Kubernetes replaces `$(NAME)` in them. Unknown is what only the cluster or a
- * script knows: a value from elsewhere (`valueFrom`, `envFrom`), or a command that is not kip's and does not say it.
+ * The node that a pod's kip runs, determined like kip's own command line: the last `--nodename` in the command and its
+ * arguments, otherwise the variables for it, otherwise the default. Kubernetes replaces `$(NAME)` in them. It is unknown if
+ * only the cluster or a script knows it: a value from elsewhere (`valueFrom`, `envFrom`), or another command than kip's that
+ * does not name it.
  */
 export function nodeOfContainers(containers: readonly Container[]): NodeOfDeployment {
   const said = containers.map(nodeSaidBy).filter((each) => each !== undefined);
@@ -24,14 +25,14 @@ export function nodeOfContainers(containers: readonly Container[]): NodeOfDeploy
     if (names.size > 1) return unknown("its containers name several nodes");
     return said.find(({ isKnown }) => !isKnown) ?? first;
   }
-  // Neither says it: the default counts, unless something else may set the name.
+  // Neither names it, so the default counts, unless something else may set the name.
   if (!containers.every(isKip)) return unknown("a container of it has a command that is not kip's");
   if (containers.some(({ envFrom = [] }) => envFrom.length > 0))
     return unknown(`${variables[0]} may be among the variables of envFrom`);
   return { isKnown: true, name: defaultNodeName };
 }
 
-/** The name by flag or variable; undefined if the container has neither. */
+/** The name from flag or variable. Undefined if the container has neither. */
 function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
   const words = [...(container.command ?? []), ...(container.args ?? [])];
   const given = words.flatMap((word, index) => {
@@ -51,7 +52,7 @@ function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
   return undefined;
 }
 
-/** Replaces each `$(NAME)` by its literal value; `$$` stands for a dollar sign. */
+/** Replaces each `$(NAME)` by its literal value. `$$` stands for a dollar sign. */
 function resolve(text: string, { env = [] }: Container): NodeOfDeployment {
   const missing: string[] = [];
   const name = text.replaceAll(/\$\$|\$\(([^)]*)\)/g, (whole, key?: string) => {
@@ -66,7 +67,7 @@ function resolve(text: string, { env = [] }: Container): NodeOfDeployment {
   return { isKnown: true, name };
 }
 
-/** Whether a container's command is kip's: that of the image, if there is none. */
+/** Whether a container's command is kip's. Without a command, the image's is. */
 function isKip({ command = [] }: Container): boolean {
   return command.length === 0 || command.some((word) => path.posix.basename(word) === "kip");
 }

@@ -19,7 +19,7 @@ beforeEach(() => {
   api = new ApiServer(clock);
 });
 
-/** A turn of a kip of a node. */
+/** The turn of a node's kip. */
 function turnOf(nodeName: string) {
   return createLeaderLease({
     client: api.client,

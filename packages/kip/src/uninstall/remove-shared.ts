@@ -18,14 +18,14 @@ export interface RemoveSharedOptions {
   readonly onProgress: (message: string) => void;
 }
 
-/** Label of the virtual nodes of kip. */
+/** Label of kip's virtual nodes. */
 const cloudLabel = "kip.elotl.co/cloud";
-/** Duration of a turn's Lease that does not name one, seconds. */
+/** Duration of a turn's Lease that does not specify one, seconds. */
 const turnSeconds = 15;
 
 /**
- * Removes the objects that the kips of a cluster share: the Secret of the certificate authority, and last the Cell
- * resource. Both stay while another kip uses them.
+ * Removes the objects that the kips of a cluster share: the Secret of the certificate authority, and finally the Cell resource.
+ * Both are kept while another kip uses them.
  *
  * @returns what still uses them; undefined if they are removed
  */
@@ -39,7 +39,7 @@ export async function removeShared(options: RemoveSharedOptions): Promise<string
   return undefined;
 }
 
-/** What else needs the Cell resource. */
+/** Finds something else that needs the Cell resource. */
 async function findUser(options: RemoveSharedOptions): Promise<string | undefined> {
   const { client, nodeName } = options;
   const query = { labelSelector: cloudLabel };
@@ -53,9 +53,8 @@ async function findUser(options: RemoveSharedOptions): Promise<string | undefine
 }
 
 /**
- * Name of the Lease of another node that a kip renews in its turn. A Lease that was not renewed for twice its
- * duration was left by a kip that is gone, and no other waits for that turn, since it would have taken over within
- * one duration.
+ * Name of another node's Lease that a kip renews in its turn. If a Lease was not renewed for twice its duration, its kip is
+ * gone. No other kip is waiting for that turn, because it would have taken over within one duration.
  */
 async function findTurn(options: RemoveSharedOptions): Promise<string | undefined> {
   const { client, nodeName, onProgress } = options;
@@ -74,7 +73,7 @@ async function findTurn(options: RemoveSharedOptions): Promise<string | undefine
   return found?.metadata.name;
 }
 
-/** Resolves when the resource is gone, so that a program which runs afterwards may install it again. */
+/** Resolves when the resource is gone, so that a later program can install it again. */
 async function deleteResource(options: RemoveSharedOptions): Promise<void> {
   const path = paths.customResourceDefinitions(cellCrd.metadata.name);
   await untilCrdIsGone({ ...options, whenWatched: () => options.client.delete(path) });

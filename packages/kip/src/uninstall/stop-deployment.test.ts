@@ -23,7 +23,7 @@ function deploymentOf(
 }
 
 async function find(nodeName: string, found: KipDeployment): Promise<KipDeployment | undefined> {
-  const client = { get: async () => await Promise.resolve(found) } as unknown as ApiClient; // all that is called
+  const client = { get: async () => await Promise.resolve(found) } as unknown as ApiClient; // the methods that are called
   return await findDeployment({ client, nodeName, deployment });
 }
 
@@ -118,7 +118,7 @@ describe("stopDeployment()", () => {
         patch: async (path: string, body: object) => {
           scaled = await Promise.resolve([path, body]);
         },
-      } as unknown as ApiClient; // the server in memory has no Deployments
+      } as unknown as ApiClient; // the in-memory server has no Deployments
       const options = { client: scaling, nodeName: "kip", deployment, clock, signal };
       const stopping = stopDeployment(deploymentOf([], { selector }), {
         ...options,

@@ -23,7 +23,7 @@ export interface StopDeploymentOptions {
   readonly onProgress: (message: string) => void;
 }
 
-/** The parts of a Deployment that are read. */
+/** The fields of a Deployment that are read. */
 export interface KipDeployment extends KubeObject {
   readonly spec: {
     readonly replicas?: number;
@@ -35,9 +35,9 @@ export interface KipDeployment extends KubeObject {
 const deployments = namespaced("/apis/apps/v1", "deployments");
 
 /**
- * The Deployment of kip; undefined if there is none.
+ * The Deployment of kip. Undefined if it does not exist.
  *
- * @throws {ProviderError} `NODE_RUNNING` if it runs another node, or may do so: its node cannot be read from it, and it has replicas
+ * @throws {ProviderError} `NODE_RUNNING` if it runs or may run another node: its node is unknown, and it has replicas
  */
 export async function findDeployment(
   options: Pick<StopDeploymentOptions, "client" | "nodeName" | "deployment">,
@@ -48,7 +48,7 @@ export async function findDeployment(
   if (!found) return undefined;
   const its = nodeOfContainers(found.spec.template.spec.containers);
   if (its.isKnown && its.name === nodeName) return found;
-  // Nothing of it is stopped.
+  // Nothing would be stopped.
   if (!its.isKnown && found.spec.replicas === 0) return found;
   const what = its.isKnown
     ? `it runs node "${its.name}"`
@@ -63,7 +63,7 @@ export async function findDeployment(
   );
 }
 
-/** Scales the Deployment of kip to no replicas; resolves when its pods are gone. */
+/** Scales kip's Deployment to zero replicas. Resolves when its pods are gone. */
 export async function stopDeployment(
   found: KipDeployment,
   { client, deployment, clock, signal, onProgress }: StopDeploymentOptions,

@@ -10,28 +10,28 @@ import { findDeployment, stopDeployment } from "./stop-deployment.ts";
 
 /** Options of {@link uninstallNode}. */
 export interface UninstallOptions extends CleanUpInTurnOptions {
-  /** The Deployment that runs kip, whose namespace has kip's Secrets. */
+  /** The Deployment that runs kip. Its namespace contains kip's Secrets. */
   readonly deployment: { readonly namespace: string; readonly name: string };
-  /** Whether a kip that runs is to be stopped, after it has ended the pods of its node. */
+  /** Whether to stop a running kip, after it has ended its node's pods. */
   readonly stopsKip: boolean;
 }
 
-/** What {@link uninstallNode} has done. */
+/** Result of {@link uninstallNode}. */
 export interface Uninstalled {
   /** Whether all instances of the node have ended. */
   readonly isClean: boolean;
-  /** What still uses the Cell resource, which has stayed then. */
+  /** What still uses the Cell resource, which is kept in that case. */
   readonly stillUsedBy: string | undefined;
 }
 
 /**
- * Removes a virtual node and what its kip made in the cluster. While kip runs, its pods are evicted, and kip ends their machines;
- * then its Deployment is stopped, and what is left goes: the Node, instances, Cells, Leases, the Secret of the certificate authority, and
- * the Cell resource at last. Each step may be repeated: after an interruption, call it again.
+ * Removes a virtual node and what its kip created in the cluster. If kip is running, its pods are evicted, and kip ends their
+ * machines. Then its Deployment is stopped, and the rest is removed: the Node, instances, Cells, Leases, the Secret of the
+ * certificate authority, and finally the Cell resource. Each step may be repeated: after an interruption, call it again.
  *
- * @throws {ProviderError} `NODE_RUNNING` if a kip runs that is not to be stopped, or that is none of the Deployment's; `NODE_IN_USE` if pods
- *   would be lost
- * @throws {CloudError | K8sError} if the cloud or the API does not answer
+ * @throws {ProviderError} `NODE_RUNNING` if a kip is running that should not be stopped, or that does not belong to the
+ * Deployment; `NODE_IN_USE` if pods would be lost
+ * @throws {CloudError | K8sError} if the cloud or the API does not respond
  */
 export async function uninstallNode(options: UninstallOptions): Promise<Uninstalled> {
   const { client, nodeName } = options;
@@ -43,11 +43,11 @@ export async function uninstallNode(options: UninstallOptions): Promise<Uninstal
   return { isClean, stillUsedBy: await removeShared({ ...options, namespace }) };
 }
 
-/** Has the kip that runs end its pods, then stops it. */
+/** Makes the running kip end its pods, and then stops it. */
 async function stopKip(options: UninstallOptions): Promise<void> {
   const { nodeName, stopsKip, endsPods, deployment, onProgress } = options;
   const found = await findDeployment(options);
-  // One that is stopped or fails may start at any time.
+  // A kip that is stopped or failing may start at any time.
   const mayStart = found !== undefined && found.spec.replicas !== 0;
   const onWait = (seconds: number): void =>
     onProgress(`Waiting up to ${seconds} s to see whether a kip runs node "${nodeName}"`);

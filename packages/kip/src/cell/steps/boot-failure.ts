@@ -4,18 +4,15 @@ import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { CellTools } from "./step-context.ts";
 
-/** What is read of a console, bytes. */
+/** How much of a console is read, bytes. */
 const readBytes = 8192;
-/**
- * How many characters of the console an event shows: the API takes 1024 bytes, of which the sentence before needs
- * some.
- */
+/** How much of the console an event shows, bytes. The API allows 1024 bytes, some of which the sentence before needs. */
 const shownBytes = 700;
 const shownLines = 12;
 
 /**
- * An event of the pod with the last lines of its machine's console, if the machine ends before its agent has ever answered. To be
- * called while the instance is there. Never throws, but for the signal's reason.
+ * Reports an event with the last lines of the machine's console, if the machine ends before its agent has responded. Call this
+ * while the instance exists. Never throws, except for the signal's reason.
  */
 export async function reportBootFailure(tools: CellTools, context: CellContext): Promise<void> {
   const { driver, onProblem, logger } = tools;
@@ -36,7 +33,7 @@ export async function reportBootFailure(tools: CellTools, context: CellContext):
   }
 }
 
-/** Whether the cell is given up before its agent has ever answered, although its pod still needs it. */
+/** Whether the cell is given up although its agent never responded and its pod still needs it. */
 function hasFailedToBoot({ pod, cell, machine, agent, end }: CellState): boolean {
   const isWanted = pod.wanted.kind === "run" && !end.isPodFinished && !cell.isDeleted;
   const { phase } = cell.status;
@@ -45,7 +42,7 @@ function hasFailedToBoot({ pod, cell, machine, agent, end }: CellState): boolean
   return isWanted && isNew && !wasClaimed(cell.status) && !hasAnswered && !machine.interruption;
 }
 
-/** The end of a console as text for an event: whole lines, without control sequences of terminals. */
+/** The end of a console as text for an event: whole lines, without terminal control sequences. */
 export function lastLines(text: string): string {
   const lines = stripVTControlCharacters(text)
     .replaceAll(/[^\P{Cc}\n]|\p{Cf}/gu, "")
@@ -59,7 +56,7 @@ export function lastLines(text: string): string {
     if (Buffer.byteLength(next) > shownBytes) break;
     shown = next;
   }
-  // One line may be too long.
+  // A single line may be too long.
   return shown === ""
     ? Buffer.from(lines[0] ?? "")
         .subarray(-shownBytes)

@@ -24,7 +24,7 @@ import { noteStatus, type CellTools } from "./step-context.ts";
 type OwnTools =
   "statuses" | "knownImages" | "documents" | "sizeChecks" | "shortages" | "pace" | "instances";
 
-/** Makes the steps of all cells of one kip, those with pods and standby cells; they share their tools. */
+/** Creates the steps of all cells of one kip, for cells with pods and standby cells. They share their tools. */
 export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps & {
   readonly standby: StandbySteps;
   readonly launches: Pick<LaunchPace, "dump" | "freed">;
@@ -54,7 +54,7 @@ export function createCellSteps(options: Omit<CellTools, OwnTools>): CellSteps &
   };
 }
 
-/** Events of standby cells are dropped: they have no pod to show them on. */
+/** Events of standby cells are dropped, because they have no pod to show them on. */
 function standbySteps(tools: CellTools, outages: Outages): StandbySteps {
   const { logger } = tools;
   const onProblem = (_: string, reason: string, message: string): void =>
@@ -93,7 +93,7 @@ function cellExecutors(tools: CellTools): CellSteps["executors"] {
   };
 }
 
-/** Executors whose steps are spans of the pod's trace. */
+/** Executors that record their steps as spans of the pod's trace. */
 function traced(tracer: Tracer, executors: CellSteps["executors"]): CellSteps["executors"] {
   return wrapped(executors, async (execute, step, context) => {
     const span = startPodSpan(tracer, `cell.${step.kind}`, context.state().podRef);
@@ -122,12 +122,12 @@ function endingOutages(
 
 type Execute = (step: CellStep, context: CellContext) => Promise<CellChange | undefined>;
 
-/** Executors that are each called by this function. */
+/** Executors that are each called through this function. */
 function wrapped(
   executors: CellSteps["executors"],
   call: (execute: Execute, step: CellStep, context: CellContext) => ReturnType<Execute>,
 ): CellSteps["executors"] {
-  const each = Object.entries(executors) as [string, Execute][]; // each is only given steps of its own kind
+  const each = Object.entries(executors) as [string, Execute][]; // each gets only steps of its own kind
   const wrap = ([kind, execute]: [string, Execute]): [string, Execute] => [
     kind,
     async (step, context) => await call(execute, step, context),

@@ -12,10 +12,10 @@ import type { CellContext } from "../cell-step.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /**
- * The spec of the pod's next Cell: the best machine of which the cloud has capacity, as far as is known. If there is
- * none, waits, and reports that on the pod. A new version of the pod is tried at once.
+ * The spec of the pod's next Cell: the best machine for which the cloud is not known to lack capacity. If there is none, waits,
+ * and reports that on the pod. Tries again at once for a new version of the pod.
  *
- * @throws as `CellChooser.choose`; the signal's reason
+ * @throws like `CellChooser.choose`; the signal's reason
  */
 export async function chooseCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
   for (;;) {
@@ -30,30 +30,30 @@ export async function chooseCell(tools: CellTools, context: CellContext): Promis
   }
 }
 
-/** Quotas of spot machines count for pods alone that have another choice than to wait for them. */
+/** The shortages that count for a pod. Spot quotas only count if the pod may get an on-demand machine instead. */
 async function shortagesFor(tools: CellTools, pod: Pod): Promise<readonly ShortScope[]> {
   const all = tools.shortages.inForce(pod.metadata.uid);
   const others = all.filter(({ isQuota }) => isQuota !== true);
   return others.length === all.length || (await mayBeOnDemand(tools, pod)) ? all : others;
 }
 
-/** Whether a pod may have a machine on demand instead of a spot one, at a price that it allows. */
+/** Whether a pod may have an on-demand machine instead of a spot machine, within its price limit. */
 export async function mayBeOnDemand({ chooser }: CellTools, pod: Pod): Promise<boolean> {
   if (!launchTypesOf(pod).includes("on-demand")) return false;
   try {
     await chooser.placementOf(pod, [{ launchType: "spot" }]);
     return true;
   } catch (error) {
-    // No such machine fits; or its annotations have become invalid.
+    // No such machine fits, or the pod's annotations have become invalid.
     if (isNothingLeft(error) || (isCodedError(error) && !error.retryable)) return false;
     throw error;
   }
 }
 
 /**
- * The spec of the pod's next Cell if the cloud had capacity of everything.
+ * The spec of the pod's next Cell if the cloud had capacity for everything.
  *
- * @throws as `CellChooser.choose`
+ * @throws like `CellChooser.choose`
  */
 export async function bestCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
   const { pod } = required(context.state().pod.resolved, "the pod is not known");
@@ -71,7 +71,7 @@ async function choose(
   const take = async (wanted: Pod): Promise<CellSpec> =>
     await chooser.choose({ podRef, pod: wanted, attempt, restartCounts, unavailable });
   const spec = await take(pod).catch(async (error: unknown) => {
-    // A pod that was resized beyond every machine goes on with the size that it had.
+    // A pod that was resized beyond every machine keeps its previous size.
     const known = status ?? pod.status;
     if (!isTooSmall(error) || grantedResources(known).size === 0) throw error;
     return await take(withGrantedResources(pod, known));
@@ -80,8 +80,8 @@ async function choose(
 }
 
 /**
- * Reports which machines are sold out, and waits until the pod's turn to try again. @throws if no machine fits the
- * pod at all
+ * Reports which machines are sold out, and waits until it is the pod's turn to try again. @throws if no machine fits the pod at
+ * all
  */
 async function waitForCapacity(
   tools: CellTools,
@@ -116,12 +116,11 @@ async function waitForCapacity(
   });
 }
 
-/** How many shortages are named in a message. */
+/** Maximum number of shortages in a message. */
 const maxNamed = 5;
 
 /**
- * The shortages of all machines that fit the pod, those of the best one first. @throws if no machine fits the pod at
- * all
+ * The shortages of all machines that fit the pod, with that of the best one first. @throws if no machine fits the pod at all
  */
 async function shortagesOf(
   { chooser }: CellTools,
@@ -135,7 +134,7 @@ async function shortagesOf(
     try {
       const placement = await chooser.placementOf(wanted, scopes);
       const ofIt = unavailable.filter((scope) => covers(scope, placement));
-      if (ofIt.length === 0) return []; // the cloud offers more than a moment ago
+      if (ofIt.length === 0) return []; // the cloud's offer has grown in the meantime
       scopes.push(...ofIt);
     } catch (error) {
       if (isNothingLeft(error) && scopes.length > 0) return scopes;
@@ -146,7 +145,7 @@ async function shortagesOf(
   }
 }
 
-/** Whether no machine is left that fits the pod and does not exceed its price limit. */
+/** Whether no machine is left that fits the pod and its price limit. */
 function isNothingLeft(error: unknown): boolean {
   return isTooSmall(error) || ProviderError.is(error, "PRICE_ABOVE_LIMIT");
 }

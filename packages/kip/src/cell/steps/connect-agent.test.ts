@@ -11,7 +11,7 @@ import type { CellTools } from "./step-context.ts";
 
 function podOf(state: object, restartCount = 0): Pod {
   const containerStatuses = [{ name: "main", state, restartCount }];
-  return { status: { containerStatuses } } as unknown as Pod; // all that is looked at
+  return { status: { containerStatuses } } as unknown as Pod; // the fields that are read
 }
 
 describe("hasRunHere()", () => {
@@ -32,7 +32,7 @@ describe("hasRunHere()", () => {
 });
 
 describe("connect()", () => {
-  /** Connects to an agent of this boot of the machine, which has no pod. */
+  /** Connects to an agent in this boot of the machine, which has no pod. */
   async function connected(status: CellStatus, isPodFinished = false): Promise<StateUnderTest> {
     const seen = new StateUnderTest(
       cellStateWith({
@@ -51,7 +51,7 @@ describe("connect()", () => {
       identities: { clientPair: async () => ({ certificate: "", key: "" }) },
       statuses: { note: () => {}, noteTransient: () => {} },
       dial: async () => client,
-    } as unknown as CellTools; // all that is called
+    } as unknown as CellTools; // the methods that are called
     await seen.run(async (context) => await connect(tools, context));
     assert.equal(seen.state.agent.client, client);
     return seen;

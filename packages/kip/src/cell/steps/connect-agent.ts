@@ -8,18 +8,18 @@ import { firstReport } from "./follow-agent.ts";
 import { instanceFacts } from "./start-instance.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 
-/** A connection to an agent, with the times of its start. */
+/** A connection to an agent, with start times. */
 interface Dialed {
   readonly client: AgentClient;
-  /** From the first attempt to the connection, milliseconds. */
+  /** Time from the first attempt to the connection, milliseconds. */
   readonly bootMs: number;
   readonly answeredAt: number;
 }
 
-/** Dials until the cell's agent answers. */
+/** Dials until the cell's agent responds. */
 export async function connect(tools: CellTools, context: CellContext): Promise<CellChange> {
   const open = tools.standby?.takeAgent(cellOf(context).metadata.uid);
-  // It is known to have no pod: the cell was claimed a moment ago.
+  // The cell was just claimed, so its agent has no pod.
   if (open) return { kind: "connected", client: open, startMs: { cloud: 0, boot: 0, dial: 0 } };
   context.change({ kind: "dialing" });
   const dialed = await dial(tools, context);
@@ -55,7 +55,7 @@ async function dial(
   return { client, answeredAt, bootMs: answeredAt - began };
 }
 
-/** Asks the agent for the pod that it has. */
+/** Asks the agent about its pod. */
 async function introduce(
   tools: CellTools,
   context: CellContext,
@@ -65,7 +65,7 @@ async function introduce(
   const info = await client.info(signal);
   if (info.podUid !== undefined) {
     const report = await firstReport(client, context);
-    // An agent of an earlier version has it only in its reports.
+    // An agent of an earlier version only has it in its reports.
     const generation = info.podGeneration ?? report?.generation;
     return { kind: "connected", client, generation, report };
   }
@@ -73,23 +73,21 @@ async function introduce(
   const { bootId: bootID } = info;
   const { phase, bootID: before = bootID } = state().cell.status;
   if (isInUse(phase)) {
-    // A pod that has ended here has nothing to stop and no log to save. It may have been sent by a kip that was
-    // killed.
+    // A pod that has ended here has nothing to stop and no logs to save. A kip that was killed may have sent it.
     const isPodLost = state().end.isPodFinished || hasRunHere(state()) || bootID !== before;
     return { kind: "connected", client, generation, isPodLost };
   }
   const startMs = { boot: bootMs, dial: tools.clock.monotonic() - answeredAt };
   const facts = instanceFacts(state().machine.instance);
-  // A standby cell stays in this phase, so it is written soon. Another cell gets its pod now, and the phase of that
-  // is written.
+  // A standby cell stays in this phase, so write it soon. Any other cell gets its pod now, and that phase is written.
   const set = isStandby(cellOf(context)) ? setStatus : setTransientStatus;
   set(tools, context, { phase: "Ready", bootID, ...facts });
   return { kind: "connected", client, generation, startMs };
 }
 
 /**
- * Whether containers of the pod are known to have run on this cell. An agent remembers its pod while its machine runs: an
- * agent without a pod was started again together with its machine.
+ * Whether containers of the pod are known to have run on this cell. An agent keeps its pod while its machine runs. So an agent
+ * without a pod was restarted together with its machine.
  */
 export function hasRunHere({ pod, status, agent, containers }: CellState): boolean {
   if (agent.report) return true;

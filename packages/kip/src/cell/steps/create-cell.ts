@@ -12,7 +12,7 @@ import type { CellContext } from "../cell-step.ts";
 import { bestCell, chooseCell } from "./choose-cell.ts";
 import { required, type CellTools } from "./step-context.ts";
 
-/** Chooses the machine of a pod and writes its Cell, before the cloud is asked for anything; or claims a standby cell. */
+/** Chooses a pod's machine and writes its Cell before any request to the cloud, or claims a standby cell. */
 export async function createCell(
   tools: CellTools,
   context: CellContext,
@@ -36,7 +36,7 @@ export async function createCell(
   const claimed = await claimCell(tools, context);
   const cell = claimed ?? (await newCell(tools, context));
   const { name } = cell.metadata;
-  // A new Cell is reported together with its instance, by one event.
+  // A new Cell and its instance are reported by one event.
   if (claimed) {
     const message = `Cell "${name}" of type ${cell.spec.instanceType}, which stood by, was taken for this pod`;
     onEvent(state().podRef.uid, "CellCreated", message);
@@ -53,8 +53,8 @@ export async function createCell(
 }
 
 /**
- * Checks the size of one pod after the other, with a turn of the event loop between: to make a document of several MiB takes tens of
- * milliseconds, and hundreds of pods may come at once.
+ * Checks the sizes of pods one after the other, yielding to the event loop in between. Making a document of several MiB takes
+ * tens of milliseconds, and hundreds of pods may arrive at once.
  */
 async function checkSize(
   { sizeChecks, settings }: CellTools,
@@ -62,13 +62,13 @@ async function checkSize(
   resolved: ResolvedPod,
 ): Promise<void> {
   const profiles = await readSeccompProfiles(resolved.pod, settings().seccompProfileRoot);
-  // Nothing of a document is kept.
+  // The document itself is not kept.
   const make = () => ({ document: checkPodSize(resolved, profiles), bytes: 0 });
   const size = { namespace: state().podRef.namespace, bytes: 0 };
   await sizeChecks.send(size, { make, use: async () => {} }, signal);
 }
 
-/** Claims a standby cell that equals the machine the pod would get, if one is ready. */
+/** Claims a standby cell with the same machine that the pod would get, if one is ready. */
 async function claimCell(tools: CellTools, context: CellContext): Promise<Cell | undefined> {
   const { standby, clock } = tools;
   if (standby?.isUsed !== true) return undefined;
@@ -102,7 +102,7 @@ async function newCell(tools: CellTools, context: CellContext): Promise<Cell> {
   return cell;
 }
 
-/** Takes over the API's status of a pod whose cell was lost while kip was not running; that loss may be the pod's end. */
+/** Takes over the API's status of a pod whose cell was lost while kip was not running. That loss may be the pod's end. */
 function takeOver({ clock }: CellTools, { state }: CellContext): CellChange<"ended" | "carried"> {
   const { containers, pod: part } = state();
   const { pod } = required(part.resolved, "the pod is not known");

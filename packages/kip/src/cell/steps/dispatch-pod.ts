@@ -18,7 +18,7 @@ import { isStandby, startPhases } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, rounded, type CellTools } from "./step-context.ts";
 
-/** The parts of the document that are not in the pod's state. */
+/** The inputs of the document that are not in the pod's state. */
 interface Sources {
   readonly resolved: ResolvedPod;
   readonly dns: DnsSettings;
@@ -35,12 +35,12 @@ interface Made {
 }
 
 /**
- * How many documents are dropped because the pod changed while they waited for a place. The next one is sent all the same, so that a pod
- * which changes all the time reaches its cell.
+ * How many documents may be dropped because the pod changed while they waited for a place. The next one is sent anyway, so that
+ * a pod that changes all the time still reaches its cell.
  */
 const mostDropped = 3;
 
-/** Sends the pod, or its newest version, to the agent, when there is a place for its document. */
+/** Sends the pod, or its newest version, to the agent when there is a place for its document. */
 export async function dispatch(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { state, change, signal } = context;
   const cellUid = cellOf(context).metadata.uid;
@@ -50,7 +50,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
   const attempt = async (isLast: boolean): Promise<CellChange | undefined> => {
     const resolved = required(state().pod.resolved, "the pod is not known");
     const expected = expectedBytes(resolved, { isOnCell });
-    // Before it takes a place, which a cloud that does not answer would keep from others.
+    // Before taking a place, because a slow cloud would keep others from it.
     const sources = await sourcesOf(tools, context, resolved);
     if (!isOnCell) await growDisk(tools, context);
     const make = () => {
@@ -72,7 +72,7 @@ export async function dispatch(tools: CellTools, context: CellContext): Promise<
       return done;
     }
   } finally {
-    // Only now: with a document charged to the pod, the plan may no longer have this step, and would abort it.
+    // Only now: once the document is charged to the pod, the plan may drop this step and abort it.
     if (madeBytes > 0 && state().cell.object?.metadata.uid === cellUid)
       change({ kind: "documentMade", bytes: madeBytes, isTaken });
   }
@@ -156,7 +156,9 @@ async function send(
   return { kind: "dispatched", resolved, generation, renewInMs, missingProfiles };
 }
 
-/** A report of more ephemeral containers could not be read, and the cell would count as lost: the others are not sent. */
+/**
+ * Reports the ephemeral containers that are not sent. A report with more could not be read, and the cell would count as lost.
+ */
 function reportIgnored(
   { onProblem }: CellTools,
   { state }: CellContext,
@@ -169,7 +171,10 @@ function reportIgnored(
   onProblem(pod.metadata.uid, "EphemeralContainersIgnored", message);
 }
 
-/** Reads the pod's seccomp profiles. If others are missing now than were sent as missing, the pod is sent again. */
+/**
+ * Reads the pod's seccomp profiles. If the missing ones differ from those that were missing in the last document, sends the pod
+ * again.
+ */
 export async function lookForProfiles(
   { settings }: CellTools,
   { state }: CellContext,
@@ -184,8 +189,8 @@ function missingOf(profiles: readonly DesiredSeccompProfile[]): readonly Desired
 }
 
 /**
- * The size of the cell's instance type as the cloud offers it now, else as it was sent before. Undefined if it is not
- * known: the agent then accepts every resize. A cloud that does not answer must not keep the pod from its cell.
+ * The size of the cell's instance type in the cloud's current offer, or as it was sent before. Undefined if not known: the
+ * agent then accepts every resize. If the cloud does not respond, the pod must still reach its cell.
  */
 async function machineOf(
   { chooser, logger }: CellTools,
@@ -203,15 +208,15 @@ async function machineOf(
   return context.state().agent.machine;
 }
 
-/** The clock may have been set back; the agent ignores a generation that is not newer. */
+/** The clock may have been set back, and the agent ignores a generation that is not newer. */
 function nextGeneration({ clock }: CellTools, { state }: CellContext): number {
   const { generation = 0, report } = state().agent;
   return Math.max(clock.now() * 1000, Math.max(generation, report?.generation ?? 0) + 1);
 }
 
 /**
- * Has the disk of a standby cell grow to what its pod needs; the agent grows the file system before it makes the pod. Repeating it
- * changes nothing, so a kip that is killed here does it again.
+ * Enlarges the disk of a standby cell to the pod's size. The agent enlarges the file system before it creates the pod. Safe to
+ * repeat, so if kip is killed here, the next process does it again.
  */
 async function growDisk({ driver }: CellTools, context: CellContext): Promise<void> {
   const cell = cellOf(context);
@@ -220,7 +225,7 @@ async function growDisk({ driver }: CellTools, context: CellContext): Promise<vo
   await driver.growRootDisk(id, cell.spec.rootDiskBytes);
 }
 
-/** Writes the phase `Claimed`, before the pod is sent: a cell that may run the pod must not count as unused. */
+/** Writes the phase `Claimed` before the pod is sent. A cell that may run the pod must not count as unused. */
 async function claim(
   { statuses, onEvent }: CellTools,
   context: CellContext,
@@ -240,7 +245,7 @@ async function claim(
   onEvent(state().podRef.uid, "CellReady", message);
 }
 
-/** The times of the start until the agent answered, as text; the agent's own events have the later ones. */
+/** The start times up to the agent's response, as text. The agent's own events contain the later ones. */
 function timesText(startMs: CellPart["startMs"]): string {
   const known = startPhases.flatMap((phase) => {
     const ms = startMs[phase];
@@ -249,7 +254,7 @@ function timesText(startMs: CellPart["startMs"]): string {
   return known.length === 0 ? "" : `; its start took: ${known.join(", ")}`;
 }
 
-/** The next attempt sends a newer one. */
+/** The error if the agent ignored the document. The next attempt sends a newer one. */
 function ignored(
   context: CellContext,
   { generation, held }: { readonly generation: number; readonly held: number },

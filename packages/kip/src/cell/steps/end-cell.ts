@@ -9,17 +9,17 @@ import { firstReport } from "./follow-agent.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 
 /**
- * Refusals that do not keep an instance from being ended: the API server may refuse for good, and the instance would
- * cost money.
+ * Refusals that do not stop an instance from being ended. The API server may refuse permanently, and the instance would cost
+ * money.
  */
 const refusals = ["K8S_INVALID", "K8S_FORBIDDEN", "K8S_REQUEST_FAILED"] as const;
 
-/** How long clients have to read the last output of a pod before its machine is ended, milliseconds. */
+/** How long clients may read the last output of a pod before its machine is ended, milliseconds. */
 const lastOutputMs = 10_000;
 /** How long they have if the pod goes on elsewhere, or its grace period is over, milliseconds. */
 const shortOutputMs = 2000;
 
-/** Has the agent stop the pod within its grace period. */
+/** Asks the agent to stop the pod within its grace period. */
 export async function drain(
   tools: CellTools,
   context: CellContext,
@@ -27,7 +27,7 @@ export async function drain(
 ): Promise<CellChange> {
   const { state, change, signal } = context;
   const client = required(state().agent.client, "the agent is not connected");
-  // Not urgent for a pod that is removed: a kip that starts now sees the deletion in the API.
+  // Not urgent for a pod that is being removed: a kip that starts now sees the deletion in the API.
   const set = state().pod.wanted.kind === "remove" ? setTransientStatus : setStatus;
   if (state().cell.status.phase !== "Draining") set(tools, context, { phase: "Draining" });
   change({ kind: "draining" });
@@ -41,11 +41,11 @@ export async function drain(
 }
 
 /**
- * Saves the logs of a finished pod before its machine is ended, and lets clients read its last output. The plan aborts it after its
- * time limit: a cell costs money and does not stay because of its logs.
+ * Saves the logs of a finished pod before its machine is ended, and lets clients read its last output. The plan aborts this
+ * after a time limit, because a cell costs money and should not stay because of its logs.
  *
  * @throws the reason of the plan's abort
- * @throws {AgentError} code `AGENT_UNREACHABLE`: repeat it over another connection
+ * @throws {AgentError} code `AGENT_UNREACHABLE`: repeat it with another connection
  */
 export async function saveLogs(
   { archive, clock, logger }: CellTools,
@@ -54,7 +54,7 @@ export async function saveLogs(
   const { state, change, signal } = context;
   const { agent, pod, end, podRef } = state();
   const { client } = agent;
-  // The logs of a removed pod are deleted with it; a pod that gets another cell has the logs of that one.
+  // The logs of a removed pod are deleted with it. A pod that gets another cell has the logs of that one.
   if (pod.wanted.kind === "run" && end.isPodFinished && client) {
     change({ kind: "savingLogs" });
     try {
@@ -104,7 +104,7 @@ export async function terminate(
   const { driver } = tools;
   const { state, change, signal } = context;
   const { id } = required(state().machine.instance, "there is no instance");
-  // A pod that gets another cell is no longer ready, and has no address.
+  // A pod that gets another cell is no longer ready and has no address.
   await reportBootFailure(tools, context);
   await recordEnding(tools, context);
   await driver.terminate(id);
@@ -116,11 +116,11 @@ export async function terminate(
 }
 
 /**
- * Records the end of the cell in the API before the cloud is asked to end the instance. The cloud may end it long
- * after this kip is gone, and another kip must neither give the cell to a pod nor go on with its pod there. Asking
- * for the Cell's deletion, which is due anyway, is enough for that; the phase is written later, if the instance takes
- * seconds to end. Where the agent of a cell with a pod is out of reach, the phase is written first: seeing the
- * deletion alone, another kip would ask that agent to stop the pod, and wait for it as long as this one has.
+ * Records the end of the cell in the API before the cloud is asked to end the instance. The cloud may end it long after this
+ * kip is gone, and another kip must neither give the cell to a pod nor continue its pod there. Requesting the Cell's deletion,
+ * which is due anyway, is enough for that. The phase is written later, if the instance takes seconds to end. If the agent of a
+ * cell with a pod is unreachable, the phase is written first. From the deletion alone, another kip would ask that agent to stop
+ * the pod, and wait for it as long as this one has.
  */
 async function recordEnding(
   { store, statuses, logger }: CellTools,
@@ -145,7 +145,7 @@ async function recordEnding(
   });
 }
 
-/** Makes a request, and logs if it is refused. @throws its other failures */
+/** Makes a request, and logs a refusal. @throws its other errors */
 async function unlessRefused(
   logger: CellTools["logger"],
   what: "status" | "deletion",
@@ -159,7 +159,7 @@ async function unlessRefused(
   }
 }
 
-/** Deletes the Cell, whose instance is gone; a pod that lost its cell gets another one. */
+/** Deletes the Cell after its instance is gone. A pod that lost its cell gets another one. */
 export async function deleteCell(
   tools: CellTools,
   context: CellContext,

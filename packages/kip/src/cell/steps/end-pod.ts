@@ -19,13 +19,13 @@ const readBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** How long the Cell of a pod that is being removed waits for the pod's end in the API, milliseconds. */
 const removalWaitMs = 60_000;
 
-/** Ends a pod that has waited for its cell for longer than it may be active. */
+/** Ends a pod that has waited for its cell longer than it may be active. */
 export async function expire({ change }: Pick<CellContext, "change">): Promise<CellChange> {
   change({ kind: "ended", podEnd: { phase: "Failed", ...deadlineExceeded } });
   return { kind: "waits", ...deadlineExceeded };
 }
 
-/** Ends a pod whose cell is gone, and which does not get another one. */
+/** Ends a pod whose cell is gone and that does not get another one. */
 export async function endPod(
   { clock, onEvent }: CellTools,
   context: CellContext,
@@ -39,7 +39,7 @@ export async function endPod(
   return { kind: "ended", podEnd };
 }
 
-/** Writes how the pod ended into its Cell: once the instance has ended, there is no other copy. */
+/** Writes how the pod ended into its Cell. Once the instance has ended, there is no other copy. */
 export async function recordEnd(
   { statuses, logger }: CellTools,
   context: CellContext,
@@ -48,7 +48,7 @@ export async function recordEnd(
   const cell = cellOf(context);
   const end = required(state().end.podEnd, "the pod has not ended");
   const write = async (podEnd: PodEnd): Promise<void> => {
-    // Set in the state before it is written, so that a newer status which replaces this one has it, too.
+    // Set it in the state before writing, so that a newer status that replaces this one also has it.
     change({ kind: "cellStatus", status: { podEnd } });
     await statuses.write(cell, state().cell.status);
   };
@@ -56,7 +56,7 @@ export async function recordEnd(
     await write(storedEnd(end));
   } catch (error) {
     if (!K8sError.is(error, "K8S_INVALID", "K8S_REQUEST_FAILED")) throw error;
-    // The phase matters most: it says whether the pod succeeded.
+    // The phase matters most, because it shows whether the pod succeeded.
     logger.warn("Could not write the end of a pod in full", { cell: cell.metadata.name });
     await write({ phase: end.phase });
   }
@@ -64,8 +64,8 @@ export async function recordEnd(
 }
 
 /**
- * Resolves when the API has the pod's end, or no longer has the pod. Until then the status is published again at each
- * look: the virtual kubelet may have given up writing it.
+ * Resolves when the API has the pod's end or no longer has the pod. Until then, publishes the status again at each check,
+ * because the virtual kubelet may have given up writing it.
  */
 export async function awaitEndInApi(
   { store, clock }: CellTools,

@@ -34,12 +34,12 @@ function podOf(restartPolicy: string, states: Readonly<Record<string, object>>):
     metadata: { name: "web", uid: "p" },
     spec: { restartPolicy, containers },
     status: { phase: "Running", containerStatuses },
-  } as unknown as Pod; // all that is looked at
+  } as unknown as Pod; // the fields that are read
 }
 
-/** A pod with a cell that has it, and the outside of its steps. */
+/** A claimed pod, and the outside of its steps. */
 function start(pod: Pod, change: CellStateParts = {}) {
-  const object = { metadata: { name: "c" }, spec: { attempt: 0 } } as unknown as Cell; // all that is looked at
+  const object = { metadata: { name: "c" }, spec: { attempt: 0 } } as unknown as Cell; // the fields that are read
   const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
   const state = cellStateWith({
     ...change,
@@ -91,7 +91,7 @@ function start(pod: Pod, change: CellStateParts = {}) {
     },
     settings: () => ({ seccompProfileRoot: "/nowhere" }),
     sizeChecks: new DocumentPlaces(),
-  } as unknown as CellTools; // all that the steps use
+  } as unknown as CellTools; // the parts that the step uses
   const outside = { written, created, refusals, inApi, sleeps, saves };
   return { tools, cell, ...outside };
 }
@@ -124,7 +124,7 @@ describe("recordEnd()", () => {
 describe("recordEnd() beside other writes", () => {
   it("has the end in a newer status that takes its place", async () => {
     const end = { phase: "Succeeded" } as const;
-    const object = { metadata: { name: "c", uid: "c" }, spec: { podRef: {} } } as unknown as Cell; // all that is looked at
+    const object = { metadata: { name: "c", uid: "c" }, spec: { podRef: {} } } as unknown as Cell; // the fields that are read
     const parts = { end: { podEnd: end }, cell: { object } };
     const { tools, cell } = start(podOf("Never", {}), parts);
     const written: CellStatus[] = [];
@@ -229,11 +229,11 @@ describe("createCell()", () => {
     const { tools, cell, created } = start(
       { ...pod, spec: large, status: had } as unknown as Pod,
       away,
-    ); // all that is looked at
-    const choosing = { ...tools, chooser: { choose } } as unknown as CellTools; // all that is asked
+    ); // the fields that are read
+    const choosing = { ...tools, chooser: { choose } } as unknown as CellTools; // the calls that are made
     await cell.run((context) => createCell(choosing, context));
     assert.deepEqual([asked, created.length], [["9Ti", "1Gi"], 1]);
-    // One that has not run waits for a machine that fits.
+    // A pod that has not run waits for a machine that fits.
     const fresh = start({ ...pod, spec: large, status: {} }, away);
     asked.length = 0;
     await assert.rejects(fresh.cell.run((context) => createCell(choosing, context)));
@@ -265,7 +265,7 @@ describe("createCell()", () => {
     const { tools, cell, created } = start(named({}), away);
     const dns = async () => ({ clusterDomain: "cluster.local" });
     const failed = cell.run(
-      async (context) => await createCell({ ...tools, dns } as unknown as CellTools, context), // all that is looked at
+      async (context) => await createCell({ ...tools, dns } as unknown as CellTools, context), // the fields that are read
     );
     await assert.rejects(failed, (error) => {
       const { reason, message } = problemOf(error);
@@ -284,7 +284,7 @@ describe("createCell()", () => {
       const other = start(named(more), away);
       await other.cell.run(
         async (context) =>
-          await createCell({ ...other.tools, dns } as unknown as CellTools, context), // all that is looked at
+          await createCell({ ...other.tools, dns } as unknown as CellTools, context), // the fields that are read
       );
       assert.equal(other.created.length, 1);
     }

@@ -18,7 +18,7 @@ import type { CellTools } from "./step-context.ts";
 
 const machine = { instanceType: "local.small", image: "cell-image", rootDiskBytes: 2 ** 30 };
 
-/** A pod of two containers whose agent reports, and what the cloud is asked to prepare. */
+/** A pod with two containers whose agent reports, and the images that the cloud is asked to prepare. */
 function start() {
   const containers = ["app", "helper"].map((image) => ({ name: image, image }));
   const pod = podWith({ metadata: { uid: "p" }, spec: { containers } });
@@ -26,7 +26,7 @@ function start() {
   const object = { metadata: { name: "c" }, spec: machine };
   const cell = new StateUnderTest(
     cellStateWith({
-      cell: { object: object as unknown as Cell, status: { phase: "Ready", startMs: { boot: 1 } } }, // all that is looked at
+      cell: { object: object as unknown as Cell, status: { phase: "Ready", startMs: { boot: 1 } } }, // the fields that are read
       pod: { resolved: { pod, ...maps, pullSecrets: [] }, object: pod },
     }),
     new ManualClock(),
@@ -42,17 +42,17 @@ function start() {
     tracer: noTracer,
     clock: new ManualClock(),
     logger: silentLogger,
-  } as unknown as CellTools; // all that is used
+  } as unknown as CellTools; // the parts that are used
   const report = (change: Partial<PodReport>): void => {
     const document = { podUid: "p", initContainers: [], ephemeralContainers: [], containers: [] };
-    cell.apply({ kind: "reported", report: { ...document, ...change } as unknown as PodReport }); // all that is looked at
+    cell.apply({ kind: "reported", report: { ...document, ...change } as unknown as PodReport }); // the fields that are read
     noteReport(tools, { state: () => cell.state, change: (one) => cell.apply(one) });
   };
   return { report, prepared, noted };
 }
 
 function container(image: string, imageId?: string): ContainerReport {
-  return { name: image, image, imageId } as unknown as ContainerReport; // all that is looked at
+  return { name: image, image, imageId } as unknown as ContainerReport; // the fields that are read
 }
 
 function digestOf(image: string, digit: string): string {
@@ -102,7 +102,7 @@ describe("followAgent()", () => {
         await closed.promise;
       },
       [Symbol.asyncDispose]: async () => {},
-    } as unknown as AgentClient; // all that is called
+    } as unknown as AgentClient; // the methods that are called
     const identityExpires = new Date(2 ** 41).toISOString();
     const cell = new StateUnderTest(
       cellStateWith({

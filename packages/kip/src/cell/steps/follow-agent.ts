@@ -8,7 +8,7 @@ import { followNetwork } from "./follow-network.ts";
 import { prepareImages } from "./start-instance.ts";
 import { cellOf, rounded, setStatus, type CellTools } from "./step-context.ts";
 
-/** Follows the reports of an agent, sends it the cluster's network and renews its identity until the connection ends. */
+/** Follows an agent's reports, sends it the cluster's network, and renews its identity, until the connection ends. */
 export async function followAgent(
   tools: CellTools,
   client: AgentClient,
@@ -33,7 +33,7 @@ export async function followAgent(
   ]);
 }
 
-/** Renews the identity of a standby cell until the connection ends, or a pod has the cell. */
+/** Renews the identity of a standby cell until the connection ends or a pod gets the cell. */
 export async function keepStandbyIdentity(
   tools: CellTools,
   client: AgentClient,
@@ -52,7 +52,7 @@ export async function keepStandbyIdentity(
     cellName: cellOf(follower).metadata.name,
     expires: () => Date.parse(state().cell.status.identityExpires ?? ""),
     onRenewed: (expires) => {
-      // If a pod has the cell by now, the pod's worker writes the status, and renews soon.
+      // If a pod got the cell in the meantime, that pod's worker writes the status and renews soon.
       if (!isReleased()) setStatus(tools, follower, { identityExpires: expires.toISOString() });
     },
   });
@@ -68,7 +68,7 @@ async function followReports(
   try {
     const reports = client.status(abort.signal, () => containerCount(state()));
     const onNext = (report: PodReport): void => {
-      // A cell that was abandoned may still send.
+      // An abandoned cell may still send reports.
       if (state().agent.client === client) onReport(report);
     };
     while (await passNext(reports, onNext));
@@ -76,11 +76,14 @@ async function followReports(
     const level = AgentError.is(error, "AGENT_UNREACHABLE") ? "debug" : "warn";
     logger[level]("Could not read the status stream of a cell further", { err: error });
   }
-  // A connection without its status stream is replaced.
+  // A connection without a status stream is replaced.
   await client[Symbol.asyncDispose]();
 }
 
-/** Passes the next report on; resolves with false if there is none. A loop would keep the report in memory until the one after it. */
+/**
+ * Passes on the next report. Resolves with false if there is none. This is a separate function, because a loop would keep the
+ * report in memory until the next one.
+ */
 async function passNext(
   reports: AsyncIterator<PodReport, void>,
   onReport: (report: PodReport) => void,
@@ -90,12 +93,12 @@ async function passNext(
   return next.done !== true;
 }
 
-/** The pod's containers of all kinds, or a number that no pod exceeds while the pod is not known. */
+/** Number of the pod's containers of all kinds. While the pod is not known, a number that no pod exceeds. */
 function containerCount({ pod }: CellState): number {
   return pod.object ? containerNames(pod.object).size : Infinity;
 }
 
-/** The agent's current report; undefined if it has no pod. */
+/** The agent's current report. Undefined if it has no pod. */
 export async function firstReport(
   agent: AgentClient,
   { state, signal }: Pick<CellContext, "state" | "signal">,
@@ -106,8 +109,8 @@ export async function firstReport(
 }
 
 /**
- * Learns image digests from the agent's report, and completes the times of the start once. The cloud may prepare the images when
- * the pod has started: sooner, that would take processor time from the start itself.
+ * Takes image digests from the agent's report, and completes the start times once. The cloud may prepare the images when the
+ * pod has started. Earlier, that would take CPU time from the start itself.
  */
 export function noteReport(tools: CellTools, context: Pick<CellContext, "state" | "change">): void {
   const { agent, cell, pod } = context.state();
@@ -131,7 +134,7 @@ function noteStart(
   traceStart(tools, podRef, startMs);
 }
 
-/** Records the phases on the agent as spans, one after the other, that end now. */
+/** Records the phases on the agent as consecutive spans that end now. */
 function traceStart(
   { tracer, clock }: Pick<CellTools, "tracer" | "clock">,
   podRef: CellState["podRef"],

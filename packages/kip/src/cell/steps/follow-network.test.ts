@@ -7,7 +7,7 @@ import { cellStateWith } from "../../testing/index.ts";
 import { followNetwork } from "./follow-network.ts";
 import type { CellTools } from "./step-context.ts";
 
-/** An agent whose call does what the test says, and what becomes of it. */
+/** An agent whose call behaves as the test says, and the result. */
 function start(
   send: AgentClient["sendNetwork"],
   network: Partial<NonNullable<CellTools["network"]>> = {},
@@ -23,7 +23,7 @@ function start(
       log.push("connection closed");
       closed.resolve();
     },
-  } as unknown as AgentClient; // all that is called
+  } as unknown as AgentClient; // the methods that are called
   const tools = {
     network: {
       settings: async () => assert.fail("asks the cloud"),

@@ -4,22 +4,21 @@ import type { PodRef } from "../../state/cell-state.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { CellTools } from "./step-context.ts";
 
-/** After how long it is reported on a pod that it waits for the cluster's network, milliseconds. */
+/** How long a pod waits for the cluster's network before that is reported, milliseconds. */
 const lateMs = 10_000;
 
-/** Delays before changes are sent again over the same connection, milliseconds. */
+/** Delays before sending changes again over the same connection, milliseconds. */
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
-/** What {@link followNetwork} needs. */
+/** Dependencies of {@link followNetwork}. */
 type NetworkTools = Pick<CellTools, "network" | "onProblem" | "clock" | "logger">;
 
-/** After a stream that lasted this long, milliseconds, the delays begin with the shortest again. */
+/** After a stream that lasted this long, milliseconds, the delays start over. */
 const steadyMs = 60_000;
 
 /**
- * Keeps the rules of a cell for Services and policies up to date until the connection ends. A failure is a problem of the
- * network alone: it is shown by an event of the pod, the rules on the cell stay as they are, and the connection is kept.
- * Never throws.
+ * Keeps a cell's rules for Services and policies up to date until the connection ends. A failure only affects the network: it
+ * is reported by an event of the pod, the rules on the cell stay as they are, and the connection is kept. Never throws.
  */
 export async function followNetwork(
   tools: NetworkTools,
@@ -38,7 +37,8 @@ export async function followNetwork(
       return await sendChanges(tools, client, { podRef, signal });
     } catch (error) {
       if (clock.monotonic() - startedAt > steadyMs) attempt = 0;
-      // A stream that ends with its connection is not a problem of its own. In a busy process the socket may close after the pause.
+      // A stream that ends with its connection is not a separate problem. In a busy process the socket may close after the
+      // pause.
       if (!(await pause(backoffDelay(attempt, backoff), clock, signal)) || client.isClosing) return;
       logger.warn("Could not send a cell more of the cluster's network", { podUid, err: error });
       const what = "The pod's Services and network policies are not up to date";
@@ -47,7 +47,7 @@ export async function followNetwork(
   }
 }
 
-/** Returns when the connection ends, or if the pod is to have no Services and policies. */
+/** Returns when the connection ends, or if the pod has no Services and policies. */
 async function sendChanges(
   tools: NetworkTools,
   client: AgentClient,

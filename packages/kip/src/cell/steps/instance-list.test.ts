@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Instance } from "@kip/cloud";
 import { InstanceList } from "./instance-list.ts";
 
-/** A cloud whose lists a test answers one by one. */
+/** A cloud whose list calls the test answers one by one. */
 function slowCloud() {
   const asked: PromiseWithResolvers<readonly Instance[]>[] = [];
   const list = async (): Promise<readonly Instance[]> => {

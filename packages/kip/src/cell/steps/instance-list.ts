@@ -1,8 +1,8 @@
 import type { CloudDriver, Instance } from "@kip/cloud";
 
 /**
- * Lists the cloud's instances for many cells that look for theirs at about the same time, as after a start of kip.
- * Each caller gets a list that was requested after its call; all calls that come during one request share the next.
+ * Lists the cloud's instances for many cells that look up theirs at about the same time, as after a start of kip. Each caller
+ * gets a list that was requested after its call. All calls during one request share the next one.
  */
 export class InstanceList {
   readonly #driver: Pick<CloudDriver, "list">;
@@ -13,7 +13,7 @@ export class InstanceList {
     this.#driver = driver;
   }
 
-  /** @throws {CloudError} as the driver's list */
+  /** @throws {CloudError} like the driver's list */
   async get(): Promise<readonly Instance[]> {
     this.#next ??= this.#askNext();
     return await this.#next;
@@ -23,7 +23,7 @@ export class InstanceList {
     await this.#underWay;
     this.#next = undefined;
     const list = this.#driver.list();
-    this.#underWay = list.catch(() => {}); // those that asked see it
+    this.#underWay = list.catch(() => {}); // the callers handle it
     return await list;
   }
 }

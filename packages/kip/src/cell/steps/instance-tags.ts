@@ -13,15 +13,15 @@ import { cellOf, required, type CellTools } from "./step-context.ts";
 
 type Tags = Readonly<Record<string, string>>;
 
-/** The most labels that become tags: the limit of clouds, less kip's own tags and some to spare. */
+/** Maximum number of labels that become tags: the clouds' limit, less kip's own tags and some reserve. */
 const maxLabelTags = cloudLimits.tags - 8;
 
 /** Labels that are not the user's: those that the original leaves out, and the keys of kip's own tags. */
 const ownLabels = /^(kip-|kiyot\.|kubernetes\.io|io\.kubernetes|aws:)/i;
 
 /**
- * The pod's labels as tags of its machine, for bills by team or application. Labels that not every cloud accepts as a
- * tag are left out.
+ * The pod's labels as tags of its machine, for bills by team or application. Labels that some cloud does not accept as a tag
+ * are left out.
  */
 export function labelTags(labels: Tags = {}): Tags {
   const isTag = ([key]: readonly [string, string]): boolean =>
@@ -43,7 +43,7 @@ export function instanceTags(
   };
 }
 
-/** Tags an instance with the labels of the pod that has its cell. An instance that is gone is skipped. */
+/** Tags an instance with the labels of the pod that has its cell. Skips an instance that is gone. */
 export async function tagInstance(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { id } = required(context.state().machine.instance, "there is no instance");
   const tags = instanceTags(tools, context);
@@ -55,7 +55,7 @@ export async function tagInstance(tools: CellTools, context: CellContext): Promi
   return { kind: "tagged", tags };
 }
 
-/** Tags of the pod; a standby cell has none. */
+/** Tags for the pod. A standby cell has none. */
 function podTags(cell: Cell | StandbyCell): Tags {
   if (isStandby(cell)) return { [standbyTag]: "true" };
   const { namespace, name, uid } = cell.spec.podRef;

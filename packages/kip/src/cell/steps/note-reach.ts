@@ -3,10 +3,7 @@ import { outOfReach } from "../../status/out-of-reach.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, type CellTools } from "./step-context.ts";
 
-/**
- * Records whether the agent is out of reach, and reports that as an event. The pod's status is derived from the
- * change.
- */
+/** Records whether the agent is unreachable, and reports that as an event. The pod's status is derived from the change. */
 export async function noteReach(
   { onProblem }: Pick<CellTools, "onProblem">,
   context: CellContext,

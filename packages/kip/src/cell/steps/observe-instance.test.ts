@@ -8,10 +8,10 @@ import { observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
 
 const podRef = { namespace: "default", name: "web", uid: "p" };
-const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; // all that is looked at
-const instance = { id: "i-1", token: "c", state: "running" } as Instance; // all that is looked at
+const object = { metadata: { name: "c", uid: "c" }, spec: { podRef } } as Cell; // the fields that are read
+const instance = { id: "i-1", token: "c", state: "running" } as Instance; // the fields that are read
 
-/** What the step finds of a Cell with this status, and what it has written. */
+/** What the step finds for a Cell with this status, and what it writes. */
 async function observe(status: CellStatus, listed: readonly Instance[], consistencyMs?: number) {
   const written: CellStatus[] = [];
   const clock = new ManualClock();
@@ -20,7 +20,7 @@ async function observe(status: CellStatus, listed: readonly Instance[], consiste
     driver: { describe: async () => listed[0], consistencyMs },
     instances: { get: async () => listed },
     statuses: { note: (_cell: Cell, noted: CellStatus) => void written.push(noted) },
-  } as unknown as CellTools; // all that the step uses
+  } as unknown as CellTools; // the parts that the step uses
   const subject = new StateUnderTest(cellStateWith({ cell: { object, status } }), clock);
   await subject.run((context) => observeInstance(tools, context));
   return { state: subject.state.machine.state, written };

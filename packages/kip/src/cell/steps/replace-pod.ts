@@ -5,13 +5,13 @@ import type { CellContext } from "../cell-step.ts";
 import { evictedReason, evictionGraceSeconds, replacingOwner } from "../interruption.ts";
 import { cellOf, required, type CellTools } from "./step-context.ts";
 
-/** Pause before a refused eviction is asked for again, milliseconds; as `kubectl drain` does. */
+/** Pause before a refused eviction is requested again, milliseconds. The same as in `kubectl drain`. */
 const refusedPauseMs = 5000;
 
 /**
- * Evicts the pod, so that its owner makes a replacement; the grace period is all the time that the instance has left.
- * A refused eviction (by a PodDisruptionBudget, for example) is tried again until the plan aborts the step: then the
- * containers stop in time, and the pod gets another cell.
+ * Evicts the pod, so that its owner creates a replacement. The grace period is all the time that the instance has left. A
+ * refused eviction (by a PodDisruptionBudget, for example) is repeated until the plan aborts the step. Then the containers stop
+ * in time, and the pod gets another cell.
  */
 export async function evict(
   { statuses, replacement, clock, onProblem, logger }: CellTools,
@@ -20,7 +20,7 @@ export async function evict(
   const { state, change, signal } = context;
   const { podRef, machine } = state();
   const interruption = required(machine.interruption, "the instance is not taken back");
-  // Written first: the next process of kip must know why the pod is removed.
+  // Write this first: the next process of kip has to know why the pod is removed.
   const noted = { reason: evictedReason, message: interruptionMessage(interruption) };
   change({ kind: "cellStatus", status: noted });
   await statuses.write(cellOf(context), state().cell.status);

@@ -14,8 +14,9 @@ import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
 /**
- * Looks up the Cell's instance in the cloud: after a start of kip, or when an answer was lost. A Cell that has its pod had an
- * instance, also where kip ended before it wrote which one: another must not be launched for it, as the pod may have run.
+ * Looks up the Cell's instance in the cloud, after a start of kip or a lost response. A Cell that has its pod also had an
+ * instance, even if kip ended before it recorded which one. Another one must not be launched for it, because the pod may have
+ * run.
  */
 export async function observeInstance(tools: CellTools, context: CellContext): Promise<CellChange> {
   const { driver, instances } = tools;
@@ -39,7 +40,10 @@ export async function observeInstance(tools: CellTools, context: CellContext): P
   return { kind: "machineSeen", instance };
 }
 
-/** Whether an instance of an earlier process of kip is so young that the cloud may show it later. The clock may have been set since. */
+/**
+ * Whether an instance of an earlier process of kip is so young that the cloud may not list it yet. The clock may have been set
+ * since.
+ */
 function mayAppear({ driver, clock }: CellTools, context: CellContext): boolean {
   const { cell, machine } = context.state();
   if (machine.instance) return false;
@@ -50,8 +54,8 @@ function mayAppear({ driver, clock }: CellTools, context: CellContext): boolean 
 }
 
 /**
- * Asks the cloud for the instance; repeating it finds the instance that was started. If the cloud has no capacity for it, that
- * is remembered for all pods, and the pod gets another Cell. If the cloud asks for fewer launches, it waits for its turn.
+ * Asks the cloud for the instance. Repeating it finds the instance that was started. If the cloud has no capacity for it, that
+ * is remembered for all pods, and the pod gets another Cell. If the cloud asks for fewer launches, waits its turn.
  */
 export async function launch(
   tools: CellTools,
@@ -85,7 +89,7 @@ export async function launch(
 
 interface LaunchedInstance {
   readonly instance: Instance;
-  /** When its identity ends. */
+  /** When the instance's identity expires. */
   readonly expires: Date;
 }
 
@@ -144,10 +148,10 @@ async function otherWay(
   return other.signal;
 }
 
-/** Behind those of all pods. */
+/** After all pods. */
 const standbyCreatedAt = "9999-12-31T23:59:59Z";
 
-/** A pod that the cloud had no capacity for keeps its place although its Cell is new. */
+/** A pod that the cloud had no capacity for keeps its place, although its Cell is new. */
 function createdAtOf(context: CellContext): string | undefined {
   if (isStandby(cellOf(context))) return standbyCreatedAt;
   const { object } = context.state().pod;
@@ -160,11 +164,11 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   const placement = placementOf(tools, context);
   const { code, retryAfterMs } = error;
   const { launchType } = placement;
-  // Which types share a quota of spot machines, the cloud does not say.
+  // The cloud does not report which types share a spot quota.
   const scope = code === "CLOUD_QUOTA" ? { launchType, isQuota: true } : error.scope;
   const { reason, message } = problemOf(error);
   onProblem(podRef.uid, reason, message);
-  // Not remembered as a shortage: the cloud may still have room for a pod, which comes before standby cells.
+  // Do not remember it as a shortage: the cloud may still have capacity for a pod, which takes precedence over standby cells.
   if (isStandby(cellOf(context))) return { kind: "refused" };
   // Nor is a quota of machines on demand, for which launches wait in their turn.
   if (code === "CLOUD_QUOTA" && launchType !== "spot") return { kind: "refused" };
@@ -212,14 +216,14 @@ function launchRequest(
   });
 }
 
-/** Reports to the cloud which images the pod runs, because similar pods may follow. */
+/** Tells the cloud which images the pod runs, because similar pods may follow. */
 export function prepareImages(tools: CellTools, context: Pick<CellContext, "state">): void {
   const { instanceType, image, rootDiskBytes } = cellOf(context).spec;
   const images = launchImages(tools, context.state());
   if (images) tools.driver.prepareImages?.({ instanceType, image, rootDiskBytes, images });
 }
 
-/** The images that the cloud may have prepared on a machine for this pod. */
+/** The images that the cloud may have prepared on this pod's machine. */
 function launchImages(
   { knownImages, settings }: CellTools,
   { pod }: CellState,
@@ -228,7 +232,7 @@ function launchImages(
   return pod.resolved && knownImages.imagesOf(pod.resolved, { registries, proxy: images?.proxy });
 }
 
-/** Waits until the instance runs and has its addresses. */
+/** Waits until the instance is running and has its addresses. */
 export async function awaitRunning(
   tools: CellTools,
   context: CellContext,
@@ -245,7 +249,7 @@ export async function awaitRunning(
       }),
     );
   } catch (error) {
-    // Some clouds accept a launch first, and then end it.
+    // Some clouds accept a launch first, and then end the instance.
     if (CloudError.is(error, "CLOUD_NO_CAPACITY")) return refused(tools, context, error);
     throw error;
   }
@@ -254,7 +258,10 @@ export async function awaitRunning(
   return undefined;
 }
 
-/** Makes a request whose answer may be lost. After a failure the instance is looked up: the cloud may have done it. */
+/**
+ * Makes a request whose response may be lost. After a failure, the instance is looked up, because the request may have
+ * succeeded.
+ */
 async function orUnknown<T>({ change }: CellContext, request: () => Promise<T>): Promise<T> {
   try {
     return await request();

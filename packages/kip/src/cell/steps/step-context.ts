@@ -25,43 +25,43 @@ import type { CellStore } from "../../store/cell-store.ts";
 import type { CellContext } from "../cell-step.ts";
 import type { InstanceList } from "./instance-list.ts";
 
-/** The part of the configuration that steps read. Read it when it is needed: it changes while kip runs. */
+/** The part of the configuration that steps use. Read it when needed, because it changes while kip runs. */
 export type CellSettings = Pick<
   ProviderConfig,
   "registries" | "images" | "logs" | "seccompProfileRoot" | "nametag" | "cloudInit"
 >;
 
-/** The standby cells, as pods use them. */
+/** The standby cells, from the point of view of pods. */
 export interface StandbyClaims {
-  /** Whether there are any, or are to be. */
+  /** Whether there are any, or will be. */
   readonly isUsed: boolean;
   /**
-   * Writes the pod into a standby cell that is as it wants it, unless none is ready.
+   * Assigns a standby cell with the wanted machine to the pod. Undefined if none is ready.
    *
-   * @throws as the write, which may have had its effect all the same
+   * @throws errors of the write, which may have succeeded nevertheless
    */
   claim(wanted: WantedMachine): Promise<Cell | undefined>;
-  /** The pod gets a cell of its own. */
+  /** Records that the pod gets its own cell. */
   missed(wanted: WantedMachine): void;
   /** The open connection to the agent of a claimed standby cell; only the first call returns it. */
   takeAgent(cellUid: string): AgentClient | undefined;
 }
 
-/** What the steps of all cells work with. */
+/** Tools that the steps of all cells share. */
 export interface CellTools {
   readonly store: CellStore;
   readonly statuses: CellStatusWriter;
   readonly driver: CloudDriver;
   /** Lists the cloud's instances, for all cells together. */
   readonly instances: InstanceList;
-  /** ID of the cluster, which its instances carry. */
+  /** ID of the cluster, which is in its instances' tags. */
   readonly clusterID: string;
   readonly chooser: CellChooser;
-  /** What the cloud has no capacity of. */
+  /** The shortages of the cloud. */
   readonly shortages: Shortages;
-  /** How fast the cloud takes launches. */
+  /** The rate at which the cloud accepts launches. */
   readonly pace: LaunchPace;
-  /** Instances without a Cell that were there at the start. @default none */
+  /** Instances without a Cell that existed at the start. @default none */
   readonly orphans?: Pick<OrphanInstances, "endedFor"> | undefined;
   readonly replacement: Pick<PodReplacement, "evict" | "ready">;
   readonly identities: CellIdentities;
@@ -69,17 +69,17 @@ export interface CellTools {
   readonly dial?: typeof waitForAgent | undefined;
   readonly archive: LogArchive;
   readonly dns: () => Promise<DnsSettings>;
-  /** What the cloud says of its network. @default nothing */
+  /** Facts about the cloud's network. @default nothing */
   readonly networkFacts?: Pick<KnownNetworkFacts, "get"> | undefined;
-  /** The configuration in force; it changes while kip runs. */
+  /** The current configuration, which changes while kip runs. */
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
   readonly documents: DocumentPlaces;
-  /** Of pods without a cell, whose documents are made to check their size: these wait for no agent. */
+  /** Places for documents of pods without a cell, which are only made to check their size. They do not wait for agents. */
   readonly sizeChecks: DocumentPlaces;
-  /** @default there are none */
+  /** @default there are no standby cells */
   readonly standby?: StandbyClaims | undefined;
-  /** Log-ins of the cloud's own registries, if it has some. */
+  /** Logins for the cloud's own registries, if it has any. */
   readonly logIns?: CloudLogIns | undefined;
   /** The cluster's network for cells. @default cells have no Services and policies */
   readonly network?:
@@ -95,7 +95,7 @@ export interface CellTools {
   readonly onProblem: (podUid: string, reason: string, message: string) => void;
 }
 
-/** Changes the Cell's status, which is written as by {@link noteStatus}. */
+/** Changes the Cell's status. It is written like by {@link noteStatus}. */
 export function setStatus(
   tools: Pick<CellTools, "statuses">,
   { change, state }: Pick<CellContext, "change" | "state">,
@@ -106,8 +106,8 @@ export function setStatus(
 }
 
 /**
- * Sets a status that lasts only until the next step of a start or a stop: written within ten seconds, or together
- * with the next one.
+ * Sets a status that only lasts until the next step of a start or a stop. It is written within ten seconds, or together with
+ * the next one.
  */
 export function setTransientStatus(
   { statuses }: Pick<CellTools, "statuses">,
@@ -120,25 +120,25 @@ export function setTransientStatus(
 }
 
 /**
- * Has the Cell's status, or a newer one, written within a second. Only for a status that kip can do without after a
- * restart.
+ * Makes sure that the Cell's status, or a newer one, is written within a second. Only for a status that kip can do without
+ * after a restart.
  */
 export function noteStatus({ statuses }: Pick<CellTools, "statuses">, { cell }: CellState): void {
   if (cell.object) statuses.note(cell.object, cell.status);
 }
 
-/** The Cell that the state has. @throws as {@link required} */
+/** The Cell in the state. @throws like {@link required} */
 export function cellOf({ state }: Pick<CellContext, "state">): Cell | StandbyCell {
   return required(state().cell.object, "there is no cell");
 }
 
-/** A precondition of a step, which the plan ensures. @throws TypeError if the plan has a bug */
+/** Checks a precondition of a step, which the plan ensures. @throws TypeError if the plan has a bug */
 export function required<T>(value: T | undefined, problem: string): T {
   if (value === undefined) throw new TypeError(`Cannot do this step: ${problem}`);
   return value;
 }
 
-/** Times of the start as whole milliseconds. */
+/** Start times in whole milliseconds. */
 export function rounded(startMs: CellPart["startMs"]): CellPart["startMs"] {
   return Object.fromEntries(Object.entries(startMs).map(([phase, ms]) => [phase, Math.round(ms)]));
 }

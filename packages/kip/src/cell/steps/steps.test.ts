@@ -18,7 +18,7 @@ import type { CellTools } from "./step-context.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
 
-/** A pod whose cell answers, and what its steps say to the API and to the agent. */
+/** A pod whose cell responds, and the requests of its steps to the API and the agent. */
 function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   const pod: Pod = {
     ...podWith({
@@ -42,10 +42,10 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
   const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
   const state = cellStateWith({
     ...change,
-    cell: { object: object as unknown as Cell, status: { phase: "Ready" }, ...change.cell }, // all that is looked at
+    cell: { object: object as unknown as Cell, status: { phase: "Ready" }, ...change.cell }, // the fields that are read
     pod: { resolved: { pod, ...maps, pullSecrets: [] }, object: pod },
-    machine: { instance: { podIp: "10.0.0.2" } as Instance, ...change.machine }, // all that is looked at
-    agent: { client: agent as unknown as AgentClient, ...change.agent }, // all that is called
+    machine: { instance: { podIp: "10.0.0.2" } as Instance, ...change.machine }, // the fields that are read
+    agent: { client: agent as unknown as AgentClient, ...change.agent }, // the methods that are called
   });
   const clock = { now: () => now, monotonic: () => 0 };
   const cell = new StateUnderTest(state, clock);
@@ -76,7 +76,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
         written.push(status);
       },
     },
-  } as unknown as CellTools; // all that the steps use
+  } as unknown as CellTools; // the parts that the step uses
   const failWrites = (count: number): void => void (failures = count);
   const send = async (): Promise<void> => await cell.run((context) => dispatch(tools, context));
   return { tools, cell, agent, written, sent, problems, failWrites, send };
@@ -85,7 +85,7 @@ function start(change: CellStateParts = {}, podChange: Partial<Pod> = {}) {
 describe("dispatch()", () => {
   it("has a pod's packets to the internet leave with the address of a cell that has a public one", async () => {
     const machine = (publicIp?: string) => ({
-      machine: { instance: { podIp: "10.0.0.2", publicIp } as Instance }, // all that is looked at
+      machine: { instance: { podIp: "10.0.0.2", publicIp } as Instance }, // the fields that are read
     });
     const network = { nodeAddresses: [], serviceRanges: ["172.20.0.0/16"] };
     const facts = { nameservers: [], searchDomains: [], cidrs: [], directRanges: ["10.0.0.0/8"] };
@@ -162,7 +162,7 @@ describe("dispatch()", () => {
       sent.map(({ hostname }) => hostname),
       ["newest"],
     );
-    // What the document is made of besides is that of the new version, too.
+    // The document's other inputs also belong to the new version.
     assert.deepEqual(looked, [undefined, "newest"]);
     assert.equal(cell.state.agent.isDispatched, true);
   });
@@ -238,7 +238,7 @@ describe("dispatch()", () => {
     const pod = podWith({ metadata: { uid: "p", annotations: { a: "x".repeat(maxBodyBytes) } } });
     const fresh = start({}, pod);
     await assert.rejects(fresh.send(), { code: "POD_TOO_LARGE", remedy: /of the pod$/ });
-    // Before it counts as sent: the condition of the pod can say why it waits.
+    // Before it counts as sent, so that the pod's condition can say why it is waiting.
     assert.deepEqual([fresh.sent, fresh.written], [[], []]);
     const grown = start({ cell: { status: { phase: "Claimed" } } }, pod);
     await assert.rejects(grown.send(), {
@@ -322,7 +322,7 @@ describe("dispatch()", () => {
     const resources = { limits: { cpu: "500m" }, requests: { memory: "1Ki" } };
     const status = { containerStatuses: [{ name: "main", resources }] };
     const change = { spec: { containers: [{ name: "main" }, { name: "new" }] }, status };
-    const { send, sent } = start({}, change as unknown as Pod); // all that is looked at
+    const { send, sent } = start({}, change as unknown as Pod); // the fields that are read
     await send();
     const [document] = sent;
     assert.deepEqual(document?.machine, { cpuMilli: 1500, memoryBytes: 2 ** 30 });
@@ -386,7 +386,7 @@ describe("deleteCell()", () => {
         { name: "done", waiting: { reason: "ContainerCreating" }, restartCount: 0 },
       ],
       ephemeralContainers: [],
-    } as unknown as PodReport; // all that is looked at
+    } as unknown as PodReport; // the fields that are read
     const seen = start(
       {
         cell: { status },

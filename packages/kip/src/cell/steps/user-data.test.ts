@@ -10,7 +10,7 @@ describe("userData()", () => {
     const [head, body = ""] = Buffer.from(userData(identity)).toString().split("\n");
     assert.equal(head, "#cloud-config");
     const document = JSON.parse(body) as Readonly<Record<string, unknown>>;
-    // All of it, so that whatever is added must be looked at here.
+    // Compare all of it, so that every addition has to be reviewed here.
     assert.deepEqual(document, {
       write_files: [
         {

@@ -72,7 +72,7 @@ const local = section(
   { meaning: "machines on the computer that kip runs on" },
 );
 
-/** Also those of GovCloud, isolated partitions and the European one, which the original refused. */
+/** Includes GovCloud, isolated partitions and the European one, which the original refused. */
 const awsRegion = textWhich(
   "a region of AWS",
   (name) => /^[a-z]{2,4}(-[a-z]+){1,3}-\d{1,2}$/.test(name),

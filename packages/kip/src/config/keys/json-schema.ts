@@ -1,9 +1,9 @@
 import type { Key, KeyFacts } from "./key.ts";
 
-/** A JSON Schema of draft 7, the one that editors know best. */
+/** A JSON Schema of draft 7, which editors support best. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** The key and all that is below it as a JSON Schema: names, types, ranges and meanings, without rules between keys. */
+/** The key and everything below it as a JSON Schema: names, types, ranges and meanings, without rules between keys. */
 export function jsonSchema(key: Key): JsonSchema {
   return { ...facts(key), ...shape(key) };
 }
@@ -43,7 +43,7 @@ function facts({ meaning, fallback, replacedBy }: KeyFacts): JsonSchema {
   };
 }
 
-/** Markdown without links and code marks. */
+/** Removes links and code marks from Markdown. */
 function plain(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("`", "");
 }

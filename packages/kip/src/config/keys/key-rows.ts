@@ -2,7 +2,7 @@ import type { Key, Reload } from "./key.ts";
 
 /** A key as a row of the documentation. */
 export interface KeyRow {
-  /** `[]` stands for the entries of a list, `<name>` for names of one's own. */
+  /** `[]` stands for the entries of a list, `<name>` for names that the user chooses. */
   readonly path: string;
   readonly fallback: string | undefined;
   readonly meaning: string;
@@ -10,7 +10,7 @@ export interface KeyRow {
   readonly replacedBy: string | undefined;
 }
 
-/** All keys that have a meaning of their own, or have lost it, in the order of the table. */
+/** All keys that have their own meaning, or no longer have one, in the order of the table. */
 export function keyRows(
   key: Key,
   { path = "", reload = "restart" }: { readonly path?: string; readonly reload?: Reload } = {},
@@ -21,7 +21,7 @@ export function keyRows(
     meaning === undefined && replacedBy === undefined
       ? []
       : [{ path, fallback, meaning: meaning ?? "", reload: own, replacedBy }];
-  // Of what has no effect, nothing below it has one.
+  // If a key has no effect, neither do the keys below it.
   if (replacedBy !== undefined) return row;
   return [
     ...row,
@@ -29,7 +29,7 @@ export function keyRows(
   ];
 }
 
-/** The path of each key that has no others below it. */
+/** The path of each key without others below it. */
 export function allPaths(key: Key, path = ""): readonly string[] {
   const inner = below(key, path);
   return inner.length === 0 ? [path] : inner.flatMap(([place, each]) => allPaths(each, place));

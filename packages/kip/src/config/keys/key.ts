@@ -1,4 +1,4 @@
-/** Why a value is not what its key takes, and what to write instead; both without secrets. */
+/** Why a value is invalid for its key, and what to write instead. Neither text contains secrets. */
 export class Flaw {
   readonly reason: string;
   readonly remedy: string | undefined;
@@ -9,30 +9,30 @@ export class Flaw {
   }
 }
 
-/** What a single value may be. */
+/** The allowed values of a key. */
 export interface Kind<T> {
-  /** Follows "expected", for example "a whole number of 1 or more". */
+  /** Follows "expected" in messages, as in "a whole number of 1 or more". */
   readonly expected: string;
   /** The same in JSON Schema. */
   readonly schema: Readonly<Record<string, unknown>>;
   /** Whether messages must not quote the value. @default false */
   readonly isSecret?: boolean;
-  /** The value that was read; undefined: it is something else than expected. Never throws. */
+  /** Reads a value. Undefined if it is not as expected. Never throws. */
   readonly read: (value: unknown) => T | Flaw | undefined;
 }
 
-/** When a change of a key takes effect: while kip runs, for cells that start afterwards; or with the next start of kip. */
+/** When a change of a key takes effect: while kip runs, for cells that start afterwards, or after a restart of kip. */
 export type Reload = "live" | "restart";
 
-/** What people should know of a key. */
+/** Documentation of a key. */
 export interface KeyFacts {
-  /** For the documentation, the JSON Schema and its readers. Markdown; links are relative to `docs`. */
+  /** For the documentation and the JSON Schema. Markdown, with links relative to `docs`. */
   readonly meaning?: string;
-  /** What counts without the key, as it would be written. */
+  /** The default, in the form in which a user would write it. */
   readonly fallback?: string;
-  /** @default that of the section around it; "restart" at the top */
+  /** @default that of the enclosing section; "restart" at the top */
   readonly reload?: Reload;
-  /** The key has no effect: what replaces it, a sentence without its end. */
+  /** What replaces the key, if it has no effect. A sentence without its full stop. */
   readonly replacedBy?: string;
 }
 
@@ -48,25 +48,25 @@ export interface ListKey<K> extends KeyFacts {
   readonly of: K;
 }
 
-/** A key with names of the reader's own below it. */
+/** A key whose names below it are chosen by the user. */
 export interface MapKey<K> extends KeyFacts {
   readonly kind: "map";
   readonly of: K;
 }
 
-/** A key with further keys below it. */
+/** A key with other keys below it. */
 export interface SectionKey<F extends Keys> extends KeyFacts {
   readonly kind: "section";
   readonly keys: F;
-  /** Those that must be given. @default none */
+  /** The required keys. @default none */
   readonly required?: readonly string[];
   /** Whether exactly one of the keys must be given. @default false */
   readonly isChoice?: boolean;
-  /** What any other key below it is. @default an error */
+  /** The meaning of all other keys below it. @default they are errors */
   readonly others?: Key;
 }
 
-/** A key of the configuration, with all that is below it. */
+/** A key of the configuration, with everything below it. */
 export type Key = ValueKey<unknown> | ListKey<Key> | MapKey<Key> | SectionKey<Keys>;
 
 /** Keys by name. */
@@ -74,7 +74,7 @@ export interface Keys {
   readonly [name: string]: Key;
 }
 
-/** The value of a key after it was read. */
+/** The type of a key's value after reading. */
 export type Read<K> =
   K extends ValueKey<infer T>
     ? T

@@ -23,7 +23,7 @@ export const flag: Kind<boolean> = {
   read: (value) => (typeof value === "boolean" ? value : undefined),
 };
 
-/** A whole number within both limits. */
+/** A whole number within both limits, inclusive. */
 export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<number> {
   const hasEnd = max < Number.MAX_SAFE_INTEGER;
   return {
@@ -36,7 +36,7 @@ export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Kin
   };
 }
 
-/** A time in seconds, above 0 and below what a timer can wait. */
+/** A time in seconds, above 0 and within a timer's limit. */
 export const seconds: Kind<number> = {
   expected: "a number of seconds above 0",
   schema: { type: "number", exclusiveMinimum: 0, maximum: 2_000_000 },
@@ -72,7 +72,7 @@ export function textWhich(
   };
 }
 
-/** A Kubernetes quantity of 0 or more, as text; a number is taken, too. */
+/** A Kubernetes quantity of 0 or more, as text. Also accepts a number. */
 export const quantity: Kind<string> = {
   expected: "a quantity",
   schema: { type: ["string", "number"] },
@@ -101,14 +101,14 @@ export function sizeFrom(least: number, shown: string): Kind<string> {
   };
 }
 
-/** The whole path of a file or folder. */
+/** The absolute path of a file or folder. */
 export const absolutePath: Kind<string> = textWhich(
   "an absolute path",
   isAbsolute,
   "/etc/kip/file; the whole path, from / on",
 );
 
-/** What a kubelet allows with `allowedUnsafeSysctls`. */
+/** An entry of a kubelet's `allowedUnsafeSysctls`. */
 export const sysctlPattern: Kind<string> = {
   ...text,
   expected: "a sysctl, or the beginning of one with an asterisk at the end",
@@ -135,20 +135,20 @@ export function isCidr(range: string): boolean {
 /** One address. */
 export const address: Kind<string> = textWhich("an IP address", (text) => isIP(text) !== 0);
 
-/** What a machine may do at AWS. */
+/** An instance profile, which determines a machine's permissions on AWS. */
 export const instanceProfile: Kind<string> = textWhich(
   "the name or the ARN of an instance profile",
   (name) => readInstanceProfile(name) !== undefined,
 );
 
-/** The name of an instance type, or a pattern. AWS' types t1 cannot run cells, as in the original. */
+/** The name of an instance type, or a pattern. As in the original, AWS' t1 types are refused, because they cannot run cells. */
 export const instanceType: Kind<string> = textWhich(
   "an instance type that cells can have",
   (name) => /^[\w.*-]{2,253}$/.test(name) && !name.startsWith("t1."),
   "t3.medium, or a pattern such as t3.*",
 );
 
-/** A label as in names of DNS: it becomes part of tags and names. */
+/** A DNS label, which becomes part of tags and names. */
 export const dnsLabel: Kind<string> = {
   ...textWhich(
     "a DNS label of at most 63 characters",
@@ -178,7 +178,7 @@ export const url: Kind<string> = {
   },
 };
 
-/** The URL of a proxy, perhaps with credentials. */
+/** The URL of a proxy, which may include credentials. */
 export const proxyUrl: Kind<string> = {
   ...secretText,
   expected: "a URL",
@@ -192,7 +192,7 @@ export const proxyUrl: Kind<string> = {
   },
 };
 
-/** The URL without its user and password. */
+/** The URL without user and password. */
 function hidden(text: string): string {
   return text
     .slice(0, 4096)
@@ -200,7 +200,7 @@ function hidden(text: string): string {
     .slice(0, 128);
 }
 
-/** A registry as it stands in image names. */
+/** A registry, as written in image names. */
 export const registryHost: Kind<string> = {
   ...secretText,
   expected: "a host, as in image names",
@@ -265,7 +265,7 @@ export const mountOption: Kind<string> = {
   read: (value) => (typeof value === "string" ? (mountFlaw(value) ?? value) : undefined),
 };
 
-/** Options of the cache's mount as the original has them, for example `-o ro -o vers=4.1`. */
+/** Mount options of the cache in the original's form, for example `-o ro -o vers=4.1`. */
 export const mountOptions: Kind<string> = {
   ...text,
   expected: "mount options",
@@ -276,7 +276,7 @@ export const mountOptions: Kind<string> = {
   },
 };
 
-/** The options in the original's text; those that cells always use are left out. */
+/** The options in the original's text, without those that cells always use. */
 export function mountWords(options: string): readonly string[] {
   return options.split(/[\s,]+/).filter((word) => !["", "-o", "ro"].includes(word));
 }

@@ -38,7 +38,7 @@ const kubeletKeys = section(
   { reload: "live" },
 );
 
-/** Every key of `provider.yaml`: names are those of the original Kip; those that it did not have are in its sections, too. */
+/** Every key of `provider.yaml`. Names follow the original Kip. Additional keys are in its sections, too. */
 export const providerKeys = section(
   {
     apiVersion: value(text, {

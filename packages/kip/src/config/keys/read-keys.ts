@@ -2,10 +2,10 @@ import { nearest } from "@kip/base";
 import { Flaw, type Key, type Kind, type ListKey, type MapKey, type SectionKey } from "./key.ts";
 import { allPaths } from "./key-rows.ts";
 
-/** A place in the configuration: names, and indexes of lists. */
+/** A path in the configuration: names, and indexes of lists. */
 export type KeyPath = readonly (string | number)[];
 
-/** Something to say about a place. */
+/** A note on a path. */
 export interface KeyNote {
   readonly path: KeyPath;
   /** Without the path, and without secrets. */
@@ -14,18 +14,18 @@ export interface KeyNote {
   readonly remedy?: string | undefined;
 }
 
-/** What reading finds besides the values. */
+/** Notes that result from reading. */
 export interface KeyNotes {
-  /** What speaks against using the configuration. */
+  /** Problems that make the configuration unusable. */
   readonly problems: KeyNote[];
-  /** What its author should know: keys without effect, placeholders. */
+  /** Notices for its author: keys without effect, placeholders. */
   readonly notices: KeyNote[];
 }
 
-/** What the original's examples have where something is to be filled in. */
+/** The text in the original's examples that users have to replace. */
 const placeholder = "FILL_IN";
 
-/** Reads a value by its key, and all that is below. What has a problem is missing in the result. */
+/** Reads a value by its key, and everything below it. Parts with a problem are missing in the result. */
 export function readKey(key: Key, value: unknown, { path, notes, root }: Place): unknown {
   switch (key.kind) {
     case "value":
@@ -41,15 +41,15 @@ export function readKey(key: Key, value: unknown, { path, notes, root }: Place):
   }
 }
 
-/** Where reading is. */
+/** The current position. */
 export interface Place {
   readonly path: KeyPath;
   readonly notes: KeyNotes;
-  /** The whole table, in which misplaced keys are looked for. */
+  /** The whole table, to search it for misplaced keys. */
   readonly root: Key;
 }
 
-/** The path as people write it: `cells.standbyCells[0].count`. */
+/** The path in the usual form: `cells.standbyCells[0].count`. */
 export function pathText(path: KeyPath): string {
   return path
     .map((part, index) =>
@@ -118,7 +118,7 @@ function readSection(key: SectionKey<Record<string, Key>>, value: unknown, place
 
 /** Empty keys and placeholders count as absent. */
 function isBlank(key: Key, value: unknown, place: Place): boolean {
-  // "local:" with nothing behind it is a section without keys.
+  // "local:" without a value is a section without keys.
   if (value === undefined || value === null) return key.kind !== "section";
   if (key.kind === "value" && value === "") return true;
   return isPlaceholder(value, place);
@@ -131,13 +131,13 @@ function isPlaceholder(value: unknown, { path, notes }: Place): boolean {
   return true;
 }
 
-/** Once for a key, with all that is below it. */
+/** Reports it once for a key, including everything below it. */
 function noteReplacement({ replacedBy }: Key, { path, notes }: Place): void {
   if (replacedBy !== undefined)
     notes.notices.push({ path, message: `it has no effect: ${replacedBy}` });
 }
 
-/** The nearest key of the same section, else the one of that name elsewhere. */
+/** Suggests the most similar key of the same section, or the key with that name elsewhere. */
 function unknownKey(
   name: string,
   { keys }: SectionKey<Record<string, Key>>,

@@ -55,7 +55,7 @@ interface Precondition {
 /** Reason of a pod that another client has ended. */
 export const byAnotherClient = "ByAnotherClient";
 
-/** Resources that there are; the others are forbidden, as is the cluster's network. */
+/** Existing resources. Others are forbidden, including those of the cluster's network. */
 const served: ReadonlySet<string> = new Set([
   "pods",
   "cells",
@@ -71,11 +71,14 @@ const served: ReadonlySet<string> = new Set([
 const pathShape =
   /^\/(?:api|apis\/[^/]+)\/[^/]+(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+))?(?:\/([a-z]+))?$/;
 
-/** An API server in memory, with the rules that kip and its virtual kubelet rely on: versions, preconditions, finalizers, grace periods. */
+/**
+ * An in-memory API server with the rules that kip and its virtual kubelet rely on: versions, preconditions, finalizers, grace
+ * periods.
+ */
 export class ApiServer {
-  /** What must never happen. */
+  /** Violations of rules that must always hold. */
   readonly mistakes: string[] = [];
-  /** Streams open as long as this is set say nothing; what they would have said follows. */
+  /** While set, open streams deliver nothing. The events follow later. */
   #isSilent = false;
   readonly #clock: Clock;
   readonly #objects = new Map<string, Map<string, StoredObject>>();
@@ -90,7 +93,7 @@ export class ApiServer {
     this.#clock = clock;
   }
 
-  /** A client none of whose calls fails but for the server's own reasons. */
+  /** A client whose calls only fail for the server's own reasons. */
   get client(): ApiClient {
     const client = {
       server: "https://192.0.2.254",
@@ -109,7 +112,7 @@ export class ApiServer {
         this.#watch(placeOf(path), options),
       close: () => {},
     };
-    return client as unknown as ApiClient; // all that is called
+    return client as unknown as ApiClient; // the methods that are called
   }
 
   pods(): readonly Pod[] {
@@ -122,16 +125,16 @@ export class ApiServer {
   }
 
   cells(): readonly (Cell | StandbyCell)[] {
-    return this.#all("cells") as unknown as readonly (Cell | StandbyCell)[]; // as above
+    return this.#all("cells") as unknown as readonly (Cell | StandbyCell)[]; // see above
   }
 
-  /** All watches break off; events that they have not told are not told over them. */
+  /** Breaks off all watches. They do not deliver pending events. */
   dropWatches(): void {
     for (const { body } of this.#watches.keys()) body.destroy(new Error("The connection was cut"));
     this.#watches.clear();
   }
 
-  /** Versions up to now are forgotten: a watch from one of them needs a new list. */
+  /** Forgets all versions up to now. A watch from one of them needs a new list. */
   forgetHistory(): void {
     this.#oldest = this.#version;
     this.#history = [];
@@ -165,7 +168,7 @@ export class ApiServer {
   }
 
   #create(place: Place, body: object): StoredObject {
-    const given = body as StoredObject; // what kip sends
+    const given = body as StoredObject; // kip's request
     if (place.subresource === "eviction") {
       const { gracePeriodSeconds } =
         (body as { deleteOptions?: { gracePeriodSeconds?: number } }).deleteOptions ?? {};
@@ -191,7 +194,7 @@ export class ApiServer {
 
   #replace(place: Place, body: object): StoredObject {
     const before = this.#get(place);
-    const given = structuredClone(body) as StoredObject; // what kip sends
+    const given = structuredClone(body) as StoredObject; // kip's request
     check(before, given.metadata);
     const metadata = { ...before.metadata, ...given.metadata };
     return this.#store(place.resource, { ...given, metadata }, "MODIFIED");
@@ -223,13 +226,13 @@ export class ApiServer {
   #checkChange(resource: string, before: StoredObject, next: StoredObject): void {
     const { name } = before.metadata;
     if (resource === "cells") {
-      const cell = before as unknown as Cell | StandbyCell; // by its resource
+      const cell = before as unknown as Cell | StandbyCell; // the resource determines the kind
       if (!isStandby(cell) && !isDeepStrictEqual(before.spec, next.spec))
         this.mistakes.push(`${name} got another spec`);
     }
     const phase = before.status?.["phase"];
     const isFinal = resource === "pods" && (phase === "Succeeded" || phase === "Failed");
-    // Kip may not have heard yet of what another client wrote.
+    // Kip may not know yet what another client wrote.
     if (
       isFinal &&
       before.status?.["reason"] !== byAnotherClient &&
@@ -336,7 +339,7 @@ function keyOfObject({ metadata }: StoredObject): string {
   return `${metadata.namespace ?? ""}/${metadata.name}`;
 }
 
-/** (In)equality of one label, and equality of one field, as kip uses them. */
+/** (In)equality of one label, and equality of one field: the selectors that kip uses. */
 function selectorOf({ namespace }: Place, query: Query): (object: StoredObject) => boolean {
   const labels = /^(.+?)(!?=)(.*)$/.exec(String(query["labelSelector"] ?? ""));
   const [field = "", fieldValue] = String(query["fieldSelector"] ?? "").split("=");

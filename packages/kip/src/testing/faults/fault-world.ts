@@ -11,59 +11,59 @@ import { KipProcess, nodeName, type ProcessWorld } from "./kip-process.ts";
 import { Machines, type Machine } from "./machines.ts";
 import { release, StoppedInstances } from "./other-clients.ts";
 
-/** How long the end of an instance takes, milliseconds. */
+/** How long an instance takes to end, milliseconds. */
 export const stopMs = 3000;
-/** After how long a process that has ended is started again, milliseconds. */
+/** How long until a process that has ended is restarted, milliseconds. */
 const restartMs = 2000;
-/** Largest time of one step, milliseconds. */
+/** Maximum length of one time step, milliseconds. */
 const stepMs = 1000;
 
-/** What the world is like. */
+/** Options of the world. */
 export interface WorldOptions {
-  /** Of everything that is drawn. */
+  /** Seed of all random numbers. */
   readonly seed: number;
-  /** How far the cloud's lists are behind, milliseconds. */
+  /** How far the cloud's lists lag behind, milliseconds. */
   readonly lagMs: number;
-  /** How long calls to the cloud take at most, milliseconds. */
+  /** Maximum duration of calls to the cloud, milliseconds. */
   readonly callMs: number;
-  /** How many kips there are, of which one at a time works. */
+  /** Number of kips, of which one at a time works. */
   readonly replicas: number;
   /** The quota of the cloud. @default none */
   readonly maxInstances?: number;
 }
 
-/** A place for one process of kip after the other. */
+/** A replica of kip, which has one process after the other. */
 interface Replica {
   process: KipProcess;
-  /** When it is started again, monotonic milliseconds. */
+  /** When it is restarted, monotonic milliseconds. */
   restartAtMs: number | undefined;
 }
 
-/** A pod as its creator wants it. */
+/** A pod as its creator specifies it. */
 export interface PodWish {
   readonly policy: "Never" | "OnFailure" | "Always";
   readonly cpu: "100m" | "1500m";
   readonly graceSeconds: number;
-  /** Whether it does not heed the signal to stop. */
+  /** Whether it ignores the stop signal. */
   readonly isDeaf: boolean;
 }
 
-/** What is known of a pod from outside of kip. */
+/** The facts about a pod as seen from outside of kip. */
 export interface PodFacts {
   readonly uid: string;
   readonly name: string;
   readonly policy: PodWish["policy"];
-  /** How often its container began to run. */
+  /** How often its container was started. */
   runs: number;
-  /** The instances on which it did, by their tokens. */
+  /** Tokens of the instances on which it was started. */
   readonly machines: Set<string>;
   /** How its container has ended by itself, for good. */
   exitCode: number | undefined;
-  /** When it was at its end, monotonic milliseconds: by itself, in the API, or by the end of its grace period. */
+  /** When it had ended, monotonic milliseconds: by itself, in the API, or after its grace period. */
   endedAtMs: number | undefined;
 }
 
-/** The API server, the cloud and its machines, and the process of kip that there is at present. */
+/** The API server, the cloud with its machines, and the present processes of kip. */
 export class FaultWorld implements ProcessWorld {
   readonly clock: MovableClock;
   readonly api: ApiServer;
@@ -71,10 +71,10 @@ export class FaultWorld implements ProcessWorld {
   readonly machines: Machines;
   readonly pods = new Map<string, PodFacts>();
   readonly #mistakes: string[] = [];
-  /** How much has happened. */
+  /** Counts of what has happened. */
   readonly figures = { pods: 0, runs: 0, processes: 0, faults: 0 };
   readonly #podOfCell = new Map<string, string>();
-  /** UIDs of pods and Cells that something befell which may move or end the pod. */
+  /** UIDs of pods and Cells affected by something that may move or end the pod. */
   readonly #touched = new Set<string>();
   #agentsAwayMs = 0;
   readonly #owner: CloudDriver;
@@ -82,7 +82,7 @@ export class FaultWorld implements ProcessWorld {
   readonly #awayUntilMs = new Map<Target, number>();
   readonly #replicas: Replica[] = [];
   readonly #stopped = new StoppedInstances();
-  /** Names of pods that are made again once they are gone. */
+  /** Pods that are created again once they are gone, by name. */
   readonly #again = new Map<string, PodWish>();
   readonly #wishes = new Map<string, PodWish>();
   #disturbedAtMs = 0;
@@ -120,7 +120,7 @@ export class FaultWorld implements ProcessWorld {
       this.#replicas.push({ process: new KipProcess(this), restartAtMs: undefined });
   }
 
-  // What a process of kip finds
+  // The environment of a process of kip
 
   readonly isReplicated: boolean;
 
@@ -152,7 +152,7 @@ export class FaultWorld implements ProcessWorld {
     this.#disturbedAtMs = this.clock.monotonic();
   }
 
-  // What happens to it
+  // Operations
 
   /** The process of a replica, or the only process. */
   processOf(replica: number): KipProcess {
@@ -165,12 +165,12 @@ export class FaultWorld implements ProcessWorld {
     this.#faults.push(fault);
   }
 
-  /** Something befalls this pod, or this Cell or its machine, which may move or end the pod. */
+  /** Records that something affects this pod, or this Cell or its machine, that may move or end the pod. */
   touch(uid: string): void {
     this.#touched.add(uid);
   }
 
-  /** Whether nothing has befallen a pod for which it may move or end. */
+  /** Whether nothing has affected a pod that may move or end it. */
   isUntouched({ uid }: PodFacts): boolean {
     const cells = [...this.#podOfCell].filter(([, podUid]) => podUid === uid).map(([cell]) => cell);
     // Agents that were away for long enough count as lost.
@@ -188,7 +188,7 @@ export class FaultWorld implements ProcessWorld {
     this.#stopped.stop(machine);
   }
 
-  /** A pod is made again under its name once it is gone, as by a StatefulSet. */
+  /** Creates a pod again with its name once it is gone, like a StatefulSet. */
   makeAgain(name: string): void {
     const wish = this.#wishes.get(name);
     if (wish) this.#again.set(name, wish);
@@ -205,7 +205,7 @@ export class FaultWorld implements ProcessWorld {
     for (const { process } of this.#replicas) process.reconfigure();
   }
 
-  /** All that goes wrong has gone wrong, but for what is past. */
+  /** Ends all faults, except for their past effects. */
   async heal(): Promise<void> {
     this.#faults.length = 0;
     this.#awayUntilMs.clear();
@@ -249,7 +249,7 @@ export class FaultWorld implements ProcessWorld {
     });
   }
 
-  /** Lets time pass; a kip that is dead is started again after some seconds. */
+  /** Lets time pass. A dead kip is restarted after some seconds. */
   async pass(ms: number, step = stepMs): Promise<void> {
     await this.settle();
     for (let left = ms; left > 0; left -= step) {
@@ -258,7 +258,7 @@ export class FaultWorld implements ProcessWorld {
     }
   }
 
-  /** Lets happen what is about to. */
+  /** Lets pending work run. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 25; turn++) await setImmediate();
     await this.#recreate();
@@ -295,14 +295,14 @@ export class FaultWorld implements ProcessWorld {
     }
   }
 
-  // What is found out
+  // Observations
 
-  /** What must never happen, and has. */
+  /** Violations of rules that must always hold. */
   get mistakes(): readonly string[] {
     return [...this.#mistakes, ...this.api.mistakes];
   }
 
-  /** Instances that cost money now, as the cloud lists them. */
+  /** Instances that currently cost money, as the cloud lists them. */
   async instances(): Promise<readonly Instance[]> {
     return await this.#owner.list();
   }
@@ -319,7 +319,7 @@ export class FaultWorld implements ProcessWorld {
     if (pod.policy === "Never" && pod.runs > 1) this.#mistakes.push(`${name} runs again`);
   }
 
-  /** Looks at what is so now. */
+  /** Records the current state. */
   #note(): void {
     const now = this.clock.monotonic();
     const cells = this.api.cells();
@@ -327,7 +327,7 @@ export class FaultWorld implements ProcessWorld {
       if (!isStandby(cell)) this.#podOfCell.set(cell.metadata.uid, cell.spec.podRef.uid);
     const stored = new Map(this.api.pods().map((pod) => [pod.metadata.uid, pod]));
     for (const pod of this.pods.values())
-      // One that ends on a machine that is lost before kip knows of it runs again.
+      // If a pod ends on a machine that is lost before kip knows of the end, it runs again.
       if (this.#isOver(pod, stored.get(pod.uid))) pod.endedAtMs ??= now;
       else pod.endedAtMs = undefined;
     const isCut = (each: Machine): boolean => !each.isReachable && !this.#stopped.has(each);
@@ -349,7 +349,7 @@ export class FaultWorld implements ProcessWorld {
     return this.machines.all().some((machine) => machine.pod?.uid === uid && machine.hasEnded);
   }
 
-  /** Nothing costs money for longer than a minute after it is of no more use, if nothing goes wrong meanwhile. */
+  /** Checks that nothing costs money for longer than a minute after it is needed, without faults in that time. */
   #checkCost(instance: Instance, now: number): void {
     const podUid = this.#podOfCell.get(instance.token);
     const ended = podUid === undefined ? undefined : this.pods.get(podUid)?.endedAtMs;
@@ -363,5 +363,5 @@ export class FaultWorld implements ProcessWorld {
   }
 }
 
-/** A minute, and the end of the instance. */
+/** A minute, plus the time in which an instance ends. */
 const costLimitMs = 60_000 + stopMs + 2 * stepMs;

@@ -3,7 +3,7 @@ import type { Pod } from "@kip/k8s-types";
 import { isStandby, type Cell } from "../../state/cell.ts";
 import type { FaultWorld, PodFacts } from "./fault-world.ts";
 
-/** Checks what must be true once the faults have stopped and time has passed. */
+/** Checks what must be true some time after the faults have stopped. */
 export async function assertFinal(world: FaultWorld): Promise<void> {
   assert.deepEqual(world.mistakes, []);
   const cells = world.api.cells();
@@ -28,7 +28,7 @@ export async function assertFinal(world: FaultWorld): Promise<void> {
   for (const pod of world.pods.values()) if (world.isUntouched(pod)) assertUntouched(world, pod);
 }
 
-/** Neither kills of kip nor calls that fail move a pod, or end it. */
+/** Neither kills of kip nor failed calls may move or end a pod. */
 function assertUntouched({ api }: FaultWorld, { uid, name, machines, exitCode }: PodFacts): void {
   assert.ok(machines.size <= 1, `${name} was moved from a machine on which it ran`);
   const pod = api.pods().find(({ metadata }) => metadata.uid === uid);

@@ -4,31 +4,31 @@ import type { Clock } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import { K8sError } from "@kip/k8s-client";
 
-/** What a process of kip calls. */
+/** The targets of calls from a process of kip. */
 export const targets = ["api", "cloud", "agent"] as const;
 export type Target = (typeof targets)[number];
 
 /**
- * What becomes of the effect of a call that fails: it has none; it is done and the answer is lost; it is done some time after the
- * failure; it has none because another client was first (a call of the API alone). Or the call succeeds, after its effect happened
+ * The effect of a call that fails: it has none; it takes effect and the response is lost; it takes effect some time after the
+ * failure; or it has none because another client was first (only for the API). Otherwise the call succeeds after it took effect
  * twice, or after some time.
  */
 export const effects = ["none", "done", "late", "conflict", "twice", "slow"] as const;
 export type Effect = (typeof effects)[number];
 
-/** What happens to calls of one kind that are made from now on. */
+/** A fault for future calls to one target. */
 export interface CallFault {
   readonly target: Target;
   readonly effect: Effect;
   /** How many calls pass before it. */
   readonly skip: number;
-  /** How many calls it hits. */
+  /** How many calls it affects. */
   readonly calls: number;
   /** For "late" and "slow", milliseconds. */
   readonly ms: number;
 }
 
-/** When a process of kip dies: at its so many-th call from then on. */
+/** When a process of kip dies: at this call from then on. */
 export interface Death {
   readonly atCall: number;
   readonly effect: "none" | "done" | "late";
@@ -38,17 +38,17 @@ export interface Death {
 export interface GateWorld {
   readonly clock: Clock;
   isAway(target: Target): boolean;
-  /** The fault that hits a call that is made now. */
+  /** The fault that affects the current call. */
   takeFault(target: Target): CallFault | undefined;
-  /** Something went wrong now. */
+  /** Records that something went wrong now. */
   disturbed(): void;
 }
 
 const lateMs = 5000;
 
-/** All calls that one process of kip makes to the outside go through here: some fail, and a dead process gets no more answers. */
+/** All calls of one process of kip to the outside go through here. Some fail, and a dead process gets no responses. */
 export class Gate {
-  /** The process's own: its timers end with it, and its time of day may be wrong. */
+  /** The process's own clock. Its timers end with the process, and its time of day may be wrong. */
   readonly clock: Clock;
   readonly #world: GateWorld;
   readonly #dead = new AbortController();
@@ -83,13 +83,13 @@ export class Gate {
     this.#onDeath.add(callback);
   }
 
-  /** Has it die at a call that it makes from now on. */
+  /** Makes it die at a future call. */
   dieAt(death: Death): void {
     this.#death = death;
     this.#calls = 0;
   }
 
-  /** The process is gone, and its connections with it. */
+  /** Ends the process and its connections. */
   kill(): void {
     if (this.isDead) return;
     this.#world.disturbed();
@@ -162,7 +162,7 @@ async function never(): Promise<never> {
   return await new Promise<never>(() => {});
 }
 
-/** What a call comes to, its failure included. */
+/** The result of a call, including its error. */
 async function attempt<T>(effect: () => T | Promise<T>): Promise<() => T> {
   try {
     const value = await effect();

@@ -12,20 +12,20 @@ import type { Machines } from "./machines.ts";
 /** Name of the virtual node. */
 export const nodeName = "kip";
 
-/** What a process of kip finds. */
+/** The environment of a process of kip. */
 export interface ProcessWorld extends GateWorld {
   readonly api: ApiServer;
   readonly machines: Machines;
   readonly openDriver: () => CloudDriver;
-  /** Of the computer that kip is on, to the world's time. */
+  /** Difference between the clock of kip's computer and the world's. */
   readonly skewMs: () => number;
-  /** How many standby cells there are to be. */
+  /** Wanted number of standby cells. */
   readonly standby: () => number;
   /** Whether there are several kips, which take turns by a Lease. */
   readonly isReplicated: boolean;
 }
 
-/** One life of kip: all of it but the command line, the kubelet's port and the cluster's network. */
+/** One process of kip: everything except the command line, the kubelet's port and the cluster's network. */
 export class KipProcess {
   readonly gate: Gate;
   readonly #world: ProcessWorld;
@@ -39,17 +39,17 @@ export class KipProcess {
     void this.#run();
   }
 
-  /** Whether the node is registered, and knows its pods. */
+  /** Whether the node is registered and knows its pods. */
   get isReady(): boolean {
     return this.#isReady && !this.gate.isDead;
   }
 
-  /** The configuration has changed. */
+  /** Call this when the configuration has changed. */
   reconfigure(): void {
-    void this.#kip?.reconfigure(configOf(this.#world.standby())).catch(() => {}); // the cloud did not answer
+    void this.#kip?.reconfigure(configOf(this.#world.standby())).catch(() => {}); // the cloud did not respond
   }
 
-  /** Ends as on SIGTERM. */
+  /** Ends like on SIGTERM. */
   stop(): void {
     this.#ended.abort(new DOMException("The process was asked to end", "AbortError"));
   }
@@ -72,12 +72,12 @@ export class KipProcess {
     try {
       await (isReplicated ? runInTurns({ ...parts, ...common, run }) : run(parts));
     } catch {
-      // A kip that cannot start ends, and is started again.
+      // A kip that cannot start ends, and is restarted.
     }
     gate.kill();
   }
 
-  /** As the command does. */
+  /** Does the same as the command. */
   async #serve({ client, driver, signal }: TurnParts): Promise<void> {
     const { machines, standby } = this.#world;
     const { clock } = this.gate;

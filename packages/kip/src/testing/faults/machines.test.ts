@@ -30,7 +30,7 @@ function setUp() {
   const world = { clock, isAway: () => false, takeFault: () => undefined, disturbed: () => {} };
   const dialer = machines.dialer(new Gate(world, () => 0));
   const boot = (id: string, name: string, managementIp: string): void => {
-    machines.boot({ id, name, managementIp, token: id } as Instance); // all that is looked at
+    machines.boot({ id, name, managementIp, token: id } as Instance); // the fields that are read
   };
   const dial = async (address: string, cellName: string): Promise<AgentClient> => {
     const { signal } = new AbortController();

@@ -13,26 +13,26 @@ import type { Gate } from "./gate.ts";
 
 type ContainerState = "waiting" | "running" | "ended";
 
-/** How long a container takes to start, and one to stop that heeds its signal, milliseconds. */
+/** How long a container takes to start, and how long to stop if it handles its signal, milliseconds. */
 const startMs = 700;
 const stopMs = 400;
-/** After how long a connection over a network that was cut counts as lost, milliseconds, as by the client's pings. */
+/** When a connection over a cut network counts as lost, milliseconds, like for the client's pings. */
 const noticeMs = 15_000;
 
-/** What the world's machines have in common. */
+/** What all of the world's machines share. */
 interface Shared {
   readonly clock: Clock;
-  /** A container begins to run. */
+  /** Called when a container starts. */
   readonly onRun: (podUid: string, machine: Machine) => void;
-  /** A container has ended by itself, for good. */
+  /** Called when a container has ended by itself, for good. */
   readonly onExit: (podUid: string, exitCode: number) => void;
 }
 
-/** A machine of the simulated cloud with its agent and the one container of its pod. */
+/** A machine of the simulated cloud, with its agent and its pod's only container. */
 export class Machine {
   readonly instance: Instance;
   readonly #shared: Shared;
-  /** How often it was started again. */
+  /** How often it was rebooted. */
   boots = 0;
   readonly #connections = new Set<Connection>();
   readonly #gone = new AbortController();
@@ -55,17 +55,17 @@ export class Machine {
     return this.#gone.signal.aborted;
   }
 
-  /** UID of the pod whose container runs here now. */
+  /** UID of the pod whose container is running here. */
   get runs(): string | undefined {
     return this.state === "running" && !this.isGone ? this.pod?.uid : undefined;
   }
 
-  /** Whether the pod's container has ended for good, and by itself. */
+  /** Whether the pod's container has ended by itself, for good. */
   get hasEnded(): boolean {
     return this.pod !== undefined && this.state === "ended" && !this.#isStopping;
   }
 
-  /** The container exits. */
+  /** Makes the container exit. */
   finish(exitCode: number): void {
     if (this.state !== "running") return;
     const policy = this.pod?.restartPolicy ?? "Always";
@@ -76,7 +76,7 @@ export class Machine {
     this.#run();
   }
 
-  /** The machine is started again: its agent has forgotten the pod. */
+  /** Reboots the machine, whose agent forgets the pod. */
   reboot(): void {
     this.boots++;
     this.#cutConnections();
@@ -87,7 +87,7 @@ export class Machine {
     this.#restarts = 0;
   }
 
-  /** The network to it is cut, or is there again. */
+  /** Cuts or restores the network to the machine. */
   setReachable(isReachable: boolean): void {
     if (isReachable === this.isReachable) return;
     this.isReachable = isReachable;
@@ -99,25 +99,25 @@ export class Machine {
       );
   }
 
-  /** Connections break off. */
+  /** Breaks off connections. */
   #cutConnections(): void {
     for (const connection of this.#connections) connection.close();
   }
 
-  /** The instance has ended. */
+  /** Call this when the instance has ended. */
   end(): void {
     this.#gone.abort();
     this.#cutConnections();
   }
 
-  /** @throws {AgentError} code `AGENT_IDENTITY_INVALID` when the machine is of another Cell */
+  /** @throws {AgentError} code `AGENT_IDENTITY_INVALID` if the machine belongs to another Cell */
   connect(gate: Gate, cellName: string): AgentClient {
     const { name } = this.instance;
     if (name !== cellName)
       throw new AgentError("AGENT_IDENTITY_INVALID", `Cell "${name}" answers, not "${cellName}"`);
     const connection = new Connection(this, gate, () => this.#connections.delete(connection));
     this.#connections.add(connection);
-    return connection as unknown as AgentClient; // all that is called
+    return connection as unknown as AgentClient; // the methods that are called
   }
 
   put(pod: DesiredPod): number {
@@ -150,7 +150,7 @@ export class Machine {
     this.#changed();
   }
 
-  /** Stops the containers within their grace period; some take all of it. */
+  /** Stops the containers within their grace period. Some take all of it. */
   stop(graceSeconds: number): void {
     if (!this.pod) throw new AgentError("AGENT_NO_POD", "The agent has not been given a pod");
     this.#isStopping = true;
@@ -215,7 +215,7 @@ export class Machine {
   }
 }
 
-/** One connection of a process of kip to an agent: what `AgentClient` is. */
+/** A connection of a process of kip to an agent, with the interface of `AgentClient`. */
 class Connection {
   readonly closed: Promise<void>;
   readonly #machine: Machine;
@@ -313,7 +313,7 @@ function lost(): AgentError {
   return new AgentError("AGENT_UNREACHABLE", "The connection is gone", { retryable: true });
 }
 
-/** All machines that run, by the name of their Cell. */
+/** All running machines, by the name of their Cell. */
 export class Machines {
   readonly #shared: Shared;
   readonly #machines = new Map<string, Machine>();
@@ -322,7 +322,7 @@ export class Machines {
     this.#shared = shared;
   }
 
-  /** An instance begins to run; what it returns ends it. */
+  /** Starts a machine for an instance. Returns a function that ends it. */
   boot(instance: Instance): () => void {
     const machine = new Machine(instance, this.#shared);
     this.#machines.set(instance.id, machine);
@@ -336,12 +336,12 @@ export class Machines {
     return [...this.#machines.values()];
   }
 
-  /** `waitForAgent` of a process of kip. */
+  /** Returns `waitForAgent` for a process of kip. */
   dialer(gate: Gate): typeof waitForAgent {
     return async ({ address, cellName, signal }) => {
       for (;;) {
         signal.throwIfAborted();
-        // Names are not enough: a launch that takes effect late can give an earlier Cell of the same name an instance.
+        // Names are not enough: a late launch can give an instance to an earlier Cell of the same name.
         const machine = this.all().find(({ instance }) => instance.managementIp === address);
         if (machine?.isReachable === true) {
           const client = await gate

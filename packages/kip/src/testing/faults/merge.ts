@@ -9,7 +9,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged;
 }
 
-/** The part of a strategic merge patch that a pod's status needs: conditions by type, and lists that are replaced. */
+/** The parts of a strategic merge patch that a pod's status needs: conditions are merged by type, and lists are replaced. */
 export function strategicPatch(target: unknown, patch: unknown): unknown {
   const merged = mergePatch(target, patch);
   if (!isObject(merged) || !isObject(merged["status"])) return merged;

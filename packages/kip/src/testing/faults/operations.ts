@@ -7,17 +7,17 @@ import { nodeName } from "./kip-process.ts";
 import type { Machine } from "./machines.ts";
 import { hold, release } from "./other-clients.ts";
 
-/** What happens to the world of kip. Indexes are of what there is then; those of nothing do nothing. */
+/** Operations on the world of kip. Indexes refer to what exists at that time. An index without an object does nothing. */
 export type Operation =
   | ({ readonly kind: "create" } & PodWish)
   | { readonly kind: "delete"; readonly index: number; readonly graceSeconds: number | undefined }
   /** A pod's container exits. */
   | { readonly kind: "exit"; readonly index: number; readonly exitCode: number }
-  /** Another client writes that a pod has failed. */
+  /** Another client marks a pod as failed. */
   | { readonly kind: "failInApi"; readonly index: number }
   | { readonly kind: "pass"; readonly ms: number }
   | ({ readonly kind: "kill"; readonly replica: number } & Death)
-  /** A process of kip ends as on SIGTERM. */
+  /** A process of kip ends like on SIGTERM. */
   | { readonly kind: "stop"; readonly replica: number }
   | ({ readonly kind: "fault" } & CallFault)
   | { readonly kind: "away"; readonly target: Target; readonly ms: number }
@@ -33,21 +33,21 @@ export type Operation =
     }
   | { readonly kind: "throttle"; readonly calls: number }
   | { readonly kind: "clock"; readonly skewMs: number }
-  /** Another client deletes a Cell, perhaps without its finalizer. */
+  /** Another client deletes a Cell, and may also remove its finalizers. */
   | { readonly kind: "deleteCell"; readonly index: number; readonly isForced: boolean }
   /** Another client removes kip's finalizer from a Cell. */
   | { readonly kind: "stripCell"; readonly index: number }
-  /** Another client keeps a pod or a Cell from its end by a finalizer, or lets all of them go. */
+  /** Another client keeps a pod or a Cell by a finalizer, or releases all of them. */
   | { readonly kind: "hold"; readonly index: number }
   | { readonly kind: "release" }
-  /** A pod is deleted, and made again under its name. */
+  /** A pod is deleted and created again with its name. */
   | { readonly kind: "recreate"; readonly index: number; readonly graceSeconds: number }
   | { readonly kind: "deleteNode" }
-  /** Another client of the cloud stops an instance on which a pod runs. */
+  /** Another client of the cloud stops an instance on which a pod is running. */
   | { readonly kind: "stopInstance"; readonly index: number }
   | { readonly kind: "standby"; readonly count: number };
 
-/** What an operation says besides its kind. */
+/** The fields of an operation besides its kind. */
 export type OperationParts<K extends Operation["kind"]> = Omit<
   Extract<Operation, { readonly kind: K }>,
   "kind"
@@ -113,7 +113,7 @@ const doers: Doers = {
     world.touch(metadata.uid);
     const path = paths.cells(metadata.name);
     await client.delete(path);
-    // It is gone already if kip's finalizer was removed before.
+    // It is already gone if kip's finalizer was removed before.
     if (isForced)
       await ignoreNotFound(client.patch(path, { metadata: { finalizers: [] } }, "merge"));
   },
@@ -149,7 +149,7 @@ const doers: Doers = {
   standby: (world, { count }) => world.setStandby(count),
 };
 
-/** Does an operation, and lets happen what follows from it at once. */
+/** Carries out an operation, and lets its immediate effects happen. */
 export async function perform(world: FaultWorld, { kind: name, ...of }: Operation): Promise<void> {
   const act = doers[name] as (world: FaultWorld, of: object) => unknown; // of this kind
   if (name !== "pass" && name !== "create") world.disturbed();
@@ -161,7 +161,7 @@ function machineAt({ machines }: FaultWorld, at: number): Machine | undefined {
   return machines.all()[at];
 }
 
-/** What befalls a machine may move its pod to another one, or end it. */
+/** Something that affects a machine may move its pod to another one, or end it. */
 function touchedAt(world: FaultWorld, at: number): Machine | undefined {
   const machine = machineAt(world, at);
   if (machine) world.touch(machine.instance.token);

@@ -5,14 +5,14 @@ import type { Machine } from "./machines.ts";
 
 const finalizer = "example.com/kept";
 
-/** Another client keeps an object from its end, unless its deletion was asked for. */
+/** Another client keeps an object by a finalizer, unless its deletion was requested. */
 export async function hold({ client }: ApiServer, { metadata }: StoredObject): Promise<void> {
   if (metadata.deletionTimestamp !== undefined) return;
   const finalizers = [...new Set([...(metadata.finalizers ?? []), finalizer])];
   await client.patch(pathOf(metadata), { metadata: { finalizers } }, "merge");
 }
 
-/** The other client keeps nothing any longer. */
+/** The other client removes all its finalizers. */
 export async function release({ client }: ApiServer, all: readonly StoredObject[]): Promise<void> {
   for (const { metadata } of all) {
     const { finalizers = [] } = metadata;
@@ -26,7 +26,7 @@ function pathOf({ namespace, name }: StoredObject["metadata"]): string {
   return namespace === undefined ? paths.cells(name) : paths.pods(namespace, name);
 }
 
-/** Instances that another client of the cloud has stopped: they run nothing, and exist until they are terminated. */
+/** Instances that another client of the cloud has stopped. They run nothing, and exist until they are terminated. */
 export class StoppedInstances {
   readonly #ids = new Set<string>();
 
@@ -40,7 +40,7 @@ export class StoppedInstances {
     return this.#ids.has(instance.id);
   }
 
-  /** The driver as it is, but for what it says of these instances. */
+  /** A driver that reports these instances as stopped, and is otherwise unchanged. */
   seenBy(driver: CloudDriver): CloudDriver {
     const seen = (instance: Instance): Instance =>
       this.#ids.has(instance.id) ? { ...instance, state: "stopping" } : instance;

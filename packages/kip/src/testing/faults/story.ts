@@ -4,22 +4,22 @@ import { assertFinal } from "./final-state.ts";
 import { FaultWorld, type WorldOptions } from "./fault-world.ts";
 import { perform, type Operation } from "./operations.ts";
 
-/** A world, and what happens to it. */
+/** A world, and the operations on it. */
 export interface Story {
   readonly world: WorldOptions;
   readonly operations: readonly Operation[];
 }
 
-/** Long enough for all that is repeated after a pause, of at most five minutes, to be repeated; milliseconds. */
+/** Long enough for everything that is repeated after a pause of at most five minutes, milliseconds. */
 const healingMs = 900_000;
-/** Until the first process of kip has started, milliseconds. */
+/** Time until the first process of kip has started, milliseconds. */
 const startMs = 2000;
 
 /**
- * Lets a story happen, and after it nothing that goes wrong.
+ * Carries out a story, and then waits without faults.
  *
- * @returns how much has happened
- * @throws AssertionError that says what is not as it must be
+ * @returns counts of what has happened
+ * @throws AssertionError that describes what is wrong
  */
 export async function tell(story: Story, clock: MovableClock): Promise<FaultWorld["figures"]> {
   const world = new FaultWorld(clock, story.world);
@@ -38,7 +38,7 @@ export async function tell(story: Story, clock: MovableClock): Promise<FaultWorl
   }
 }
 
-/** Leaves out what a story that fails does not need for that, for so long, milliseconds. */
+/** Removes operations that a failing story does not need for its failure, for this long, milliseconds. */
 export async function shorten(
   story: Story,
   limitMs: number,

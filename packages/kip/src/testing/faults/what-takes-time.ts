@@ -2,7 +2,10 @@ import { mock } from "node:test";
 import { CertificateAuthority } from "@kip/pki";
 import { LogArchive } from "../../logs/log-archive.ts";
 
-/** Keys and files are made outside of the event loop: how long that takes must not decide what happens first. */
+/**
+ * Mocks the creation of keys and files, which happens outside of the event loop. Its duration must not affect the order of
+ * events.
+ */
 export function mockWhatTakesTime(): void {
   const pair = { certificate: "a certificate", key: "a key" };
   const authority = { pair, certificate: pair.certificate, issue: async () => pair };
