@@ -1,5 +1,4 @@
-// An agent in a process of its own, for tests that kill it. Argument: a JSON file with its options.
-// Prints its port when it listens.
+// An agent in its own process, for tests that kill it. Argument: a JSON file with its options. Prints its port when it listens.
 import { readFileSync } from "node:fs";
 import { decodeCellIdentity } from "@kip/agent-api";
 import { createLogger, decode } from "@kip/base";

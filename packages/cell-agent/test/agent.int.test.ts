@@ -1,4 +1,4 @@
-// The agent and its client over real TLS and HTTP/2 on loopback, with a runtime in memory.
+// The agent and its client over real TLS and HTTP/2 on loopback, with an in-memory runtime.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import fs from "node:fs/promises";
@@ -462,7 +462,7 @@ describe("a pod's life", limit, () => {
     const changed = desiredPod({ containers: [web], volumes: [volume("two")], generation: 2 });
     await client.putPod(changed);
     const isNew = async (): Promise<boolean> => (await fs.readFile(file, "utf8")) === "two";
-    // The contract has no answer for "files are there": look until they are.
+    // The agent does not report when files have arrived, so this checks until they have.
     for (let tries = 0; tries < 500 && !(await isNew()); tries++)
       await new Promise((resolve) => setTimeout(resolve, 10));
     assert.ok(await isNew());
@@ -506,7 +506,7 @@ describe("an agent that is started again", limit, () => {
     cell.runtime.list = async () => {
       const states = await list();
       cell.runtime.exit("web", 7);
-      // The runtime tells of the end before it answers with what it saw earlier.
+      // The runtime reports the end before it returns what it saw earlier.
       await new Promise((resolve) => setTimeout(resolve, 10));
       return states;
     };
@@ -525,7 +525,7 @@ describe("an agent that is started again", limit, () => {
     cell.runtime.exit("web", 7);
     await report(await cell.connect(), (one) => one.phase === "Failed");
     await cell.agent[Symbol.asyncDispose]();
-    // As if it had been killed in between.
+    // As if the agent had been killed in between.
     const statePath = path.join(cell.directory, "run/pod-state.json");
     const state = JSON.parse(await fs.readFile(statePath, "utf8")) as object;
     await fs.writeFile(statePath, JSON.stringify({ ...state, isReleased: false }));

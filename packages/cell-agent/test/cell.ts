@@ -13,7 +13,7 @@ import { cellName, makeCredentials } from "./test-cell.ts";
 export const credentials = await makeCredentials();
 const { authority, identity, kip } = credentials;
 
-/** An agent in a directory of its own, and ways to reach it. */
+/** An agent with its own directory, and ways to reach it. */
 export class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
   readonly rules = new FakeRules();

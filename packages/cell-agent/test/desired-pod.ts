@@ -1,6 +1,6 @@
 import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 
-/** A container with what a test says about it. */
+/** A container with the test's settings. */
 export function container(
   name: string,
   overrides: Partial<DesiredContainer> = {},
@@ -17,7 +17,7 @@ export function container(
   };
 }
 
-/** A pod of one container "web" unless the test says otherwise. */
+/** A pod with one container "web", unless the test says otherwise. */
 export function desiredPod(overrides: Partial<DesiredPod> = {}): DesiredPod {
   return {
     uid: "uid-1",

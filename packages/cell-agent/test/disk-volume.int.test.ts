@@ -8,7 +8,7 @@ import { mountDisk, unmountDisk } from "../src/volumes/disk-volume.ts";
 
 const MiB = 2 ** 20;
 
-/** Mounts for real: a loop device stands for the disk. As root only. */
+/** Really mounts: a loop device stands for the disk. Only as root. */
 describe("mountDisk()", { timeout: 120_000 }, () => {
   let folder = "";
   let image = "";
@@ -92,7 +92,7 @@ describe("mountDisk()", { timeout: 120_000 }, () => {
   });
 });
 
-/** Whether this process has CAP_SYS_RESOURCE, which root has not in some containers. */
+/** Whether this process has CAP_SYS_RESOURCE. In some containers root does not have it. */
 async function mayResize(): Promise<boolean> {
   const status = await fs.readFile("/proc/self/status", "utf8");
   const capabilities = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? "0"}`);

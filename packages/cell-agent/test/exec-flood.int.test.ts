@@ -1,4 +1,4 @@
-// A pod of many containers with probes, and many commands in it at once, over TLS with a runtime in memory.
+// A pod of many containers with probes, and many commands in it at once, over TLS with an in-memory runtime.
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 import { PassThrough } from "node:stream";

@@ -18,20 +18,20 @@ import type { AgentDependencies } from "../src/dependencies/agent-dependencies.t
 import type { PodLink } from "../src/network/pod-link.ts";
 import type { PodPlace, PodRules, PodRulesOptions } from "../src/network/pod-rules.ts";
 
-/** A runtime in memory: containers do what the test tells them. Outlives agents, like crun does. */
+/** An in-memory runtime: containers do what the test says. Outlives agents, like crun. */
 export class FakeRuntime implements ContainerRuntime {
   readonly specs = new Map<string, ContainerSpec>();
   readonly states = new Map<string, ContainerState>();
   readonly calls: string[] = [];
-  /** Signals that end a container; the others are ignored by it. */
+  /** Signals that end a container. It ignores the others. */
   deadly: readonly string[] = ["SIGTERM", "SIGKILL"];
-  /** With what a container ends by a signal. */
+  /** Exit codes of containers that a signal ends. */
   exitCodes: Readonly<Record<string, number>> = {};
   /** Signals that cannot be sent. */
   unknownSignals: readonly string[] = [];
-  /** What the pod as a whole was limited to. */
+  /** Limits set for the whole pod, in order. */
   readonly podLimits: ContainerResources[] = [];
-  /** What each container, and the pod, uses. */
+  /** Memory use of each container and of the pod. */
   memoryUsageBytes = 2;
   /** Thrown by the next create. */
   nextCreateError: Error | undefined;
@@ -153,13 +153,13 @@ export class FakeRuntime implements ContainerRuntime {
     this.#exits.removeAllListeners();
   }
 
-  /** Lets the container of this name end. */
+  /** Ends the container with this name. */
   exit(name: string, exitCode: number): void {
     const state = this.running(name);
     this.end(state.id, exitCode);
   }
 
-  /** Writes a line to the log of a container, and to those who follow it. */
+  /** Writes a line to a container's log and to the followers of the log. */
   async print(name: string, line: string): Promise<void> {
     const { id, logDirectory } = this.running(name);
     await fs.appendFile(path.join(logDirectory, "1.log"), `${line}\n`);
@@ -187,13 +187,13 @@ export class FakeRuntime implements ContainerRuntime {
   }
 }
 
-/** Rules in memory. Outlive agents, like the kernel's. */
+/** In-memory rules. Outlive agents, like the kernel's. */
 export class FakeRules {
   readonly places: PodPlace[] = [];
   readonly changes: ViewChange[] = [];
-  /** Whether rules that were made took over those of before. */
+  /** For each set of rules, whether it took over the previous rules. */
   readonly takenOver: boolean[] = [];
-  /** How many of the next changes cannot be put in force. */
+  /** How many of the next changes fail. */
   failures = 0;
 
   create(place: PodPlace, { takesOver = false }: PodRulesOptions): PodRules {
@@ -209,7 +209,7 @@ export class FakeRules {
   }
 }
 
-/** Parts in memory. `images` names what the registry has. */
+/** In-memory dependencies. `images` names the images in the registry. */
 export function fakeDependencies(
   options: {
     readonly runtime?: FakeRuntime;

@@ -1,4 +1,4 @@
-// What a pod may rely on because every kubelet does it so, with a runtime in memory.
+// Behaviour on which pods may rely because all kubelets have it, with an in-memory runtime.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodReport } from "@kip/agent-api";
@@ -33,7 +33,7 @@ describe("volumes", limit, () => {
   });
 });
 
-/** Has hooks run until `done`, or until they are ended. */
+/** Makes hooks run until `done`, or until they are ended. */
 function longHook(cell: Cell) {
   const done = Promise.withResolvers<number>();
   const begun = Promise.withResolvers<void>();

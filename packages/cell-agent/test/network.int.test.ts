@@ -1,4 +1,4 @@
-// What kip sends of the cluster's network, over real HTTP/2 on loopback, with rules in memory.
+// What kip sends about the cluster's network, over real HTTP/2 on loopback, with in-memory rules.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AgentClient, NetworkChanges } from "@kip/agent-api";
@@ -11,9 +11,9 @@ import { report } from "./test-cell.ts";
 const limit = { timeout: 30_000 };
 const network = { nodeAddresses: ["10.0.0.1"], serviceRanges: ["10.96.0.0/16"] };
 
-/** Changes that a test sends when it wants to. */
+/** Changes that a test sends one by one. */
 class Changes implements NetworkChanges, Disposable {
-  /** How many the agent has asked for: all before the last one are in force. */
+  /** How many the agent has requested. All before the last one are in force. */
   asked = 0;
   sums: readonly number[] = [];
   readonly stop = new AbortController();
@@ -114,7 +114,7 @@ describe("POST /v1/network", limit, () => {
     await first.send(open);
     using second = new Changes(client);
     await second.send();
-    // Of a table that nothing is known of, so that each part of it is sent.
+    // The agent knows nothing of this table, so kip sends each part of it.
     assert.equal(new Set(first.sums).size, first.sums.length);
     assert.deepEqual(new Set(second.sums), new Set([0]));
     await first.ended;

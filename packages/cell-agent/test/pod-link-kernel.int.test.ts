@@ -1,4 +1,4 @@
-// A pod's link in the kernel, in a network namespace of its own.
+// A pod's link in the kernel, in its own network namespace.
 import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";
@@ -7,7 +7,7 @@ import type { PodLink } from "../src/network/pod-link.ts";
 import type { LinkInKernel } from "./set-up-links.ts";
 
 const program = path.join(import.meta.dirname, "set-up-links.ts");
-/** The devices in /sys are those of the namespace that mounts it. */
+/** /sys shows the devices of the namespace that mounts it. */
 const script = `mount -t sysfs none /sys && ip link add kip-pod type veth peer name eth0 && exec "$@"`;
 
 /** What there is after each of the links, of which each one has what the next document says. */

@@ -1,4 +1,4 @@
-// A pod's host ports and limits, from kip's document to what is set up, over real HTTP/2 on loopback.
+// A pod's host ports and limits, from kip's document to the link, over real HTTP/2 on loopback.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { eventually } from "@kip/testing";

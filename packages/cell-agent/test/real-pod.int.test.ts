@@ -1,5 +1,5 @@
-// The agent with real containers. Needs root on a machine with cgroup v2, crun, conmon, socat and a
-// static busybox, as a cell is, where e2e/runtime-in-cell.test.ts runs it; elsewhere it says what is missing.
+// The agent with real containers. Needs root on a machine with cgroup v2, crun, conmon, socat and a static busybox, like a
+// cell. e2e/runtime-in-cell.test.ts runs it in a cell. Elsewhere it says what is missing.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -36,7 +36,7 @@ const credentials = await makeCredentials();
 
 let cells = 0;
 
-/** A cell without its machine: an agent process with directories of its own. */
+/** A cell without its machine: an agent process with its own directories. */
 class Cell implements AsyncDisposable {
   readonly stateDir = `/var/lib/kip-agent-${process.pid}-${++cells}`;
   readonly runDir = `/run/kip-agent-${process.pid}-${cells}`;
@@ -49,7 +49,7 @@ class Cell implements AsyncDisposable {
     const { stateDir, runDir } = this;
     const { identity } = credentials;
     await fs.writeFile(file, JSON.stringify({ identity, stateDir, runDir, port: 0 }));
-    // A bundle, as a cell image holds it, can be tested in place of the source.
+    // Can also test a bundle from a cell image instead of the source.
     const source = new URL("agent-process.ts", import.meta.url).pathname;
     const script = process.env["KIP_TEST_AGENT"] ?? source;
     const agent = spawn(process.execPath, [script, file], { stdio: ["ignore", "pipe", "inherit"] });
@@ -78,7 +78,7 @@ class Cell implements AsyncDisposable {
     await this.client.deletePod(0).catch(() => {});
     const isOver = (one: PodReport): boolean => one.phase === "Succeeded" || one.phase === "Failed";
     await report(this.client, isOver, patience);
-    // Nothing tells that the last things are freed after the last report: look until they are.
+    // Nothing reports that everything is freed after the last report, so this checks until it is.
     const crun = `${this.runDir}/oci/programs/crun`; // for the whole life of a machine
     const isMounted = async (): Promise<boolean> => {
       const mounts = (await fs.readFile("/proc/self/mountinfo", "utf8")).replaceAll(crun, "");
@@ -313,14 +313,14 @@ echo serving; exec httpd -f -p 127.0.0.1:8080 -h /www`;
     const full = await run(client, "web", "df -k /memory | tail -1 | awk '{print $2}'");
     assert.equal(full, "1024\n");
 
-    // changed files of a volume are seen by the container that runs
+    // the running container sees changed files of a volume
     const [memory, , host] = desired.volumes;
     assert.ok(memory && host);
     const secret = { name: "secret", kind: "files" as const, files: [file("newer", 0o400)] };
     await client.putPod({ ...desired, generation: 2, volumes: [memory, secret, host] });
     await run(client, "web", "until [ $(cat /secret/key) = newer ]; do sleep 0.1; done");
 
-    // a container that is not alive is killed and started again
+    // a container that fails its liveness probe is killed and started again
     await run(client, "web", "touch /memory/dead");
     const killed = await report(client, (one) => one.containers[0]?.restartCount === 1, patience);
     assert.ok(

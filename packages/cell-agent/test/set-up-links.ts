@@ -1,11 +1,12 @@
-// Sets up links, one after the other, in its own network namespace, on prepared tables, and prints what there is after each. Run by pod-link-kernel.int.test.ts.
+// Sets up links, one after the other, in its own network namespace with prepared tables. Prints the state after each. Run by
+// pod-link-kernel.int.test.ts.
 import { argv, stdout } from "node:process";
 import { runCommand, silentLogger } from "@kip/base";
 import * as routing from "@kip/service-routing";
 import { linkMaker, type PodLink } from "../src/network/pod-link.ts";
 
 const cable = "kip-pod";
-/** What there is in the kernel after a link was set up. */
+/** The state of the kernel after a link was set up. */
 export interface LinkInKernel {
   readonly limits: string;
   /** Whether the prepared tables keep packets from the pod. */

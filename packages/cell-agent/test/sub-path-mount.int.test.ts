@@ -1,4 +1,4 @@
-// Mounts for real: needs root.
+// Really mounts: needs root.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import os from "node:os";
@@ -23,7 +23,7 @@ for (const [program, hasBusybox] of [
       fs.writeFileSync(place("secret/theirs"), "");
     });
     afterEach(async () => {
-      await runCommand("umount", [place("target")]).catch(() => {}); // where nothing was mounted
+      await runCommand("umount", [place("target")]).catch(() => {}); // if nothing was mounted
       fs.rmSync(folder, { recursive: true });
     });
     const bind = async (source: string): Promise<void> => {
@@ -47,7 +47,7 @@ for (const [program, hasBusybox] of [
       using pinned = pinPath(place("volume"), "dir");
       fs.rmdirSync(place("volume/dir"));
       fs.symlinkSync("../secret", place("volume/dir (deleted)"));
-      // The kernel does not show a directory that is gone.
+      // The kernel does not show a removed directory.
       await assert.rejects(bind(pinned.path), { code: "COMMAND_FAILED" });
       assert.deepEqual(fs.readdirSync(place("target")), []);
     });

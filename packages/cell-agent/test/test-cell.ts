@@ -32,7 +32,7 @@ export async function issueIdentity(authority: CertificateAuthority): Promise<Ce
   return { cellName, ca: authority.certificate, ...server };
 }
 
-/** Certificates of another authority, for those who must not get in. */
+/** Certificates of another authority, for clients that must be refused. */
 export async function strangerCertificate(): Promise<KeyPair> {
   const other = await CertificateAuthority.create({ commonName: "other", validMs: hour });
   return await other.issue({ commonName: "kip", usages: ["client"], validMs: hour });

@@ -15,7 +15,7 @@ describe("WaitingNft", { timeout: 60_000 }, () => {
     const nft = new WaitingNft({ clock });
     await clock.advance(3_600_000);
     for (let i = 0; i < 2; i++) {
-      // Nothing writes to the pipe, so nft waits without end.
+      // Nothing writes to the pipe, so nft waits forever.
       const ended = nft.run(`include "${pipe}"\n`).then(
         () => assert.fail("it ran"),
         (error: unknown) => error,

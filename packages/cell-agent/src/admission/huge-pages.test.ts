@@ -6,7 +6,7 @@ import { reserveHugePages } from "./huge-pages.ts";
 
 const Mi = 2 ** 20;
 
-/** The kernel's files in a folder; a pool that is not given does not exist. */
+/** The kernel's files in a folder. A pool that is not given does not exist. */
 function kernel(folder: string, pools: readonly string[]) {
   for (const pool of pools) {
     mkdirSync(`${folder}/${pool}`);
@@ -34,7 +34,7 @@ describe("reserveHugePages()", () => {
     using folder = temporaryFolder();
     const places = kernel(folder.path, []);
     mkdirSync(`${folder.path}/hugepages-2048kB`);
-    // Takes what is written and has nothing, as a kernel without a free page.
+    // Accepts writes and has no content, like a kernel without a free page.
     symlinkSync("/dev/null", `${folder.path}/hugepages-2048kB/nr_hugepages`);
     const rejection = await reserveHugePages([{ pageBytes: 2 * Mi, bytes: 4 * Mi }], places);
     assert.equal(

@@ -4,10 +4,10 @@ import type { DesiredHugePages } from "@kip/agent-api";
 import { formatBytes } from "@kip/base";
 import type { EndReason } from "../state/pod-state.ts";
 
-/** How often the kernel is asked for pages; it moves and frees memory each time. */
+/** How often to ask the kernel for pages. It moves and frees memory each time. */
 const maxTries = 5;
 
-/** Where the kernel has its pools of pages, and the file that has it move memory together. Tests have their own. */
+/** The kernel's folder of page pools, and the file that makes it compact memory. Tests use their own. */
 export interface HugePagePlaces {
   readonly pools: string;
   readonly compaction: string;
@@ -19,10 +19,10 @@ const kernelPlaces: HugePagePlaces = {
 };
 
 /**
- * Has the kernel set huge pages aside for the pod. Done again it changes nothing.
+ * Makes the kernel reserve huge pages for the pod. Repeating it has no effect.
  *
- * @returns why the pod cannot run on this cell, in the kubelet's words; undefined if all pages are there
- * @throws Error of the system
+ * @returns why the pod cannot run on this cell, in the kubelet's words; undefined if all pages are reserved
+ * @throws errors of the system
  */
 export async function reserveHugePages(
   wanted: readonly DesiredHugePages[],
@@ -41,7 +41,7 @@ export async function reserveHugePages(
   return undefined;
 }
 
-/** @returns how many pages there are: 0 where processor or kernel do not have this size */
+/** @returns the number of pages: 0 if the CPU or the kernel does not support this size */
 async function reserve(pageBytes: number, count: number, places: HugePagePlaces): Promise<number> {
   const file = `${places.pools}/hugepages-${pageBytes / 1024}kB/nr_hugepages`;
   if (!existsSync(file)) return 0;

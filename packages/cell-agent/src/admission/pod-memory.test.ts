@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { largestTmpfs, podMemory, withinMachine } from "./pod-memory.ts";
 
 const MiB = 2 ** 20;
-/** As the kernel of the smallest machine has it. */
+/** Total memory according to the kernel of the smallest machine. */
 const totalBytes = 409 * MiB;
 
 describe("podMemory()", () => {

@@ -11,20 +11,20 @@ import { StatusStream } from "../server/status-stream.ts";
 export type PodServiceOptions = Omit<AgentWorkerOptions, "onChange"> &
   Omit<HandlerOptions, "worker" | "status" | "runtime">;
 
-/** Joins the pod's worker with the server: runs the pod of the cell, and answers the requests about it. */
+/** Connects the pod's worker with the server: runs the cell's pod, and handles requests about it. */
 export class PodService implements AsyncDisposable {
-  /** Resolves when running containers are taken over, or cannot be. */
+  /** Resolves when running containers have been taken over, or when that has failed. */
   readonly ready: Promise<void>;
-  /** Resolves when a container of the pod runs, whichever life of the agent has started it. */
+  /** Resolves when a container of the pod is running, whichever process of the agent started it. */
   readonly running: Promise<void>;
-  /** Serves what is asked of the pod. */
+  /** Handles requests about the pod. */
   readonly serve: Handler;
   readonly #worker: AgentWorker;
   readonly #status: StatusStream;
   readonly #options: PodServiceOptions;
   readonly #dependencies = Promise.withResolvers<AgentDependencies>();
 
-  /** Knows the pod of an earlier life at once. */
+  /** Restores the pod of an earlier process at once. */
   constructor(options: PodServiceOptions) {
     this.#options = options;
     this.#status = new StatusStream(() => this.#worker.report());
@@ -51,12 +51,12 @@ export class PodService implements AsyncDisposable {
       });
   }
 
-  /** The pod of this cell; undefined if it has none yet. */
+  /** The cell's pod. Undefined if it has none yet. */
   get pod(): Pick<DesiredPod, "uid" | "generation"> | undefined {
     return this.#worker.pod;
   }
 
-  /** Puts EC2's notices for this machine into the pod's reports, until the signal aborts. */
+  /** Adds EC2's notices for this machine to the pod's reports, until the signal aborts. */
   async watchNotices(read: Ec2NoticesOptions["read"], signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     const worker = this.#worker;
@@ -70,12 +70,15 @@ export class PodService implements AsyncDisposable {
     await watchEc2Notices({ read, ...notices, clock, logger }, signal);
   }
 
-  /** Loads the dependencies and begins. Requests that need a part wait for it; they fail with the reason if it cannot be loaded. */
+  /**
+   * Loads the dependencies and starts. Requests that need a dependency wait for it, and fail with its error if it cannot be
+   * loaded.
+   */
   begin(load: () => Promise<AgentDependencies>): void {
     load().then(this.#dependencies.resolve, this.#dependencies.reject);
   }
 
-  /** Stops; the containers go on running. */
+  /** Stops. The containers keep running. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#status[Symbol.dispose]();
     await this.ready;

@@ -13,51 +13,51 @@ import { answerJson } from "../server/answers.ts";
 
 /** Options of {@link startAgent}. */
 export interface AgentOptions {
-  /** The agent's identity; a newer one that kip has sent (in `runDir`) wins. */
+  /** The agent's identity. A newer one that kip has sent (in `runDir`) takes precedence. */
   readonly identity: CellIdentity;
-  /** Version that `GET /v1/info` shows. */
+  /** Version to return from `GET /v1/info`. */
   readonly agentVersion: string;
-  /** Directory on disk for images, root file systems, logs and emptyDirs: `/var/lib/itzo`. */
+  /** Folder on disk for images, root file systems, logs and emptyDirs: `/var/lib/itzo`. */
   readonly stateDir: string;
-  /** Directory on a tmpfs for the desired pod, secrets and runtime state: `/run/itzo`. */
+  /** Folder on a tmpfs for the desired pod, Secrets and runtime state: `/run/itzo`. */
   readonly runDir: string;
-  /** TCP port; 0 takes a free one. @default agentPort (6421) */
+  /** TCP port. 0 uses any free one. @default agentPort (6421) */
   readonly port?: number | undefined;
-  /** Address to listen on. @default all */
+  /** Address at which to listen. @default all */
   readonly host?: string | undefined;
   /** Milliseconds from the kernel's start to `userspace` and `network`; the agent adds `listening`. */
   readonly bootTimingsMs?: Readonly<Record<string, number>> | undefined;
-  /** When this machine began, milliseconds of the monotonic clock. @default 0, the kernel's start */
+  /** When this machine started, milliseconds of the monotonic clock. @default 0, the kernel's start */
   readonly startedAtMs?: number | undefined;
-  /** Reads a path below `latest` of EC2's metadata service, where this machine has one. @default no notices are looked for */
+  /** Reads a path below `latest` of EC2's metadata service, if this machine has one. @default does not look for notices */
   readonly readMetadata?: Ec2NoticesOptions["read"] | undefined;
   readonly logger: Logger;
   /** @default systemClock */
   readonly clock?: Clock | undefined;
-  /** Loads the agent's dependencies; called once it listens and has answered. @default crun, conmon and the image store */
+  /** Loads the agent's dependencies. Called after it has sent its first response. @default crun, conmon and the image store */
   readonly loadDependencies?: typeof loadDependencies | undefined;
 }
 
-/** An agent that listens. */
+/** A running agent. */
 export interface RunningAgent extends AsyncDisposable {
-  /** The port it listens on. */
+  /** The port at which it is listening. */
   readonly port: number;
-  /** Resolves when everything is loaded and running containers are taken over, or cannot be. */
+  /** Resolves when everything is loaded and running containers have been taken over, or when that has failed. */
   readonly ready: Promise<void>;
-  /** Resolves when a container of the pod runs, whichever life of the agent has started it. */
+  /** Resolves when a container of the pod is running, whichever process of the agent started it. */
   readonly running: Promise<void>;
-  /** Stops listening; the containers go on running. */
+  /** Stops listening. The containers keep running. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
- * Starts the agent: resolves as soon as it listens, which is what kip waits for.
+ * Starts the agent. Resolves as soon as it is listening, because kip is waiting for that.
  *
- * An agent that has no pod yet loads what it does not need for its first answer only after that: the machine's
- * processor would be busy with it while kip waits. One that had a pod before has containers to take over, and begins
- * at once.
+ * An agent without a pod only loads what it does not need for its first response after sending that. Otherwise the machine's
+ * CPU would be busy while kip is waiting. An agent that had a pod before has containers to take over, and starts to do so at
+ * once.
  *
- * @throws {AgentError} code `AGENT_LISTEN_FAILED` when the port cannot be opened
+ * @throws {AgentError} code `AGENT_LISTEN_FAILED` if the port cannot be opened
  */
 export async function startAgent(options: AgentOptions): Promise<RunningAgent> {
   const agent = new Agent(options);
@@ -74,7 +74,7 @@ class Agent implements RunningAgent {
   #identity: CellIdentity;
   #bootTimingsMs: Readonly<Record<string, number>>;
   #server: AgentServer | undefined;
-  /** Made before it listens, if an earlier life of the agent had a pod. */
+  /** Created before it listens, if an earlier process of the agent had a pod. */
   #early: PodService | undefined;
   #working: Promise<PodService> | undefined;
   readonly #ending = new AbortController();
@@ -158,13 +158,13 @@ class Agent implements RunningAgent {
       podUid: pod?.uid,
       podGeneration: pod?.generation,
     } satisfies AgentInfo);
-    // Not before the answer has gone.
+    // Not before the response has been sent.
     stream.once("close", () => {
       if (!this.#ending.signal.aborted) this.#begin().catch(this.#ready.reject);
     });
   }
 
-  /** Begins with the pod, once. */
+  /** Starts the work for the pod, once. */
   async #begin(): Promise<PodService> {
     return await (this.#working ??= this.#work());
   }
@@ -181,7 +181,7 @@ class Agent implements RunningAgent {
   }
 }
 
-/** Milliseconds since the kernel's start; a copy of a template counts on from the template's. */
+/** Milliseconds since the kernel's start. A clone continues the template's count. */
 function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }

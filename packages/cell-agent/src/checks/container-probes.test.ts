@@ -10,12 +10,12 @@ import { container } from "../../test/desired-pod.ts";
 import { eventList } from "../../test/event-list.ts";
 import { ContainerProbes } from "./container-probes.ts";
 
-/** Runs the probes until they have said `enough` things, with exec probes that give these codes, or cannot be made. */
+/** Runs the probes until they have reported `enough` results. Exec probes return these exit codes, or cannot be run. */
 async function said(
   overrides: Partial<DesiredContainer>,
   codes: readonly (number | Error)[],
   enough: number,
-  /** How long a command takes until its process begins, and then until it ends. @default no time */
+  /** How long until a command's process starts, and then until it ends. @default no time */
   takesMs?: { readonly begin: number; readonly run: number },
 ): Promise<{ said: string[]; events: string[]; probed: string[] }> {
   const list: string[] = [];
@@ -158,7 +158,7 @@ describe("ContainerProbes", () => {
     "takes an answer that came in time, although the agent was too busy to read it",
     { timeout: 20_000 },
     async () => {
-      // Answers 300 ms after a request, also while this thread does nothing.
+      // Responds 300 ms after a request, even while this thread is blocked.
       const server = new Worker(
         `const { parentPort } = require("node:worker_threads");
       const answer = (_, response) => setTimeout(() => response.end("ok"), 300);
@@ -189,7 +189,7 @@ describe("ContainerProbes", () => {
       const probing = probes.run();
       try {
         await setTimeout(100); // the request is sent
-        await setImmediate(); // timers are what comes next in a turn of the event loop
+        await setImmediate(); // timers run next in a turn of the event loop
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500);
         assert.equal(await isReady.promise, true);
       } finally {

@@ -5,17 +5,17 @@ import type { PodEvents } from "../state/pod-events.ts";
 import { runCheck, type CheckResult, type CheckTarget } from "./handlers.ts";
 import { ProbeTally, type ProbeVerdict } from "./probe-tally.ts";
 
-/** What a probe is for, as the kubelet spells it. */
+/** The kind of a probe, in the kubelet's spelling. */
 export type ProbeKind = "Startup" | "Readiness" | "Liveness";
 
-/** Receives the results of the probes. */
+/** Is notified of the probes' results. */
 export interface ProbeListener {
-  /** The startup probe, or its absence, says that the container has started. */
+  /** The startup probe has succeeded, or there is none, so the container has started. */
   started(): void;
   ready(isReady: boolean): void;
-  /** How one probe went that could be made. */
+  /** The result of one probe that could be run. */
   probed(kind: ProbeKind, isSuccess: boolean): void;
-  /** The container must be killed; the grace period is the probe's own. */
+  /** The container must be killed. The grace period is the probe's own. */
   failed(probe: "liveness" | "startup", graceSeconds: number | undefined): void;
 }
 
@@ -23,9 +23,9 @@ export interface ProbeListener {
 export interface ProbeOptions {
   readonly container: DesiredContainer;
   readonly target: CheckTarget;
-  /** When the container's process began, milliseconds since the epoch. */
+  /** When the container's process started, milliseconds since the Unix epoch. */
   readonly startedAtMs: number;
-  /** Whether an earlier life of the agent saw it started. */
+  /** Whether an earlier process of the agent recorded that it has started. */
   readonly isStarted: boolean;
   readonly listener: ProbeListener;
   readonly events: PodEvents;
@@ -35,13 +35,13 @@ export interface ProbeOptions {
 }
 
 /**
- * Probes a running container as the kubelet does: the others wait for the startup probe; a container
- * without a probe of a kind passes it. The only thing on the cell that runs by the clock.
+ * Probes a running container like the kubelet. Other probes wait for the startup probe. A container without a probe of a kind
+ * passes it. Nothing else on the cell runs at intervals for the pod's containers.
  */
 export class ContainerProbes {
   readonly #options: ProbeOptions;
   readonly #stopKilling = new AbortController();
-  /** Aborts for the probes that can have the container killed. */
+  /** Aborts the probes that can cause the container to be killed. */
   readonly #killing: AbortSignal;
 
   constructor(options: ProbeOptions) {
@@ -49,7 +49,7 @@ export class ContainerProbes {
     this.#killing = AbortSignal.any([options.signal, this.#stopKilling.signal]);
   }
 
-  /** Ends the probes that can have the container killed: it is being stopped. */
+  /** Ends the probes that can cause the container to be killed, because it is being stopped. */
   endKilling(): void {
     this.#stopKilling.abort(isStopped);
   }
@@ -61,7 +61,7 @@ export class ContainerProbes {
       if (await this.#hasStarted())
         await Promise.all([this.#watchReadiness(), this.#watchLiveness()]);
     } catch (error) {
-      if (!this.#killing.aborted) throw error; // else a probe that was ended: it has no result
+      if (!this.#killing.aborted) throw error; // otherwise the probe was ended and has no result
     }
     await pause(Number.POSITIVE_INFINITY, clock, signal);
   }
@@ -121,8 +121,8 @@ export class ContainerProbes {
   }
 
   /**
-   * Probes once, and tells how it went. A probe that could not be made, also when tried again, has no result, and does not count, as in
-   * the kubelet: also one whose command does not exist. One that takes too long has failed.
+   * Probes once, and reports the result. As in the kubelet, a probe that could not be run, even after retries, has no result
+   * and does not count. That includes a command that does not exist. A probe that takes too long has failed.
    */
   async #probe(
     kind: ProbeKind,
@@ -149,7 +149,7 @@ export class ContainerProbes {
     return "failure";
   }
 
-  /** The time that a command has counts from the begin of its process: until then a busy machine may take longer than it has. */
+  /** A command's time limit starts with its process. On a busy machine, starting the process may take longer than the limit. */
   async #check(probe: DesiredProbe, signal: AbortSignal): Promise<CheckResult> {
     const { target, clock } = this.#options;
     const limitMs = (probe.timeoutSeconds ?? 1) * 1000;
@@ -160,7 +160,7 @@ export class ContainerProbes {
       timer = new AbortController();
       void pause(ms, clock, timer.signal).then(async (isOver) => {
         if (!isOver) return;
-        await setImmediate(); // what came while this process was busy is read first
+        await setImmediate(); // first read what arrived while this process was busy
         limit.abort();
       });
     };
@@ -171,14 +171,17 @@ export class ContainerProbes {
       return await runCheck(probe, target, either, { limitMs, onBegun });
     } finally {
       timer.abort();
-      limit.abort(); // what still listens to it would be kept as long as the other signal
+      limit.abort(); // otherwise its listeners would be kept as long as the other signal
     }
   }
 }
 
-/** How often a probe is tried that cannot be made; the kubelet's number. */
+/** How often to try a probe that cannot be run. The kubelet's number. */
 const mostTries = 3;
-/** How long a command may take until its process begins, besides its own limit; the kubelet's limit of requests to a runtime. */
+/**
+ * How long a command's process may take to start, in addition to the command's own limit. The kubelet's limit for requests to a
+ * runtime.
+ */
 const beginLimitMs = 120_000;
-/** Made once: an abort without a reason makes one with a stack trace. */
+/** Created once, because aborting without a reason creates one with a stack trace. */
 const isStopped = new DOMException("The container is being stopped", "AbortError");

@@ -1,24 +1,24 @@
 import http2 from "node:http2";
 import { bytesOf, errorText, isSystemError, untilAborted } from "@kip/base";
 
-/** What the server may say of its health, by number: grpc.health.v1.HealthCheckResponse.ServingStatus. */
+/** Health statuses by number: grpc.health.v1.HealthCheckResponse.ServingStatus. */
 const servingStatuses = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
 const serving = 1;
-/** The statuses of gRPC by number, as its library for Go spells them. */
+/** gRPC status codes by number, as spelled by its Go library. */
 const codes =
   "OK Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists PermissionDenied ResourceExhausted FailedPrecondition Aborted OutOfRange Unimplemented Internal Unavailable DataLoss Unauthenticated".split(
     " ",
   );
-/** An answer is some ten bytes. */
+/** Maximum size of a response, bytes. A valid one has about ten. */
 const maxAnswerBytes = 16 * 1024;
-/** The longest text that a server says of a status, characters. */
+/** Maximum length of a status message, characters. */
 const maxMessage = 1024;
 
 /**
- * Asks a gRPC server for the health of a service, without TLS as the kubelet does.
+ * Asks a gRPC server for the health of a service, without TLS like the kubelet.
  *
  * @param limit the time after which the signal aborts, as text
- * @returns undefined if it serves, else what is wrong, in the kubelet's words
+ * @returns undefined if the service is healthy, otherwise the problem in the kubelet's words
  * @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md
  */
 export async function askGrpcHealth(
@@ -44,7 +44,7 @@ export async function askGrpcHealth(
     if (health === serving) return undefined;
     return `service unhealthy (responded with "${servingStatuses[health] ?? health}")`;
   } catch (error) {
-    // A kubelet tries to connect until then.
+    // A kubelet retries the connection until then.
     if (session.connecting || isRefused(error))
       return `timeout: failed to connect service "${address}" within ${limit}: context deadline exceeded`;
     if (signal.aborted) return `timeout: health rpc did not complete within ${limit}`;
@@ -69,7 +69,7 @@ async function ask(
     "user-agent": "kube-probe/1.34",
     te: "trailers",
   });
-  // An answer without a body has its status among the headers.
+  // A response without a body has its status among the headers.
   let status = "";
   let message = "";
   const note = (headers: http2.IncomingHttpHeaders): void => {
@@ -89,14 +89,14 @@ async function ask(
   return { status: status || "2", message, body: Buffer.concat(parts) };
 }
 
-/** A text of gRPC in a header: what is not ASCII has a percent sign and a number for each byte. */
+/** Decodes text in a gRPC header, in which non-ASCII bytes are percent-encoded. */
 function decoded(text: string): string {
   return text.replace(/(?:%[\da-f]{2})+/gi, (bytes) =>
     Buffer.from(bytes.replaceAll("%", ""), "hex").toString(),
   );
 }
 
-/** A message of gRPC (5 bytes of length, not compressed) with a HealthCheckRequest: its field 1 is the service's name. */
+/** An uncompressed gRPC message (5 bytes of header) with a HealthCheckRequest, whose field 1 is the service's name. */
 function request(service: string): Buffer {
   const name = Buffer.from(service);
   const message =
@@ -106,7 +106,7 @@ function request(service: string): Buffer {
   return Buffer.concat([prefix, message]);
 }
 
-/** The answer's field 1; 0, which stands for itself by being left out, if there is none. */
+/** The response's field 1. It is omitted if it is 0. */
 function healthOf(body: Buffer): number {
   const [compressed, , , , length = 0, tag, value = 0] = body;
   return compressed === 0 && length >= 2 && tag === 0x08 ? value : 0;

@@ -18,10 +18,10 @@ const target: CheckTarget = {
 async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  return (server.address() as AddressInfo).port; // of a TCP server that listens
+  return (server.address() as AddressInfo).port; // of a TCP server that is listening
 }
 
-/** A gRPC server that answers requests of this very content in this way. */
+/** A gRPC server that handles requests with exactly this content. */
 async function grpcServer(answer: (request: Buffer, stream: http2.ServerHttp2Stream) => void) {
   const server = http2.createServer();
   const sessions = new Set<http2.ServerHttp2Session>();

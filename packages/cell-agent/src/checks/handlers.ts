@@ -10,26 +10,26 @@ import { goDuration } from "../state/go-duration.ts";
 import type { PodEvents } from "../state/pod-events.ts";
 import { networkText } from "./network-text.ts";
 
-/** How a probe or hook went. */
+/** The result of a probe or hook. */
 export interface CheckResult {
   readonly isSuccess: boolean;
-  /** What went wrong, in the kubelet's words. */
+  /** The problem, in the kubelet's words. */
   readonly output: string;
-  /** Of an answer by HTTP. */
+  /** Status of an HTTP response. */
   readonly status?: number;
-  /** It could not be made, which says nothing about the container: what the kubelet calls its state then. */
+  /** Set if the check could not be run, which says nothing about the container. The kubelet's name for the state. */
   readonly errorState?: "unknown" | "failure";
-  /** The other end of an HTTPS request does not speak TLS. */
+  /** Whether the peer of an HTTPS request does not use TLS. */
   readonly isNoTls?: boolean;
-  /** A success that is worth a look. */
+  /** Whether it succeeded with a warning. */
   readonly isWarning?: boolean;
 }
 
-/** An action on a container, of a probe or a hook. */
+/** An action of a probe or a hook. */
 export type Check = Pick<DesiredProbe, "exec" | "httpGet" | "tcpSocket" | "grpc"> &
   Pick<DesiredHook, "sleepSeconds">;
 
-/** The container that a check is made of. */
+/** The container to check. */
 export interface CheckTarget {
   readonly runtime: Pick<ContainerRuntime, "exec">;
   readonly containerId: string;
@@ -43,13 +43,13 @@ const maxOutput = 10 * 1024;
 export interface CheckOptions {
   /** @default "probe" */
   readonly purpose?: "probe" | "lifecycle";
-  /** The time that the caller gives it, which results name, milliseconds. @default none */
+  /** The caller's time limit for messages, milliseconds. @default none */
   readonly limitMs?: number;
-  /** Called when a command's process has begun. */
+  /** Called when a command's process has started. */
   readonly onBegun?: () => void;
 }
 
-/** Runs a probe's or hook's action once. Never fails; an abort of the signal is a failed result. */
+/** Runs the action of a probe or hook once. Never throws. If the signal aborts, the result is a failure. */
 export async function runCheck(
   check: Check,
   target: CheckTarget,
@@ -74,8 +74,8 @@ export async function runCheck(
 }
 
 /**
- * Runs a hook. To the kubelet one by HTTP has done its work when it was answered, whatever the status. One by HTTPS whose
- * server speaks plain HTTP is repeated by HTTP, without the header `Authorization`, and an event says so if that was answered.
+ * Runs a hook. As in the kubelet, an HTTP hook has succeeded if there was a response, whatever its status. An HTTPS hook whose
+ * server uses plain HTTP is repeated by HTTP without the header `Authorization`. If that got a response, an event reports it.
  */
 export async function runHook(
   hook: DesiredHook,
@@ -97,7 +97,10 @@ export async function runHook(
   return { ...second, isSuccess: true };
 }
 
-/** In the words of the kubelet, which takes a name that no port has for a number. HTTP would take 0 for the port of its scheme. */
+/**
+ * Checks a port with the kubelet's messages, which treat an unknown port name as a number. HTTP would take 0 for the default
+ * port of its scheme.
+ */
 function checkPort(
   target: { readonly port: number; readonly portName?: string | undefined } | undefined,
 ): void {
@@ -110,7 +113,7 @@ function checkPort(
   );
 }
 
-/** The address at which probes find a pod. */
+/** The address at which probes reach a pod. */
 export function podAddress(pod: DesiredPod): string {
   if (pod.podIp !== undefined) return pod.podIp;
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);

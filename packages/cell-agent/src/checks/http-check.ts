@@ -10,26 +10,26 @@ type HttpGet = NonNullable<DesiredProbe["httpGet"]>;
 interface Answer {
   readonly status: number;
   readonly location: string | undefined;
-  /** Begin of the body. */
+  /** The beginning of the body. */
   readonly body: string;
-  /** Why the body did not come to its end, or to the limit. */
+  /** Why the body was neither read to its end nor to the limit. */
   readonly bodyError?: unknown;
 }
 
-/** What is read of a body, bytes; the kubelet's. */
+/** How much of a body is read, bytes. The kubelet's limit. */
 const maxBody = 10 * 1024;
-/** Go's client takes 10 MiB, which a container would have an agent keep. */
+/** Maximum size of the headers. Go's client accepts 10 MiB, which a container could make an agent store. */
 const maxHeaderSize = 1024 * 1024;
-/** As many requests are made as Go's client makes. */
+/** Maximum number of requests, as in Go's client. */
 const maxRequests = 10;
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
- * Asks an HTTP server once. Redirects are followed as long as they lead to the same host; one that leads elsewhere is a success with a
- * warning, as in the kubelet.
+ * Sends an HTTP request. Follows redirects within the same host. As in the kubelet, one to another host is a success with a
+ * warning.
  *
- * @param address of the pod
- * @param purpose what it is for, part of the user agent that servers see
+ * @param address address of the pod
+ * @param purpose part of the user agent header
  */
 export async function askHttp(
   get: HttpGet,
@@ -60,19 +60,22 @@ export async function askHttp(
   }
 }
 
-/** As in a URL. */
+/** Host and port in URL syntax. */
 export function hostAndPort(host: string, port: number): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether the first bytes of the other end were not of TLS, as those of an HTTP server that got the request for a TLS connection. */
+/** Whether the first bytes from the peer were not TLS, like those of an HTTP server that got a TLS handshake. */
 function isNoTls(error: unknown): boolean {
   return /wrong version number/i.test(errorText(error));
 }
 
 class LocationError extends Error {}
 
-/** A path as Go's client asks for it: with its dots; what may not be in one is encoded. One with a wrong escape is no URL, but all path. */
+/**
+ * The path as Go's client requests it: dots are kept, and invalid characters are encoded. Text with an invalid escape is not
+ * parsed as a URL, but used as the path.
+ */
 function requestPath(text: string): string {
   const [plain = "", query] = textBefore(text, "#").split(/\?(.*)/s, 2);
   const isUrl = !/%(?![\da-f]{2})/i.test(plain);
@@ -88,7 +91,7 @@ function encoded(text: string, unsafe: RegExp): string {
   return text.replace(unsafe, (found) => [...Buffer.from(found)].map(code).join(""));
 }
 
-/** Where a redirect leads; undefined for one that leads nowhere. @throws {LocationError} if that cannot be read */
+/** The target of a redirect. Undefined if it has none. @throws {LocationError} if it is not valid */
 function redirected({ location }: Answer, from: string): string | undefined {
   if (location === undefined) return undefined;
   if (!URL.canParse(location, from))
@@ -122,14 +125,15 @@ async function ask(
   { signal, path }: { readonly signal: AbortSignal; readonly path: string | undefined },
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  // A probe asks whether the program answers, not who it is: its certificate is not looked at.
+  // A probe checks whether the program responds, not who it is. So its certificate is not verified.
   const own = path === undefined ? {} : { path };
   const options = {
     headers,
     signal,
     agent: false as const,
     maxHeaderSize,
-    // Go takes lines that end without a carriage return, as scripts write them. There is one answer on a connection.
+    // Like Go, accept lines that end without a carriage return, as scripts write them. There is only one response per
+    // connection.
     insecureHTTPParser: true,
     ...own,
   };
@@ -137,14 +141,14 @@ async function ask(
     ? https.request(url, { ...options, rejectUnauthorized: false })
     : http.request(url, options);
   request.on("error", reject);
-  // From here on an error is one of the body.
+  // From here on, an error belongs to the body.
   request.on("response", (response) => resolve(answerOf(response)));
-  // Without this listener an answer 101 would end the request without any event but "close".
+  // Without this listener, a response with status 101 would end the request with only the event "close".
   request.on("upgrade", (response, socket) => {
     resolve({ status: response.statusCode ?? 0, location: undefined, body: "" });
     socket.destroy();
   });
-  request.on("close", () => reject(new Error("unexpected EOF"))); // without effect once it is settled
+  request.on("close", () => reject(new Error("unexpected EOF"))); // no effect if it is already settled
   request.end();
   return await promise;
 }
@@ -169,7 +173,7 @@ async function answerOf(response: http.IncomingMessage): Promise<Answer> {
   return { status, location, body, bodyError };
 }
 
-/** A name that is there several times is sent as often. An own value, even none, replaces the kubelet's. */
+/** A header that is listed several times is sent as often. A header of the probe, even an empty one, replaces the kubelet's. */
 function requestHeaders(own: HttpGet["headers"] = [], purpose: string): http.OutgoingHttpHeaders {
   const headers = new Map<string, string | string[]>([["connection", "close"]]);
   const values = Map.groupBy(own, ({ name }) => name.toLowerCase());

@@ -3,7 +3,7 @@ import type { ProbeKind } from "./container-probes.ts";
 
 type Counts = NonNullable<AgentStats["probes"]>[number];
 
-/** How probes went since the agent has begun. No decision depends on it, so the pod's state does without. */
+/** Counts the results of probes since the agent's start. Nothing depends on them, so they are not in the pod's state. */
 export class ProbeCounts {
   readonly #counts = new Map<string, { -readonly [K in keyof Counts]: Counts[K] }>();
 

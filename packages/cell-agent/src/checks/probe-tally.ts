@@ -1,7 +1,7 @@
-/** What a probe says of a container. */
+/** A probe's verdict on a container. */
 export type ProbeVerdict = "success" | "failure";
 
-/** Counts the results of a probe: its verdict changes when enough of one kind came in a row. */
+/** Counts the results of a probe. Its verdict changes after enough consecutive results of one kind. */
 export class ProbeTally {
   readonly #successThreshold: number;
   readonly #failureThreshold: number;
@@ -16,7 +16,7 @@ export class ProbeTally {
     this.#failureThreshold = thresholds.failure ?? 3;
   }
 
-  /** The verdict once it is certain; undefined while too few results of a kind came in a row. */
+  /** Adds a result. Returns the verdict, or undefined while there are too few consecutive results. */
   add(result: ProbeVerdict): ProbeVerdict | undefined {
     this.#inRow = result === this.#last ? this.#inRow + 1 : 1;
     this.#last = result;

@@ -6,33 +6,33 @@ import type { PodFiles } from "../volumes/pod-files.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 import { bindImagePath, bindSubPath } from "../volumes/sub-path.ts";
 
-/** What the mounts are made from. */
+/** Inputs for a container's mounts. */
 export interface MountInput {
   readonly container: DesiredContainer;
-  /** Place on this machine by volume name. */
+  /** Path on this machine by volume name. */
   readonly volumes: ReadonlyMap<string, string>;
-  /** Mounted image by volume name. @default none */
+  /** Mounted images by volume name. @default none */
   readonly images?: ReadonlyMap<string, string>;
-  /** The pod's own users. @default users are the machine's */
+  /** The pod's user namespace. @default users are the machine's */
   readonly users?: UserNamespace | undefined;
-  /** Names of the volumes whose files belong to the pod's own users already. */
+  /** Names of the volumes whose files already belong to the pod's own users. */
   readonly shiftedVolumes: ReadonlySet<string>;
-  /** Names of the volumes that are only read. */
+  /** Names of the read-only volumes. */
   readonly readOnlyVolumes: ReadonlySet<string>;
   readonly podFiles: PodFiles;
-  /** File on this machine that takes the termination message. */
+  /** File on this machine for the termination message. */
   readonly terminationFile: string;
-  /** Directory for the subPaths of this run, and for its mounts with other owners. */
+  /** Folder for this run's subPaths, and for its mounts with mapped owners. */
   readonly subPaths: string;
   readonly mounter: Mounter;
 }
 
-/** As the API's documentation of image volumes has it: nothing on them is a program of the container. */
+/** Options that the API documents for image volumes, which do not contain programs of the container. */
 const imageOptions = ["noexec", "nosuid", "nodev"];
 
 /**
- * The container's mounts: its volumes, then the files that every container of the pod has, unless a
- * volume is mounted in their place.
+ * The container's mounts: its volumes, and then the files that every container of the pod gets, unless a volume is mounted in
+ * their place.
  *
  * @throws {AgentError} code `AGENT_PATH_UNSAFE` or `AGENT_CONTAINER_CONFIG`
  */
@@ -41,7 +41,7 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
   if (container.mounts.some(({ propagation }) => propagation !== undefined))
     await input.mounter.share();
   const mounts: ContainerMount[] = [];
-  /** What belongs to users of the machine. */
+  /** Sources whose files belong to users of the machine. */
   const machines = new Set<string>();
   for (const [index, mount] of container.mounts.entries()) {
     const source = await mountSource(mount, index, input);
@@ -65,19 +65,19 @@ export async function containerMounts(input: MountInput): Promise<readonly Conta
       machines.add(source);
     }
   };
-  // As with a kubelet, which mounts the first itself; the others are the runtime's.
+  // As in a kubelet, which mounts the first file itself. The runtime mounts the others.
   for (const [destination, source] of input.podFiles)
     add(source, destination, isReadOnly && destination !== "/etc/hosts");
   if (container.terminationMessagePath !== "") {
     fs.writeFileSync(input.terminationFile, "", { mode: 0o666 });
-    // The umask does not count: a container's process of any user may leave a message.
+    // Independent of the umask, because the container's process may be any user and has to write its message.
     fs.chmodSync(input.terminationFile, 0o666);
     add(input.terminationFile, inContainer(container.terminationMessagePath), false);
   }
   return input.users ? await mapped(mounts, machines, { ...input, users: input.users }) : mounts;
 }
 
-/** The mounts, with the owners that the pod's users make of the machine's. */
+/** Maps the owners of the mounts from the machine's users to the pod's. */
 async function mapped(
   mounts: readonly ContainerMount[],
   machines: ReadonlySet<string>,
@@ -96,18 +96,18 @@ async function mapped(
   return mounts.map((mount) => ({ ...mount, source: places.get(mount.source) ?? mount.source }));
 }
 
-/** As containerd mounts them; what has none of these is private. */
+/** The mount options that containerd uses. Without any of these, the mount is private. */
 function propagationOptions({ propagation }: DesiredVolumeMount): readonly string[] {
   if (propagation === undefined) return [];
   return [propagation === "Bidirectional" ? "rshared" : "rslave"];
 }
 
-/** A path as the container has it: absolute, as kubelets make it, and written in one way only. */
+/** A path in the container, made absolute like in kubelets, and normalized. */
 function inContainer(place: string): string {
   return path.posix.resolve("/", place);
 }
 
-/** A variable of `subPathExpr` may have brought what the API server refuses. In the kubelet's words. */
+/** A variable in `subPathExpr` may expand to something that the API server would refuse. Uses the kubelet's words. */
 function checkSubPath(subPath: string): void {
   if (subPath.startsWith("/"))
     throw new AgentError(

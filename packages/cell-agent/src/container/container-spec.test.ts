@@ -91,7 +91,7 @@ describe("containerSpec()", () => {
       spec(resources).resources?.cpuMilliRequest;
     assert.equal(weight({ cpuMilliRequest: 100, cpuMilliLimit: 500 }), 100);
     assert.equal(weight({ cpuMilliLimit: 500 }), 500);
-    // The kernel's own would be that of a container which asks for a whole CPU.
+    // The kernel's default would be that of a container that requests a whole CPU.
     assert.equal(weight({}), 0);
   });
 

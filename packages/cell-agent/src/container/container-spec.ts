@@ -12,7 +12,7 @@ import { containerLimits } from "../state/amounts.ts";
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** What a container's specification is made from. */
+/** Inputs for a container's specification. */
 export interface SpecInput {
   readonly id: string;
   readonly attempt: number;
@@ -32,9 +32,9 @@ export interface SpecInput {
 }
 
 /**
- * Joins what the pod wants with what the image says, by Kubernetes' rules. Pure.
+ * Combines the pod's settings with the image's, by Kubernetes' rules. Pure.
  *
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` when the two do not go together; `AGENT_PROFILE_UNAVAILABLE`
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` if they contradict each other; `AGENT_PROFILE_UNAVAILABLE`
  */
 export function containerSpec(input: SpecInput): ContainerSpec {
   const { container, image, pod } = input;
@@ -79,8 +79,8 @@ function seccomp({ container, pod }: SpecInput): ContainerSpec["seccomp"] {
 }
 
 /**
- * `command` replaces the image's entrypoint and its command; `args` alone only the command. An entrypoint of one empty text
- * is none, as with containerd: it is how a Dockerfile takes that of its base away.
+ * `command` replaces the image's entrypoint and command, and `args` alone only the command. As in containerd, an entrypoint
+ * that is one empty text counts as none. A Dockerfile removes its base's entrypoint in this way.
  */
 function commandLine(container: DesiredContainer, image: ImageConfig): readonly string[] {
   const command = container.command ?? [];
@@ -112,15 +112,15 @@ function containerUser(input: SpecInput): ContainerUser {
   const uid = container.user ?? imageUser.uid;
   checkNonRoot(input, uid, image.user);
   const gid = container.group ?? base?.gid ?? 0;
-  // The first group is among the others, too: without it (CVE-2022-2989) a process that changes its own group is freed of
-  // what a file denies to the first one.
+  // The first group is also among the supplementary groups. Otherwise (CVE-2022-2989) a process that changes its own group
+  // would escape file permissions that deny access to the first one.
   const groups = [
     gid,
     ...(container.supplementalGroupsPolicy === "Strict" ? [] : (base?.additionalGids ?? [])),
     ...(container.supplementalGroups ?? []),
     ...(pod.fsGroup === undefined ? [] : [pod.fsGroup]),
   ];
-  // In containerd's order, which the status shows; the kernel has its own.
+  // In containerd's order, which the status shows. The kernel has its own.
   return { uid, gid, additionalGids: [...new Set(groups)].sort((a, b) => a - b) };
 }
 

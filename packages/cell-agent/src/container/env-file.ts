@@ -1,7 +1,7 @@
-/** The values in a file of `KEY=value` lines, read once for all keys. */
+/** The values in a file of `KEY=value` lines, which is parsed once for all keys. */
 export class EnvFile {
   readonly #values = new Map<string, string>();
-  /** Why the file cannot be read any further. */
+  /** Why the file cannot be parsed any further. */
   readonly #problem: Error | undefined;
 
   constructor(text: string) {
@@ -9,10 +9,10 @@ export class EnvFile {
   }
 
   /**
-   * The first value of a key, "" if it has none. Blank lines and those that begin with "#" do not count; a line that ends with
-   * a backslash goes on with the next one, joined by a space. What follows the key is not looked at.
+   * The first value of a key, or "" if there is none. Skips blank lines and those that begin with "#". A line that ends with a
+   * backslash is joined with the next one by a space. Lines after the key are not checked.
    *
-   * @throws {Error} if a line before the key is something else, in the kubelet's words
+   * @throws {Error} if a line before the key is invalid, in the kubelet's words
    * @see https://kubernetes.io/docs/tasks/inject-data-application/define-environment-variable-via-file/
    */
   value(key: string): string {

@@ -3,14 +3,14 @@ import { defined } from "@kip/base";
 import type { ContainerExit } from "@kip/oci-runtime";
 import { seconds } from "../state/report.ts";
 
-/** How a run ended, as the kubelet reports it. */
+/** How a run ended, in the kubelet's form. */
 export function exitReport(
   exit: ContainerExit,
   run: {
     /** The container's termination message. */
     readonly message: string | undefined;
     readonly startedAtMs: number | undefined;
-    /** As the API shows it. */
+    /** The ID that the API shows. */
     readonly containerId: string;
   },
 ): TerminatedReport {
@@ -26,7 +26,7 @@ export function exitReport(
   });
 }
 
-/** The end of a run whose process could not be started: the container is to blame, so it counts for the restart policy. */
+/** The end of a run whose process could not be started. It is the container's fault, so it counts for the restart policy. */
 export function startErrorReport(options: {
   readonly message: string;
   readonly nowMs: number;
@@ -36,7 +36,7 @@ export function startErrorReport(options: {
     exitCode: 128,
     reason: "StartError",
     message: options.message,
-    startedAt: seconds(0), // never; as the kubelet writes it
+    startedAt: seconds(0), // the kubelet's value for "never"
     finishedAt: seconds(options.nowMs),
     containerId: options.containerId,
   };

@@ -1,7 +1,7 @@
 import { pause, type Clock } from "@kip/base";
 import { earlierEnd, type End } from "../state/pod-end.ts";
 
-/** The time something may take to end. It can be shortened while it runs, never lengthened. */
+/** A time limit for ending something. It can be shortened while it runs, but not extended. */
 export class GracePeriod {
   readonly #clock: Clock;
   #end: End;
@@ -13,17 +13,17 @@ export class GracePeriod {
     this.#end = end;
   }
 
-  /** When it ends, milliseconds since the epoch. */
+  /** When it ends, milliseconds since the Unix epoch. */
   get endMs(): number {
     return this.#end.endMs;
   }
 
-  /** Milliseconds left, 0 or more. */
+  /** Remaining milliseconds, 0 or more. */
   remainingMs(): number {
     return Math.max(0, this.#end.endMs - this.#clock.now());
   }
 
-  /** Lets it end then, if that is earlier. */
+  /** Moves the end to this time, if that is earlier. */
   shorten(end: End): void {
     const earlier = earlierEnd(this.#end, end);
     if (earlier === this.#end) return;
@@ -35,8 +35,8 @@ export class GracePeriod {
   /**
    * Waits until the period is over, or the signal aborts.
    *
-   * @param atLeastMs it lasts so long from now, however short the period is
-   * @returns whether it is over, false if the signal aborted first
+   * @param atLeastMs minimum wait from now, however short the period is
+   * @returns whether it is over; false if the signal aborted first
    */
   async passes(signal: AbortSignal, atLeastMs = 0): Promise<boolean> {
     const earliestMs = this.#clock.now() + atLeastMs;
@@ -59,5 +59,5 @@ export class GracePeriod {
   }
 }
 
-/** Made once: an abort without a reason makes one with a stack trace. */
+/** Created once, because aborting without a reason creates one with a stack trace. */
 const shortened = new DOMException("The period was shortened", "AbortError");

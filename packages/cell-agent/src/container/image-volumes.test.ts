@@ -34,7 +34,7 @@ describe("imageVolumes()", () => {
     assert.deepEqual(fs.readdirSync(mount.source).sort(), ["file", "link", "sub"]);
     assert.equal(fs.statSync(path.join(mount.source, "file")).mode & 0o7777, 0o640);
     assert.equal(fs.readlinkSync(path.join(mount.source, "link")), "/etc/passwd");
-    // Copied, not shared.
+    // The content is copied, not shared.
     fs.writeFileSync(path.join(mount.source, "file"), "changed");
     assert.equal(fs.readFileSync(place("rootfs/var/lib/data/file"), "utf8"), "of the image");
   });
@@ -61,7 +61,7 @@ describe("imageVolumes()", () => {
   it("leaves out what leads through a link to what the runtime mounts", async () => {
     fs.mkdirSync(place("rootfs/proc/sys"), { recursive: true });
     fs.symlinkSync("/proc", place("rootfs/facts"));
-    // The image itself has no such folder.
+    // The image itself does not have this folder.
     fs.symlinkSync("dev", place("rootfs/nodes"));
     assert.deepEqual(await make(["/facts", "/facts/sys", "/nodes"]), []);
     assert.ok(!fs.existsSync(place("volumes")));

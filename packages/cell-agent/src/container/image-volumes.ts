@@ -4,24 +4,24 @@ import { makeFolderSync, runCommand } from "@kip/base";
 import { mountPlace, type ContainerMount } from "@kip/oci-runtime";
 import { pinInRoot } from "../volumes/safe-path.ts";
 
-/** What the runtime mounts itself: an image must not put its own files in these places. */
+/** Mount points of the runtime itself, where an image must not put its own files. */
 const ownPlaces = ["/dev", "/proc", "/sys"];
 
 /**
- * Makes the volumes that an image asks for (`VOLUME`), as containerd and CRI-O do: a directory of the run's own for each, with
- * what the image has at the path, unless the pod mounts something there. It can be written to also when the root file
- * system is read-only, and goes with the run.
+ * Creates an image's volumes (`VOLUME`), like containerd and CRI-O: a folder of the run for each, with the image's content at
+ * that path, unless the pod mounts something there. They are writable even if the root file system is read-only, and are
+ * removed with the run.
  */
 export async function imageVolumes(options: {
-  /** Clean absolute paths, of the image. */
+  /** Normalized absolute paths from the image. */
   readonly volumes: readonly string[];
-  /** What is mounted already. */
+  /** Existing mounts. */
   readonly mounts: readonly Pick<ContainerMount, "destination">[];
-  /** The image's files; nothing runs in it yet. */
+  /** The image's files. Nothing is running in it yet. */
   readonly rootfs: string;
-  /** Takes the volumes; made. */
+  /** Folder for the volumes, which is created. */
   readonly directory: string;
-  /** User and group of a volume that the image has nothing for. @default 0 */
+  /** User and group of a volume without content in the image. @default 0 */
   readonly owner?: number;
 }): Promise<readonly ContainerMount[]> {
   const { rootfs, directory, owner = 0 } = options;
@@ -39,13 +39,13 @@ export async function imageVolumes(options: {
   return mounts;
 }
 
-/** Whether this is the root, which a mount would hide, or the runtime's own; or may be. */
+/** Whether this is or may be the root, which a mount would hide, or one of the runtime's own mount points. */
 function isKept(place: string | undefined): boolean {
   if (place === undefined) return true;
   return place === "/" || ownPlaces.some((own) => place === own || place.startsWith(`${own}/`));
 }
 
-/** Copies a directory of the image with its owner and mode, links as links; does nothing if there is none. */
+/** Copies a folder of the image with its owner and mode, without following links. Does nothing if it does not exist. */
 async function copyContent(rootfs: string, place: string, target: string): Promise<void> {
   using pinned = pinInRoot(rootfs, place);
   if (pinned?.isDirectory !== true) return;
@@ -53,7 +53,7 @@ async function copyContent(rootfs: string, place: string, target: string): Promi
   fs.chownSync(target, uid, gid);
   fs.chmodSync(target, mode & 0o7777);
   using entries = fs.opendirSync(pinned.path);
-  // Not for an empty one, as most are: it costs the start of a program.
+  // Not if it is empty, as most are, because that would start a program.
   if (entries.readSync() === null) return;
   await runCommand("cp", ["-a", "--", `${pinned.path}/.`, target]);
 }

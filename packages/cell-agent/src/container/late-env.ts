@@ -6,18 +6,18 @@ import { EnvFile } from "./env-file.ts";
 
 type FileKey = NonNullable<DesiredVariable["file"]>;
 
-/** The size of all files of a container, bytes. The kubelet reads files of any size. */
+/** Maximum total size of a container's files, bytes. The kubelet has no limit. */
 const maxFileBytes = 1024 * 1024;
-/** The longest value, characters; the kubelet's. */
+/** Maximum length of a value, characters. The kubelet's limit. */
 const maxValue = 32 * 1024;
-/** The longest environment with its arguments, characters: more than Linux starts a program with. */
+/** Maximum length of an environment with arguments, characters. Linux accepts less. */
 const maxExpanded = 8 * 1024 * 1024;
 
 /**
- * The container with the values that files of the pod have now, also in its command and arguments. An optional variable that
- * has none keeps the value of an entry of the same name before it, or is left out.
+ * The container with the current values from files of the pod, including those in its command and arguments. An optional
+ * variable without a value keeps the value of an earlier entry with the same name, or is left out.
  *
- * @param volumes place on this machine by volume name
+ * @param volumes path on this machine by volume name
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG`, in the kubelet's words
  */
 export function withFileEnv(
@@ -50,7 +50,7 @@ export function withFileEnv(
   };
 }
 
-/** The files that a container has variables of, each read once. */
+/** The files for a container's variables. Each is read once. */
 class EnvFiles {
   readonly #volumes: ReadonlyMap<string, string>;
   readonly #files = new Map<string, EnvFile>();
@@ -60,7 +60,7 @@ class EnvFiles {
     this.#volumes = volumes;
   }
 
-  /** The value; undefined if the variable is optional and there is none. */
+  /** The value. Undefined if the variable is optional and has none. */
   value({ volume, path, key, isOptional }: FileKey): string | undefined {
     const root = this.#volumes.get(volume);
     if (root === undefined)
@@ -93,7 +93,7 @@ class EnvFiles {
   }
 }
 
-/** A container may write to the volume now: no link of it leads out, and nothing but a file is opened. */
+/** A container may be writing to the volume. So links must not lead out of it, and only regular files are opened. */
 function content(root: string, path: string, room: number): Buffer {
   using pinned = pinInRoot(root, path);
   if (!pinned) throw new Error(`there is no file "${path}"`);

@@ -5,12 +5,12 @@ import type { ImageStore, StoredImage } from "@kip/oci-image";
 import { mkdirSync } from "node:fs";
 
 /**
- * Mounts the images that a container has as volumes, each with a layer of its own that nothing is written to: the container's
- * mount of it is read-only.
+ * Mounts the images that a container uses as volumes. Each gets its own upper layer, to which nothing is written, because the
+ * container's mount is read-only.
  *
- * @param directory takes them; made
- * @param users file of the namespace of the pod's own users: they own the files then
- * @returns the root of each by the volume's name
+ * @param directory folder for the mounts, which is created
+ * @param users file of the pod's user namespace, whose users then own the files
+ * @returns the root folder of each image by volume name
  */
 export async function mountImages(
   input: {
@@ -33,7 +33,7 @@ export async function mountImages(
   return roots;
 }
 
-/** Takes the mounts of {@link mountImages} away. */
+/** Removes the mounts of {@link mountImages}. */
 export async function unmountImages(
   directory: string,
   images: Pick<ImageStore, "unmountRootfs">,

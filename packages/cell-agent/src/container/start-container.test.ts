@@ -29,7 +29,7 @@ describe("sandboxOf()", () => {
 
 describe("describeRun()", () => {
   const signal = (ofImage?: string, stopSignal?: string): string => {
-    const image = { repoDigest: "", config: { stopSignal: ofImage } } as unknown as StoredImage; // what is read of it
+    const image = { repoDigest: "", config: { stopSignal: ofImage } } as unknown as StoredImage; // the fields that are read
     const directories = agentDirectories("/s", "/r");
     const own = container("a", { stopSignal });
     return describeRun({ pod: desiredPod(), container: own, image, attempt: 0, directories })
@@ -51,7 +51,7 @@ describe("describeRun()", () => {
       names.map((name) => signal(name)),
       known.map((name) => `SIG${name}`),
     );
-    // The kernel's numbers of those that have no name here.
+    // Kernel numbers of signals without a name here.
     assert.equal(signal("37"), "37");
     assert.equal(signal("SIGNONE"), "SIGNONE");
   });

@@ -21,29 +21,29 @@ import { runId } from "../state/run-id.ts";
 import { containerSpec } from "./container-spec.ts";
 import { withFileEnv } from "./late-env.ts";
 
-/** What a run is made from. */
+/** Inputs for a run. */
 export interface RunInput {
   readonly pod: DesiredPod;
   readonly container: DesiredContainer;
   readonly image: StoredImage;
-  /** Images of volumes by the volume's name. */
+  /** Images of volumes by volume name. */
   readonly volumeImages: ReadonlyMap<string, StoredImage>;
   readonly attempt: number;
-  /** What each container of the pod is to have of the cell; `container` has its own. */
+  /** Resources that each container of the pod should have, including `container`. */
   readonly amounts: AmountsByName;
   readonly resources: PodResources;
-  /** Devices that the container is given. @default none */
+  /** Devices for the container. @default none */
   readonly devices?: readonly CdiDevice[] | undefined;
-  /** File of the namespace of processes to be in, in place of the pod's or one of its own. */
+  /** File of the process namespace to join, instead of the pod's or a new one. */
   readonly pidNamespace?: string | undefined;
   readonly directories: AgentDirectories;
   readonly dependencies: AgentDependencies;
 }
 
 /**
- * The run that {@link createContainer} will make. Known before, so that it can be written down first.
+ * Describes the run that {@link createContainer} will create, so that it can be recorded first.
  *
- * @param preparedId the ID that the runtime has prepared for it, if it has
+ * @param preparedId the ID of a container that the runtime has prepared for it, if any
  */
 export function describeRun(
   input: Pick<RunInput, "pod" | "container" | "image" | "attempt" | "directories">,
@@ -61,7 +61,7 @@ export function describeRun(
   };
 }
 
-/** Files of a run: its root file system, the volumes of its image, its termination message. */
+/** Folder with a run's files: its root file system, the volumes of its image, its termination message. */
 export function runDirectory(
   directories: AgentDirectories,
   run: Pick<ContainerRun, "id">,
@@ -76,17 +76,17 @@ export function runDirectory(
   };
 }
 
-/** Whether anything of a run is still on the disk. */
+/** Whether any files of a run are left on the disk. */
 export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, "id">): boolean {
   return existsSync(runDirectory(directories, run).path);
 }
 
 /**
- * Makes a container that waits to be started. Nothing of an earlier try at this run may be left.
+ * Creates a container that waits to be started. Nothing of an earlier attempt at this run may be left.
  *
- * @returns the run, with what is known of it only now
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` when the pod cannot be run
- * so, `CONTAINER_CREATE_FAILED` when its command cannot
+ * @returns the run, with the facts that are only known now
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` if the pod's settings are not possible,
+ * `CONTAINER_CREATE_FAILED` if its command cannot be run
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<ContainerRun> {
   const { dependencies, image, resources, pidNamespace } = input;
@@ -138,7 +138,7 @@ export async function createContainer(run: ContainerRun, input: RunInput): Promi
   return { ...run, user: { uid, gid, groups: additionalGids.slice(0, maxGroups) } };
 }
 
-/** Who the image's user is, and the one that the container names. */
+/** Resolves the image's user and the one that the container names. */
 async function usersOf(
   { container: { user }, image, dependencies }: RunInput,
   rootfs: string,
@@ -151,10 +151,10 @@ async function usersOf(
   return { imageUser, wantedUser: await dependencies.resolveUser(rootfs, String(user)) };
 }
 
-/** Groups of a process that are reported, as many as a report may have. */
+/** Maximum number of a process's groups in a report. */
 const maxGroups = 1000;
 
-/** The pod's sandbox, with the namespaces and the name of this machine that the pod wants in place of its own. */
+/** The pod's sandbox, with this machine's namespaces and name where the pod requests them. */
 export function sandboxOf(
   { hostPID, hostIPC, hostNetwork }: Partial<DesiredPod>,
   sandbox: PodSandbox,
@@ -168,7 +168,7 @@ export function sandboxOf(
 }
 
 /**
- * The namespace of processes of a running container.
+ * The process namespace of a running container.
  *
  * @throws {AgentError} code `AGENT_CONTAINER_NOT_RUNNING`
  */
@@ -184,7 +184,7 @@ export async function pidNamespaceOf(
   );
 }
 
-/** Frees what a run had, except its log. Does nothing if nothing is left. */
+/** Releases a run's resources, except its log. Does nothing if there are none. */
 export async function discardRun(
   run: Pick<ContainerRun, "id">,
   options: { readonly directories: AgentDirectories; readonly dependencies: AgentDependencies },
@@ -198,22 +198,22 @@ export async function discardRun(
 }
 
 /**
- * Files of ConfigMaps, Secrets and the like are the agent's, which exchanges them as root: a container that could put links
- * in their place would have it write and remove elsewhere.
+ * Volumes with files of ConfigMaps, Secrets and the like. The agent replaces these files as root, so a container that could put
+ * links in their place could make it write and remove files elsewhere.
  */
 function readOnlyVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
   return new Set(volumes.filter(({ kind }) => kind === "files").map(({ name }) => name));
 }
 
-/** Those whose files have owners of the pod's own users already: they are on a tmpfs, which cannot map them. */
+/** Volumes whose files already have owners from the pod's own users. They are on a tmpfs, which cannot map owners. */
 function shiftedVolumes({ volumes }: DesiredPod): ReadonlySet<string> {
   const shifted = volumes.filter((volume) => volume.kind === "files" || isMemory(volume));
   return new Set(shifted.map(({ name }) => name));
 }
 
 /**
- * An image writes its stop signal as a name with or without SIG, in letters of any case, or as a number. crun sends none for a
- * name that it does not know, such as those that stand for another one's number.
+ * Normalizes an image's stop signal: a name with or without SIG in any case, or a number. crun sends nothing for a name that it
+ * does not know, such as an alias of another signal.
  */
 function stopSignal(text: string | undefined): string {
   if (text === undefined) return "SIGTERM";
@@ -224,5 +224,5 @@ function stopSignal(text: string | undefined): string {
 }
 
 const signals: ReadonlyMap<string, number> = new Map(Object.entries(constants.signals));
-/** Of two names of a number the first, which is the usual one. */
+/** If a number has two names, the first one, which is the usual one. */
 const signalNames = new Map([...signals].toReversed().map(([name, code]) => [code, name]));

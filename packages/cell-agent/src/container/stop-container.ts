@@ -6,12 +6,12 @@ import type { ContainerRun } from "../state/container-record.ts";
 import type { PodEvents } from "../state/pod-events.ts";
 import type { GracePeriod } from "./grace-period.ts";
 
-/** A container gets at least this long after its stop signal, as by the kubelet, however short its grace period is. */
+/** Minimum time of a container after its stop signal, as in the kubelet, however short its grace period is. */
 const minGraceMs = 2000;
 
 /**
- * Ends a container: preStop hook, its stop signal when its turn has come, and SIGKILL when the grace period is over. The
- * end itself is an event of the runtime; this resolves when nothing more can be done to cause it.
+ * Ends a container: runs its preStop hook, sends its stop signal when its turn has come, and SIGKILL when the grace period is
+ * over. The runtime reports the end itself by an event. This resolves when nothing more can be done to cause it.
  */
 export async function stopContainer(
   run: ContainerRun,
@@ -20,7 +20,7 @@ export async function stopContainer(
     readonly grace: GracePeriod;
     /** Aborts when the container has ended. */
     readonly ended: AbortSignal;
-    /** Aborts when the containers have ended that are to end before this one; without effect once the period is over. */
+    /** Aborts when the containers that have to end first have ended. Has no effect once the period is over. */
     readonly turn: AbortSignal;
     readonly target: CheckTarget;
     readonly dependencies: Pick<AgentDependencies, "runtime">;
@@ -42,7 +42,7 @@ export async function stopContainer(
   if (!ended.aborted) await runtime.kill(run.id, "SIGKILL", true);
 }
 
-/** An image may name a signal that does not exist: then there is no polite way. */
+/** Sends the stop signal. An image may name a signal that does not exist, and then there is none to send. */
 async function sendStopSignal(
   { id, stopSignal }: ContainerRun,
   { container, dependencies, events }: Parameters<typeof stopContainer>[1],

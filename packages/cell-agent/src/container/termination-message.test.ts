@@ -55,7 +55,7 @@ describe("terminationMessage()", () => {
   });
 
   it("takes the last 2 KiB of a line, and reads no more of it than that needs", async () => {
-    // As conmon writes a line without an end: by its buffer.
+    // Like conmon writes a long line: in pieces of its buffer's size.
     const part = entry("P", "x".repeat(8 * KiB - 1));
     fs.writeFileSync(log, part.repeat(4096) + entry("P", "the end"));
     assert.equal(await message(), `${"x".repeat(2 * KiB - 7)}the end`);
@@ -69,7 +69,7 @@ describe("terminationMessage()", () => {
 
   it("reads the end of a message file of any size", async () => {
     fs.writeFileSync(terminationFile, "");
-    fs.truncateSync(terminationFile, 2 ** 40); // more than any memory, and no byte of the disk
+    fs.truncateSync(terminationFile, 2 ** 40); // larger than any memory, without using disk space
     fs.appendFileSync(terminationFile, "the end");
     assert.equal((await message())?.replaceAll("\0", ""), "the end");
   });

@@ -9,17 +9,17 @@ const maxFileBytes = 4096;
 const maxLogBytes = 2048;
 const maxLogLines = 80;
 /**
- * So much of the log's end holds that, whatever the container printed: an entry for each byte has 46 bytes more, an
- * entry of conmon's at most 8 KiB.
+ * This much of the log file always contains that, whatever the container printed. An entry for a single byte needs 46 bytes
+ * more, and an entry of conmon has at most 8 KiB.
  */
 const logEndBytes = 128 * 1024;
-/** On a machine as busy as its pod makes it, reading that took more than 5 s. */
+/** On a machine that its pod keeps busy, reading that has taken more than 5 s. */
 const logLimitMs = 30_000;
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /**
- * A container's termination message: the end of its message file, or of its log if it failed without a message
- * and its policy says so.
+ * A container's termination message: the end of its message file, or of its log if it failed without a message and its policy
+ * says so.
  */
 export async function terminationMessage(options: {
   readonly container: DesiredContainer;
@@ -39,7 +39,7 @@ export async function terminationMessage(options: {
   return text === "" ? undefined : text;
 }
 
-/** The last bytes of what the container printed. */
+/** The last bytes of the container's output. */
 async function logEnd(
   options: Pick<
     Parameters<typeof terminationMessage>[0],
@@ -67,7 +67,7 @@ function lastLines(log: Buffer): string {
 
 async function readEnd(file: string, maxBytes: number): Promise<string> {
   try {
-    // A container with a path to it by a hostPath may have put a link, a pipe or a device in its place.
+    // A container that can reach it through a hostPath may have replaced it by a link, a pipe or a device.
     await using handle = await fs.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     const stat = await handle.stat();
     if (!stat.isFile()) return "";

@@ -12,7 +12,7 @@ import type { PodPlace, PodRules, PodRulesOptions } from "../network/pod-rules.t
 import type { EndReason } from "../state/pod-state.ts";
 import type { Mounter } from "../volumes/mounter.ts";
 
-/** Dependencies of the agent; tests have their own. */
+/** Dependencies of the agent. Tests replace them. */
 export interface AgentDependencies {
   readonly runtime: ContainerRuntime;
   readonly images: ImageStore;
@@ -20,31 +20,35 @@ export interface AgentDependencies {
   readonly cacheFolder?: CacheFolder;
   readonly mounter: Mounter;
   readonly diskMeter: DiskMeter;
-  /** What the machine has of devices now. */
+  /** The machine's current devices. */
   cdiDevices(): Promise<CdiDevices>;
   describeDevice: DescribeDevice;
-  /** Has the kernel set huge pages aside. @returns why the pod cannot run on this cell, if it cannot */
+  /** Makes the kernel reserve huge pages. @returns why the pod cannot run on this cell, if so */
   reserveHugePages(wanted: readonly DesiredHugePages[]): Promise<EndReason | undefined>;
-  /** Grows the root file system to its disk; absent where there is none of its own. */
+  /** Enlarges the root file system to the size of its disk. Absent if it has no disk of its own. */
   readonly growRootFileSystem?: () => Promise<void>;
   createSandbox(options: PodSandboxOptions): Promise<PodSandbox>;
   removeSandbox(options: Pick<PodSandboxOptions, "runDir" | "name" | "logger">): Promise<void>;
-  /** Makes what a pod's own link has besides its address, once its sandbox is there; absent where a pod has none. */
+  /** Configures a pod's link beyond its address, once its sandbox exists. Absent if pods have no link. */
   readonly setUpLink?: (link: PodLink) => Promise<void>;
-  /** Rules for Services and policies; absent where a pod cannot have any. */
+  /** Creates rules for Services and policies. Absent if pods cannot have any. */
   readonly createNetworkRules?: (place: PodPlace, options: PodRulesOptions) => PodRules;
   resolveUser(rootfs: string, user: string): Promise<ResolvedUser>;
-  /** Resolves when all is prepared that can be before the pod comes. Never fails: a pod makes what is missing. */
+  /**
+   * Resolves when everything is prepared that can be before the pod arrives. Never rejects, because a pod creates what is
+   * missing.
+   */
   readonly prepared?: Promise<void>;
-  /** The part of it that volumes wait for, so that nothing is made twice. */
+  /** The part of the preparation that volumes wait for, so that nothing is created twice. */
   readonly volumesPrepared?: Promise<void>;
 }
 
-/** What {@link loadDependencies} needs. */
+/** Options of {@link loadDependencies}. */
 export interface LoadDependenciesOptions {
   readonly directories: AgentDirectories;
   /**
-   * Puts tables of network rules in force first, which a pod's own rules begin with: for templates. A machine with a pod must not.
+   * For templates: whether to apply the network tables with which a pod's own rules begin. Must not be used on a machine with a
+   * pod.
    *
    * @default false
    */
@@ -54,8 +58,8 @@ export interface LoadDependenciesOptions {
 }
 
 /**
- * Loads the real dependencies, and prepares what a pod will need meanwhile and afterwards: {@link AgentDependencies.prepared}.
- * Nothing of them is loaded before: that is what takes long at the agent's start.
+ * Loads the real dependencies. Meanwhile and afterwards, prepares what a pod will need: {@link AgentDependencies.prepared}.
+ * None of them are loaded before, because loading takes most of the agent's start.
  */
 export async function loadDependencies(
   options: LoadDependenciesOptions,

@@ -10,7 +10,7 @@ import { kernelMounter } from "../volumes/mounter.ts";
 import { growRootFileSystem } from "../volumes/root-disk.ts";
 import { prepareVolumes } from "../volumes/pod-volumes.ts";
 
-/** crun, conmon and the image store, loaded at once. */
+/** Loads crun, conmon and the image store. */
 export async function loadRealDependencies(
   options: LoadDependenciesOptions,
 ): Promise<AgentDependencies> {

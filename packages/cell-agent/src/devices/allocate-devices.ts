@@ -8,21 +8,21 @@ import type { EndReason, GivenDevices } from "../state/pod-state.ts";
 import { total } from "../state/amounts.ts";
 import type { CdiDevice, CdiDevices } from "./cdi-devices.ts";
 
-/** What a pod's containers get of the machine's devices, or why the pod cannot run here. */
+/** The devices that a pod's containers get, or why the pod cannot run here. */
 export type Allocation =
   | { readonly devices: GivenDevices; readonly rejection?: undefined }
   | { readonly rejection: EndReason; readonly devices?: undefined };
 
 type Pod = Pick<DesiredPod, "initContainers" | "containers" | "extendedResources">;
 
-/** GPUs are devices wherever they are: a container that asks for one cannot do without. */
+/** GPUs are always devices, so a container that requests one cannot run without. */
 const gpus = /(^|[./-])gpu([./-]|$)/;
 
 /**
- * Shares the devices of the machine among the containers of its pod, by the kubelet's rules: each device is given to one container,
- * those of init containers that have ended are given again. Pure.
+ * Assigns the machine's devices to the pod's containers, by the kubelet's rules. Each device is assigned to one container.
+ * Those of init containers that have ended are assigned again. Pure.
  *
- * A resource without devices is counted, if the machine's type has it, and is ignored otherwise, as on a node without it.
+ * A resource without devices is only counted, if the machine's type has it. Otherwise it is ignored, as on a node without it.
  */
 export function allocateDevices(pod: Pod, devices: CdiDevices): Allocation {
   const containers = [...pod.initContainers, ...pod.containers];
@@ -42,7 +42,7 @@ export function allocateDevices(pod: Pod, devices: CdiDevices): Allocation {
 }
 
 /**
- * The devices that a container was given, as they are described now.
+ * The devices that a container was given, as currently described.
  *
  * @throws {AgentError} code `AGENT_DEVICE_GONE`
  */
@@ -61,12 +61,15 @@ function givenId(kind: string, { id }: CdiDevice): string {
   return `${kind}=${id}`;
 }
 
-/** Whether any container asks for an extended resource. */
+/** Whether any container requests an extended resource. */
 export function hasExtendedResources({ initContainers, containers }: Pod): boolean {
   return [...initContainers, ...containers].some(asks);
 }
 
-/** Whether a container starts before the first that asks for devices: it may bring their driver, and the files that describe them. */
+/**
+ * Whether another container starts before the first one that requests devices. It may install their driver and the files that
+ * describe them.
+ */
 export function mayComeLater({ initContainers: [first] }: Pod): boolean {
   return first !== undefined && !asks(first);
 }
@@ -81,9 +84,9 @@ function isCounted({ extendedResources = [] }: Pod, resource: string): boolean {
 
 interface Share {
   readonly resource: string;
-  /** In the order in which they are given. */
+  /** In the order in which they are assigned. */
   readonly free: readonly CdiDevice[];
-  /** By container; added to. */
+  /** By container. This function adds to it. */
   readonly given: Map<string, string[]>;
 }
 

@@ -9,7 +9,7 @@ const kind = "example.com/card";
 const node = (name: string): object => ({ deviceNodes: [{ path: `/dev/${name}` }] });
 const device = (name: string, containerEdits = node(name)): object => ({ name, containerEdits });
 
-/** Reads files by folder and name; what is not text is JSON. */
+/** Reads these files, by folder and name. Content that is not text is written as JSON. */
 async function read(folders: Readonly<Record<string, Readonly<Record<string, unknown>>>>) {
   using root = temporaryFolder();
   const warnings: string[] = [];
@@ -70,7 +70,7 @@ devices:
       },
     });
     assert.deepEqual(names[kind], ["0", "1"]);
-    // An index may be another device's when this one is gone.
+    // When this device is gone, another one may get its index.
     assert.deepEqual(
       devices.get(kind)?.map(({ id }) => id),
       ["GPU-0", "GPU-1"],

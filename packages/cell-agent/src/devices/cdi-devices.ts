@@ -3,27 +3,27 @@ import path from "node:path";
 import { namesIn, type Logger } from "@kip/base";
 import { parseCdiFile, type ContainerEdits } from "./cdi-file.ts";
 
-/** Folders of specifications; what is in a later one counts in place of what is in those before. */
+/** Folders of specifications. Devices in a later folder replace those of the same name in earlier ones. */
 export const cdiFolders = ["/etc/cdi", "/var/run/cdi"] as const;
 
 /** A device of this machine. */
 export interface CdiDevice {
   readonly name: string;
-  /** Of its names the one that is its own as long as it is there: an index may be another device's after a change. */
+  /** The name that is unique to it for as long as it exists. After a change, another device may get its index. */
   readonly id: string;
-  /** What a container gets with it: the device's own, and those of all devices of its file. */
+  /** Changes to a container that uses it: the device's own, and those for all devices in its file. */
   readonly edits: readonly ContainerEdits[];
 }
 
-/** The devices of this machine by their kind, such as `nvidia.com/gpu`; each in the order in which they are handed out. */
+/** The devices of this machine by kind, such as `nvidia.com/gpu`. Each list is in the order of assignment. */
 export type CdiDevices = ReadonlyMap<string, readonly CdiDevice[]>;
 
-/** Devices by their names, as they are found; undefined for one that two files of a folder have. */
+/** The devices found, by name. Undefined for a name that two files of a folder have. */
 type Found = Map<string, Omit<CdiDevice, "id"> | undefined>;
 
 /**
- * Reads what the machine has of devices. A file that cannot be read has none: its devices are missed by the pod that asks for
- * them. Names that stand for several devices (`all`), or for a device that has another name, do not count.
+ * Reads the machine's devices. Skips a file that cannot be read, so a pod that requests its devices cannot run. Names that
+ * stand for several devices (`all`), and further names of the same device, do not count.
  */
 export async function readCdiDevices(
   logger: Pick<Logger, "warn">,
@@ -69,7 +69,7 @@ async function readFolder(
 function distinct(found: Found): readonly CdiDevice[] {
   const devices = [...found.values()].flatMap((device) => device ?? []).toSorted(byName);
   const named = devices.filter(({ name }) => name !== "all");
-  // Files are often written with an index and a UUID for each device.
+  // Files often list each device by index and by UUID.
   const byContent = Map.groupBy(named, ({ edits }) => JSON.stringify(edits));
   return [...byContent.values()].flatMap(([device, ...others]) => {
     if (!device) return [];
@@ -78,7 +78,7 @@ function distinct(found: Found): readonly CdiDevice[] {
   });
 }
 
-/** Numbers as numbers, before names that begin with a letter. */
+/** Sorts numbers by value, before names that begin with a letter. */
 function byName(a: Pick<CdiDevice, "name">, b: Pick<CdiDevice, "name">): number {
   return a.name.localeCompare(b.name, "en", { numeric: true });
 }

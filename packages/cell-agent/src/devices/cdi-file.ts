@@ -8,7 +8,7 @@ const id = between(integer, 0, 2 ** 32 - 1);
 const deviceNode = object(
   {
     path: string,
-    /** Where it is on the machine. @default `path` */
+    /** Path on the machine. @default `path` */
     hostPath: optional(string),
     type: optional(oneOf("b", "c", "u", "p")),
     major: optional(integer),
@@ -76,17 +76,17 @@ const decodeSpecification = object(
 
 /** A file of devices of one kind. */
 export type CdiSpecification = Decoded<typeof decodeSpecification>;
-/** What a container gets with a device. */
+/** The changes to a container that uses a device. */
 export type ContainerEdits = Decoded<typeof containerEdits>;
 
-/** Those that have the fields above, and no other: from 1.1.0 on there are more. */
+/** Versions that have exactly the fields above. From 1.1.0 on there are more. */
 const versions = /^(0\.[3-8]|1\.0)\.\d+$/;
 const kinds = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?$/i;
 
 /**
- * Reads a file of the Container Device Interface, JSON or YAML. What it does not know it refuses, as the specification wants.
+ * Parses a file of the Container Device Interface, in JSON or YAML. Refuses unknown fields, as the specification requires.
  *
- * @param isYaml by the name of the file
+ * @param isYaml from the file's name
  * @throws {DecodeError} `DECODE_FAILED`; SyntaxError
  * @see https://github.com/cncf-tags/container-device-interface/blob/v0.8.0/SPEC.md
  */

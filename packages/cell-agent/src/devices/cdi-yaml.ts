@@ -1,8 +1,8 @@
 /**
- * Reads the YAML in which programs write files of devices: mappings and sequences by indentation, one-line scalars, and
- * brackets where they are JSON. An agent has no library for all of YAML; whatever else there is in it is refused.
+ * Parses the subset of YAML in which programs write device files: mappings and sequences by indentation, one-line scalars, and
+ * brackets if they are JSON. An agent has no library for all of YAML. Anything else is refused.
  *
- * @throws {SyntaxError} naming the line
+ * @throws {SyntaxError} with the line number
  */
 export function parseCdiYaml(text: string): unknown {
   const lines = text.split("\n").flatMap((line, index) => readLine(line, index + 1));
@@ -34,7 +34,7 @@ class Reader {
     this.#lines = lines;
   }
 
-  /** The mapping, sequence or scalar that begins at the next line, if that is indented so far. */
+  /** The mapping, sequence or scalar that begins on the next line, if that is indented at least this far. */
   node(indent: number): unknown {
     const line = this.#peek();
     if (!line || line.indent < indent) return null;
@@ -62,7 +62,7 @@ class Reader {
         this.#next++;
         items.push(this.node(indent + 1));
       } else {
-        // What follows the dash is the first line of the item.
+        // The text after the dash is the first line of the item.
         this.#lines = this.#lines.with(this.#next, { ...line, indent: inner, text });
         items.push(this.node(inner));
       }
@@ -86,7 +86,7 @@ class Reader {
   #value(rest: string, { indent, number }: Line): unknown {
     if (rest !== "") return scalar(rest, number);
     const next = this.#peek();
-    // A sequence may stand below its key without further indentation.
+    // A sequence may follow its key without further indentation.
     const isSequence = next?.indent === indent && isItem(next.text);
     return isSequence ? this.#sequence(indent) : this.node(indent + 1);
   }
@@ -112,7 +112,7 @@ function scalar(text: string, line: number): unknown {
   if (/^["'&*!|>%@`]/.test(text)) throw wrong(line, "a value of a kind that is not read");
   const plain = text.replace(/\s+#.*$/, "");
   if (/^[-+]?\d+$/.test(plain)) {
-    // As programs write file modes: 0600 is octal.
+    // Programs write file modes like this: 0600 is octal.
     return /^0\d+$/.test(plain) ? Number.parseInt(plain, 8) : Number(plain);
   }
   if (plain === "true" || plain === "false") return plain === "true";

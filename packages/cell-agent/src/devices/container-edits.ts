@@ -9,7 +9,7 @@ import { AgentError } from "@kip/agent-api";
 import type { CdiDevice } from "./cdi-devices.ts";
 import type { ContainerEdits } from "./cdi-file.ts";
 
-/** What is known of a device node of the machine; undefined if there is none. */
+/** Describes a device node of the machine. Undefined if it does not exist. */
 export type DescribeDevice = (
   file: string,
 ) => Promise<Pick<ContainerDevice, "type" | "major" | "minor"> | undefined>;
@@ -18,10 +18,10 @@ export type DescribeDevice = (
 type Edited = Pick<ContainerSpec, "env" | "mounts" | "user">;
 
 /**
- * The container with what its devices bring: variables, device nodes, mounts, hooks and groups. What all devices of a file
- * bring comes once.
+ * Adds the changes of devices to a container: variables, device nodes, mounts, hooks and groups. Changes for all devices of a
+ * file are only made once.
  *
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` for a device node that is not there, or a mount of another kind
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` for a device node that does not exist, or an unsupported kind of mount
  */
 export async function withDevices<S extends Edited>(
   spec: S,
@@ -53,7 +53,7 @@ export async function withDevices<S extends Edited>(
   };
 }
 
-/** Later entries replace earlier ones of their name. */
+/** Later entries replace earlier ones with the same name. */
 function withVariables(env: readonly string[], added: readonly string[]): readonly string[] {
   const byName = new Map([...env, ...added].map((entry) => [textBefore(entry, "="), entry]));
   return [...byName.values()];
@@ -61,7 +61,7 @@ function withVariables(env: readonly string[], added: readonly string[]): readon
 
 type Node = NonNullable<ContainerEdits["deviceNodes"]>[number];
 
-/** What the file leaves out is the machine's; the owner is the container's user then, as with containerd. */
+/** Fields that the file omits come from the machine, except the owner, which is the container's user, as in containerd. */
 async function deviceOf(
   node: Node,
   { user }: Edited,
@@ -97,7 +97,7 @@ function containerMount({
   };
 }
 
-/** Each once, by content. */
+/** Removes duplicates by content. */
 function distinct<T>(all: readonly T[]): readonly T[] {
   return [...new Map(all.map((one) => [JSON.stringify(one), one])).values()];
 }

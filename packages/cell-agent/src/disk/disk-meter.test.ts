@@ -16,7 +16,7 @@ describe("systemDiskMeter", { timeout: 120_000 }, () => {
     fs.mkdirSync(path.join(a, "deep/er"), { recursive: true });
     fs.mkdirSync(b);
     fs.writeFileSync(path.join(a, "deep/er/one"), Buffer.alloc(3 * MiB, "x"));
-    // A hole takes nothing, a file with several names as much as one.
+    // A hole takes no space, and a file with several names counts once.
     fs.truncateSync(path.join(a, "deep/er/one"), 100 * MiB);
     for (let index = 0; index < 50; index++)
       fs.linkSync(path.join(a, "deep/er/one"), path.join(a, `again${index}`));

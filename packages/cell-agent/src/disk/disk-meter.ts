@@ -1,7 +1,7 @@
 import { statfs, writeFile } from "node:fs/promises";
 import { runCommand } from "@kip/base";
 
-/** Room on a file system. */
+/** Space on a file system. */
 export interface DiskRoom {
   readonly sizeBytes: number;
   readonly freeBytes: number;
@@ -9,20 +9,20 @@ export interface DiskRoom {
   readonly freeInodes: number;
 }
 
-/** What a folder takes. */
+/** The usage of a folder. */
 export interface FolderUsage {
   readonly bytes: number;
-  /** Files and folders. */
+  /** Number of files and folders. */
   readonly inodes: number;
 }
 
 /** Measures the disk of the cell. */
 export interface DiskMeter {
-  /** Room on the file system that has this folder. */
+  /** Space on the file system that contains this folder. */
   room(folder: string): Promise<DiskRoom>;
   /**
-   * What each folder takes, with all below it on the same file system; a folder that is not there takes none. What is not
-   * read within the limit does not count.
+   * The usage of each folder, including everything below it on the same file system. 0 for a folder that does not exist. What
+   * is not read within the time limit does not count.
    */
   usage(
     folders: readonly string[],
@@ -36,14 +36,14 @@ export interface UsageOptions {
   readonly signal: AbortSignal;
 }
 
-/** Of the programs that walk through folders; none on a host without cgroup v2. */
+/** Cgroup of the programs that walk through folders. Not available on a host without cgroup v2. */
 const walkCgroup = "/sys/fs/cgroup/kip-disk-usage";
 
 /**
- * Not in this process, and with a tenth of a processor at most: what is walked through can be millions of files, on a disk that
- * answers slowly. `find` goes down to any depth, and stays on the file system. A file counts with its share for each of its
- * links, so that nothing has to be remembered of it. Memory: the kernel's own for the files, above all, which it gives back
- * within the limit of the cgroup; should `find` itself need more, it is killed, and what it has found counts.
+ * Runs in separate programs, with at most a tenth of a CPU, because there may be millions of files on a slow disk. `find`
+ * descends to any depth, and stays on the file system. A file with several links counts proportionally for each, so no list of
+ * seen files is needed. Memory is mainly used by the kernel for the files, and is released within the cgroup's limit. If `find`
+ * itself needs more, it is killed, and its results so far count.
  */
 const walk = `
 cgroup=${walkCgroup}
@@ -64,7 +64,7 @@ timeout -s KILL "$limit" find "$@" -xdev -printf '%y %b %n %H\\n' 2>/dev/null | 
   END { for (folder in blocks) printf "%.0f %.0f %s\\n", 512 * blocks[folder], inodes[folder], folder }'
 `;
 
-/** The kernel's figures, and programs that every Linux has. */
+/** Uses the kernel's figures, and programs that every Linux has. */
 export const systemDiskMeter: DiskMeter = {
   room: async (folder) => {
     const { blocks, bavail, bsize, files, ffree } = await statfs(folder);

@@ -74,7 +74,7 @@ describe("shortage()", () => {
   it("begins below a tenth of the bytes, or a twentieth of the inodes", () => {
     assert.equal(shortage(room), undefined);
     const full = { ...room, freeBytes: 100 * MiB };
-    // A tenth as a number of 32 bits is a little more.
+    // A tenth as a 32-bit float is slightly more.
     const threshold = "536870920";
     const bytes = { resource: "ephemeral-storage", threshold, available: "100Mi" };
     assert.deepEqual(shortage(full), bytes);

@@ -2,17 +2,17 @@ import type { DesiredContainer, DesiredPod } from "@kip/agent-api";
 import { formatBytes, formatDecimal } from "@kip/base";
 import type { DiskRoom } from "./disk-meter.ts";
 
-/** What the parts of a pod take on the disk, bytes. */
+/** Disk usage of the parts of a pod, bytes. */
 export interface PodUsage {
-  /** emptyDirs by the name of the volume. */
+  /** emptyDirs by volume name. */
   readonly volumes: ReadonlyMap<string, number>;
-  /** Files and logs by the name of the container. */
+  /** Files and logs by container name. */
   readonly containers: ReadonlyMap<string, number>;
-  /** All of it, and what else the pod has. */
+  /** Everything, including other files of the pod. */
   readonly totalBytes: number;
 }
 
-/** The smallest limit of the pod on the disk, bytes; undefined if it has none, or is too important to be evicted. */
+/** The pod's smallest disk limit, bytes. Undefined if it has none, or if its priority protects it from eviction. */
 export function smallestLimit(pod: DesiredPod): number | undefined {
   const { isCritical, volumes, containers, ephemeralStorageLimit } = pod;
   if (isCritical === true) return undefined;
@@ -25,8 +25,8 @@ export function smallestLimit(pod: DesiredPod): number | undefined {
 }
 
 /**
- * Why the pod is to be evicted for what it takes, as the kubelet's eviction manager has it: in its words, and what it looks
- * at first comes first. Undefined if no limit is exceeded.
+ * Why the pod has to be evicted because of its disk usage, with the messages and the order of checks of the kubelet's eviction
+ * manager. Undefined if no limit is exceeded.
  *
  * @see https://kubernetes.io/docs/concepts/storage/ephemeral-storage/
  */
@@ -48,7 +48,7 @@ export function exceededLimit(pod: DesiredPod, usage: PodUsage): string | undefi
   return undefined;
 }
 
-/** A limit of 0 is none. A volume in memory has its limit from the kernel. */
+/** A limit of 0 means no limit. The kernel enforces the limit of a volume in memory. */
 function isLimited({
   kind,
   medium = "",
@@ -57,7 +57,7 @@ function isLimited({
   return kind === "emptyDir" && medium === "" && sizeLimitBytes > 0;
 }
 
-/** What the disk is short of, with the threshold and what is left, as the kubelet writes them. */
+/** What the disk lacks, with the threshold and the remaining amount in the kubelet's notation. */
 export interface Shortage {
   readonly resource: "ephemeral-storage" | "inodes";
   readonly threshold: string;
@@ -65,8 +65,8 @@ export interface Shortage {
 }
 
 /**
- * Whether the disk is so full that the kubelet would evict a pod: by its defaults for `nodefs`, which it has as numbers of 32
- * bits. Its 15 % for `imagefs` keep room for the images of other pods, which a cell never has.
+ * Whether the disk is so full that the kubelet would evict a pod, by its default thresholds for `nodefs`, which it stores as
+ * 32-bit floats. Its 15 % for `imagefs` keep space for other pods' images, which a cell never has.
  *
  * @see https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
  */
@@ -82,7 +82,7 @@ function shortOf(resource: Shortage["resource"], threshold: number, available: n
   return { resource, threshold: formatBytes(threshold), available: format(available) };
 }
 
-/** Why the pod is to be evicted from a disk that is full, in the kubelet's words. */
+/** Why the pod has to be evicted from a full disk, in the kubelet's words. */
 export function shortageMessage(found: Shortage, pod: DesiredPod, usage: PodUsage): string {
   const { resource, threshold, available } = found;
   const low = `The node was low on resource: ${resource}. `;

@@ -4,13 +4,13 @@ import { isMemory } from "../volumes/pod-volumes.ts";
 import type { FolderUsage } from "./disk-meter.ts";
 import type { PodUsage } from "./eviction.ts";
 
-/** The folders on the disk that a pod can fill, by what they belong to. */
+/** The folders on the disk that a pod can fill, by owner. */
 export interface PodFolders {
   readonly volumes: ReadonlyMap<string, string>;
-  /** A container's logs, then what it has written, with the volumes of its image. */
+  /** A container's logs, its files, and the volumes of its image. */
   readonly containers: ReadonlyMap<string, readonly string[]>;
   readonly others: readonly string[];
-  /** ConfigMaps, Secrets and their like, which are not on the disk. */
+  /** ConfigMaps, Secrets and the like, which are not on the disk. */
   readonly inMemory: ReadonlyMap<string, string>;
 }
 
@@ -38,7 +38,7 @@ export function podFolders(
   };
 }
 
-/** The folders of volumes that are file systems of their own, by the volume's name. */
+/** Folders of volumes with their own file systems, by volume name. */
 export function ownFileSystems(
   { desired }: Pick<PodState, "desired">,
   directories: AgentDirectories,
@@ -51,7 +51,7 @@ export function ownFileSystems(
   );
 }
 
-/** All folders on the disk, each once. */
+/** All folders on the disk, without duplicates. */
 export function allFolders({ volumes, containers, others }: PodFolders): readonly string[] {
   return [...volumes.values(), ...[...containers.values()].flat(), ...others];
 }

@@ -27,7 +27,7 @@ describe("agentStats()", () => {
           ["ended", "gone"],
         ]),
       probes: () => [],
-      sandbox: { cgroupParent: "/pod" } as PodSandbox, // all that is read
+      sandbox: { cgroupParent: "/pod" } as PodSandbox, // the fields that are read
       hasMemoryLimit: false,
       diskFigures: new DiskFigures(),
     };
@@ -54,7 +54,7 @@ describe("agentStats()", () => {
       const worker = {
         running: () => new Map(),
         probes: () => [],
-        sandbox: { cgroupParent: "/pod" } as PodSandbox, // all that is read
+        sandbox: { cgroupParent: "/pod" } as PodSandbox, // the fields that are read
         hasMemoryLimit,
         diskFigures: new DiskFigures(),
       };

@@ -4,7 +4,7 @@ import type { CgroupUsage, ContainerRuntime } from "@kip/oci-runtime";
 import type { AgentWorker } from "../pod/agent-worker.ts";
 import { readInterfaces } from "./interfaces.ts";
 
-/** What {@link agentStats} works with. */
+/** Options of {@link agentStats}. */
 export interface AgentStatsOptions {
   readonly worker: Pick<
     AgentWorker,
@@ -15,8 +15,8 @@ export interface AgentStatsOptions {
 }
 
 /**
- * What the pod uses, measured now but for its disk: some dozen files of the kernel for each container, and no program.
- * Containers that end meanwhile are left out.
+ * The pod's resource usage, measured now except for its disk. Reads some dozen kernel files per container, and runs no program.
+ * Containers that end during the measurement are left out.
  */
 export async function agentStats(
   runtime: Pick<ContainerRuntime, "stats" | "podStats">,
@@ -30,7 +30,7 @@ export async function agentStats(
       containers[name] = reported(usage);
       firstPid ??= pid;
     } catch (error) {
-      // It has ended in between.
+      // It has ended in the meantime.
       logger.debug("Left a container out of the statistics", { container: name, err: error });
     }
   }
@@ -50,7 +50,7 @@ export async function agentStats(
   };
 }
 
-/** A pod without a limit has none, as at a kubelet. */
+/** As in a kubelet, a pod without a limit reports none. */
 function ofPod(
   usage: CgroupUsage,
   { hasMemoryLimit }: Pick<AgentWorker, "hasMemoryLimit">,
@@ -59,7 +59,7 @@ function ofPod(
   return hasMemoryLimit ? usage : rest;
 }
 
-/** As many devices as kip reads. */
+/** Limits the number of devices to what kip reads. */
 function reported(usage: CgroupUsage): CgroupUsage {
   return usage.devices ? { ...usage, devices: usage.devices.slice(0, maxInterfaces) } : usage;
 }

@@ -3,13 +3,13 @@ import type { DiskRoom, FolderUsage } from "../disk/disk-meter.ts";
 import type { PodFolders } from "../disk/pod-usage.ts";
 import { allFolders } from "../disk/pod-usage.ts";
 
-/** Somebody who reads figures reads them again within this time; then the disk watch stops to walk for it. */
+/** After this time without a reader, the disk watch no longer walks through folders for them, milliseconds. */
 const wantedMs = 600_000;
 
-/** Room on the file systems of a pod. */
+/** Space on the file systems of a pod. */
 export interface MeasuredRooms {
   readonly disk: DiskRoom;
-  /** Volumes on file systems of their own, by name. */
+  /** Volumes with their own file systems, by name. */
   readonly mounts: ReadonlyMap<string, DiskRoom>;
 }
 
@@ -19,7 +19,7 @@ export interface MeasuredFolders {
   readonly found: ReadonlyMap<string, FolderUsage>;
 }
 
-/** What the disk watch has measured last. Nothing is measured for those who read it. */
+/** The last measurements of the disk watch. Reading them does not measure anything. */
 export class DiskFigures {
   #rooms: (MeasuredRooms & { readonly timeMs: number }) | undefined;
   #walk: (MeasuredFolders & { readonly timeMs: number }) | undefined;
@@ -38,7 +38,7 @@ export class DiskFigures {
     return nowMs < this.#wantedUntilMs;
   }
 
-  /** The figures for kip; undefined before the first. */
+  /** The figures for kip. Undefined before the first measurement. */
   read(nowMs: number): DiskStats | undefined {
     this.#wantedUntilMs = nowMs + wantedMs;
     if (!this.#rooms) return undefined;

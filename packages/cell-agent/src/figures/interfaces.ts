@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { maxInterfaces, type InterfaceStats } from "@kip/agent-api";
 
-/** cAdvisor's, and the cell's ends of the pod's cable with what limits its bandwidth. */
+/** The interfaces that cAdvisor ignores, and the cell's own: its ends of the pod's cable, and those that limit bandwidth. */
 const ignored = /^(lo|veth|docker|nerdctl|kip-)/i;
-/** Names as they usually are; Linux takes more. */
+/** Usual names. Linux accepts more. */
 const usual = /^[\w.:@-]+$/;
 
 /**
- * The network interfaces that a process sees, but loopback; none if it has ended.
+ * The network interfaces that a process sees, except loopback. Empty if it has ended.
  *
- * @param pid of the process; one in the pod's network namespace
+ * @param pid PID of a process in the pod's network namespace
  * @see https://docs.kernel.org/filesystems/proc.html#networking-info-in-proc-net
  */
 export function readInterfaces(pid: number, proc: string = "/proc"): readonly InterfaceStats[] {

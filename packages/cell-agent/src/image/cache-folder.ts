@@ -6,12 +6,12 @@ import { isMounted } from "../volumes/mount-points.ts";
 
 type CacheSettings = NonNullable<DesiredImageSettings["cache"]>;
 
-/** Gives the folder of the shared image cache, mounted; undefined if it cannot be had now. Never fails. */
+/** Returns the mounted folder of the shared image cache. Undefined if it is not available now. Never throws. */
 export type CacheFolder = (settings: CacheSettings) => Promise<string | undefined>;
 
 /**
- * Read-only, and with an end: a server that is silent gives an error after some seconds, and images come from
- * their registries then. Nothing there is a program or a device of this machine.
+ * Read-only, and with a time limit: if a server does not respond, there is an error after some seconds, and images come from
+ * their registries. Programs and devices there are not usable on this machine.
  */
 const mountOptions = [
   "ro",
@@ -23,9 +23,9 @@ const mountOptions = [
   "nodev",
   "noexec",
 ];
-/** A share that is not there by then is done without, milliseconds. */
+/** Time limit for a mount, milliseconds. After it, images are pulled without the cache. */
 const mountLimitMs = 5000;
-/** A share that could not be mounted is left alone for so long, milliseconds. */
+/** Delay before a failed mount is tried again, milliseconds. */
 const retryAfterMs = 60_000;
 
 /** Mounts a share. */
@@ -35,7 +35,7 @@ export type MountShare = (
   options: readonly string[],
 ) => Promise<void>;
 
-/** Looks after the mount of the shared cache for one cell. */
+/** Manages the mount of the shared cache for one cell. */
 export function cacheFolder(options: {
   readonly logger: Logger;
   readonly clock: Clock;
@@ -69,20 +69,20 @@ async function ensureMounted(settings: CacheSettings, mountShare: MountShare): P
   await mountShare({ address, path }, directory, [...mountOptions, ...options]);
 }
 
-/** Loaded when it is needed: most cells never do. */
+/** Loaded on demand, because most cells never use it. */
 async function addressOf(host: string): Promise<string> {
   const { lookup } = await import("node:dns/promises");
   return (await lookup(host)).address;
 }
 
-/** `10.0.0.1:/data`, `[fd00::1]:/data`, `files.example.com:/data`. */
+/** Splits `10.0.0.1:/data`, `[fd00::1]:/data` or `files.example.com:/data`. */
 function splitShare(nfs: string): { readonly host: string; readonly path: string } {
   const [, host, path] = /^\[?([^\][/]+?)\]?:(\/.*)$/.exec(nfs) ?? [];
   if (host !== undefined && path !== undefined) return { host, path };
   throw new AgentError("AGENT_IMAGE_CACHE", `Cannot mount "${nfs}": <server>:<path> is expected`);
 }
 
-/** NFS 4 needs no program of its own: the kernel takes the server's address as an option. */
+/** NFS 4 needs no helper program: the kernel takes the server's address as an option. */
 async function mountNfs(
   { address, path }: Parameters<MountShare>[0],
   directory: string,

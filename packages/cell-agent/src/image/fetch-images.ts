@@ -2,16 +2,16 @@ import type { ImagePull } from "@kip/agent-api";
 import type { Clock, Logger } from "@kip/base";
 
 /**
- * Puts images where the agent of this machine will find them, before it has a pod. Only their digests come to stand for
- * them: which image a tag means is for the registry to say, each time.
+ * Fetches images into the store of this machine's agent, before it has a pod. They are only stored by digest, because the
+ * registry has to decide each time which image a tag means.
  *
- * @throws {CodedError} as `ImageStore.pull` of `@kip/oci-image`
+ * @throws {CodedError} like `ImageStore.pull` of `@kip/oci-image`
  */
 export async function fetchImages(options: {
   /** Names with a digest. */
   readonly images: readonly string[];
   readonly pull: ImagePull;
-  /** The agent's: `AgentDirectories.images`. */
+  /** The agent's image folder: `AgentDirectories.images`. */
   readonly directory: string;
   readonly logger: Logger;
   readonly clock: Clock;

@@ -111,7 +111,7 @@ describe("obtainImage(), of an image that cannot be pulled", () => {
 });
 
 describe("pullAs()", () => {
-  /** @returns user names that were tried, by the registry that knows only `known` */
+  /** @returns the user names that were tried, from a registry that only accepts `known` */
   async function tried(
     registries: DesiredPod["registries"],
     known: string | undefined,

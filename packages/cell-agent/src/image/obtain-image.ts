@@ -11,18 +11,18 @@ import type { PodEvents } from "../state/pod-events.ts";
 import type { CacheFolder } from "./cache-folder.ts";
 import { pullAs } from "./pull-as.ts";
 
-/** An image that is ready, and what it took. */
+/** An available image, and the time it took. */
 export interface ObtainedImage {
   readonly image: StoredImage;
-  /** Milliseconds of download and of unpacking after it; absent if the image was here. */
+  /** Milliseconds of the download, and of unpacking after it. Absent if the image was already in the store. */
   readonly timingsMs?: { readonly pull: number; readonly unpack: number };
 }
 
-/** An image that the pod wants. */
+/** An image that the pod needs. */
 export interface WantedImage {
   readonly image: string;
   readonly imagePullPolicy: DesiredContainer["imagePullPolicy"];
-  /** The container that it is for; absent for a volume of the pod. */
+  /** Its container. Absent for a volume of the pod. */
   readonly name?: string | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface ObtainOptions {
 }
 
 /**
- * Gets an image by its pull policy, with the kubelet's events, in its words.
+ * Obtains an image by its pull policy, with the kubelet's events and words.
  *
  * @throws {AgentError} code `AGENT_IMAGE_FAILED` with its `imageProblem`
  */

@@ -9,10 +9,10 @@ import {
 import type { CacheFolder } from "./cache-folder.ts";
 
 /**
- * Pulls an image with what the pod says about registries. Of several accounts for its registry, the next
- * is tried when one is refused; the failure told is the first's.
+ * Pulls an image with the pod's registry settings. If there are several accounts for its registry, tries the next one after a
+ * refusal. If all fail, throws the first error.
  *
- * @throws {ImageError} as `ImageStore.pull`
+ * @throws {ImageError} like `ImageStore.pull`
  */
 export async function pullAs(
   reference: Reference,
@@ -36,7 +36,7 @@ export async function pullAs(
     return await images.pull(reference, { ...settings, registries: first });
   } catch (error) {
     signal.throwIfAborted();
-    // Registries hide from strangers whether there is such an image.
+    // Registries do not reveal to unauthorized clients whether an image exists.
     if (!ImageError.is(error, "REGISTRY_UNAUTHORIZED", "IMAGE_NOT_FOUND")) throw error;
     for (const registries of others) {
       const pulled = await images.pull(reference, { ...settings, registries }).catch(() => {});

@@ -3,14 +3,14 @@ import { collectGarbage } from "./collect-garbage.ts";
 
 /** Fewer bytes leave little garbage. */
 const leastBytes = 128 * 2 ** 10;
-/** What comes without end is collected each time that it is so much. */
+/** During continuous work, garbage is collected each time that this many bytes were processed. */
 const bulkBytes = 2 ** 20;
-/** A collection holds everything up for a moment, so it waits for a pause of this length. */
+/** A collection blocks everything for a moment, so it waits for a pause of this length. */
 const pauseMs = 10_000;
 
 /**
- * Collects garbage a while after much has been worked through: V8 would keep the memory for as much again, and the tables of a large cluster
- * come once. Ten thousand Services left 35 to 45 MB, where they themselves take 8 MB.
+ * Collects garbage some time after much data was processed. V8 would keep the memory for the same amount of data, but the
+ * tables of a large cluster only come once. Ten thousand Services left 35 to 45 MB, although they themselves take 8 MB.
  */
 export class GarbageOfBulk implements Disposable {
   readonly #clock: Clock;
@@ -25,7 +25,10 @@ export class GarbageOfBulk implements Disposable {
     this.#collect = collect;
   }
 
-  /** Notes that so many bytes have been worked through. After 128 KiB it collects, in the next pause of 10 s, or 10 s after a MiB. */
+  /**
+   * Records that this many bytes were processed. After 128 KiB it collects garbage in the next pause of 10 s. After a MiB, it
+   * collects 10 s later in any case.
+   */
   note(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes < leastBytes || this.#isDue) return;

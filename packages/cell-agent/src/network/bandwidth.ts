@@ -3,25 +3,25 @@ import { bytes, errorText } from "@kip/base";
 
 /** Limits of a pod's traffic, bits per second. @default none */
 export interface Bandwidth {
-  /** What the pod receives. */
+  /** Traffic to the pod. */
   readonly ingressBits?: number | undefined;
-  /** What the pod sends. */
+  /** Traffic from the pod. */
   readonly egressBits?: number | undefined;
 }
 
 const least = 1e3;
 const most = 1e15;
-/** No link of a cell is faster, and the kernel counts the bytes of a burst with 32 bits. */
+/** No link of a cell is faster, and the kernel counts the bytes of a burst in 32 bits. */
 const fastest = 1e11;
 
-/** How much may pass at once: the traffic of so many seconds, and a few of the largest packets. */
+/** Size of a burst: the traffic of this many seconds, and a few of the largest packets. */
 const burstSeconds = 0.05;
 const leastBurstBytes = 32 * 1024;
-/** For how long a packet waits at most. */
+/** Maximum delay of a packet. */
 const latencySeconds = 0.025;
 
 /**
- * Reads the annotations `kubernetes.io/ingress-bandwidth` and `kubernetes.io/egress-bandwidth`: quantities from 1k to 1P.
+ * Parses the annotations `kubernetes.io/ingress-bandwidth` and `kubernetes.io/egress-bandwidth`: quantities from 1k to 1P.
  *
  * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
  * @see https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/network-plugins/#support-traffic-shaping
@@ -59,14 +59,16 @@ function invalid(name: string, text: string, reason: string): AgentError {
   );
 }
 
-/** The device that what the pod sends is led through, as only what leaves a device is held back. */
+/**
+ * The device through which the pod's outgoing traffic is redirected, because only traffic that leaves a device can be limited.
+ */
 export function egressDevice(cable: string): string {
   return `${cable}-out`;
 }
 
 /**
- * Commands of tc for the cell's own namespace, where the cable has no limits yet. As the CNI plugin `bandwidth` does it: a
- * token bucket filter on the cell's end of the cable, and one on a device that all which comes from the pod is led through.
+ * Commands for tc in the cell's own namespace, for a cable without limits. They follow the CNI plugin `bandwidth`: a token
+ * bucket filter on the cell's end of the cable, and one on a device through which all traffic from the pod is redirected.
  */
 export function shapingCommands(
   { ingressBits, egressBits }: Bandwidth,
@@ -77,7 +79,7 @@ export function shapingCommands(
   if (egressBits === undefined) return ingress;
   return [
     ...ingress,
-    // The bucket comes first: nothing passes it that is not counted.
+    // Add the bucket first, so that all traffic through it is counted.
     tokenBucket(out, egressBits),
     `qdisc add dev ${cable} handle ffff: ingress`,
     `filter add dev ${cable} parent ffff: protocol all prio 1 u32 match u32 0 0 action mirred egress redirect dev ${out}`,

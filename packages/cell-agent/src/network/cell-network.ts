@@ -5,18 +5,18 @@ import { ChangeReader, unknownSums, policyVersion, type ViewChange } from "@kip/
 import { GarbageOfBulk } from "../memory/garbage-of-bulk.ts";
 import type { PodRules } from "./pod-rules.ts";
 
-/** A change that has come and is not in force. */
+/** A change that has arrived and is not in force yet. */
 interface Pending {
   readonly change: ViewChange;
   readonly inForce: PromiseWithResolvers<void>;
 }
 
-/** A change that changes nothing: rules that could not be put in force are written again with it. */
+/** An empty change. Applying it writes rules again that could not be put in force. */
 const nothing: ViewChange = { number: 0, services: new Map(), buckets: [], groups: [] };
 
 /**
- * Takes what kip sends of the cluster's network, one change at a time: the next one is read when the one before is in force,
- * and none before there is a pod to make rules for.
+ * Receives kip's changes of the cluster's network, one at a time. The next one is read when the previous one is in force, and
+ * none is read before there is a pod to make rules for.
  */
 export class CellNetwork implements Disposable {
   readonly #garbage: GarbageOfBulk;
@@ -24,14 +24,14 @@ export class CellNetwork implements Disposable {
   #rules: PodRules | undefined;
   #pending: Pending | undefined;
   #arrived = Promise.withResolvers<void>();
-  /** The rules know of a change that is not in force. */
+  /** Whether the rules have a change that is not in force. */
   #isBehind = false;
 
   constructor(clock: Clock) {
     this.#garbage = new GarbageOfBulk(clock);
   }
 
-  /** Serves `POST /v1/network` until the stream is closed, or another one comes. */
+  /** Serves `POST /v1/network` until the stream is closed, or another stream replaces it. */
   async serve(stream: ServerHttp2Stream): Promise<void> {
     this.#stream?.destroy();
     this.#stream = stream;
@@ -50,13 +50,13 @@ export class CellNetwork implements Disposable {
         this.#garbage.note(chunk.length);
       }
     } catch (error) {
-      // Kip has gone, or has connected again.
+      // Kip has gone away, or has reconnected.
       if (!stream.destroyed) throw error;
     }
   }
 
   /**
-   * Waits for the next change and puts it in force. A repetition after a failure writes everything again.
+   * Waits for the next change, and puts it in force. After a failure, the next call writes everything again.
    *
    * @param createRules called once
    * @throws {AgentError} code `AGENT_NETWORK_FAILED`; the signal's reason
@@ -66,7 +66,7 @@ export class CellNetwork implements Disposable {
     const pending = this.#pending;
     this.#rules ??= createRules();
     try {
-      // After a failure the rules know the pending change already; taking it again changes nothing.
+      // After a failure, the rules already have the pending change. Applying it again has no effect.
       this.#isBehind = true;
       await this.#rules.apply(pending?.change ?? nothing);
       this.#isBehind = false;

@@ -4,22 +4,22 @@ import type { DesiredPod } from "@kip/agent-api";
 import type * as routing from "@kip/service-routing";
 import { bandwidthOf, egressDevice, shapingCommands, type Bandwidth } from "./bandwidth.ts";
 
-/** What a pod's link to its cell has besides the address. */
+/** Settings of a pod's link to its cell, in addition to the address. */
 export interface PodLink {
   readonly podAddresses: readonly string[];
   readonly hostPorts: readonly routing.HostPort[];
   /** See `DesiredPod.directRanges`. */
   readonly directRanges?: readonly string[] | undefined;
   readonly bandwidth: Bandwidth;
-  /** Whether the pod gets rules of Services and policies. Without any, everything passes. */
+  /** Whether the pod gets rules for Services and policies. Without rules, all traffic passes. */
   readonly hasRules: boolean;
-  /** Whether a container has run: then the link has its limits, and keeps them. */
+  /** Whether a container has run. The link then has its limits, and keeps them. */
   readonly hasRun: boolean;
 }
 
 /**
- * The link that a pod wants; undefined with the cell's own network. An annotation that was made invalid after a container
- * has run is ignored.
+ * The link settings of a pod. Undefined with host networking. An annotation that was made invalid after a container has run is
+ * ignored.
  *
  * @throws {AgentError} `AGENT_BANDWIDTH_INVALID`
  */
@@ -46,7 +46,7 @@ function limits(annotations: DesiredPod["annotations"], hasRun: boolean): Bandwi
 }
 
 /**
- * Sets up links, in the cell's own namespace: no container can change them. May be repeated; the link outlives the agent.
+ * Sets up links in the cell's own namespace, where no container can change them. May be repeated. The link outlives the agent.
  *
  * @param options.cable name of the cell's end of the pod's cable
  */
@@ -66,11 +66,11 @@ export function linkMaker(
   return async ({ podAddresses, hostPorts, directRanges, bandwidth, hasRules, hasRun }) => {
     await shapeOnce({ bandwidth, hasRun }, cable);
     const egress = directRanges ? egressTables({ podAddresses, cable, directRanges }) : "";
-    // A pod that has run may have rules of an earlier document.
+    // A pod that has run may have rules from an earlier document.
     const input = egress + (hasRules || hasRun ? "" : openPreparedTables);
     if (input !== "") await runCommand("/usr/sbin/nft", ["-f", "-"], { input });
     if (hostPorts.length === 0) return;
-    // The rules come first: they keep the pod from the cell's loopback addresses.
+    // Add the rules first, because they keep the pod away from the cell's loopback addresses.
     const rules = hostPortTables(hostPorts, { podAddresses, cable });
     await runCommand("/usr/sbin/nft", ["-f", "-"], { input: rules });
     writeFileSync(`/proc/sys/net/ipv4/conf/${cable}/route_localnet`, "1");
@@ -82,10 +82,10 @@ export function linkMaker(
   };
 }
 
-/** What the link's alias is once its limits are set, though it may have none: it keeps them, whatever annotations say later. */
+/** The link's alias once its limits are set, even if it has none. The link then keeps them, whatever annotations say later. */
 const shapedAlias = "limits-set";
 
-/** @param hasRun see {@link PodLink}: the link may be a new one all the same */
+/** @param hasRun see {@link PodLink}; the link may still be a new one */
 async function shapeOnce(
   { bandwidth, hasRun }: Pick<PodLink, "bandwidth" | "hasRun">,
   cable: string,
@@ -101,7 +101,7 @@ async function shapeOnce(
 async function shape(bandwidth: Bandwidth, cable: string): Promise<void> {
   const { egressBits } = bandwidth;
   const out = egressDevice(cable);
-  // What an earlier try has made, or an earlier life of the agent.
+  // An earlier attempt or process of the agent may have left these.
   await removeIfThere(`qdisc del dev ${cable} root`);
   await removeIfThere(`qdisc del dev ${cable} ingress`);
   if (existsSync(`/sys/class/net/${out}`)) await runCommand("/usr/sbin/ip", ["link", "del", out]);

@@ -4,23 +4,23 @@ import type * as routing from "@kip/service-routing";
 import { followConnections } from "./tracked-connections.ts";
 import { runNft, WaitingNft } from "./waiting-nft.ts";
 
-/** Where a pod's rules are for. A pod with addresses of its own has a cable. */
+/** Where a pod's rules apply. A pod with its own addresses has a cable. */
 export type PodPlace = Omit<routing.RoutingPlace, "cable" | "machinePorts">;
 
-/** Kip's way to the cell. */
+/** Ports of the cell that kip needs. */
 const machinePorts = [agentPort];
 
 /** Options of the rules of a pod. */
 export type PodRulesOptions = Pick<routing.NetworkRulesOptions, "takesOver">;
 
-/** A pod's rules, which outlive the agent. */
+/** A pod's rules. They outlive the agent. */
 export type PodRules = Pick<routing.NetworkRules, "apply" | "sums">;
 
 /**
- * Starts nft ahead of the pod, and makes the pod's rules with it.
+ * Starts nft before the pod arrives, and creates the pod's rules with it.
  *
  * @param cable name of the machine's end of the pod's cable
- * @param prepared tables that are in force already, if there are any
+ * @param prepared tables that are already in force, if any
  */
 export function podRulesFactory(
   { NetworkRules, forgetFlows }: typeof routing,
@@ -49,7 +49,7 @@ export function podRulesFactory(
       place: { ...place, machinePorts, cable: place.podAddresses.length > 0 ? cable : undefined },
       runNft: async (text) => {
         const printed = await nft.run(text);
-        follow(); // rules have loaded what the settings are of
+        follow(); // the rules have loaded the module with these settings
         return printed;
       },
       forget: async (flows) => {
@@ -59,7 +59,7 @@ export function podRulesFactory(
     });
 }
 
-/** Puts tables in force that every pod's rules begin with; undefined if that fails, and each pod makes its own. */
+/** Puts the tables in force with which every pod's rules begin. Undefined if that fails. Each pod then creates its own. */
 export async function preparedTables(
   { prepareTables }: typeof routing,
   { cable, logger }: { readonly cable: string; readonly logger: Logger },

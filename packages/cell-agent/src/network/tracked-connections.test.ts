@@ -8,7 +8,7 @@ import { followConnections } from "./tracked-connections.ts";
 const names = ["max", "buckets", "tcp_timeout_close_wait", "tcp_be_liberal"] as const;
 const GiB = 2 ** 30;
 
-/** What becomes of the kernel's own settings. */
+/** The kernel's settings, which were these before. */
 function settings(own: readonly number[], memoryBytes: number, cores: number): readonly number[] {
   using folder = mkdtempDisposableSync(path.join(tmpdir(), "kip-tracking-"));
   const fileOf = (name: string): string => path.join(folder.path, `nf_conntrack_${name}`);

@@ -2,19 +2,21 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import path from "node:path";
 
-/** How many connections kube-proxy has a node follow at least, and for each core. */
+/** Number of connections that kube-proxy makes a node track, at least and per core. */
 const least = 128 * 1024;
 const ofCore = 32 * 1024;
 
-/** What a connection may take in the kernel, bytes; the pod decides how many there are, and its cgroup does not count them. */
+/**
+ * Kernel memory per connection, bytes. The pod controls the number of connections, and its cgroup does not count their memory.
+ */
 const bytesOfConnection = 512;
-/** All of them together may take this part of the machine's memory. */
+/** The maximum part of the machine's memory for all connections. */
 const partOfMemory = 1 / 16;
 
-/** Connections for each bucket of the table that they are looked up in, at most. */
+/** Maximum number of connections per bucket of their hash table. */
 const ofBucket = 4;
 
-/** For how long a connection stays translated whose one end was closed, seconds: an hour, where the kernel has a minute. */
+/** How long a half-closed connection stays translated, seconds: an hour. The kernel's default is a minute. */
 const halfClosedSeconds = 3600;
 
 /** Options of {@link followConnections}. */
@@ -23,15 +25,15 @@ export interface FollowConnectionsOptions {
   readonly memoryBytes?: number | undefined;
   /** @default the machine's */
   readonly cores?: number | undefined;
-  /** Where the kernel's settings are. @default "/proc/sys/net/netfilter" */
+  /** Folder of the kernel's settings. @default "/proc/sys/net/netfilter" */
   readonly folder?: string | undefined;
 }
 
 /**
- * Has the kernel follow as many connections as on a node with kube-proxy, and half-closed ones as long. By itself a machine with 1 GiB follows
- * 8,192, and drops the packets of further ones. A packet that is ahead of its window is translated as all others of its connection: the
- * client would get it from an endpoint that it knows nothing of, and its reset would end the connection. Settings are raised, never
- * lowered; they are there once rules are in force.
+ * Makes the kernel track as many connections as on a node with kube-proxy, and half-closed ones for as long. By default a
+ * machine with 1 GiB tracks 8,192, and drops the packets of others. A packet that is ahead of its window is translated like any
+ * other packet of its connection. Otherwise the client would get it from an endpoint that it does not know, and its reset would
+ * end the connection. Settings are only raised, never lowered. They exist once rules are in force.
  *
  * @throws if a setting cannot be read or written
  */

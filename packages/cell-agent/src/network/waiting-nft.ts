@@ -4,8 +4,8 @@ import { pause, runCommand, systemClock, type Clock } from "@kip/base";
 const nft = ["/usr/sbin/nft", "-f", "-"] as const;
 
 /**
- * After so long nft is killed, milliseconds: the largest change takes less on a slow machine. Changes wait for each other, so one that
- * never ended would hold up all later ones.
+ * nft is killed after this time, milliseconds. The largest change takes less on a slow machine. Changes wait for each other, so
+ * one that never ended would block all later ones.
  */
 const limitMs = 600_000;
 
@@ -16,9 +16,9 @@ export interface NftOptions {
 }
 
 /**
- * Gives commands to nft as one transaction, and returns what it prints.
+ * Runs nft commands as one transaction, and returns its output.
  *
- * @throws {CommandError} `COMMAND_FAILED`; also if it takes longer than ten minutes, and it is killed then
+ * @throws {CommandError} `COMMAND_FAILED`, also if it takes longer than ten minutes and is killed
  */
 export async function runNft(text: string, { clock }: NftOptions = {}): Promise<string> {
   const [program, ...words] = nft;
@@ -26,8 +26,8 @@ export async function runNft(text: string, { clock }: NftOptions = {}): Promise<
 }
 
 /**
- * Runs nft. The first run has begun before and waits for its commands: the start of a program is what takes long of it, and
- * this one is over when the pod comes.
+ * Runs nft. The first run starts in advance and waits for its commands. Most of its time is the start of the program, which is
+ * over when the pod arrives.
  */
 export class WaitingNft {
   readonly #input = new PassThrough();
@@ -45,7 +45,7 @@ export class WaitingNft {
     this.#first.catch(() => {}); // the first run reports it
   }
 
-  /** As {@link runNft}. */
+  /** Like {@link runNft}. */
   async run(text: string): Promise<string> {
     const first = this.#first;
     this.#first = undefined;

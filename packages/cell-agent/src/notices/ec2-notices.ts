@@ -1,26 +1,29 @@
 import { errorText, type Clock, type Logger } from "@kip/base";
 
-/** What EC2 tells a machine of its end. */
+/** Options of {@link watchEc2Notices}. */
 export interface Ec2NoticesOptions {
-  /** Text of a path below `latest` of the metadata service; undefined if there is none. */
+  /** Reads a path below `latest` of the metadata service. Undefined if the path does not exist. */
   readonly read: (path: string, signal: AbortSignal) => Promise<string | undefined>;
-  /** Called once, with the time at which the machine is taken back, RFC 3339. */
+  /** Called once with the time at which EC2 will reclaim the machine, RFC 3339. */
   readonly onEnd: (endsAt: string) => void;
-  /** Called once if EC2 recommends to leave the machine, which may be long before it is taken back, or without that. */
+  /** Called once if EC2 recommends leaving the machine, which may be long before it reclaims the machine, or without that. */
   readonly onRebalance: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * Between two looks, milliseconds. The metadata service reports nothing by itself and keeps no request waiting, so a machine can only
- * ask again and again; every 5 seconds is what AWS recommends for its notices of two minutes.
+ * Time between two checks, milliseconds. The metadata service sends no events and does not hold requests open, so a machine has
+ * to poll. AWS recommends every 5 seconds for its notices of two minutes.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
  */
 const lookMs = 5000;
 
-/** Looks for notices on a spot instance, until there is one or the signal aborts; on others at once no more. Never throws. */
+/**
+ * Polls for notices on a spot instance until there is one or the signal aborts. On other instances it stops at once. Never
+ * throws.
+ */
 export async function watchEc2Notices(
   options: Ec2NoticesOptions,
   signal: AbortSignal,
@@ -44,7 +47,7 @@ export async function watchEc2Notices(
       if (!hasFailed) options.logger.warn("Could not look for notices of EC2", { err });
       hasFailed = true;
     }
-    await options.clock.sleep(lookMs, signal).catch(() => {}); // the loop's condition tells why
+    await options.clock.sleep(lookMs, signal).catch(() => {}); // the loop's condition handles it
   }
 
   async function lifeCycle(): Promise<boolean> {
@@ -64,7 +67,10 @@ export async function watchEc2Notices(
   }
 }
 
-/** Of `{"action": "terminate", "time": "2026-01-02T03:04:05Z"}`; the action may be another: none leaves the machine to the pod. */
+/**
+ * The time in `{"action": "terminate", "time": "2026-01-02T03:04:05Z"}`. The action may differ, but in any case the pod loses
+ * the machine.
+ */
 function timeOf(text: string): string {
   let time: unknown;
   try {

@@ -22,7 +22,10 @@ import { PodStore } from "../storage/pod-store.ts";
 import { restoredState, savedState } from "./saved-state.ts";
 import { takeOver } from "./take-over.ts";
 
-/** Before a failed step is repeated: the kubelet's back-off for volumes. Pulls and starts have back-offs of their own in the plan. */
+/**
+ * Delays before a failed step is repeated: the kubelet's back-off for volumes. Pulls and starts have their own back-offs in the
+ * plan.
+ */
 const backoff = { initialMs: 500, maxMs: 122_000, jitter: 0 };
 
 /** Options of {@link AgentWorker}. */
@@ -35,14 +38,14 @@ export interface AgentWorkerOptions {
 }
 
 /**
- * Keeps the pod of the cell as it is wanted. Everything that happens (a newer pod, the end of a container, the result of a probe) is
- * a change of the state, made by `reduce`. After each change, `planPod` says which steps to run. The part of the state that has to
- * survive the agent is saved before the steps begin.
+ * Keeps the cell's pod in its desired state. Everything that happens (a newer pod, the end of a container, the result of a
+ * probe) is a change of the state, which `reduce` applies. After each change, `planPod` decides which steps to run. The part of
+ * the state that has to survive the agent is saved before the steps begin.
  */
 export class AgentWorker implements AsyncDisposable {
-  /** Where changes of the cluster's network come in. */
+  /** Receives changes of the cluster's network. */
   readonly network: CellNetwork;
-  /** What the pod takes on its disk. */
+  /** The pod's disk usage. */
   readonly diskFigures = new DiskFigures();
   readonly #options: AgentWorkerOptions;
   readonly #store: PodStore;
@@ -50,12 +53,12 @@ export class AgentWorker implements AsyncDisposable {
   readonly #probeCounts = new ProbeCounts();
   readonly #reconciler: Reconciler<PodStepArgs, PodState, PodChange>;
   #tools: StepTools | undefined;
-  /** Not saved: the cloud's notice is read again after a restart of the agent. */
+  /** Not saved, because the cloud's notice is read again after a restart of the agent. */
   #machineEndsAt: string | undefined;
-  /** The write that steps wait for. */
+  /** The pending write, which steps wait for. */
   #saving: Promise<void> | undefined;
 
-  /** Knows at once what an earlier life of the agent knew; does nothing before {@link AgentWorker.begin}. */
+  /** Restores the state of an earlier process at once. Does nothing else before {@link AgentWorker.begin}. */
   constructor(options: AgentWorkerOptions) {
     const { clock, logger } = options;
     this.#options = options;
@@ -85,17 +88,20 @@ export class AgentWorker implements AsyncDisposable {
     });
   }
 
-  /** The pod that is here, if one is. */
+  /** The cell's pod, if it has one. */
   get pod(): DesiredPod | undefined {
     return this.#state.desired;
   }
 
-  /** Cgroup and namespaces of the pod; undefined before they are made, and after a start of the agent before it knows them. */
+  /**
+   * Cgroup and namespaces of the pod. Undefined before they are created, and after a start of the agent until it has found
+   * them.
+   */
   get sandbox(): PodSandbox | undefined {
     return this.#state.resources?.sandbox;
   }
 
-  /** Whether the pod itself has a limit of memory. Its cgroup has one in any case, which leaves the agent its memory. */
+  /** Whether the pod itself has a memory limit. Its cgroup always has one, which reserves memory for the agent. */
   get hasMemoryLimit(): boolean {
     return this.#state.allocation.podLimits?.memoryBytesLimit !== undefined;
   }
@@ -104,7 +110,7 @@ export class AgentWorker implements AsyncDisposable {
     return this.#reconciler.state;
   }
 
-  /** Takes over the containers that are there, and begins to work. */
+  /** Takes over existing containers, and starts to work. */
   async begin(dependencies: AgentDependencies): Promise<void> {
     const { directories, clock, logger } = this.#options;
     this.#tools = {
@@ -123,25 +129,25 @@ export class AgentWorker implements AsyncDisposable {
     this.#reconciler.apply(await takeOver(this.#state, this.#tools));
   }
 
-  /** Reports with the pod that the agent can run nothing. */
+  /** Reports the pod as failed, because the agent cannot run anything. */
   fail(message: string): void {
     this.#events.warning("Failed", message);
   }
 
-  /** The cloud takes the machine back at this time, RFC 3339. */
+  /** The cloud will reclaim the machine at this time, RFC 3339. */
   machineEnds(endsAt: string): void {
     this.#machineEndsAt = endsAt;
     this.#options.onChange();
   }
 
-  /** The cloud recommends to leave the machine. */
+  /** The cloud recommends leaving the machine. */
   rebalance(): void {
     const message = "EC2 recommends to leave this spot instance, as it may be taken back soon";
     this.#events.warning("RebalanceRecommended", message);
   }
 
   /**
-   * Takes a pod, or a newer state of it; an older or equal one changes nothing.
+   * Accepts a pod, or a newer version of it. An older or equal version has no effect.
    *
    * @throws {AgentError} code `AGENT_OTHER_POD`
    */
@@ -167,7 +173,7 @@ export class AgentWorker implements AsyncDisposable {
   }
 
   /**
-   * Ends the pod within the grace period; a second call can only shorten it.
+   * Ends the pod within the grace period. A second call can only shorten it.
    *
    * @throws {AgentError} code `AGENT_NO_POD`
    */
@@ -178,7 +184,7 @@ export class AgentWorker implements AsyncDisposable {
     this.#save();
   }
 
-  /** The report for kip; undefined before there is a pod. */
+  /** The report for kip. Undefined before there is a pod. */
   report(): PodReport | undefined {
     const { desired: pod, containers, ...state } = this.#state;
     if (!pod) return undefined;
@@ -211,13 +217,13 @@ export class AgentWorker implements AsyncDisposable {
     return runningIds(this.#state);
   }
 
-  /** How the probes of the containers went. */
+  /** Counts of the containers' probe results. */
   probes(): NonNullable<AgentStats["probes"]> {
     return this.#probeCounts.list;
   }
 
   /**
-   * Where a container's log is: of the present run, or of the last that has begun.
+   * The file of a container's log, from the present run or the last one that has started.
    *
    * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN`
    */
@@ -225,7 +231,7 @@ export class AgentWorker implements AsyncDisposable {
     return logOf(this.#state, name, previous);
   }
 
-  /** Lets go of the containers, which go on running. */
+  /** Stops following the containers, which keep running. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.network[Symbol.dispose]();
     await this.#reconciler.stop();
@@ -236,7 +242,7 @@ export class AgentWorker implements AsyncDisposable {
     if (this.pod) this.#store.saveState(savedState(this.#state));
   }
 
-  /** One write for all steps of this turn of the event loop: hundreds of containers may start in it. */
+  /** One write for all steps in this turn of the event loop, because hundreds of containers may start in it. */
   async #saveTogether(): Promise<void> {
     this.#saving ??= nextTurn().then(() => {
       this.#saving = undefined;
@@ -245,7 +251,7 @@ export class AgentWorker implements AsyncDisposable {
     await this.#saving;
   }
 
-  /** A disk that is full does not keep the pod from going on, nor from being reported; the next change is saved with this one. */
+  /** A full disk must not stop the pod or its reports. The next change saves this one, too. */
   #trySave(): void {
     try {
       this.#save();
@@ -259,7 +265,7 @@ export class AgentWorker implements AsyncDisposable {
   }
 }
 
-/** The plan for a time of day; the reconciler's time is the monotonic one. */
+/** The plan for a time of day. The reconciler uses the monotonic clock. */
 function plan(state: PodState, nowMs: number, monotonicMs: number): Plan<Step> {
   const { desired: pod, containers, leftovers, startTimeMs } = state;
   if (!pod || !state.isTakenOver) return { steps: [] };

@@ -41,7 +41,7 @@ describe("AgentWorker, with a pod that has devices", () => {
     let worker = await begin();
     const extendedResources = [{ resource, count: 1 }];
     const containers = ["a", "b"].map((name) => container(name, { extendedResources }));
-    // Each object has a property of this name.
+    // Every object has a property with this name.
     const plain = container("constructor");
     worker.put(desiredPod({ containers: [...containers, plain] }));
     await eventually(

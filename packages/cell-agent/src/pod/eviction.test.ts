@@ -13,7 +13,7 @@ const GiB = 2 ** 30;
 const limit = { kind: "emptyDir", sizeLimitBytes: GiB, sizeLimit: "1Gi" } as const;
 const overLimit = 'Usage of EmptyDir volume "data" exceeds the limit "1Gi". ';
 
-/** A disk of which the test says what is taken: by the pod's volume, and by all else. */
+/** A disk whose usage the test sets: by the pod's volume, and by everything else. */
 class FakeDisk implements DiskMeter {
   dataBytes = 0;
   otherBytes = GiB;
@@ -75,7 +75,7 @@ describe("AgentWorker, with limits on what the pod takes of the disk", () => {
       told.map(({ type, message: text }) => [type, text]),
       [["Warning", overLimit]],
     );
-    // The container took its stop signal; restartPolicy Always does not count.
+    // The container handled its stop signal. restartPolicy Always does not apply.
     assert.ok(runtime.calls.includes("SIGTERM web"));
     await worker[Symbol.asyncDispose]();
   });
@@ -117,7 +117,7 @@ describe("AgentWorker, with limits on what the pod takes of the disk", () => {
     });
     for (let turn = 0; turn < 20; turn++) await later();
     assert.equal(disk.walks, 2);
-    // What another has freed does not hide what the pod takes without end.
+    // Space that others have freed must not hide the pod's growth indefinitely.
     disk.otherBytes -= 2 * GiB;
     disk.dataBytes = GiB + 1;
     for (let turn = 0; turn < 30 && ending(worker).reason === undefined; turn++) await later();
@@ -148,7 +148,7 @@ describe("AgentWorker, with limits on what the pod takes of the disk", () => {
     assert.deepEqual(walk?.pod, { bytes: 4096, inodes: 2 });
     assert.deepEqual(Object.keys(walk?.containers ?? {}), ["web"]);
     assert.deepEqual(Object.keys(mounts ?? {}), ["fast"]);
-    // One more for the last who has read them, and no others once that is long ago.
+    // One more walk for the last reader, and no more once that was long ago.
     for (let turn = 0; turn < 100; turn++) await later();
     const { walks } = disk;
     for (let turn = 0; turn < 100; turn++) await later();

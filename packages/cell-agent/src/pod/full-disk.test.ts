@@ -9,7 +9,7 @@ import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
-/** A worker whose disk can become full, on a runtime of its own that outlives it. */
+/** A worker whose disk can become full. Its runtime outlives it. */
 function start(folder: string, runtime = new FakeRuntime()) {
   const clock = new ManualClock();
   const directories = agentDirectories(`${folder}/state`, `${folder}/run`);

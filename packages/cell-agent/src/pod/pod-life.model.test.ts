@@ -1,4 +1,4 @@
-// Random lives of a pod: ends, failures, restarts of the agent and deletion at any time.
+// Random pod lifecycles: ends, failures, restarts of the agent and deletion at any time.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
@@ -28,7 +28,7 @@ const event = fc.oneof(
 );
 type PodEvent = typeof event extends fc.Arbitrary<infer T> ? T : never;
 
-/** A runtime that notes what no order of steps may ask of it. */
+/** A runtime that detects requests that no order of steps may make. */
 class StrictRuntime extends FakeRuntime {
   readonly violations: string[] = [];
 
@@ -45,7 +45,7 @@ class StrictRuntime extends FakeRuntime {
 
 class World implements AsyncDisposable {
   readonly #folder = temporaryFolder();
-  readonly #clock = new ManualClock(Date.now()); // as the runtime tells ends
+  readonly #clock = new ManualClock(Date.now()); // in the runtime's form of an end
   readonly #runtime = new StrictRuntime();
   readonly #missing = new Set<string>();
   #generation = 1;
@@ -73,7 +73,7 @@ class World implements AsyncDisposable {
     await this.#check();
   }
 
-  /** Whatever has happened, a pod that is deleted ends, and leaves nothing. */
+  /** Whatever has happened, a deleted pod ends and leaves nothing behind. */
   async end(): Promise<void> {
     this.#worker.remove(30);
     await eventually(async () => {
@@ -129,7 +129,7 @@ class World implements AsyncDisposable {
     if (isRunning) this.#runtime.exit(name, code);
   }
 
-  /** When failures have stopped, the pod comes to run. */
+  /** After failures have stopped, the pod runs. */
   async #run(): Promise<void> {
     this.#missing.clear();
     await eventually(async () => {
@@ -139,7 +139,7 @@ class World implements AsyncDisposable {
     });
   }
 
-  /** What the report says of running containers is what runs, or becomes so without time passing. */
+  /** Running containers in the report are running in the runtime, or will be without time passing. */
   async #check(): Promise<void> {
     await eventually(() => {
       const { initContainers, containers } = this.#report;

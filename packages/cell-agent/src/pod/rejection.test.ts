@@ -8,7 +8,7 @@ import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
-/** An agent whose machine lacks what the test says. */
+/** An agent whose machine lacks what the test specifies. */
 async function agent(folder: string, lacks: Partial<AgentDependencies>) {
   const directories = agentDirectories(`${folder}/state`, `${folder}/run`);
   const runtime = new FakeRuntime();

@@ -20,13 +20,13 @@ const small = {
 };
 const machine = { cpuMilli: 1000, memoryBytes: 256 * MiB };
 
-/** A pod of one container on a machine. */
+/** A pod with one container, and its machine. */
 function podOf(amounts: Partial<DesiredContainer>, generation = 1): DesiredPod {
   const containers = [container("main", { ...small, ...amounts })];
   return desiredPod({ containers, generation, podGeneration: generation, machine });
 }
 
-/** A worker that can be started again on what it has left. */
+/** A worker that can be restarted with the state that it has left. */
 class Cell implements AsyncDisposable {
   readonly runtime = new FakeRuntime();
   readonly clock = new ManualClock();
@@ -38,7 +38,7 @@ class Cell implements AsyncDisposable {
     await this.worker.begin(fakeDependencies({ runtime: this.runtime }));
   }
 
-  /** An agent that was killed; `meanwhile` before the next begins. */
+  /** Kills and restarts the agent, and calls `meanwhile` in between. */
   async restart(meanwhile?: () => void): Promise<void> {
     await this.worker[Symbol.asyncDispose]();
     meanwhile?.();
@@ -56,7 +56,7 @@ class Cell implements AsyncDisposable {
     return this.worker.report()?.containers[0];
   }
 
-  /** Of the events since the last start. */
+  /** Events since the last start. */
   get completed(): readonly string[] {
     return this.messages("ResizeCompleted");
   }
@@ -163,7 +163,7 @@ describe("AgentWorker, of a pod that is resized", () => {
     cell.worker.put({ ...podOf(tooLarge, 3), podGeneration: 2 });
     await cell.restart();
     assert.deepEqual(cell.worker.report()?.resizePending, pending);
-    // What is started now gets what was feasible.
+    // A container that starts now gets what was feasible.
     cell.runtime.exit("main", 1);
     await eventually(() => cell.main?.running !== undefined && cell.main.restartCount === 1);
     const spec = cell.runtime.specs.get(cell.runtime.running("main").id);

@@ -5,7 +5,7 @@ import { endIn } from "../state/pod-end.ts";
 import { noPod, type PodState } from "../state/pod-state.ts";
 import type { SavedPod } from "../storage/pod-store.ts";
 
-/** The part of the state that outlives the agent. */
+/** The part of the state that survives the agent. */
 export function savedState(state: PodState): SavedPod {
   return {
     startTimeMs: state.startTimeMs,
@@ -23,7 +23,7 @@ export function savedState(state: PodState): SavedPod {
   };
 }
 
-/** The state that an earlier life of the agent has saved, as it is before anything is looked at. */
+/** The state that an earlier process of the agent saved, before anything is checked. */
 export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): PodState {
   const {
     startTimeMs,
@@ -44,7 +44,7 @@ export function restoredState(pod: DesiredPod, saved: SavedPod, nowMs: number): 
     ...noPod,
     desired: pod,
     containers: new Map(records),
-    // A newer pod may have been written down before what it has of the cell was.
+    // A newer pod may have been saved before its allocation was.
     allocation: allocate(pod, saved.allocation),
     devices,
     end: endMs === undefined ? undefined : endIn(Math.max(0, endMs - nowMs), nowMs),

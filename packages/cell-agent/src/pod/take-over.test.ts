@@ -18,7 +18,7 @@ describe("takeOver(), after an agent that was killed", () => {
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
     const { containers, subPaths, logs } = directories;
     const runtime = new FakeRuntime();
-    const clock = new ManualClock(Date.now()); // as the runtime tells ends
+    const clock = new ManualClock(Date.now()); // in the runtime's form of an end
     const first = agent(directories, clock);
     await first.begin(fakeDependencies({ runtime }));
     first.put(desiredPod());
@@ -32,7 +32,7 @@ describe("takeOver(), after an agent that was killed", () => {
     await first[Symbol.asyncDispose]();
     const present = readdirSync(containers);
     assert.equal(present.length, 1);
-    // Of a run whose container is gone, and which the agent was about to free.
+    // From a run whose container is gone, and which the agent was about to clean up.
     mkdirSync(`${containers}/earlier/image-volumes/models`, { recursive: true });
     mkdirSync(`${subPaths}/earlier/0`, { recursive: true });
     mkdirSync(`${logs}/web/earlier`);
@@ -76,7 +76,7 @@ describe("takeOver(), after an agent that was killed", () => {
     worker.put(desiredPod({ containers }));
     await eventually(() => worker.running().size === 100);
     assert.deepEqual(unwritten, []);
-    // Two for each container if each writes for itself.
+    // It would be two per container if each wrote separately.
     assert.ok(written.mock.callCount() < 100, `${written.mock.callCount()} writes`);
   });
 });

@@ -7,7 +7,7 @@ import type { FoundContainer, PodChange } from "../state/pod-change.ts";
 import type { PodState } from "../state/pod-state.ts";
 import { discard, type StepTools } from "../steps/step-tools.ts";
 
-/** Looks at what an earlier life of the agent has left: goes on with what runs, and removes the rest. */
+/** Checks what an earlier process of the agent has left. Continues with what is running, and removes the rest. */
 export async function takeOver(state: PodState, tools: StepTools): Promise<PodChange> {
   const { runtime } = tools.dependencies;
   const states = new Map((await runtime.list()).map((one) => [one.id, one]));
@@ -27,7 +27,7 @@ export async function takeOver(state: PodState, tools: StepTools): Promise<PodCh
   return { kind: "takenOver", found, leftovers: left.filter((id) => !runs.has(id)) };
 }
 
-/** Removes logs besides those of the present run and the one before, which the agent may have been about to do. */
+/** Removes logs other than those of the present run and the one before, in case the agent was about to do that. */
 async function removeOldLogs(
   { name, run, previousLogDirectory }: SavedContainer,
   { directories, logger }: StepTools,
@@ -50,7 +50,7 @@ async function look(
   tools: StepTools,
 ): Promise<FoundContainer | undefined> {
   if (run.exit) {
-    // The agent may have ended before it had removed all of it.
+    // The agent may have ended before it had removed everything.
     if (state || hasFiles(tools.directories, run)) await discard(run.id, tools);
     return undefined;
   }
@@ -58,7 +58,7 @@ async function look(
     return { kind: "running", startedAtMs: state.startedAtMs ?? state.createdAtMs };
   if (state?.status === "exited" && state.exit) return { kind: "exited", exit: state.exit };
   if (state?.status === "created" || run.startedAtMs === undefined) {
-    await discard(run.id, tools); // its start is made again
+    await discard(run.id, tools); // it will be started again
     return undefined;
   }
   const finishedAtMs = tools.clock.now();
@@ -66,7 +66,7 @@ async function look(
   return { kind: "exited", exit };
 }
 
-/** One that cannot be removed must not keep the pod from its end. */
+/** A container that cannot be removed must not prevent the pod from ending. */
 async function removeStray(id: string, { dependencies, logger }: StepTools): Promise<void> {
   try {
     await dependencies.runtime.remove(id);

@@ -4,15 +4,15 @@ import http from "node:http";
 import { gzipSync } from "node:zlib";
 import { portOf, runCommand } from "@kip/base";
 
-/** A registry in this process with one image, of the machine's own busybox, under every name. */
+/** A registry in this process with one image, made from the machine's own busybox, under every name. */
 export interface LoopbackRegistry extends AsyncDisposable {
-  /** Host and port, as they stand in image names. */
+  /** Host and port, as used in image names. */
   readonly host: string;
 }
 
 const manifestType = "application/vnd.oci.image.manifest.v1+json";
 
-/** @param directory where its files go; the caller removes it */
+/** @param directory folder for its files, which the caller removes */
 export async function startLoopbackRegistry(directory: string): Promise<LoopbackRegistry> {
   const { manifest, blobs } = makeImage(await readLayer(directory));
   const server = http.createServer((request, response) => {

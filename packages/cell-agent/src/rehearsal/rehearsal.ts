@@ -2,25 +2,25 @@ import type { Clock, Logger } from "@kip/base";
 
 /** Options of {@link rehearse}. */
 export interface RehearsalOptions {
-  /** Directory on disk; a folder in it is used, and removed at the end. */
+  /** Folder on disk. A folder in it is used and finally removed. */
   readonly stateDir: string;
-  /** Directory on a tmpfs; a folder in it is used, and removed at the end. */
+  /** Folder on a tmpfs. A folder in it is used and finally removed. */
   readonly runDir: string;
-  /** Interface that the pod's traffic would go through; it may be down. */
+  /** Interface for the pod's traffic. It may be down. */
   readonly hostInterface: string;
   readonly logger: Logger;
   readonly clock: Clock;
 }
 
 /**
- * Goes once through all that the start of a pod needs, in a machine that will be copied: what is compiled, loaded, opened
- * and cached by it need not be so in each copy. A whole agent with a throw-away identity is given a pod by the same client
- * that kip uses, and both vanish: no image, file, mount, namespace or connection is left.
+ * Runs everything that a pod's start needs, once, in a machine that will be cloned. So clones do not have to compile, load,
+ * open and cache the same things again. The same client that kip uses gives a pod to a whole agent with a temporary identity.
+ * Afterwards both are removed: no image, file, mount, namespace or connection is left.
  *
- * @throws {AgentError} `REHEARSAL_FAILED` when the pod fails; whatever the agent and its dependencies throw
+ * @throws {AgentError} `REHEARSAL_FAILED` if the pod fails; errors of the agent and its dependencies
  */
 export async function rehearse(options: RehearsalOptions): Promise<void> {
-  // Loaded when it is called: most agents never do.
+  // Loaded on demand, because most agents never need it.
   const { runRehearsal } = await import("./run-rehearsal.ts");
   await runRehearsal(options);
 }

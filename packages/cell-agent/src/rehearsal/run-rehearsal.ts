@@ -25,7 +25,7 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
   const stateDir = `${options.stateDir}/rehearsal`;
   const runDir = `${options.runDir}/rehearsal`;
   const begin = options.clock.monotonic();
-  // Also what a rehearsal left that was cut off.
+  // Also removes what an interrupted rehearsal left.
   await removeFolders([stateDir, runDir]);
   await fs.mkdir(runDir, { recursive: true, mode: 0o700 });
   const identity = await throwAwayIdentity(runDir);
@@ -67,7 +67,7 @@ export async function runRehearsal(options: RehearsalOptions): Promise<void> {
 async function removeFolders(folders: readonly string[]): Promise<void> {
   const table = await fs.readFile("/proc/self/mountinfo", "utf8");
   const places = table.split("\n").map((line) => line.split(" ")[4] ?? "");
-  // The dependencies keep mounts for their whole life, which is the machine's. Innermost first.
+  // The dependencies keep mounts for their whole life, which is that of the machine. Innermost first.
   for (const place of places.reverse()) {
     if (folders.some((folder) => place.startsWith(`${folder}/`)))
       await kernelMounter.unmount(place);
@@ -76,8 +76,8 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
 }
 
 /**
- * The network of a cluster of one Service without endpoints, in a range that no machine has. The kernel
- * has been made ready for a pod's rules then; its tables are made again for the pod.
+ * The network of a cluster with one Service without endpoints, in a range that no machine uses. It makes the kernel load what a
+ * pod's rules need. The pod creates its own tables.
  */
 function emptyNetwork(): NetworkChanges {
   const port = { name: "", protocol: "TCP", port: 80, endpoints: [] } as const;
@@ -97,7 +97,7 @@ function emptyNetwork(): NetworkChanges {
   };
 }
 
-/** Generous: templates are made in the background. */
+/** Generous, because templates are created in the background. */
 const connectTimeoutMs = 60_000;
 
 async function rehearsalDependencies(
@@ -113,13 +113,13 @@ async function rehearsalDependencies(
   });
   return {
     ...dependencies,
-    // There is no route yet that would tell the interface.
+    // There is no route yet that would determine the interface.
     createSandbox: async (sandbox) =>
       await dependencies.createSandbox({ ...sandbox, hostInterface }),
   };
 }
 
-/** What most pods have: a Secret's volume, a scratch volume, a probe. */
+/** What most pods have: a Secret's volume, an emptyDir, a probe. */
 function rehearsalPod(registry: string): DesiredPod {
   const volumes: DesiredPod["volumes"] = [
     { name: "token", kind: "files", files: [{ path: "token", data: "a2lw", mode: 0o600 }] },
@@ -134,7 +134,7 @@ function rehearsalPod(registry: string): DesiredPod {
     hostname: "rehearsal",
     hostNetwork: false,
     network: { nodeAddresses: ["192.0.2.2"], serviceRanges: [] },
-    // Of a range that no machine has (RFC 5737).
+    // From a range that no machine uses (RFC 5737).
     podIp: "192.0.2.1",
     labels: {},
     annotations: {},
@@ -194,7 +194,7 @@ async function useContainer(client: AgentClient): Promise<void> {
   await client.stats();
 }
 
-/** What the loopback registry does not ask for: the system's certificates, and names. */
+/** Warms up what the loopback registry does not need: the system's certificates, and name resolution. */
 async function warmUp(): Promise<void> {
   createSecureContext();
   await lookup("localhost");

@@ -5,10 +5,10 @@ import { runCommand } from "@kip/base";
 const cellName = "rehearsal";
 
 /**
- * A certificate that is its own authority, the cell's and kip's at once: it only has to go through the motions. Of
- * OpenSSL's program, which every cell has, because the agent itself never makes certificates.
+ * A certificate that is its own authority, and both the cell's and kip's, because it only has to work for the rehearsal. It is
+ * created by the OpenSSL program, which every cell has, because the agent itself never creates certificates.
  *
- * @param directory where its files go; the caller removes it
+ * @param directory folder for its files, which the caller removes
  */
 export async function throwAwayIdentity(directory: string): Promise<CellIdentity> {
   const key = `${directory}/key.pem`;

@@ -3,7 +3,7 @@ import { release } from "node:os";
 import type { AgentInfo } from "@kip/agent-api";
 import { isSystemError } from "@kip/base";
 
-/** What the agent says of itself and its machine, besides what only its starter knows. */
+/** The facts about the agent and its machine that do not depend on how it was started. */
 export function agentFacts(): Pick<
   AgentInfo,
   "apiVersion" | "kernelVersion" | "osImage" | "runtimeVersion" | "bootId"

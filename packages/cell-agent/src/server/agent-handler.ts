@@ -19,11 +19,11 @@ import { serveProcess } from "./serve-process.ts";
 import { mergedPieces } from "./small-pieces.ts";
 import type { StatusStream } from "./status-stream.ts";
 
-/** What the handlers work with. */
+/** Dependencies of the handlers. */
 export interface HandlerOptions {
   readonly worker: AgentWorker;
   readonly status: StatusStream;
-  /** The runtime, once it is loaded. */
+  /** Returns the runtime once it is loaded. */
   readonly runtime: () => Promise<ContainerRuntime>;
   readonly identity: () => CellIdentity;
   readonly setIdentity: (identity: CellIdentity) => void;
@@ -37,7 +37,7 @@ type Route = (
   options: HandlerOptions & { readonly name: string },
 ) => Promise<void>;
 
-/** By method and path; `*` is the name of a container. The contract is in agent-api's routes.ts. */
+/** Handlers by method and path. `*` is the name of a container. agent-api's routes.ts documents them. */
 const routes: Readonly<Record<string, Route>> = {
   "PUT /v1/pod": putPod,
   "DELETE /v1/pod": deletePod,
@@ -52,7 +52,7 @@ const routes: Readonly<Record<string, Route>> = {
   "PUT /v1/identity": putIdentity,
 };
 
-/** Serves the requests of the contract between kip and the agent, but for `GET /v1/info`. */
+/** Handles the requests from kip to the agent, except `GET /v1/info`. */
 export function agentHandler(options: HandlerOptions): Handler {
   return async (stream, request) => {
     const parts = request.path.split("/");
@@ -100,7 +100,7 @@ async function logs(
   stream.once("close", () => gone.abort(new Error("The client has gone")));
   const read = readLogOptions(query);
   const source = runtime.logs(log.id, log.path, read, gone.signal);
-  // A container that could not be made has no log, which is an answer of its own.
+  // A container that could not be created has no log, which is reported as an error.
   const begun = read.follow === true ? undefined : await begunStream(source);
   stream.respond({ ":status": 200, "content-type": "text/plain" });
   const { signal } = gone;
@@ -168,7 +168,7 @@ async function portForward(
     throw new AgentError("AGENT_CONTAINER_NOT_RUNNING", `Cannot reach port ${port}: ${reason}`);
   };
   if (worker.running().size === 0) fail("no pod runs");
-  // After a start of the agent its containers run before it knows their namespaces; the cell's own ports are not the pod's.
+  // After the agent's start, its containers run before it knows their namespaces. The cell's own ports are not the pod's.
   const { networkNamespace } = worker.sandbox ?? fail("the agent of the cell is still starting");
   await servePortForward(stream, { port, networkNamespace, logger });
 }

@@ -10,10 +10,10 @@ import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
 import { mostUnidentified, UnidentifiedConnections } from "./unidentified-connections.ts";
 
-/** Serves one request; a failure becomes an error answer. */
+/** Handles one request. Failures become error responses. */
 export type Handler = (stream: ServerHttp2Stream, request: AgentRequest) => Promise<void>;
 
-/** A request as its headers tell it. */
+/** The parts of a request from its headers. */
 export interface AgentRequest {
   readonly method: string;
   /** Path without the query. */
@@ -30,22 +30,22 @@ export interface ListenOptions {
   readonly logger: Logger;
 }
 
-/** A server that listens. */
+/** A server that is listening. */
 export interface AgentServer extends AsyncDisposable {
   readonly port: number;
-  /** Uses another certificate for connections from now on. */
+  /** Uses another certificate for new connections. */
   setIdentity(identity: CellIdentity): void;
 }
 
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
 
-/** The most connections of kip. */
+/** Maximum number of kip's connections. */
 const mostOfKip = 64;
 
 /**
- * Listens for kip: HTTP/2 over TLS 1.3, and only for a client whose certificate is from our CA and
- * carries the common name `kip`. A cell's own certificate is from the same CA, so the name counts.
+ * Listens for kip: HTTP/2 over TLS 1.3, only for a client whose certificate is from our CA and has the common name `kip`.
+ * Cells' certificates are from the same CA, so the name has to be checked.
  *
  * @throws {AgentError} code `AGENT_LISTEN_FAILED`
  */
@@ -85,7 +85,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
   };
 }
 
-/** All that a TLS context has: a later one takes nothing over from the one before. */
+/** The complete settings of a TLS context, because a new context does not inherit from the one before. */
 function secureContext({ ca, certificate, key }: CellIdentity): SecureContextOptions {
   return { ca, cert: certificate, key, minVersion: "TLSv1.3" };
 }
@@ -110,7 +110,7 @@ async function serve(
   headers: IncomingHttpHeaders,
   options: ListenOptions,
 ): Promise<void> {
-  // Readers and writers of the stream see its failure; this only keeps it from ending the process.
+  // Readers and writers of the stream handle its failure. This only keeps it from ending the process.
   stream.on("error", () => {});
   try {
     checkClient(stream);

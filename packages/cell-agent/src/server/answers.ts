@@ -2,7 +2,7 @@ import type { ServerHttp2Stream } from "node:http2";
 import { AgentError, maxBodyBytes, type AgentErrorCode } from "@kip/agent-api";
 import { errorText, isRetryable, DecodeError } from "@kip/base";
 
-/** Status of an answer by error code; every other code is 500. */
+/** HTTP status by error code. All other codes are 500. */
 const statusByCode: Readonly<Partial<Record<AgentErrorCode, number>>> = {
   AGENT_REQUEST_INVALID: 400,
   AGENT_FORBIDDEN: 403,
@@ -14,7 +14,7 @@ const statusByCode: Readonly<Partial<Record<AgentErrorCode, number>>> = {
   AGENT_REQUEST_TOO_LARGE: 413,
 };
 
-/** Answers with a JSON document, or with no body if there is none. */
+/** Responds with a JSON document, or without a body if there is none. */
 export function answerJson(stream: ServerHttp2Stream, status: number, value?: unknown): void {
   if (stream.destroyed || stream.headersSent) return;
   if (value === undefined) return stream.respond({ ":status": status }, { endStream: true });
@@ -22,17 +22,17 @@ export function answerJson(stream: ServerHttp2Stream, status: number, value?: un
   stream.end(JSON.stringify(value));
 }
 
-/** Answers with an error; ends the stream if the answer has begun already. */
+/** Responds with an error. Ends the stream if the response has already begun. */
 export function answerError(stream: ServerHttp2Stream, error: unknown): void {
   if (stream.headersSent) return void stream.destroy();
   const code = AgentError.is(error) ? error.code : "AGENT_FAILED";
   const answer = { code, message: errorText(error), retryable: isRetryable(error) };
   answerJson(stream, statusByCode[code] ?? 500, answer);
-  // What the client still sends is read and dropped, so that it comes to read the answer.
+  // Read and drop what the client still sends, so that it gets to read the response.
   stream.resume();
 }
 
-/** The error for a request that cannot be understood. */
+/** The error for a request that is not valid. */
 export function invalidRequest(reason: string, cause?: unknown): AgentError {
   return new AgentError("AGENT_REQUEST_INVALID", `Cannot serve the request: ${reason}`, { cause });
 }
@@ -60,7 +60,7 @@ export async function readJson(stream: ServerHttp2Stream): Promise<unknown> {
   }
 }
 
-/** Turns the failure of a decoder into `AGENT_REQUEST_INVALID`. */
+/** Converts a decoder's error to `AGENT_REQUEST_INVALID`. */
 export function decodeRequest<T>(decode: () => T): T {
   try {
     return decode();

@@ -1,15 +1,16 @@
 import { decode } from "@kip/base";
 import { decodeRequest, invalidRequest } from "./answers.ts";
 
-/** Longest command in frames, bytes: a kubelet takes 1 MiB, which JSON makes six times as long at most. */
+/** Maximum size of a command in frames, bytes. A kubelet accepts 1 MiB, which JSON makes at most six times as long. */
 const maxBytes = 8 * 1024 * 1024;
 
 const decodeCommand = decode.list(decode.string);
 
-/** The command of an exec whose words come in the first frames of its body. */
+/** The command of an exec that is sent in the first frames of its body. */
 export class CommandFrames {
   /**
-   * The words, once the last frame is there.
+   * Resolves with the words when the last frame has arrived.
+   *
    * @throws {AgentError} code `AGENT_REQUEST_INVALID`
    */
   readonly command: Promise<readonly string[]>;
@@ -19,10 +20,10 @@ export class CommandFrames {
 
   constructor() {
     this.command = this.#settle.promise;
-    this.command.catch(() => {}); // an exec that failed before does not wait for it
+    this.command.catch(() => {}); // an exec that failed earlier does not await it
   }
 
-  /** Takes the payload of a frame; an empty one ends the command. */
+  /** Adds the payload of a frame. An empty one ends the command. */
   push(payload: Buffer): void {
     this.#bytes += payload.length;
     if (this.#bytes > maxBytes) return this.#refuse("its command is too long");
@@ -38,13 +39,13 @@ export class CommandFrames {
     }
   }
 
-  /** The body has ended. */
+  /** Call this at the end of the body. */
   end(): void {
     this.#refuse("its body ended within the command");
   }
 
   #refuse(reason: string, cause?: unknown): void {
     this.#parts = [];
-    this.#settle.reject(invalidRequest(reason, cause)); // without effect once it is settled
+    this.#settle.reject(invalidRequest(reason, cause)); // no effect if it is already settled
   }
 }

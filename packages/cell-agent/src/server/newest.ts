@@ -1,20 +1,20 @@
 /**
- * Values of which only the newest matters, read with `for await`: one that comes before the last was read takes its place, so
- * that a writer without pause costs no memory. For one reader; ends after {@link Newest.end}.
+ * Values of which only the newest matters, for one reader with `for await`. A new value replaces one that was not read yet, so
+ * a fast writer costs no memory. Ends after {@link Newest.end}.
  */
 export class Newest<T> implements AsyncIterable<T> {
   #unread: { readonly value: T } | undefined;
   #hasEnded = false;
   #wake: (() => void) | undefined;
 
-  /** Ignored once it has ended. */
+  /** Ignored after the end. */
   push(value: T): void {
     if (this.#hasEnded) return;
     this.#unread = { value };
     this.#wake?.();
   }
 
-  /** A value that is not read yet is still read. */
+  /** A value that was not read yet is still delivered. */
   end(): void {
     this.#hasEnded = true;
     this.#wake?.();

@@ -12,17 +12,17 @@ import { mergedPieces } from "./small-pieces.ts";
 const lingerMs = 60_000;
 
 /**
- * Connects a stream with a port of the pod, as seen from inside the pod: programs that listen on
- * localhost only are reached too.
+ * Connects a stream with a port of the pod, from inside the pod's network. So programs that only listen on localhost can also
+ * be reached.
  *
- * A socket belongs to the network namespace of the thread that made it and Node cannot change that,
- * so `socat` is run with a socket of the pod's namespace; it passes the end of each direction on by itself.
+ * A socket belongs to the network namespace of the thread that created it, which Node cannot change. So this runs `socat` with
+ * a socket from the pod's namespace. It forwards the end of each direction.
  */
 export async function servePortForward(
   stream: ServerHttp2Stream,
   options: {
     readonly port: number;
-    /** File that names the pod's network namespace; absent for the machine's own network. */
+    /** File of the pod's network namespace. Absent for the machine's own network. */
     readonly networkNamespace: string | undefined;
     readonly logger: Logger;
   },
@@ -35,7 +35,7 @@ export async function servePortForward(
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   const gone = new AbortController();
   stream.once("close", () => gone.abort());
-  // Each direction ends by itself: a client that has sent all still wants the answer.
+  // Each direction ends separately, because a client that has sent everything still wants the response.
   const results = await Promise.allSettled([
     pipeline(stream.iterator({ destroyOnReturn: false }), connection),
     pipeline(mergedPieces(connection, gone.signal), stream),
@@ -88,9 +88,10 @@ function connectInNamespace(namespace: string, port: number, logger: Logger): Du
 }
 
 /**
- * For perl-base, as this `socat` tries no second address: connects by IPv4, else by IPv6 as containerd does, since a program that
- * listens on "localhost" may have only one of them. Descriptors up to `$^F` are kept for the program that is started.
- * Without `shut-close`, `socat` does not pass on that the server has closed or reset the connection until the client has ended too.
+ * A script for perl-base, because this `socat` does not try a second address. It connects by IPv4, and otherwise by IPv6, like
+ * containerd, because a program that listens on "localhost" may only use one of them. Descriptors up to `$^F` are passed on to
+ * the program that it starts. Without `shut-close`, `socat` does not report that the server has closed or reset the connection
+ * until the client has ended its side, too.
  */
 const dial = `
 my $port = shift;
@@ -110,7 +111,7 @@ for (@ways) {
 die $problem;
 `;
 
-/** Dials a port of a network namespace's own loopback. No address is part of the request, so none elsewhere is reached. */
+/** Dials a port at the loopback address of a network namespace. The request has no address, so nothing else can be reached. */
 export function dialCommand(namespace: string, port: number): readonly string[] {
   const perl = ["/usr/bin/perl", "-MSocket", "-e", dial, String(port)];
   return ["/usr/bin/nsenter", `--net=${namespace}`, ...perl];

@@ -8,22 +8,19 @@ import { framedOutput } from "./small-pieces.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
 
-/** What runs a process on streams: exec or attach of a container. */
+/** Runs a process on streams: exec or attach of a container. */
 export type RunProcess = (
   streams: ProcessStreams,
   signal: AbortSignal,
 ) => Promise<{ readonly exitCode: number }>;
 
-/**
- * Serves exec or attach: frames on the wire on one side, streams of a process on the other.
- * When kip goes away, the signal aborts.
- */
+/** Serves exec or attach, between frames on the connection and streams of a process. If kip disconnects, the signal aborts. */
 export async function serveProcess(
   stream: ServerHttp2Stream,
   query: URLSearchParams,
   options: {
     readonly run: RunProcess;
-    /** Takes the frames of the command, if the client sends it in frames. */
+    /** Receives the command's frames, if the client sends it in frames. */
     readonly commandFrames?: CommandFrames | undefined;
     readonly logger: Logger;
   },
@@ -62,7 +59,7 @@ export async function serveProcess(
   }
 }
 
-/** Where the frames of a client go. */
+/** The targets of a client's frames. */
 interface FrameSinks {
   readonly stdin: PassThrough | undefined;
   readonly resizes: Newest<TerminalSize>;
@@ -94,7 +91,7 @@ async function receive(
   }
 }
 
-/** Resolves when everything written so far has gone to the connection. */
+/** Resolves when everything written so far was passed to the connection. */
 async function flushed(sink: Writable | undefined): Promise<void> {
   if (!sink || sink.destroyed || sink.writableFinished) return;
   await new Promise<void>((resolve) => {

@@ -2,14 +2,14 @@ import { Writable, type Readable } from "node:stream";
 import type { Channel, FrameWriter } from "@kip/agent-api";
 import { pause, systemClock } from "@kip/base";
 
-// Kip reads a cell's small pieces slowly: each costs 5 us of the 3 % of a thread that all streams of a cell share. A program that
-// prints each line by itself, or a server that sends such pieces, would stop them all, for as long as it goes on. So what a stream has
-// sent waits a little, once it has sent many small pieces, and what comes meanwhile goes as one.
+// Kip reads a cell's small pieces slowly: each costs 5 µs of the 3 % of a thread that all streams of a cell share. A program
+// that prints single lines, or a server that sends small pieces, would delay all of them for as long as it continues. So after
+// a stream has sent many small pieces, it pauses briefly, and what arrives meanwhile is sent as one piece.
 
-/** Larger pieces never wait, bytes. */
+/** Pieces of at least this size never wait, bytes. */
 const smallBytes = 4096;
 
-/** Small pieces that may go in a second, and at once. */
+/** A rate limit for small pieces: per second, and in a burst. */
 class Pace {
   readonly #pieceMs: number;
   readonly #atOnceMs: number;
@@ -20,21 +20,21 @@ class Pace {
     this.#atOnceMs = atOnce * this.#pieceMs;
   }
 
-  /** Counts a piece. @returns milliseconds until the next may go, 0 or less for at once */
+  /** Counts a piece. @returns milliseconds until the next one may be sent, 0 or less for at once */
   count(now: number): number {
     this.#nextAt = Math.max(this.#nextAt, now - this.#atOnceMs) + this.#pieceMs;
     return this.#nextAt - now;
   }
 }
 
-/** Of all streams of this agent, which is a process of its own. Kip takes 6,000. */
+/** The limit for all streams of this agent process. Kip accepts 6,000. */
 const all = new Pace(3000, 500);
 
 /**
- * The pace of one stream.
+ * The rate limit of one stream.
  *
  * @param gone aborts when nothing more can be sent
- * @returns resolves when the next piece may go, after one of so many bytes
+ * @returns a function that resolves when the next piece may be sent, after a piece of the given size
  */
 function smallPiecePace(gone: AbortSignal): (bytes: number) => Promise<void> {
   const own = new Pace(1000, 50);
@@ -46,7 +46,7 @@ function smallPiecePace(gone: AbortSignal): (bytes: number) => Promise<void> {
   };
 }
 
-/** What a process prints, as frames of a channel. @param gone aborts when nothing more can be sent */
+/** Sends a process's output as frames of a channel. @param gone aborts when nothing more can be sent */
 export function framedOutput(writer: FrameWriter, channel: Channel, gone: AbortSignal): Writable {
   const rest = smallPiecePace(gone);
   const send = async (bytes: Buffer): Promise<void> => {
@@ -58,13 +58,16 @@ export function framedOutput(writer: FrameWriter, channel: Channel, gone: AbortS
       send(chunk).then(() => done(), done);
     },
     writev: (chunks, done) => {
-      const pieces = chunks.map(({ chunk }) => chunk as Buffer); // strings are decoded before
+      const pieces = chunks.map(({ chunk }) => chunk as Buffer); // strings were already decoded
       send(Buffer.concat(pieces)).then(() => done(), done);
     },
   });
 }
 
-/** What a server sends, or a log that is followed; all that its stream holds is one piece. @param gone aborts when nothing more can be sent */
+/**
+ * Merges the pieces from a server or a followed log: everything buffered in the stream becomes one piece. @param gone aborts
+ * when nothing more can be sent
+ */
 export async function* mergedPieces(source: Readable, gone: AbortSignal): AsyncGenerator<Buffer> {
   const rest = smallPiecePace(gone);
   for await (const piece of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {

@@ -8,20 +8,20 @@ import { StatusStream } from "./status-stream.ts";
 
 const lists = { initContainers: [], containers: [], ephemeralContainers: [], events: [] };
 
-/** What a listener has got, as generations of the pod. */
+/** The pod generations that a listener has received. */
 function listener() {
   const stream = Object.assign(new PassThrough(), { respond: () => {} });
   const generations = (): number[] => {
     const text = String(stream.read() ?? "").trim();
     return text === "" ? [] : text.split("\n").map((line) => JSON.parse(line).generation);
   };
-  return { stream: stream as unknown as ServerHttp2Stream, generations }; // all that is called
+  return { stream: stream as unknown as ServerHttp2Stream, generations }; // the methods that are called
 }
 
 describe("StatusStream", () => {
   it("sends a change to all who listen, also to those before one that begins in the same turn", async () => {
     let generation = 1;
-    using status = new StatusStream(() => ({ generation, ...lists }) as unknown as PodReport); // all that is looked at
+    using status = new StatusStream(() => ({ generation, ...lists }) as unknown as PodReport); // the fields that are read
     const [first, second] = [listener(), listener()];
     status.serve(first.stream);
     assert.deepEqual(first.generations(), [1]);

@@ -2,12 +2,12 @@ import type { ServerHttp2Stream } from "node:http2";
 import type { PodReport } from "@kip/agent-api";
 import { reportLine } from "../state/report-line.ts";
 
-/** A sign of life on a connection where nothing changes. */
+/** Interval of blank lines on an idle connection, which show that it works. */
 const blankLineMs = 10_000;
 
 /**
- * Sends the pod's report to everybody who listens, whole, whenever it changed. Changes of one turn
- * of the event loop make one line; a listener that is slow gets the newest line only.
+ * Sends the pod's full report to all listeners whenever it has changed. Changes in one turn of the event loop result in one
+ * line. A slow listener only gets the newest line.
  */
 export class StatusStream implements Disposable {
   readonly #read: () => PodReport | undefined;
@@ -16,12 +16,12 @@ export class StatusStream implements Disposable {
   #pending: NodeJS.Immediate | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param read gives the present report, undefined before there is a pod */
+  /** @param read returns the current report, undefined before there is a pod */
   constructor(read: () => PodReport | undefined) {
     this.#read = read;
   }
 
-  /** Says that the report may have changed. */
+  /** Call this when the report may have changed. */
   changed(): void {
     this.#pending ??= setImmediate(() => {
       this.#pending = undefined;
@@ -29,7 +29,7 @@ export class StatusStream implements Disposable {
     });
   }
 
-  /** Sends the present report and then every change until the stream is closed. */
+  /** Sends the current report, and a new one after every change, until the stream is closed. */
   serve(stream: ServerHttp2Stream): void {
     stream.respond({ ":status": 200, "content-type": "application/x-ndjson" });
     this.#update();
@@ -56,7 +56,7 @@ export class StatusStream implements Disposable {
     for (const stream of this.#listeners.keys()) stream.destroy();
   }
 
-  /** Makes the line of the present report, and sends it to all if it is another than before. */
+  /** Creates the line of the current report, and sends it to all listeners if it differs from the last one. */
   #update(): void {
     const report = this.#read();
     const line = report && reportLine(report);

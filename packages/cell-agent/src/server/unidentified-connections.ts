@@ -1,20 +1,20 @@
 import type { Socket } from "node:net";
 
-/** The most connections of one address that are not known to be kip's. */
+/** Maximum number of connections from one address that are not known to be kip's. */
 const mostOfAddress = 16;
 
-/** The most of them in all. */
+/** Their maximum total number. */
 export const mostUnidentified = 256;
 
 /**
- * Connections that are not known to be kip's: those that have not shown a certificate, and those of other cells. Anyone who reaches
- * the agent may open them. Where there are too many, the oldest one ends: to refuse the next one would keep kip out.
+ * Connections that are not known to be kip's: those that have not shown a certificate, and those of other cells. Anyone who can
+ * reach the agent may open them. If there are too many, the oldest one is closed. Refusing new ones would keep kip out.
  */
 export class UnidentifiedConnections {
   /** By remote address and port, the oldest first. */
   readonly #sockets = new Map<string, Socket>();
 
-  /** Takes a connection that has just been opened. */
+  /** Adds a new connection. */
   add(socket: Socket): void {
     const key = keyOf(socket);
     this.#sockets.set(key, socket);
@@ -28,7 +28,7 @@ export class UnidentifiedConnections {
     else if (this.#sockets.size > mostUnidentified) this.#sockets.values().next().value?.destroy();
   }
 
-  /** Forgets a connection: it is kip's. */
+  /** Removes a connection, because it is kip's. */
   release(socket: Pick<Socket, "remoteAddress" | "remotePort">): void {
     this.#sockets.delete(keyOf(socket));
   }

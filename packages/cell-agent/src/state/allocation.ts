@@ -12,29 +12,29 @@ import { isRunning, type ContainerRecord } from "./container-record.ts";
 import type { NewEvent } from "./pod-events.ts";
 import type { PodState } from "./pod-state.ts";
 
-/** What the pod has of the cell. Plain JSON: it outlives the agent. */
+/** The pod's resources on the cell. Plain JSON, because it outlives the agent. */
 export interface Allocation {
-  /** What each container is to have: what the pod asks for now, or asked for when that was last feasible. */
+  /** The resources that each container should have: the pod's current requests, or the last ones that were feasible. */
   readonly containers: AmountsByName;
-  /** What the cgroup of the whole pod was given; absent before the first container. */
+  /** The resources of the pod's cgroup. Absent before the first container. */
   readonly podLimits?: ResourceAmounts | undefined;
-  /** A resize that the cell is too small for. */
+  /** A resize for which the cell is too small. */
   readonly pending?: ResizeReport | undefined;
   /** A resize that has begun. */
   readonly inProgress?: ResizeReport | undefined;
-  /** When a resize that failed is tried again, milliseconds since the epoch. */
+  /** When to retry a failed resize, milliseconds since the Unix epoch. */
   readonly retryAtMs?: number | undefined;
 }
 
 /** Before the first pod. */
 export const noAllocation: Allocation = { containers: {} };
 
-/** A failed resize is tried again after this time, milliseconds: the kubelet's pause behind a pod that could not be synced. */
+/** Delay before retrying a failed resize, milliseconds: the kubelet's pause after a pod could not be synced. */
 const retryMs = 10_000;
 
 /**
- * Gives the containers of a pod, or of a newer state of it, what it asks for: always to a new pod; later, if the cell is large enough. A
- * cell has one pod, so a resize never waits for others (`Deferred`).
+ * Allocates the resources that a pod, or a newer version of it, requests. A new pod always gets them, and a later version only
+ * if the cell is large enough. A cell has one pod, so a resize never waits for others (`Deferred`).
  *
  * @param before undefined for a new pod
  */
@@ -56,7 +56,7 @@ export function allocate(pod: DesiredPod, before: Allocation | undefined): Alloc
   };
 }
 
-/** A pod that has lost its cell may have asked that one for more than it had, and asks this one. */
+/** A pod that has lost its cell may have requested more from that cell than it was granted, and now requests it here. */
 function firstAllocation(pod: DesiredPod, wanted: AmountsByName): Allocation {
   const granted = countedContainers(pod).flatMap((one) =>
     one.granted ? [[one.name, amountsOf(one.granted)] as const] : [],
@@ -65,7 +65,7 @@ function firstAllocation(pod: DesiredPod, wanted: AmountsByName): Allocation {
   return allocate(pod, { containers: { ...wanted, ...Object.fromEntries(granted) } });
 }
 
-/** Why the cell cannot give this much, in the kubelet's words. */
+/** Why the cell does not have enough, in the kubelet's words. */
 function infeasible(pod: DesiredPod, wanted: AmountsByName): string | undefined {
   if (!pod.machine) return undefined;
   const asked = podRequest(pod, wanted);
@@ -78,12 +78,12 @@ function infeasible(pod: DesiredPod, wanted: AmountsByName): string | undefined 
   return undefined;
 }
 
-/** What a container's run was given; that of an agent without resizes is not known, and taken for right. */
+/** The resources of a container's run. Those from an agent without resizes are not known, and assumed to be right. */
 export function actuated(record: ContainerRecord, { containers }: Allocation): ResourceAmounts {
   return record.saved.run?.resources ?? ownValue(containers, record.desired.name) ?? {};
 }
 
-/** How a container gets from what it has to what it is to have; undefined if it has that. */
+/** The change from a container's present resources to those that it should have. Undefined if it has them. */
 export function resizeOf(
   record: ContainerRecord,
   allocation: Allocation,
@@ -114,8 +114,8 @@ function memoryOf({ memoryBytesLimit, memoryBytesRequest }: ResourceAmounts): Re
 }
 
 /**
- * The resize that was in progress, failed for now, and the event that says so. Undefined if the resize has failed before: the reason may name
- * what is in use, which is another figure each time, and the API takes few events of a pod.
+ * The current resize after a temporary failure, with the event that reports it. Undefined if the resize has failed before: the
+ * reason may contain the current usage, which differs each time, and the API accepts few events for a pod.
  */
 export function failed(
   { allocation, desired: pod }: Pick<PodState, "allocation" | "desired">,
@@ -132,8 +132,8 @@ export function failed(
 }
 
 /**
- * What the end of a resize changes: the allocation, and the event that says so. Undefined while one goes on, or if there is none. Containers that do
- * not run do not count: they get what they are to have with their next start.
+ * The changes at the end of a resize: the allocation, and the event that reports it. Undefined while it is in progress, or if
+ * there is none. Containers that are not running do not count, because they get their resources at their next start.
  */
 export function settled(
   allocation: Allocation,
@@ -154,8 +154,8 @@ export function settled(
 }
 
 /**
- * The event of a resize that begins, or that the cell is too small for, as kubelets have it from 1.36 on. Undefined if there is none, or
- * if it is known already.
+ * The event for a resize that begins, or for which the cell is too small. Kubelets have it from 1.36 on. Undefined if there is
+ * none, or if it was reported already.
  */
 export function begun(
   pod: DesiredPod,

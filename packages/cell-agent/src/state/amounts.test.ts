@@ -45,7 +45,7 @@ describe("podLimits()", () => {
       containers: [container("a", full)],
     });
     assert.equal(limitsOf(pod).memoryBytesLimit, 564);
-    // The sidecar's limit is one for all that start after it.
+    // The sidecar's limit also counts for all containers that start after it.
     const unlimited = { ...pod, initContainers: [...pod.initContainers, container("none")] };
     assert.equal(limitsOf(unlimited).memoryBytesLimit, 564);
   });

@@ -1,7 +1,7 @@
 import type { DesiredContainer, DesiredPod, ResourceAmounts } from "@kip/agent-api";
 import { defined, formatBytes, formatMilliCpu, ownValue } from "@kip/base";
 
-/** What each container has or is to have, by name. */
+/** Resources of containers by name. */
 export type AmountsByName = Readonly<Record<string, ResourceAmounts>>;
 
 type Amount = keyof ResourceAmounts;
@@ -13,24 +13,24 @@ const names = [
   "memoryBytesRequest",
 ] as const satisfies readonly Amount[];
 
-/** What a container asks for and may use, without the rest of it. */
+/** The requests and limits of a container, without its other fields. */
 export function amountsOf(container: ResourceAmounts): ResourceAmounts {
   return defined(Object.fromEntries(names.map((name) => [name, container[name]])));
 }
 
-/** Nothing and 0 are the same. */
+/** Treats undefined and 0 as equal. */
 export function isSame(a: ResourceAmounts, b: ResourceAmounts): boolean {
   return names.every((name) => (a[name] ?? 0) === (b[name] ?? 0));
 }
 
-/** The containers whose amounts a pod's own are made of, ephemeral ones are not. */
+/** The containers that count for a pod's totals. Ephemeral ones do not. */
 export function countedContainers(pod: DesiredPod): readonly DesiredContainer[] {
   return [...pod.initContainers, ...pod.containers];
 }
 
 /**
- * What containers use of a resource at most at the same time: init containers run one after the other, sidecars beside all that come
- * after them.
+ * The maximum use of a resource by containers at the same time: init containers run one after the other, and sidecars run
+ * together with all containers that come after them.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
  */
@@ -49,7 +49,7 @@ export function total(
   return Math.max(starting, running);
 }
 
-/** Whether each container has this limit; an init container also has it with that of a sidecar before it. */
+/** Whether each container has this limit. For an init container, that of a sidecar before it is enough. */
 function isDeclared(pod: DesiredPod, of: (container: DesiredContainer) => number): boolean {
   let sidecars = 0;
   for (const container of pod.initContainers) {
@@ -60,7 +60,7 @@ function isDeclared(pod: DesiredPod, of: (container: DesiredContainer) => number
   return pod.containers.every((container) => of(container) > 0);
 }
 
-/** What the scheduler counts for the pod, its overhead included. */
+/** The pod's requests as the scheduler counts them, including its overhead. */
 export function podRequest(
   pod: DesiredPod,
   containers: AmountsByName,
@@ -75,8 +75,8 @@ export function podRequest(
 }
 
 /**
- * Limits of the cgroup of the whole pod, by the kubelet's rules: those of the pod itself; else the sum of its containers', if each of them has
- * one. The request is its weight.
+ * Limits of the pod's cgroup, by the kubelet's rules: pod-level limits, otherwise the sum of the containers' limits if all of
+ * them have one. The request determines its weight.
  */
 export function podLimits(pod: DesiredPod, containers: AmountsByName): ResourceAmounts {
   if (pod.qosClass === "BestEffort") return { cpuMilliRequest: 0 };
@@ -94,7 +94,7 @@ export function podLimits(pod: DesiredPod, containers: AmountsByName): ResourceA
   });
 }
 
-/** What the kernel is given for a container: it may use what the pod may, where it has no limit of its own. */
+/** The kernel's limits for a container. Without its own limit, it may use the whole pod's. */
 export function containerLimits(
   pod: Pick<DesiredPod, "resources">,
   { cpuMilliLimit, cpuMilliRequest, memoryBytesLimit }: ResourceAmounts,
@@ -102,7 +102,7 @@ export function containerLimits(
   const cpu = positive(cpuMilliLimit) ?? pod.resources?.cpuMilliLimit;
   return {
     cpuMilliLimit: cpu,
-    // One that asks for nothing gets what the others leave, as with a kubelet.
+    // As in a kubelet, a container without a request gets what the others leave.
     cpuMilliRequest: cpuMilliRequest ?? cpu ?? 0,
     memoryBytesLimit: positive(memoryBytesLimit) ?? pod.resources?.memoryBytesLimit,
   };
@@ -112,7 +112,7 @@ function positive(amount: number | undefined): number | undefined {
   return amount === 0 ? undefined : amount;
 }
 
-/** Amounts as the API's objects have them; for events. */
+/** Amounts in the form of API objects, for events. */
 export function asRequirements(amounts: ResourceAmounts): object {
   const list = (cpu: number | undefined, memory: number | undefined): object | undefined =>
     cpu === undefined && memory === undefined

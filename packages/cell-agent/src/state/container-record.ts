@@ -11,40 +11,40 @@ import type { ContainerExit } from "@kip/oci-runtime";
 import type { CrashBackoff } from "./crash-backoff.ts";
 
 /**
- * init: runs to its end before the next; sidecar: an init container that goes on running beside the
- * main ones; ephemeral: added to a running pod for debugging, never restarted.
+ * init: runs to completion before the next one; sidecar: an init container that keeps running beside the main ones; ephemeral:
+ * added to a running pod for debugging, and never restarted.
  */
 export type ContainerKind = "init" | "sidecar" | "main" | "ephemeral";
 
-/** One run of a container; the next attempt is another run. */
+/** One run of a container. The next attempt is another run. */
 export interface ContainerRun {
-  /** ID at the runtime. */
+  /** The runtime's ID. */
   readonly id: string;
   /** Counts up from 0. */
   readonly attempt: number;
-  /** The image as the pod names it. */
+  /** The image as named in the pod. */
   readonly image: string;
   readonly imageId: string;
   readonly stopSignal: string;
-  /** The user of its first process; absent until the container is made. */
+  /** The user of its first process. Absent until the container is created. */
   readonly user?: ContainerReport["user"];
   readonly logDirectory: string;
-  /** What it was given of the cell last; absent in what older agents have saved. */
+  /** The resources that it was last given. Absent in what older agents have saved. */
   readonly resources?: ResourceAmounts | undefined;
-  /** Absent until its process has begun. */
+  /** Absent until its process has started. */
   readonly startedAtMs?: number | undefined;
   /** Set once it has ended. */
   readonly exit?: TerminatedReport | undefined;
-  /** It was stopped to be followed by another run, whatever its exit code says. */
+  /** Whether it was stopped in order to be replaced by another run, whatever its exit code. */
   readonly restarts?: boolean | undefined;
 }
 
-/** The part of a container's state that outlives the agent. Plain JSON, in a file on a tmpfs. */
+/** The part of a container's state that outlives the agent. Plain JSON in a file on a tmpfs. */
 export interface SavedContainer {
   readonly name: string;
   readonly run?: ContainerRun | undefined;
   readonly lastTerminated?: TerminatedReport | undefined;
-  /** The log of the run before the present one. */
+  /** The log of the previous run. */
   readonly previousLogDirectory?: string | undefined;
   readonly started: boolean;
   readonly ready: boolean;
@@ -52,28 +52,28 @@ export interface SavedContainer {
   readonly backoff?: CrashBackoff | undefined;
 }
 
-/** What is known about the container's image; not kept across restarts of the agent. */
+/** The state of the container's image. Not kept when the agent restarts. */
 export type ImageState =
   | { readonly kind: "unknown" }
-  /** `failures`: of the pulls before, in a row. */
+  /** `failures`: number of consecutive failed pulls before. */
   | { readonly kind: "pulling"; readonly failures: number }
-  /** `attempt`: for which attempt of the container the registry was asked, with policy Always. */
+  /** `attempt`: the attempt of the container for which the registry was asked, with policy Always. */
   | {
       readonly kind: "ready";
       readonly image: StoredImage;
-      /** Images that the container mounts, by the volume's name. */
+      /** Images that the container mounts, by volume name. */
       readonly volumes: ReadonlyMap<string, StoredImage>;
       readonly attempt: number;
     }
   | {
       readonly kind: "failed";
-      /** Its name: the container's, or that of a volume. */
+      /** The name of the container or of a volume. */
       readonly name: string;
       readonly reason: string;
       readonly message: string;
       readonly failures: number;
       readonly retryAtMs: number;
-      /** When the container is to show that it is held back; absent if it does or need not. */
+      /** When the container should show that it is held back. Absent if it already does, or if it should not. */
       readonly holdAtMs?: number | undefined;
     };
 
@@ -81,44 +81,44 @@ export type ImageState =
 export interface StopReason {
   /** Text of the Killing event. */
   readonly message: string;
-  /** Another run follows, whatever exit code this one ends with. */
+  /** Whether another run follows, whatever the exit code. */
   readonly restarts: boolean;
-  /** In place of the pod's grace period, unless the pod is ending. */
+  /** Replaces the pod's grace period, unless the pod is ending. */
   readonly graceSeconds?: number | undefined;
 }
 
-/** What has gone wrong with a container so that it must be stopped. */
+/** Why a container must be stopped after a failure. */
 export type KillCause =
-  /** A probe has failed; its grace period counts in place of the pod's if it has one. */
+  /** A probe has failed. Its grace period, if any, replaces the pod's. */
   | {
       readonly kind: "probe";
       readonly probe: "liveness" | "startup";
       readonly graceSeconds?: number | undefined;
     }
-  /** Its postStart hook has failed, for the reason that the container waits with then. */
+  /** Its postStart hook has failed. The container then waits with this message. */
   | { readonly kind: "postStart"; readonly message: string };
 
-/** A step of a container that is under way; it gets no other one meanwhile. */
+/** A step of a container that is in progress. It gets no other step meanwhile. */
 export type Activity = { readonly kind: "starting" } | ({ readonly kind: "stopping" } & StopReason);
 
-/** A container of the pod: what is wanted, what is there, what is being done. */
+/** A container of the pod: its desired state, its present state, and what is being done. */
 export interface ContainerRecord {
   readonly desired: DesiredContainer;
   readonly kind: ContainerKind;
   readonly saved: SavedContainer;
   readonly image: ImageState;
   readonly activity?: Activity | undefined;
-  /** How its run ended, as the runtime tells it, until that is in `saved.run`. */
+  /** How its run ended according to the runtime, until that is in `saved.run`. */
   readonly exited?: ContainerExit | undefined;
-  /** It is to be probed as long as it runs: it has started, and its postStart hook too. */
+  /** Whether to probe it while it runs: it has started, and so has its postStart hook. */
   readonly isWatched: boolean;
-  /** Why the container does not run, if something failed or holds it back. */
+  /** Why the container is not running, if something failed or holds it back. */
   readonly waiting?: { readonly reason: string; readonly message?: string } | undefined;
-  /** Not to be started before, milliseconds since the epoch. */
+  /** Earliest next start, milliseconds since the Unix epoch. */
   readonly retryAtMs: number;
   /** Why a running container must be stopped. */
   readonly kill?: KillCause | undefined;
-  /** The last start has failed before there was a container: it is tried again soon, and with a newer pod at once. */
+  /** Whether the last start failed before there was a container. It is retried soon, or at once for a newer pod. */
   readonly isCreateFailed: boolean;
 }
 
@@ -136,7 +136,7 @@ export function containersOf(
   ];
 }
 
-/** A container of which nothing has happened yet. */
+/** The record of a container for which nothing has happened yet. */
 export function newRecord(
   desired: DesiredContainer,
   kind: ContainerKind,
@@ -153,42 +153,42 @@ export function newRecord(
   };
 }
 
-/** Whether the container's process is there. */
+/** Whether the container's process is running. */
 export function isRunning(record: ContainerRecord): boolean {
   const { run } = record.saved;
   return run?.startedAtMs !== undefined && run.exit === undefined;
 }
 
-/** Whether something is being done with the container, or its end is still to be noted: no other step begins. */
+/** Whether something is being done with the container, or its end is still to be recorded. No other step begins then. */
 export function isBusy({ activity, exited }: ContainerRecord): boolean {
   return activity !== undefined || exited !== undefined;
 }
 
-/** Whether the run's process has ever begun, or could not. */
+/** Whether the run's process has started or failed to start. */
 export function hasBegun(run: ContainerRun): boolean {
   return run.startedAtMs !== undefined || run.exit !== undefined;
 }
 
-/** The attempt that a start now would be; one that was cut off before its start is made again. */
+/** The attempt number of the next start. A start that was interrupted is repeated with the same number. */
 export function nextAttempt(record: ContainerRecord): number {
   const { run } = record.saved;
   if (run === undefined) return 0;
   return hasBegun(run) ? run.attempt + 1 : run.attempt;
 }
 
-/** Whether the container has ended and its restart policy leaves it so. */
+/** Whether the container has ended and its restart policy does not restart it. */
 export function hasEnded(
   record: ContainerRecord,
   restartPolicy: DesiredPod["restartPolicy"],
 ): boolean {
   const { run } = record.saved;
   if (run === undefined) return false;
-  // A run that never began says nothing about the container.
+  // A run that never started says nothing about the container.
   if (run.exit === undefined || run.restarts === true) return false;
   return !startsAgain(record, restartPolicy, run.exit.exitCode);
 }
 
-/** Whether a container runs again that has ended by itself with this exit code. */
+/** Whether a container that ended by itself with this exit code is restarted. */
 export function startsAgain(
   { kind, desired }: Pick<ContainerRecord, "kind" | "desired">,
   restartPolicy: DesiredPod["restartPolicy"],

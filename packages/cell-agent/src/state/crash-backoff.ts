@@ -1,24 +1,24 @@
 const initialMs = 10_000;
 const maxMs = 300_000;
 
-/** The back-off of a container that ends again and again. */
+/** The back-off of a container that ends repeatedly. */
 export interface CrashBackoff {
-  /** What the next end costs, milliseconds. */
+  /** The delay after the next end, milliseconds. */
   readonly delayMs: number;
   readonly updatedAtMs: number;
 }
 
-/** How long an image that could not be had is left alone, by number of failures. */
+/** How long to wait before pulling an image again, by number of failures. */
 export function failureDelayMs(failures: number): number {
   return Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 10));
 }
 
 /**
- * Counts an end of a container and gives the delay before its next start, as the kubelet has it:
- * none after the first, then 10 s, doubling to 5 min; forgotten after 10 min without an end.
+ * Counts an end of a container, and returns the delay before its next start, as in the kubelet: none after the first end, then
+ * 10 s, doubling to 5 min. Forgotten after 10 min without an end.
  *
- * @param sinceMs the end that the container must have left behind for the delay so as not to be held back, milliseconds since the
- * epoch. @default this one, as of a container that ended by itself
+ * @param sinceMs the end since which the delay counts, milliseconds since the Unix epoch. If it was longer ago than the delay,
+ * there is no delay. @default this end, as for a container that ended by itself
  */
 export function countCrash(
   last: CrashBackoff | undefined,

@@ -28,7 +28,7 @@ export function runningId(state: PodState, name: string): string {
 }
 
 /**
- * ID of the container whose processes another one is to see. To the kubelet, one that has never run does not exist.
+ * ID of the container whose processes another one should see. As in the kubelet, one that has never run does not exist.
  *
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_CONTAINER_NOT_RUNNING`
  */
@@ -39,9 +39,9 @@ export function targetId(state: PodState, name: string): string {
 }
 
 /**
- * The log of a container: that of its current run, or of the last one that has begun.
+ * The log of a container: that of its current run, or of the last one that has started.
  *
- * @param previous the log of the run before, as `kubectl logs --previous` asks for
+ * @param previous the log of the run before, for `kubectl logs --previous`
  * @throws {AgentError} code `AGENT_CONTAINER_UNKNOWN`
  */
 export function logOf(

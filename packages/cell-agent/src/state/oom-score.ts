@@ -6,10 +6,11 @@ const guaranteed = -997;
 const bestEffort = 1000;
 
 /**
- * How readily the kernel takes a container when the machine has no memory left, from -997 to 1000, as a kubelet computes it: the more memory a container
- * of a burstable pod has asked for, the later. What the pod as a whole asks for beyond its containers is theirs in equal parts.
+ * The score by which the kernel chooses a container to kill when the machine runs out of memory, from -997 to 1000, as computed
+ * by a kubelet. The more memory a container of a burstable pod has requested, the later it is killed. A pod-level request
+ * beyond those of the containers is divided equally among them.
  *
- * @param memoryBytes of the machine
+ * @param memoryBytes memory of the machine
  */
 export function oomScoreAdj(
   pod: DesiredPod,
@@ -24,7 +25,7 @@ export function oomScoreAdj(
   const score = (bytes: number): number =>
     1000 - Math.trunc((1000 * (bytes + share)) / memoryBytes);
   const own = score(request(container));
-  // A sidecar goes no earlier than the containers that it serves.
+  // A sidecar is not killed before the containers that it serves.
   const isSidecar =
     container.restartPolicy === "Always" &&
     pod.initContainers.some(({ name }) => name === container.name);

@@ -4,7 +4,7 @@ import { isRunning, startsAgain, type ContainerRecord } from "./container-record
 /**
  * The pod's phase, by the kubelet's rules.
  *
- * @param isEnding the pod is to end, whatever its restart policy
+ * @param isEnding whether the pod is to end, whatever its restart policy
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
  */
 export function podPhase(
@@ -27,7 +27,7 @@ export function podPhase(
       stopped.length === main.length && main.every((record) => exitCode(record) === 0);
     return isAllGood ? "Succeeded" : "Failed";
   }
-  // A pod has not failed before all of it has ended: its machine goes with it.
+  // A pod has not failed before all containers have ended, because its machine ends with it.
   if (init.some((record) => hasFailed(record, restartPolicy)))
     return isAnyOpen ? "Pending" : "Failed";
   const hasMainRun = main.some((record) => record.saved.run !== undefined);
@@ -43,25 +43,25 @@ function ended(
   main: readonly ContainerRecord[],
   beside: readonly ContainerRecord[],
 ): PodReport["phase"] {
-  // A pod whose sidecars or debugging containers still run has not ended, nor has one of which a container is being replaced.
+  // A pod whose sidecars or debugging containers still run has not ended, nor has one with a container that is being replaced.
   if (beside.some(isRunning) || main.some(isReplaced)) return "Running";
   if (main.some((record) => startsAgain(record, restartPolicy, exitCode(record) ?? 0)))
     return "Running";
   return main.every((record) => exitCode(record) === 0) ? "Succeeded" : "Failed";
 }
 
-/** Whether the container has failed and does not run again. */
+/** Whether the container has failed and is not restarted. */
 function hasFailed(record: ContainerRecord, restartPolicy: DesiredPod["restartPolicy"]): boolean {
   const code = exitCode(record) ?? 0;
   return code !== 0 && !startsAgain(record, restartPolicy, code);
 }
 
-/** Whether the container was stopped so that another run follows, or that run is being started. */
+/** Whether the container was stopped for another run, or that run is being started. */
 function isReplaced({ saved: { run } }: ContainerRecord): boolean {
   return run !== undefined && (run.exit === undefined || run.restarts === true);
 }
 
-/** Whether the container has run and does not now; it may be waiting for its next start. */
+/** Whether the container has run and is not running now. It may be waiting for its next start. */
 function hasStopped(record: ContainerRecord): boolean {
   const { run, lastTerminated } = record.saved;
   return !isRunning(record) && (run?.exit !== undefined || lastTerminated !== undefined);

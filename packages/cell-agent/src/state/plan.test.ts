@@ -212,7 +212,7 @@ describe("planPod()", () => {
     };
     assert.deepEqual(turns(), ["s1 false", "s2 false", "a true"]);
     for (const one of all) one.activity = { kind: "stopping", message: "", restarts: false };
-    assert.deepEqual(turns(), ["s1 false", "s2 false", "a true"]); // the same ones go on
+    assert.deepEqual(turns(), ["s1 false", "s2 false", "a true"]); // the same steps continue
     const end = (one: DraftRecord): void => {
       delete one.activity;
       ended(one, 0);
@@ -313,7 +313,7 @@ describe("planPod()", () => {
     fc.assert(
       fc.property(kinds, fc.infiniteStream(fc.integer({ min: 0, max: 1 })), (some, codes) => {
         const all = [...some, "main" as const].map((kind, index) => record(`c${index}`, kind));
-        // The order in which agent-api gives them: init containers first.
+        // The order in which agent-api lists them: init containers first.
         all.sort((a, b) => Number(a.kind === "main") - Number(b.kind === "main"));
         let isReleased = false;
         let starts = 0;

@@ -52,38 +52,41 @@ export interface PodStepArgs {
 /** One thing to do for the pod. Steps of one plan are independent of each other. */
 export type Step = StepOf<PodStepArgs>;
 
-/** What a plan is made from. */
+/** Input of the plan. */
 export interface PodView {
   readonly pod: Pick<DesiredPod, "restartPolicy">;
   readonly containers: readonly ContainerRecord[];
-  /** Namespaces, network and volumes; stale: older than the pod. */
+  /** State of namespaces, network and volumes. stale: older than the pod. */
   readonly preparation: "none" | "stale" | "done" | "released";
-  /** Rules for Services and policies: none are wanted, or those of the first change are not in force yet. @default "none" */
+  /**
+   * State of the rules for Services and policies: not needed, or the first change is not in force yet, or in force. @default
+   * "none"
+   */
   readonly network?: "none" | "waiting" | "inForce";
-  /** Something of the pod has run, and can fill the disk. @default false */
+  /** Whether something of the pod has run and can fill the disk. @default false */
   readonly fillsDisk?: boolean;
-  /** Runs of which something is still to be removed. */
+  /** Runs that have left something to be removed. */
   readonly leftovers?: readonly string[];
-  /** What the pod has of the cell. @default nothing is to be resized */
+  /** The pod's resources on the cell. @default nothing is to be resized */
   readonly allocation?: Allocation;
-  /** The pod as a whole is to have something else of the cell than it was given. @default false */
+  /** Whether the pod-level resources differ from those that were applied. @default false */
   readonly isPodResized?: boolean;
-  /** The pod is to end: it was deleted or has run too long. */
+  /** Whether the pod should end: it was deleted or has run too long. */
   readonly isStopping: boolean;
   /** When the pod will have run too long. */
   readonly deadlineMs?: number | undefined;
   readonly nowMs: number;
 }
 
-/** A step and when it is due; 0 for at once. */
+/** A step and its due time. 0 for at once. */
 interface Due {
   readonly step: Step;
   readonly atMs: number;
 }
 
 /**
- * What to do next for a pod, and what goes on. Pure: the same view gives the same steps, so an agent that was killed
- * between two of them goes on where it was.
+ * The next steps for a pod, and those that continue. Pure: the same view results in the same steps. So an agent that was killed
+ * between two steps continues where it was.
  */
 export function planPod(view: PodView): Plan<Step> {
   const all = dueSteps(view);
@@ -94,7 +97,7 @@ export function planPod(view: PodView): Plan<Step> {
   };
 }
 
-/** Steps of one lane take place one after the other. */
+/** Steps in one lane run one after the other. */
 export function laneOf(step: Step): string {
   switch (step.kind) {
     case "prepare":
@@ -118,7 +121,7 @@ export function laneOf(step: Step): string {
   }
 }
 
-/** Whether no main container will run again and no init container stands in the way. */
+/** Whether no main container will run again, and no init container prevents that. */
 export function isFinished(view: Pick<PodView, "pod" | "containers">): boolean {
   if (
     view.containers.some((record) => failedInit(record) && hasEnded(record, view.pod.restartPolicy))
@@ -140,7 +143,7 @@ function dueSteps(view: PodView): readonly Due[] {
   if (ending) return [...going, ...planEnd(view)];
   const deadline: Due[] =
     deadlineMs === undefined ? [] : [{ step: { kind: "expire" }, atMs: deadlineMs }];
-  // The pod is about to end: nothing new is started.
+  // The pod is about to end, so nothing new is started.
   if (deadlineMs !== undefined && deadlineMs <= view.nowMs) return [...deadline, ...going];
   return [
     ...(preparation === "none" ? [now({ kind: "prepare" })] : []),
@@ -176,7 +179,7 @@ function goingOn(view: PodView, record: ContainerRecord): readonly Due[] {
 }
 
 /**
- * All containers are stopped at once: their preStop hooks run. The signals of sidecars wait for their turn, see
+ * All containers are stopped at once, and their preStop hooks run. The signals of sidecars wait for their turn, see
  * {@link hasTurn}.
  */
 function planEnd(view: PodView): readonly Due[] {
@@ -194,8 +197,8 @@ function isOpen(record: ContainerRecord): boolean {
 }
 
 /**
- * Sidecars may serve the others' end: in a pod that ends, each gets its signal when the main containers and the sidecars after it
- * have ended. As with a kubelet, it waits for no debugging or init container.
+ * Other containers may need sidecars while they end. So in a pod that ends, each sidecar gets its signal when the main
+ * containers and the sidecars after it have ended. As in a kubelet, it does not wait for debugging or init containers.
  */
 function hasTurn(view: PodView, record: ContainerRecord): boolean {
   if (record.kind !== "sidecar" || !(view.isStopping || isFinished(view))) return true;
@@ -215,7 +218,7 @@ function refresh({ preparation }: PodView): readonly Due[] {
   return preparation === "stale" ? [now({ kind: "refresh" })] : [];
 }
 
-/** Images of all containers are pulled early and at the same time. */
+/** Images of all containers are pulled early and concurrently. */
 function planImage(view: PodView, record: ContainerRecord): readonly Due[] {
   const { image, desired, saved, retryAtMs } = record;
   if (image.kind === "pulling" || isRunning(record) || isBusy(record)) return [];
@@ -229,7 +232,9 @@ function planImage(view: PodView, record: ContainerRecord): readonly Due[] {
   return image.kind === "unknown" || isStale ? [{ step: pull(record), atMs: retryAtMs }] : [];
 }
 
-/** By the kubelet's rules: a changed image restarts a container under each policy, a failed probe not with Never. */
+/**
+ * By the kubelet's rules, a changed image restarts a container with any restart policy, and a failed probe does not with Never.
+ */
 function planReplacement(view: PodView, record: ContainerRecord): readonly Due[] {
   if (!isRunning(record) || isBusy(record)) return [];
   const { name, image } = record.desired;
@@ -243,7 +248,7 @@ function planReplacement(view: PodView, record: ContainerRecord): readonly Due[]
   }
   const { kill } = record;
   if (kill === undefined) return [];
-  // Whether it restarts depends on its exit code, unlike after a failed probe.
+  // Unlike after a failed probe, its exit code decides whether it restarts.
   if (kill.kind === "postStart")
     return [now(stop(record, { message: "FailedPostStartHook", restarts: false }))];
   const restarts = runsAgainWhenKilled(record.desired, view.pod.restartPolicy);
@@ -251,13 +256,13 @@ function planReplacement(view: PodView, record: ContainerRecord): readonly Due[]
   return [now(stop(record, { message, restarts, graceSeconds: kill.graceSeconds }))];
 }
 
-/** Text of the Killing event; of sidecars the kubelet does not say that they are restarted, as they always are. */
+/** Text of the Killing event. The kubelet does not mention that sidecars are restarted, because they always are. */
 function killing({ kind, desired }: ContainerRecord, what: string, restarts: boolean): string {
   if (kind === "sidecar") return `Init container ${desired.name} ${what}`;
   return `Container ${desired.name} ${what}${restarts ? ", will be restarted" : ""}`;
 }
 
-/** Waits for containers that a resize restarts: what they have may be needed for others. */
+/** Waits for containers that a resize restarts, because others may need their resources. */
 function planResize({
   containers,
   allocation,
@@ -271,11 +276,11 @@ function planResize({
   return [{ step: { kind: "resize" }, atMs: allocation.retryAtMs ?? 0 }];
 }
 
-/** Containers that need not wait for others to start or end before they start. */
+/** Containers that may start now, without waiting for others to start or end. */
 function startable(view: PodView): readonly ContainerRecord[] {
   const result = view.containers.filter((record) => record.kind === "ephemeral");
   const main = view.containers.filter((record) => record.kind === "main");
-  // Once a main container has run, initialisation is over for good; sidecars are still restarted.
+  // Once a main container has run, initialisation is over for good. Sidecars are still restarted.
   const isInitialised = main.some((record) => record.saved.run !== undefined);
   for (const record of view.containers) {
     if (record.kind === "sidecar") {
@@ -295,7 +300,7 @@ function planStart(view: PodView, record: ContainerRecord): readonly Due[] {
   return [{ step: { kind: "start", container: record.desired.name }, atMs: record.retryAtMs }];
 }
 
-/** Whether the image is there, and with pull policy Always the registry was asked for this attempt. */
+/** Whether the image is available, and, with pull policy Always, the registry was asked for this attempt. */
 function isFresh(record: ContainerRecord): boolean {
   const { image, desired } = record;
   if (image.kind !== "ready") return false;

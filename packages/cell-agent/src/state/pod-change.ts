@@ -5,7 +5,7 @@ import type { ContainerRun, KillCause, StopReason } from "./container-record.ts"
 import type { NewEvent } from "./pod-events.ts";
 import type { GivenDevices, PodResources, PodState } from "./pod-state.ts";
 
-/** How a container was found that an earlier life of the agent has left. */
+/** The state of a container that an earlier process of the agent has left. */
 export type FoundContainer =
   | { readonly kind: "running"; readonly startedAtMs: number }
   | { readonly kind: "exited"; readonly exit: ContainerExit };
@@ -19,14 +19,14 @@ export type PodChange =
       readonly nowMs: number;
       readonly monotonicMs: number;
     }
-  /** The agent has started, and has looked at the containers that exist. */
+  /** The agent has started and has checked the existing containers. */
   | {
       readonly kind: "takenOver";
       readonly found: ReadonlyMap<string, FoundContainer>;
-      /** Runs besides the present ones of which there is something: an earlier life of the agent was to remove it. @default none */
+      /** Earlier runs that have left something which an earlier process of the agent was about to remove. @default none */
       readonly leftovers?: readonly string[];
     }
-  /** The pod is to end. */
+  /** The pod should end. */
   | {
       readonly kind: "end";
       readonly graceMs: number;
@@ -34,11 +34,11 @@ export type PodChange =
       readonly reason?: PodState["reason"];
     }
   | { readonly kind: "event"; readonly event: NewEvent; readonly nowMs: number }
-  /** Namespaces, network and volumes were made, or brought up to date. */
+  /** Namespaces, network and volumes were created or updated. */
   | { readonly kind: "prepared"; readonly resources: PodResources }
   | { readonly kind: "prepareFailed" }
   | { readonly kind: "devicesGiven"; readonly devices: GivenDevices }
-  /** The cgroup of the whole pod was given this. */
+  /** The pod's cgroup was given these limits. */
   | { readonly kind: "podLimited"; readonly limits: ResourceAmounts; readonly nowMs: number }
   | { readonly kind: "resizeFailed"; readonly message: string; readonly nowMs: number }
   /** A change of the cluster's network is in force. */
@@ -50,15 +50,15 @@ export type PodChange =
   | ContainerEnded
   | ContainerChange;
 
-/** Something that happened to one container, and to nothing else of the pod. */
+/** Something that happened to one container and does not affect the rest of the pod. */
 export type ContainerChange = { readonly container: string } & (
   | { readonly kind: "pullBegun" }
   | {
       readonly kind: "imageReady";
-      /** As the pod names it. */
+      /** As named in the pod. */
       readonly name: string;
       readonly image: StoredImage;
-      /** Images that the container mounts, by the volume's name. */
+      /** Images that the container mounts, by volume name. */
       readonly volumes: ReadonlyMap<string, StoredImage>;
       readonly attempt: number;
       readonly timingsMs: { readonly unpack: number } | undefined;
@@ -67,7 +67,7 @@ export type ContainerChange = { readonly container: string } & (
   | {
       readonly kind: "imageFailed";
       readonly name: string;
-      /** The image that failed, if it is not the container's but a volume's. */
+      /** The image that failed, if it is a volume's and not the container's. */
       readonly volumeImage?: string | undefined;
       readonly reason: string;
       readonly message: string;
@@ -75,11 +75,11 @@ export type ContainerChange = { readonly container: string } & (
     }
   /** `ImagePullBackOff` was reported. */
   | { readonly kind: "held"; readonly message: string }
-  /** A run of the container is about to be created; written down before it is. */
+  /** A run of the container is about to be created. This is saved before. */
   | { readonly kind: "runBegun"; readonly run: ContainerRun }
-  /** The run was created, and waits for its start. */
+  /** The run was created and is waiting to be started. */
   | { readonly kind: "created"; readonly run: ContainerRun }
-  /** Its process was started; it may have ended since. */
+  /** Its process was started. It may have ended since. */
   | {
       readonly kind: "started";
       readonly run: ContainerRun;
@@ -93,14 +93,14 @@ export type ContainerChange = { readonly container: string } & (
       readonly resources: ResourceAmounts;
       readonly nowMs: number;
     }
-  /** The container could not be made, which says nothing about its program. */
+  /** The container could not be created, which says nothing about its program. */
   | {
       readonly kind: "createFailed";
       readonly reason: string;
       readonly message: string;
       readonly nowMs: number;
     }
-  /** The step `start` has ended, with or without success. */
+  /** The step `start` has ended, successfully or not. */
   | { readonly kind: "startOver"; readonly isWatched: boolean }
   | ({ readonly kind: "stopBegun" } & StopReason)
   | { readonly kind: "stopOver" }
@@ -118,8 +118,8 @@ export interface ContainerEnded {
   readonly exit: TerminatedReport;
   readonly endedAtMs: number;
   readonly nowMs: number;
-  /** Why the container waits, unless a back-off does not say it better. */
+  /** Why the container is waiting, unless a back-off has a better message. */
   readonly waiting?: { readonly reason: string; readonly message: string } | undefined;
-  /** Whether something of the run is still to be removed, by the step `discard`. */
+  /** Whether something of the run has to be removed by the step `discard`. */
   readonly isLeft: boolean;
 }

@@ -2,18 +2,21 @@ import { maxEvents, plainText, type PodEventReport } from "@kip/agent-api";
 import { defined } from "@kip/base";
 import type { PodState } from "./pod-state.ts";
 
-/** Events that are kept of each pod, and for each of its containers: a start has four, and something may go wrong. */
+/** Number of events kept for each pod, and for each of its containers. A start has four, and something may go wrong. */
 const kept = 100;
 const keptEach = 10;
-/** Longest message, characters. It comes from programs of the pod too; the API takes 1024 bytes. */
+/** Maximum length of a message, characters. It may come from programs of the pod. The API allows 1024 bytes. */
 const maxMessage = 1000;
-/** What the messages of all events may have, characters: a report that is too long is none. */
+/** Maximum total length of all messages, characters, because a report that is too long is not accepted. */
 const maxMessages = kept * maxMessage;
 
-/** An event without number and time. */
+/** An event without its number and time. */
 export type NewEvent = Omit<PodEventReport, "sequence" | "time">;
 
-/** The events of a pod with one more: numbered, the last 100, or ten for each container where that is more and they are short. */
+/**
+ * Adds an event to those of a pod, with its number. Keeps the last 100, or ten per container if that is more and they are
+ * short.
+ */
 export function withEvent(
   { events, containers }: Pick<PodState, "events" | "containers">,
   event: NewEvent,
@@ -21,7 +24,7 @@ export function withEvent(
 ): readonly PodEventReport[] {
   const sequence = (events.at(-1)?.sequence ?? 0) + 1;
   const time = new Date(nowMs).toISOString();
-  // A text of its own: a part of another one keeps that in memory, and a pod answers a probe with 1 MiB.
+  // Copy the text: a part of another text keeps that in memory, and a pod may answer a probe with 1 MiB.
   const message = plainText(event.message, maxMessage);
   const all = [...events, { ...event, message, sequence, time }];
   const most = Math.min(maxEvents, Math.max(kept, keptEach * containers.size));
@@ -34,11 +37,11 @@ function newest(events: readonly PodEventReport[]): readonly PodEventReport[] {
   return events.slice(last + 1);
 }
 
-/** Tells what happens to the pod, in the kubelet's words. */
+/** Reports what happens to the pod, in the kubelet's words. */
 export class PodEvents {
   readonly #tell: (event: NewEvent) => void;
 
-  /** @param tell keeps an event */
+  /** @param tell adds an event */
   constructor(tell: (event: NewEvent) => void) {
     this.#tell = tell;
   }

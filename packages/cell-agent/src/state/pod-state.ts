@@ -5,14 +5,14 @@ import type { ContainerRecord } from "./container-record.ts";
 import type { End } from "./pod-end.ts";
 import type { StartTimings } from "./start-timings.ts";
 
-/** What the containers of a pod share. */
+/** Resources that the containers of a pod share. */
 export interface PodResources {
   readonly sandbox: PodSandbox;
-  /** Place on this machine by volume name. */
+  /** Path on this machine by volume name. */
   readonly volumes: ReadonlyMap<string, string>;
-  /** Files the pod gets from the node, by their path in each container. */
+  /** Files that the node provides to the pod, by their path in each container. */
   readonly podFiles: ReadonlyMap<string, string>;
-  /** The generation of the pod whose files these are. */
+  /** The pod generation of these files. */
   readonly generation: number;
 }
 
@@ -20,44 +20,44 @@ export interface PodResources {
 export interface EndReason {
   readonly reason: string;
   readonly message: string;
-  /** To protect the cell, not for a limit of the pod. */
+  /** Whether it protects the cell, instead of enforcing a limit of the pod. */
   readonly isDisruption?: boolean | undefined;
 }
 
-/** Devices by container, each as `kind=id`. */
+/** Devices by container, each in the form `kind=id`. */
 export type GivenDevices = Readonly<Record<string, readonly string[]>>;
 
-/** All that the agent knows of its pod. Only `reduce` makes a new one. */
+/** Everything that the agent knows about its pod. Only `reduce` creates a new one. */
 export interface PodState {
-  /** The pod as kip wants it; undefined before the first. */
+  /** The desired pod. Undefined before the first one. */
   readonly desired: DesiredPod | undefined;
   /** By name, in the order in which they start. */
   readonly containers: ReadonlyMap<string, ContainerRecord>;
-  /** What the pod has of the cell. */
+  /** The pod's resources on the cell. */
   readonly allocation: Allocation;
-  /** What its containers were given, once the first that asks for devices has begun: they keep it. */
+  /** Devices of its containers, which are assigned when the first one that requests devices starts. They keep them. */
   readonly devices: GivenDevices | undefined;
-  /** Namespaces, network and volumes, once they are made. */
+  /** Namespaces, network and volumes, once they exist. */
   readonly resources: PodResources | undefined;
-  /** The last try to make them has failed. */
+  /** Whether the last attempt to create them has failed. */
   readonly isPrepareFailed: boolean;
-  /** How many changes of the cluster's network this life of the agent has put in force. */
+  /** How many changes of the cluster's network this process of the agent has put in force. */
   readonly networkChanges: number;
-  /** Rules of the cluster's network are in force, from this life of the agent or an earlier one. */
+  /** Whether rules of the cluster's network are in force, from this process of the agent or an earlier one. */
   readonly isNetworkInForce: boolean;
-  /** Runs that have ended, of which something is still to be removed. */
+  /** Ended runs that have left something to be removed. */
   readonly leftovers: readonly string[];
-  /** Until when the pod has to end: it was deleted or has run too long. */
+  /** When the pod has to end, because it was deleted or has run too long. */
   readonly end: End | undefined;
-  /** Why the pod ended, if not by itself and not by its deletion. */
+  /** Why the pod ended, if not by itself or by its deletion. */
   readonly reason: EndReason | undefined;
-  /** When the pod began to be active, on this cell or one before, milliseconds since the epoch. */
+  /** When the pod became active, on this cell or an earlier one, milliseconds since the Unix epoch. */
   readonly startTimeMs: number;
   readonly timings: StartTimings;
   readonly events: readonly PodEventReport[];
-  /** What an earlier life of the agent has left is known. Nothing is planned before. */
+  /** Whether the leftovers of an earlier process of the agent are known. Nothing is planned before. */
   readonly isTakenOver: boolean;
-  /** The pod has ended, and all that it held is free. */
+  /** Whether the pod has ended and all of its resources are released. */
   readonly isReleased: boolean;
 }
 

@@ -8,10 +8,10 @@ import {
 import type { ContainerChange } from "./pod-change.ts";
 import { reduceImage } from "./reduce-image.ts";
 
-/** A kubelet's pause after a failed look at a pod. */
+/** The kubelet's pause after it could not sync a pod, milliseconds. */
 const createAgainMs = 10_000;
 
-/** Applies what happened to a container. */
+/** Applies a change to a container. */
 export function reduceContainer(record: ContainerRecord, change: ContainerChange): ContainerRecord {
   const { saved } = record;
   switch (change.kind) {
@@ -34,7 +34,7 @@ export function reduceContainer(record: ContainerRecord, change: ContainerChange
     case "started": {
       const run = { startedAtMs: change.startedAtMs, ...saved.run, ...change.run };
       const next = { ...record, saved: { ...saved, run } };
-      // A process that ended at once has set what it waits for by now.
+      // A process that ended at once has already set why it is waiting.
       return isRunning(next) ? { ...next, waiting: undefined } : next;
     }
     case "resized":
@@ -66,15 +66,15 @@ export function reduceContainer(record: ContainerRecord, change: ContainerChange
   }
 }
 
-/** As with a kubelet, a container whose postStart hook has failed waits with that reason when it has ended. */
+/** As in a kubelet, a container whose postStart hook has failed waits with that reason after it has ended. */
 function withKill(record: ContainerRecord, kill: KillCause): ContainerRecord {
   if (kill.kind !== "postStart") return { ...record, kill };
   return { ...record, kill, waiting: { reason: "PostStartHookError", message: kill.message } };
 }
 
 /**
- * The container as a newer pod wants it. Another image is another program: what is known of the old one does not count. Neither do the
- * ends of one that is given other resources, as with a kubelet.
+ * Applies a newer pod to the container. With another image it is another program, so what is known of the old one does not
+ * count. As in a kubelet, earlier ends also do not count after a change of resources.
  */
 export function withDesired(
   record: ContainerRecord,
@@ -99,7 +99,7 @@ function withResources(
   return { ...saved, run: { ...saved.run, resources } };
 }
 
-/** A new run; the one before becomes the last one if it has ended. */
+/** A new run. The one before becomes the last one if it has ended. */
 function withRun(saved: SavedContainer, run: ContainerRun): SavedContainer {
   const before = saved.run;
   const next = { ...saved, run, started: false, ready: false };

@@ -5,10 +5,10 @@ import type { ContainerChange } from "./pod-change.ts";
 type ImageKind = "pullBegun" | "imageReady" | "imageFailed" | "held";
 type ImageChange<K extends ImageKind = ImageKind> = Extract<ContainerChange, { kind: K }>;
 
-/** For how long a failed pull shows its error before it shows that it is held back, milliseconds. */
+/** How long a failed pull shows its error before it shows that it is held back, milliseconds. */
 const errorShownMs = 1000;
 
-/** Applies what happened to the image of a container. What comes of one that is no longer wanted changes nothing. */
+/** Applies a change to the image of a container. Results for an image that is no longer wanted have no effect. */
 export function reduceImage(record: ContainerRecord, change: ImageChange): ContainerRecord {
   switch (change.kind) {
     case "pullBegun":

@@ -21,7 +21,7 @@ const run = (attempt: number): ContainerRun => ({
   logDirectory: `/logs/${attempt}`,
 });
 
-/** The state after these changes of a pod with one container "web". */
+/** The state of a pod with one container "web" after these changes. */
 function after(...changes: readonly PodChange[]): PodState {
   const put: PodChange = { kind: "put", pod: desiredPod(), nowMs: 0, monotonicMs };
   return [put, ...changes].reduce(reduce, noPod);
@@ -38,7 +38,7 @@ const started = (attempt: number, startedAtMs = 0): readonly PodChange[] => [
   { kind: "started", container: "web", run: run(attempt), startedAtMs, monotonicMs },
   { kind: "startOver", container: "web", isWatched: true },
 ];
-/** It is stopped so that another run follows. */
+/** It is stopped in order to run again. */
 const restarting: PodChange = { kind: "stopBegun", container: "web", message: "m", restarts: true };
 const ended = (attempt: number, endedAtMs: number): PodChange => ({
   kind: "ended",
@@ -165,7 +165,7 @@ describe("reduce()", () => {
     assert.equal(webOf(after(...first)).saved.backoff, undefined);
     const second = [...first, ...started(1), restarting, ended(1, 2000)];
     assert.equal(webOf(after(...second)).waiting, undefined);
-    // 10 s are not over since the end before.
+    // Less than 10 s have passed since the end before.
     const soon = webOf(after(...second, ...started(2), restarting, ended(2, 11_000)));
     assert.deepEqual([soon.retryAtMs, soon.waiting?.reason], [21_000, "CrashLoopBackOff"]);
     const later = webOf(after(...second, ...started(2), restarting, ended(2, 12_000)));

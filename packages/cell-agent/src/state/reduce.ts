@@ -18,17 +18,17 @@ import type { PodState } from "./pod-state.ts";
 import { reduceContainer, withDesired } from "./reduce-container.ts";
 import { withImageReady, withStart } from "./start-timings.ts";
 
-/** The least that a pod has to end, for its hooks; the kubelet's, for a period of 0 too. */
+/** Minimum time for a pod to end, for its hooks. The kubelet's, also for a grace period of 0. */
 const minGraceMs = 1000;
 
-/** Applies what happened to the pod. Pure, and the only writer of the state. */
+/** Applies a change to the pod. Pure, and the only function that changes the state. */
 export function reduce(state: PodState, change: PodChange): PodState {
   const next = applied(state, change);
   if (change.kind === "started") return withResizeSettled(next, change.startedAtMs);
   return "nowMs" in change ? withResizeSettled(next, change.nowMs) : next;
 }
 
-/** A resize is over when all that runs has what it is to have. */
+/** Ends a resize when everything that is running has the resources it should have. */
 function withResizeSettled(state: PodState, nowMs: number): PodState {
   const { allocation, desired, containers, isTakenOver } = state;
   if (!desired || !isTakenOver) return state;
@@ -142,7 +142,7 @@ function takenOver(
       containers.set(name, { ...record, exited: record.exited ?? one.exit });
     else {
       const startedAtMs = run.startedAtMs ?? one.startedAtMs;
-      // Why an earlier agent was stopping it is forgotten with that agent: how it ends counts.
+      // Why an earlier process of the agent was stopping it is not known, so its exit code decides.
       const saved = { ...record.saved, run: { ...run, startedAtMs, restarts: undefined } };
       containers.set(name, { ...record, saved, isWatched: true });
     }
@@ -151,7 +151,7 @@ function takenOver(
   return { ...state, containers, leftovers, isTakenOver: true };
 }
 
-/** A container that is to run again is held back if it ended too often; of one that is not nothing is waited for. */
+/** If the container is to be restarted and has ended too often, it is held back. Otherwise it waits for nothing. */
 function containerEnded(state: PodState, change: ContainerEnded): PodState {
   const { container: name, runId, exit, endedAtMs, nowMs } = change;
   const { desired: pod } = state;
@@ -166,7 +166,7 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
   if (!isRestarted(next, over))
     return withRecord(next, name, () => ({ ...over, waiting: undefined }));
   const sinceMs = run.restarts === true ? previousEnd(saved) : endedAtMs;
-  // As with a kubelet, which counts nothing where it has no end to count from.
+  // As in a kubelet, which does not count if it knows no end to count from.
   if (sinceMs === undefined)
     return withRecord(next, name, () => ({ ...over, retryAtMs: endedAtMs }));
   const { delayMs, backoff } = countCrash(saved.backoff, endedAtMs, sinceMs);
@@ -190,8 +190,8 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
 }
 
 /**
- * When the run before the present one ended. A kubelet that stops a container to start it again does both in one look at the pod, and
- * knows of no other end then.
+ * When the previous run ended. A kubelet that stops a container in order to restart it does both in one sync of the pod, and
+ * then only knows this end.
  */
 function previousEnd({ lastTerminated }: SavedContainer): number | undefined {
   return lastTerminated && Date.parse(lastTerminated.finishedAt);

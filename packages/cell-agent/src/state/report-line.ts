@@ -1,21 +1,21 @@
 import { longestReport, maxEvents, plainText } from "@kip/agent-api";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
 
-/** What is left of a report that is too long: characters of each message, groups of each user, the newest events. */
+/** Steps to shorten a report that is too long: characters of each message, groups of each user, newest events. */
 const cuts = [
   { characters: 1000, groups: 1000, events: maxEvents },
   { characters: 100, groups: 100, events: 100 },
   { characters: 0, groups: 0, events: 1 },
 ] as const;
 
-/** As much of an image's name as kip reads, characters. */
+/** How much of an image's name kip reads, characters. */
 const imageLength = 1024;
 
 type Cut = (typeof cuts)[number];
 
 /**
- * The report as a line of the status stream, which kip can read: a cell whose reports are too long is replaced by another.
- * Most of one that is too long are words of the pod's programs and of registries, so these are shortened.
+ * The report as a line of the status stream that kip can read. A cell whose reports are too long would be replaced. Reports are
+ * mostly too long because of texts from the pod's programs and from registries, so these are shortened.
  */
 export function reportLine(report: PodReport): string {
   const { initContainers, containers, ephemeralContainers } = report;
@@ -48,7 +48,7 @@ function shortened(report: PodReport, cut: Cut): PodReport {
   };
 }
 
-/** As kip reads it, too: a control character has six bytes in JSON, what is shown in its place three. */
+/** Measured in the form that kip reads. A control character has six bytes in JSON, and its replacement has three. */
 function withShortMessage<T extends { readonly message?: string | undefined }>(
   one: T,
   { characters }: Cut,

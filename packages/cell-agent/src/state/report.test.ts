@@ -16,7 +16,7 @@ const view = {
 };
 
 describe("podReport()", () => {
-  // What kubectl makes "Init:0/1" of; of another reason it makes "Init:ContainerCreating".
+  // kubectl shows this as "Init:0/1". With another reason it would show "Init:ContainerCreating".
   it("lets all containers of a pod that has init containers wait for its initialisation", () => {
     const reasons = (initContainers: string[]): (string | undefined)[] => {
       const pod = desiredPod({ initContainers: initContainers.map((name) => container(name)) });
@@ -28,7 +28,7 @@ describe("podReport()", () => {
     assert.deepEqual(reasons([]), ["ContainerCreating"]);
   });
 
-  // A client that reads a greater number takes the state beside it for that of the new run.
+  // A client that reads a higher number takes the state for that of the new run.
   it("counts a restart when the new run has begun", () => {
     const pod = desiredPod({ containers: [container("main")] });
     const [main] = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));

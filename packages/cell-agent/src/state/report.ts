@@ -17,32 +17,32 @@ import {
 } from "./container-record.ts";
 import { podPhase } from "./phase.ts";
 
-/** What a report is made from. */
+/** Input of the report. */
 export interface ReportView {
   readonly pod: DesiredPod;
   readonly containers: readonly ContainerRecord[];
   readonly events: readonly PodEventReport[];
   readonly startTimeMs: number;
-  /** The pod is to end, whatever its restart policy. */
+  /** Whether the pod should end, whatever its restart policy. */
   readonly isEnding: boolean;
   readonly reason?: string;
   readonly message?: string;
   readonly isDisruption?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
-  /** When the machine is taken back, RFC 3339. */
+  /** When the cloud will reclaim the machine, RFC 3339. */
   readonly machineEndsAt?: string | undefined;
-  /** Namespaces, network or volumes could not be made so far. */
+  /** Whether namespaces, network or volumes could not be created so far. */
   readonly isUnprepared: boolean;
-  /** The pod has ended, and all that it held is free. */
+  /** Whether the pod has ended and all of its resources are released. */
   readonly isReleased: boolean;
   readonly allocation: Allocation;
 }
 
-/** Makes the report for kip. Pure. */
+/** Creates the report for kip. Pure. */
 export function podReport(view: ReportView): PodReport {
   const { pod, containers } = view;
   const computed = podPhase(pod.restartPolicy, containers, view.isEnding);
-  // A pod that is ended for a reason of its own has failed, however well its containers took it.
+  // A pod that is ended for a reason has failed, even if its containers exited with 0.
   const phase = computed === "Succeeded" && view.reason !== undefined ? "Failed" : computed;
   const reason = pod.initContainers.length > 0 ? "PodInitializing" : "ContainerCreating";
   const context = {
@@ -79,9 +79,9 @@ export function podReport(view: ReportView): PodReport {
 interface ReportContext {
   readonly podUid: string;
   readonly allocation: Allocation;
-  /** Of a container that waits for nothing of its own. */
+  /** For a container without its own reason to wait. */
   readonly waiting: { readonly reason: string };
-  /** Longest termination message, characters. */
+  /** Maximum length of a termination message, characters. */
   readonly messageLength: number;
 }
 
@@ -91,7 +91,7 @@ function containerReport(record: ContainerRecord, context: ReportContext): Conta
   const running = isRunning(record);
   const allocated = run && ownValue(context.allocation.containers, desired.name);
   const attempt = lastAttempt(run);
-  // Of an init container it says that it has completed; of a debugging one, as with a kubelet, nothing.
+  // An init container is ready when it has completed. As in a kubelet, a debugging one is never ready.
   const isReady =
     kind === "init" ? run?.exit?.exitCode === 0 : running && saved.ready && kind !== "ephemeral";
   return defined({
@@ -104,14 +104,14 @@ function containerReport(record: ContainerRecord, context: ReportContext): Conta
     imageId: run?.imageId,
     containerId: attempt === undefined ? undefined : shownId(context.podUid, desired.name, attempt),
     allocated,
-    // One that does not run is given what it is to have when it starts.
+    // A container that is not running gets its allocation at its start.
     actuated: running ? actuated(record, context.allocation) : allocated,
     user: run?.user,
     stopSignal: run?.stopSignal,
   });
 }
 
-/** The attempt that began last: as with a kubelet, a restart that is still being prepared is not counted. */
+/** The last attempt that started. As in a kubelet, a restart that is still being prepared does not count. */
 function lastAttempt(run: ContainerRun | undefined): number | undefined {
   if (!run || hasBegun(run)) return run?.attempt;
   return run.attempt > 0 ? run.attempt - 1 : undefined;
@@ -131,7 +131,7 @@ function containerState(
   if (run && isRunning(record))
     return { running: { startedAt: seconds(run.startedAtMs ?? 0) }, ...last };
   if (exit && !record.waiting) return { terminated: exit, ...last };
-  // A run that ended and waits for its successor is the last one, not the present one.
+  // A run that ended and is to be followed by another one is the last run, not the present one.
   const waiting = record.waiting ?? defaultWaiting;
   return { waiting, ...(exit ? { lastTerminated: exit } : last) };
 }
@@ -142,7 +142,7 @@ function shortened(exit: TerminatedReport, messageLength: number): TerminatedRep
     : { ...exit, message: exit.message.slice(0, messageLength) };
 }
 
-/** RFC 3339 in whole seconds, as the kubelet writes times. */
+/** RFC 3339 in whole seconds, as in the kubelet. */
 export function seconds(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

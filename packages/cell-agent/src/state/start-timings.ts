@@ -1,16 +1,16 @@
 import { isRunning, type ContainerRecord } from "./container-record.ts";
 
-/** How long the phases of the pod's start took: pull, unpack, start. Their sum is the whole. */
+/** Durations of the phases of the pod's start: pull, unpack, start. Their sum is the total. */
 export interface StartTimings {
-  /** Milliseconds by phase; with `start` they are complete. */
+  /** Milliseconds by phase. Complete when `start` is present. */
   readonly values: Readonly<Record<string, number>>;
-  /** When the pod came, monotonic milliseconds; absent if that was in an earlier life of the agent. */
+  /** When the pod arrived, monotonic milliseconds. Absent if that was in an earlier process of the agent. */
   readonly receivedAtMs?: number | undefined;
-  /** When the last image was there. */
+  /** When the last image was available. */
   readonly imagesReadyAtMs?: number | undefined;
 }
 
-/** Notes that an image is there: the last one before the start decides what pull and unpack took. */
+/** Records that an image is available. The last one before the start determines the durations of pull and unpack. */
 export function withImageReady(
   timings: StartTimings,
   took: { readonly unpack: number } | undefined,
@@ -24,7 +24,7 @@ export function withImageReady(
   return { receivedAtMs, imagesReadyAtMs: nowMs, values: phases };
 }
 
-/** Notes the moment when all main containers run for the first time, if it is now. */
+/** Records the moment when all main containers run for the first time, if that is now. */
 export function withStart(
   timings: StartTimings,
   containers: Iterable<ContainerRecord>,

@@ -27,7 +27,7 @@ export const noteExit: Executor<"noteExit"> = async ({ container, runId }, { sta
   };
 };
 
-/** The termination message; undefined if there is none, or it cannot be read. */
+/** The termination message. Undefined if there is none, or it cannot be read. */
 async function readMessage(
   { desired: container }: ContainerRecord,
   run: ContainerRun,

@@ -17,7 +17,7 @@ import { discard, type StepTools } from "./step-tools.ts";
 import { stop } from "./stop.ts";
 import { watchDisk } from "./watch-disk.ts";
 
-/** The executor of each step, with the tools that are there when it runs. */
+/** The executor of each step, with the tools that are available when it runs. */
 export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, PodState, PodChange> {
   return {
     prepare: async (step, context) => await prepare(step, context, tools()),
@@ -34,7 +34,7 @@ export function podExecutors(tools: () => StepTools): Executors<PodStepArgs, Pod
     probe: async (step, context) => await probe(step, context, tools()),
     noteExit: async (step, context) => await noteExit(step, context, tools()),
     discard: async ({ runId }) => {
-      // With what is removed goes what the runtime knows of the end: that is written down before.
+      // Save the state first, because this removes what the runtime knows of the end.
       await tools().save();
       await discard(runId, tools());
       return { kind: "discarded", runId };

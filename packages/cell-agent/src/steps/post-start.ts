@@ -3,7 +3,7 @@ import { runHook } from "../checks/handlers.ts";
 import type { ContainerRun } from "../state/container-record.ts";
 import { present, recordOf, targetOf, type PodStepContext, type StepTools } from "./step-tools.ts";
 
-/** Runs the hook, if there is one; false if it failed and the container is to be killed. */
+/** Runs the hook, if there is one. Returns false if it failed and the container has to be killed. */
 export async function postStart(
   run: ContainerRun,
   { state, change, signal }: PodStepContext<"start">,
@@ -14,7 +14,7 @@ export async function postStart(
   if (!hook) return true;
   const pod = present(state().desired);
   const result = await runHook(hook, targetOf(run.id, pod, tools), signal, tools.events);
-  // The pod is to end, or the container has.
+  // The pod should end, or the container has ended.
   if (result.isSuccess || signal.aborted) return true;
   tools.events.warning("FailedPostStartHook", "PostStartHook failed", container);
   const message = `${hookName(hook)} for Container "${container}" in Pod "${podName(pod)}" failed - error: ${result.output}`;

@@ -14,8 +14,8 @@ import { rejectPod } from "./reject-pod.ts";
 import { present, type Executor, type StepTools } from "./step-tools.ts";
 
 /**
- * Makes namespaces, network and volumes; what an earlier try has made is used. Ends the pod where the cell turns out not to
- * have what it asks for, as a kubelet does that does not admit it.
+ * Creates namespaces, network and volumes, and uses those of an earlier attempt. If the cell lacks something that the pod
+ * requires, ends the pod, like a kubelet that does not admit it.
  */
 export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
   const { dependencies, directories, events, logger } = tools;
@@ -62,7 +62,10 @@ export const prepare: Executor<"prepare"> = async (_step, context, tools) => {
   }
 };
 
-/** A pod may have taken a cell that was there before it, with a larger disk. It runs on the smaller one, too, while that lasts. */
+/**
+ * Enlarges the root file system, because a pod may have taken an existing cell with a larger disk. Until it is enlarged, the
+ * pod also runs on the smaller one.
+ */
 async function growDisk({ dependencies, events, logger }: StepTools): Promise<void> {
   try {
     await dependencies.growRootFileSystem?.();
@@ -75,7 +78,10 @@ async function growDisk({ dependencies, events, logger }: StepTools): Promise<vo
   }
 }
 
-/** Which devices the cell lacks for the pod; undefined if it has all, or they may come with a container that starts before. */
+/**
+ * The devices that the cell lacks for the pod. Undefined if it has all of them, or if a container that starts earlier may
+ * provide them.
+ */
 async function lackOfDevices(
   pod: DesiredPod,
   { dependencies }: StepTools,

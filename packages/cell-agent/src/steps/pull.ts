@@ -5,7 +5,7 @@ import { obtainImage, type WantedImage } from "../image/obtain-image.ts";
 import { nextAttempt } from "../state/container-record.ts";
 import { present, recordOf, type Executor } from "./step-tools.ts";
 
-/** Gets the image of a container, and those of the volumes that it mounts. The plan holds back the next try. */
+/** Obtains the image of a container, and those of the volumes that it mounts. The plan delays the next attempt. */
 export const pull: Executor<"pull"> = async ({ container, image: name }, context, tools) => {
   const { state, signal } = context;
   const { events, clock, dependencies } = tools;
@@ -36,7 +36,7 @@ export const pull: Executor<"pull"> = async ({ container, image: name }, context
   }
 };
 
-/** The images that a container mounts, each once. */
+/** The images that a container mounts, without duplicates. */
 function mountedImages(
   { volumes }: DesiredPod,
   { mounts }: DesiredContainer,

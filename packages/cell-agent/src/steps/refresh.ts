@@ -3,7 +3,7 @@ import { writePodFiles } from "../volumes/pod-files.ts";
 import { refreshVolumes } from "../volumes/pod-volumes.ts";
 import { present, type Executor } from "./step-tools.ts";
 
-/** Brings files of the pod and its volumes up to date with a newer pod. What fails is tried again, after a back-off. */
+/** Updates the pod's files and volumes for a newer pod. Failures are retried after a back-off. */
 export const refresh: Executor<"refresh"> = async (_step, { state }, tools) => {
   const { directories, events } = tools;
   const pod = present(state().desired);
@@ -13,7 +13,7 @@ export const refresh: Executor<"refresh"> = async (_step, { state }, tools) => {
     try {
       refreshVolumes(pod, directories);
     } finally {
-      // A volume that fails keeps none of these from it.
+      // Write these even if a volume fails.
       podFiles = writePodFiles(directories.podFiles, pod);
     }
     return { kind: "prepared", resources: { ...before, podFiles, generation: pod.generation } };

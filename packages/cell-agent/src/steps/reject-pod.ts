@@ -2,7 +2,7 @@ import type { EndReason } from "../state/pod-state.ts";
 import type { PodChange } from "../state/pod-change.ts";
 import type { StepTools } from "./step-tools.ts";
 
-/** Fails a pod for which the cell lacks something, for good and with the message of a kubelet that does not admit it. */
+/** Fails a pod permanently because the cell lacks something, with the message of a kubelet that does not admit it. */
 export function rejectPod(
   { reason, message }: EndReason,
   { events, clock }: Pick<StepTools, "events" | "clock">,

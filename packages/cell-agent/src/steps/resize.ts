@@ -6,7 +6,7 @@ import { containerLimits, podLimits } from "../state/amounts.ts";
 import type { PodState } from "../state/pod-state.ts";
 import { present, type Executor, type StepTools } from "./step-tools.ts";
 
-/** How one container is to be resized. */
+/** The resize of one container. */
 interface Resize {
   readonly container: string;
   readonly runId: string;
@@ -15,8 +15,8 @@ interface Resize {
 }
 
 /**
- * Resizes the running containers, and the pod around them: it grows before they do, and shrinks after them. Memory is not taken away that is in use: the
- * kernel would kill for it. What fails is tried again later, as with a kubelet.
+ * Resizes the running containers and their pod, which grows before them and shrinks after them. A memory limit is not set below
+ * the usage, because the kernel would kill processes. As in a kubelet, failures are retried later.
  */
 export const resize: Executor<"resize"> = async (_step, context, tools) => {
   const { dependencies, clock, logger } = tools;
@@ -56,7 +56,7 @@ function resizesOf({ allocation, containers }: PodState): readonly Resize[] {
   });
 }
 
-/** What is taken from one container may be given to the next. */
+/** Sorts the resizes so that what is taken from one container may be given to the next. */
 function shrinkingFirst(resizes: readonly Resize[]): readonly Resize[] {
   const isShrinking = ({ from, to }: Resize): boolean =>
     isLower(to.memoryBytesLimit, from.memoryBytesLimit) ||
@@ -64,12 +64,12 @@ function shrinkingFirst(resizes: readonly Resize[]): readonly Resize[] {
   return [...resizes.filter(isShrinking), ...resizes.filter((one) => !isShrinking(one))];
 }
 
-/** Whether a limit is below another; none is above all. */
+/** Whether a limit is lower than another. Undefined means unlimited. */
 function isLower(limit: number | undefined, other: number | undefined): boolean {
   return (limit || Infinity) < (other || Infinity);
 }
 
-/** Of each limit and request the larger one. */
+/** The larger value of each limit and request. */
 function larger(a: ResourceAmounts, b: ResourceAmounts): ResourceAmounts {
   const limit = (name: "cpuMilliLimit" | "memoryBytesLimit"): number | undefined =>
     isLower(a[name], b[name]) ? b[name] : a[name];
@@ -86,7 +86,7 @@ interface MemoryCheck extends Pick<StepTools, "dependencies"> {
   readonly sandbox: NonNullable<PodState["resources"]>["sandbox"];
 }
 
-/** @throws Error in the kubelet's words, if a limit would be below what is in use */
+/** @throws Error in the kubelet's words, if a limit would be below the current usage */
 async function checkMemory(
   resizes: readonly Resize[],
   { before, after, sandbox, dependencies: { runtime } }: MemoryCheck,
@@ -101,7 +101,7 @@ async function checkMemory(
   for (const { container, runId, from, to } of resizes) {
     const limit = to.memoryBytesLimit;
     if (limit === undefined || !isLower(limit, from.memoryBytesLimit)) continue;
-    // One that has ended uses nothing.
+    // A container that has ended uses nothing.
     const usage = await runtime.stats(runId).then(
       ({ memoryUsageBytes }) => memoryUsageBytes,
       () => 0,

@@ -31,7 +31,7 @@ import {
   type StepTools,
 } from "./step-tools.ts";
 
-/** Makes the container and starts it; ends after its postStart hook. The plan tries again what failed. */
+/** Creates and starts the container. Ends after its postStart hook. The plan retries failures. */
 export const start: Executor<"start"> = async ({ container }, context, tools) => {
   const record = recordOf(context.state(), container);
   const input = inputOf(record, context, tools);
@@ -42,14 +42,14 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
   context.change({ kind: "runBegun", container, run });
   let isWatched = false;
   try {
-    // Written down before anything of it exists, so that nothing of it can be lost.
+    // Saved before anything of it exists, so that nothing can be lost.
     await tools.save();
     void removeOldestLog(record, tools);
-    // Not always: it costs the start of a program, which a first start can do without.
+    // Only if needed, because it starts a program, which a first start can avoid.
     if (record.saved.run?.id === run.id) await discardRun(run, tools);
     const devices = givenDevices(ownValue(context.state().devices ?? {}, container), found.all);
     await makeAndStart(run, { ...input, devices }, context, tools);
-    // Nothing takes the container for started or ready before.
+    // The container does not count as started or ready before this.
     isWatched = await postStart(run, context, tools, container);
   } catch (error) {
     context.change(failure(run, input, tools, error));
@@ -60,8 +60,9 @@ export const start: Executor<"start"> = async ({ container }, context, tools) =>
 };
 
 /**
- * The devices of the cell, where this container asks for some. They are looked up now: a container before may have brought them.
- * The first that asks has those of all containers shared, once for all: what it has when it starts again stays its own.
+ * The cell's devices, if this container requests some. They are read now, because an earlier container may have provided them.
+ * When the first container that requests devices starts, those of all containers are assigned permanently. A restarted
+ * container keeps its devices.
  */
 async function findDevices(
   { pod, container }: RunInput,
@@ -76,7 +77,7 @@ async function findDevices(
   return { all, rejection };
 }
 
-/** What the run is made from; undefined if the image it was planned with is no longer the wanted one. */
+/** Inputs for the run. Undefined if the image for which it was planned is no longer wanted. */
 function inputOf(
   record: ContainerRecord,
   { state }: PodStepContext<"start">,
@@ -99,7 +100,10 @@ function inputOf(
   };
 }
 
-/** What the runtime has prepared is for the first run of a plain container; a run that is made again keeps its ID. */
+/**
+ * The ID of the container that the runtime has prepared, for the first run of a plain container. A run that is created again
+ * keeps its ID.
+ */
 function preparedId({ desired, saved }: ContainerRecord, tools: StepTools): string | undefined {
   if (desired.tty === true || desired.stdin === true || saved.run) return undefined;
   return tools.dependencies.runtime.takePreparedId();
@@ -131,7 +135,7 @@ async function makeAndStart(
     logger.info("Pod has started", { podUid: input.pod.uid });
 }
 
-/** Before any process of the pod's begins, and again: it does nothing to limits that are there. */
+/** Called before the first process of the pod starts, and again for each start. It does not change existing limits. */
 function limitPod(
   { pod, amounts, resources: { sandbox } }: RunInput,
   { state, change }: Pick<PodStepContext<"start">, "state" | "change">,
@@ -144,7 +148,7 @@ function limitPod(
   if (!known) change({ kind: "podLimited", limits, nowMs: clock.now() });
 }
 
-/** A command that cannot run is the container's own fault, and counts as its end. */
+/** If the command cannot be run, that is the container's own fault, and counts as its end. */
 function failure(
   run: ContainerRun,
   { pod, container: { name: container } }: RunInput,
@@ -179,7 +183,7 @@ function failure(
   return { kind: "createFailed", container, reason, message, nowMs };
 }
 
-/** Logs of two runs are kept: the present one's and that of the one before. */
+/** The logs of two runs are kept: the present one and the one before. */
 async function removeOldestLog({ saved }: ContainerRecord, { logger }: StepTools): Promise<void> {
   const { run, previousLogDirectory: log } = saved;
   if (!run?.exit || log === undefined) return;

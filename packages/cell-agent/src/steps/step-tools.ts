@@ -14,7 +14,7 @@ import type { PodEvents } from "../state/pod-events.ts";
 import type { PodState } from "../state/pod-state.ts";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 
-/** What the steps work with. */
+/** Tools for the steps. */
 export interface StepTools {
   readonly dependencies: AgentDependencies;
   readonly directories: AgentDirectories;
@@ -23,11 +23,11 @@ export interface StepTools {
   readonly probeCounts: ProbeCounts;
   readonly diskFigures: DiskFigures;
   /**
-   * Saves the state, before something is done that needs it after a restart of the agent. All who ask in one turn of the event loop wait
-   * for one write. @throws if the disk fails
+   * Saves the state before doing something that depends on it after a restart of the agent. All calls in one turn of the event
+   * loop share one write. @throws if the disk fails
    */
   readonly save: () => Promise<void>;
-  /** The same if that is possible. Never throws. */
+  /** The same, if possible. Never throws. */
   readonly trySave: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,14 +35,14 @@ export interface StepTools {
 
 type Kind = keyof PodStepArgs;
 
-/** What a step may see while it runs, and how it reports progress. */
+/** What a step can read while it runs, and how it reports progress. */
 export type PodStepContext<K extends Kind = Kind> = StepContext<
   PodState,
   PodChange,
   StepOf<PodStepArgs, K>
 >;
 
-/** Takes one kind of step: from its arguments, the newest state and the tools to what changed. */
+/** Runs one kind of step: from its arguments, the newest state and the tools to the resulting change. */
 export type Executor<K extends Kind> = (
   step: StepOf<PodStepArgs, K>,
   context: PodStepContext<K>,
@@ -60,7 +60,7 @@ export function recordOf(state: PodState, name: string): ContainerRecord {
   return present(state.containers.get(name));
 }
 
-/** Frees what a run had, except its log. A failure must not keep the pod from going on. */
+/** Releases a run's resources, except its log. A failure must not stop the pod. */
 export async function discard(runId: string, tools: StepTools): Promise<void> {
   try {
     await discardRun({ id: runId }, tools);
@@ -69,7 +69,7 @@ export async function discard(runId: string, tools: StepTools): Promise<void> {
   }
 }
 
-/** A run as probes and hooks reach it. */
+/** A run as the target of probes and hooks. */
 export function targetOf(containerId: string, pod: DesiredPod, tools: StepTools): CheckTarget {
   return { runtime: tools.dependencies.runtime, containerId, address: podAddress(pod) };
 }

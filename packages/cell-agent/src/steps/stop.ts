@@ -11,10 +11,10 @@ import {
   type StepTools,
 } from "./step-tools.ts";
 
-/** After how long a container that could not be stopped is stopped again, milliseconds. */
+/** Delay before a container that could not be stopped is stopped again, milliseconds. */
 const stopAgainMs = 1000;
 
-/** Ends the container. The plan calls this step off when the container has ended. */
+/** Ends the container. The plan cancels this step when the container has ended. */
 export const stop: Executor<"stop"> = async (step, context, tools) => {
   const { container: name, message, restarts, graceSeconds } = step;
   const { signal: ended, state } = context;
@@ -43,7 +43,7 @@ export const stop: Executor<"stop"> = async (step, context, tools) => {
   return { kind: "stopOver", container: name };
 };
 
-/** The time that the container has: its own or the pod's, and never longer than the pod's once that is ending. */
+/** The container's grace period: its own or the pod's, but not longer than the pod's once that is ending. */
 function graceOf(
   ownSeconds: number | undefined,
   { state }: PodStepContext<"stop">,
@@ -54,5 +54,5 @@ function graceOf(
   return new GracePeriod(clock, end ?? endIn(seconds * 1000, clock.now()));
 }
 
-/** Made once: an abort without a reason makes one with a stack trace. */
+/** Created once, because aborting without a reason creates one with a stack trace. */
 const hasCome = new DOMException("Its turn has come", "AbortError");

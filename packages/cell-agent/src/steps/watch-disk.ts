@@ -6,16 +6,19 @@ import type { PodUsage } from "../disk/eviction.ts";
 import type { EndReason, PodState } from "../state/pod-state.ts";
 import { present, type Executor, type StepTools } from "./step-tools.ts";
 
-/** Of the kubelet's eviction manager. There is no event for a folder that grows: quotas of the disk can be left by who owns a file. */
+/**
+ * The interval of the kubelet's eviction manager. There is no event for a folder that grows, and a file's owner can move it
+ * out of a disk quota.
+ */
 const intervalMs = 10_000;
-/** What an evicted pod has to end, by the kubelet. */
+/** Grace period of an evicted pod, the kubelet's. */
 const graceMs = 1000;
-/** Folders are walked through after so many looks at the disk alone, whatever these show. */
+/** After this many checks of the free space alone, the folders are walked through, whatever the checks show. */
 const maxLooks = 30;
-/** The longest walk, seconds; before the pod is evicted from a full disk. */
+/** Time limit of a walk, seconds, and before the pod is evicted from a full disk. */
 const limitSeconds = { usual: 600, full: 5 };
 
-/** Watches what the pod takes on the disk, and ends it when that is too much. */
+/** Watches the pod's disk usage, and ends the pod if it uses too much. */
 export const watchDisk: Executor<"watchDisk"> = async (_step, { state, signal }, tools) => {
   const watch = new DiskWatch(tools, state, signal);
   while (await pause(intervalMs, tools.clock, signal)) {
@@ -31,10 +34,10 @@ class DiskWatch {
   readonly #tools: StepTools;
   readonly #state: () => PodState;
   readonly #signal: AbortSignal;
-  /** The last walk: what the pod and all else on the disk took then. */
+  /** The last walk: disk usage of the pod, and of the whole disk, at that time. */
   #last: { readonly podBytes: number; readonly diskBytes: number } | undefined;
   #looks = 0;
-  /** Whether a walk has begun. One that fails, or takes too long, is not repeated at once for those who read figures. */
+  /** Whether a walk has begun. One that fails or takes too long is not repeated at once for readers of the figures. */
   #hasBegun = false;
 
   constructor(tools: StepTools, state: () => PodState, signal: AbortSignal) {
@@ -43,7 +46,7 @@ class DiskWatch {
     this.#signal = signal;
   }
 
-  /** Why the pod is to be evicted, if it is. Limits come before a full disk, as with the kubelet. */
+  /** Why the pod has to be evicted, if so. As in the kubelet, limits are checked before a full disk. */
   async look(): Promise<EndReason | undefined> {
     const { dependencies, directories } = this.#tools;
     const pod = present(this.#state().desired);
@@ -57,7 +60,7 @@ class DiskWatch {
     const lack = pod.isCritical === true ? undefined : shortage(room);
     if (!isNews && !lack) return undefined;
     const usage = lack ? await this.#usageOnFullDisk() : await this.#usageUntilFull();
-    // Full now: another look has the reason.
+    // The disk is full by now. Another check finds the reason.
     if (!usage) return await this.look();
     this.#last = { podBytes: usage.totalBytes, diskBytes: room.sizeBytes - room.freeBytes };
     const reason = "Evicted";
@@ -67,9 +70,9 @@ class DiskWatch {
   }
 
   /**
-   * Whether a limit can be exceeded since the last walk. No part of the pod has grown by more than the disk has, and what
-   * the pod has freed elsewhere meanwhile. What others have freed does not show, hence a walk now and then. Without a limit
-   * there is none, but for those who read figures, and for them no more often.
+   * Whether a limit may have been exceeded since the last walk. No part of the pod can have grown by more than the disk's
+   * growth plus what the pod has freed elsewhere. Space that others have freed does not show, so a walk is also due at times.
+   * Without a limit, walks are only due for readers of the figures, and no more often.
    */
   #isNews(diskBytes: number, limit: number | undefined, isWanted: boolean): boolean {
     if (limit === undefined && !isWanted) return false;
@@ -82,7 +85,7 @@ class DiskWatch {
     return true;
   }
 
-  /** Undefined when the disk has become too full before the walk was over: that is seen as soon as without a walk. */
+  /** Undefined if the disk became full before the walk was over, which is noticed as early as without a walk. */
   async #usageUntilFull(): Promise<PodUsage | undefined> {
     const [isOver, isFull] = [new AbortController(), new AbortController()];
     const watching = this.#whenFull(isOver.signal, () => isFull.abort());
@@ -98,7 +101,7 @@ class DiskWatch {
     }
   }
 
-  /** Looks at the disk alone until something is over. */
+  /** Checks the free space until the signal aborts. */
   async #whenFull(isOver: AbortSignal, onFull: () => void): Promise<void> {
     const { dependencies, directories, clock, logger } = this.#tools;
     while (await pause(intervalMs, clock, isOver)) {
@@ -110,7 +113,7 @@ class DiskWatch {
     }
   }
 
-  /** A disk that is full ends the pod also when nothing more can be said of it. */
+  /** A full disk ends the pod even if its usage cannot be measured. */
   async #usageOnFullDisk(): Promise<PodUsage> {
     try {
       return await this.#usage(limitSeconds.full);
@@ -132,7 +135,7 @@ class DiskWatch {
     return podUsage(folders, found);
   }
 
-  /** Room on the volumes that are file systems of their own; those that cannot be read are left out. */
+  /** Space on the volumes with their own file systems. Skips those that cannot be read. */
   async #mounts(): Promise<ReadonlyMap<string, DiskRoom>> {
     const { dependencies, directories } = this.#tools;
     const mounts = new Map<string, DiskRoom>();

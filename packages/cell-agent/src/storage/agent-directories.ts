@@ -1,39 +1,36 @@
-/**
- * Where the agent keeps what it has. `run` is on a tmpfs: secrets never reach a disk, and nothing in
- * it is believed after a restart of the machine.
- */
+/** The agent's folders. `run` is on a tmpfs: Secrets never reach a disk, and its content does not survive a reboot. */
 export interface AgentDirectories {
   readonly run: string;
-  /** On the disk that the pod fills. */
+  /** The disk that the pod fills. */
   readonly disk: string;
-  /** The container runtime's own. */
+  /** The container runtime's own folder. */
   readonly runtime: string;
   /** File with the desired pod. */
   readonly desiredPod: string;
-  /** File with what is known of its containers. */
+  /** File with the state of its containers. */
   readonly podState: string;
-  /** File with an identity that kip has put. */
+  /** File with an identity that kip has sent. */
   readonly identity: string;
-  /** `/etc/hosts` and its like of the pod. On the disk: containers can write to them, as much as they like. */
+  /** The pod's `/etc/hosts` and similar files. On the disk, because containers can write to them without a limit. */
   readonly podFiles: string;
-  /** ConfigMaps, Secrets, projected volumes: a tmpfs of their own. */
+  /** ConfigMaps, Secrets and projected volumes, on a separate tmpfs. */
   readonly secretVolumes: string;
-  /** emptyDirs with medium Memory, a tmpfs each. */
+  /** emptyDirs with medium Memory, each a tmpfs. */
   readonly memoryVolumes: string;
-  /** A directory per run of a container, with the subPaths it mounts. */
+  /** A folder per run of a container, with the subPaths it mounts. */
   readonly subPaths: string;
   /** emptyDirs on disk. */
   readonly diskVolumes: string;
-  /** Disks of their own, mounted; nothing below is ever removed but empty directories. */
+  /** Mounted disks. Only empty folders are ever removed below this one. */
   readonly disks: string;
-  /** A directory per run of a container: root file system and termination message. */
+  /** A folder per run of a container: root file system and termination message. */
   readonly containers: string;
   readonly images: string;
-  /** A directory per container with a file per run. */
+  /** A folder per container with a file per run. */
   readonly logs: string;
 }
 
-/** The directories below the two the agent is given. */
+/** The folders below the two that the agent is given. */
 export function agentDirectories(stateDir: string, runDir: string): AgentDirectories {
   return {
     run: runDir,

@@ -6,31 +6,30 @@ import type { Allocation } from "../state/allocation.ts";
 import type { SavedContainer } from "../state/container-record.ts";
 import type { GivenDevices } from "../state/pod-state.ts";
 
-/** What is remembered about the pod across lives of the agent, besides the desired pod. */
+/** What is saved about the pod for the next process of the agent, besides the desired pod. */
 export interface SavedPod {
   readonly startTimeMs: number;
-  /** When the pod's grace period ends, if it is to end. */
+  /** When the pod's grace period ends, if it should end. */
   readonly endMs?: number | undefined;
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
   readonly isDisruption?: boolean | undefined;
-  /** Everything the pod had is freed. */
+  /** Whether everything of the pod was released. */
   readonly isReleased: boolean;
-  /** Its rules for Services and policies are in the kernel. */
+  /** Whether its rules for Services and policies are in the kernel. */
   readonly isNetworkInForce?: boolean | undefined;
   readonly timingsMs: Readonly<Record<string, number>>;
   readonly events: readonly PodEventReport[];
   /** Absent in what older agents have saved. */
   readonly allocation?: Allocation | undefined;
-  /** Absent before a container that asks for devices has begun. */
+  /** Absent before a container that requests devices has started. */
   readonly devices?: GivenDevices | undefined;
   readonly containers: readonly SavedContainer[];
 }
 
 /**
- * Files for the desired pod and its state, readable by root only and on a tmpfs. Written before the
- * agent acts, and at once: they are small, and an order that cannot be broken is worth more here
- * than not to wait for a tmpfs.
+ * Files for the desired pod and its state, on a tmpfs and only readable by root. They are written before the agent acts, and
+ * synchronously: they are small, and a guaranteed order matters more here than not blocking on a tmpfs.
  */
 export class PodStore {
   readonly #directories: Pick<AgentDirectories, "run" | "desiredPod" | "podState">;
@@ -41,7 +40,7 @@ export class PodStore {
     fs.mkdirSync(directories.run, { recursive: true, mode: 0o700 });
   }
 
-  /** The pod that an earlier life of the agent had; undefined if there was none. */
+  /** The pod of an earlier process of the agent. Undefined if it had none. */
   load(): { readonly pod: DesiredPod; readonly state: SavedPod } | undefined {
     const pod = readJson(this.#directories.desiredPod);
     const state = readJson(this.#directories.podState);
@@ -53,7 +52,7 @@ export class PodStore {
     writeJson(this.#directories.desiredPod, pod);
   }
 
-  /** Writes nothing if no part is another object than last time. */
+  /** Writes nothing if all parts are the same objects as last time. */
   saveState(state: SavedPod): void {
     if (this.#last && isSame(this.#last, state)) return;
     writeJson(this.#directories.podState, state);
@@ -61,7 +60,7 @@ export class PodStore {
   }
 }
 
-/** Parts are never changed, only replaced. */
+/** Compares by identity, because parts are never changed, only replaced. */
 function isSame(last: SavedPod, { containers, ...state }: SavedPod): boolean {
   const keys = Object.keys(state) as readonly (keyof typeof state)[];
   if (keys.some((key) => last[key] !== state[key])) return false;

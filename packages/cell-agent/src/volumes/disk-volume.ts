@@ -6,10 +6,10 @@ import { canGrow, grow, prepareFileSystem } from "./file-system.ts";
 import { findDisk, type FindDiskOptions } from "./find-disk.ts";
 import { isMounted } from "./mount-points.ts";
 
-/** What a cell finds disks with that are plugged in: as the kernel names modules, and as it asks for them. */
+/** Drivers with which a cell finds attached disks, by the kernel's names of loaded modules and the names for loading them. */
 const drivers = ["virtio_scsi", "sd_mod"];
 
-/** A disk that a pod wants. */
+/** A disk that a pod uses. */
 export interface DiskVolume {
   readonly serial: string;
   readonly readOnly: boolean;
@@ -18,8 +18,8 @@ export interface DiskVolume {
 }
 
 /**
- * Mounts the disk with the serial number at an existing directory, with the file system it has or a new one; does nothing
- * but grow it if it is mounted there.
+ * Mounts the disk with the serial number at an existing folder, with its file system or a new one. If it is mounted there
+ * already, only enlarges it.
  *
  * @throws {AgentError} `AGENT_DISK_ABSENT`, `AGENT_DISK_REFUSED`, `AGENT_DISK_DAMAGED`, `COMMAND_FAILED`
  */
@@ -42,14 +42,14 @@ export async function mountDisk(
   if (isNew && group !== undefined) await openToGroup(directory, group);
 }
 
-/** Takes the disk from the directory. When it returns, all that was written is on the disk, which can be unplugged. */
+/** Unmounts the disk. When this returns, everything is written to the disk, and it can be detached. */
 export async function unmountDisk(directory: string): Promise<void> {
   if (await isMounted(directory)) await runCommand("umount", [directory]);
 }
 
 /**
- * As the kubelet does for `fsGroup`: the group may do what the owner may, and what is made later is the group's as well. No
- * directory is read whole, and what is right already is not written.
+ * Like the kubelet does for `fsGroup`: gives the group the owner's permissions, and lets later files inherit the group. Does
+ * not read whole folders at once, and does not write what is already right.
  */
 async function openToGroup(root: string, group: number): Promise<void> {
   const stat = await fs.lstat(root);
@@ -57,7 +57,7 @@ async function openToGroup(root: string, group: number): Promise<void> {
   if (stat.isSymbolicLink()) return;
   const mode = stat.mode & 0o7777;
   const wanted = mode | (stat.isDirectory() ? 0o2770 : 0o660);
-  // A change of the group takes setuid and setgid away.
+  // Changing the group removes setuid and setgid.
   if (wanted !== mode || stat.gid !== group) await fs.chmod(root, wanted);
   if (!stat.isDirectory()) return;
   for await (const entry of await fs.opendir(root))
@@ -65,12 +65,12 @@ async function openToGroup(root: string, group: number): Promise<void> {
 }
 
 /**
- * Loads the drivers of disks that are plugged in. Nothing else does: cells have no udev, and what is loaded at the
- * start makes every pod wait.
+ * Loads the drivers for attached disks. Cells have no udev that would do it, and loading them at the start would delay every
+ * pod.
  */
 async function loadDiskDrivers(): Promise<void> {
   const missing = drivers.filter((name) => !existsSync(`/sys/module/${name}`));
   if (missing.length === 0) return;
-  // A machine whose disks come otherwise need not have them; whether the disk comes is seen afterwards.
+  // A machine with other kinds of disks may not have them. Whether the disk appears is checked later.
   await runCommand("modprobe", ["-a", ...missing]).catch(() => {});
 }

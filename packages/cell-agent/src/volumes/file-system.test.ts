@@ -13,7 +13,7 @@ const mark = "kip: the file system of this disk is being made\n";
 const tail = 64 * 1024;
 const isRefused = (error: unknown): boolean => AgentError.is(error, "AGENT_DISK_REFUSED");
 
-/** Programs that make and check file systems work on files as they do on disks. */
+/** Programs that create and check file systems work on files like on disks. */
 describe("prepareFileSystem()", { timeout: 120_000 }, () => {
   let folder = "";
   let count = 0;
@@ -115,11 +115,11 @@ describe("prepareFileSystem()", { timeout: 120_000 }, () => {
     const debug = async (command: string): Promise<void> => {
       await runCommand("debugfs", ["-w", "-R", command, disk.file]);
     };
-    await debug("set_super_value state 0"); // it was not unmounted
+    await debug("set_super_value state 0"); // as if it was not unmounted
     await make(disk);
     const { stdout } = await runCommand("dumpe2fs", ["-h", disk.file]);
     assert.match(stdout, /Filesystem state: +clean/);
-    await debug("clri <2>"); // without a root directory: nothing to be decided by itself
+    await debug("clri <2>"); // without a root folder: only a person can decide what to do
     await debug("set_super_value state 2");
     await assert.rejects(make(disk), (error) => AgentError.is(error, "AGENT_DISK_DAMAGED"));
   });

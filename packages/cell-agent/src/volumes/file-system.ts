@@ -4,24 +4,24 @@ import { errorText, runCommand, CommandError } from "@kip/base";
 import type { Disk } from "./find-disk.ts";
 
 /**
- * The end of a disk that a file system of ours leaves free, bytes. While the file system is being made it holds the mark,
- * which no program that makes file systems touches there.
+ * Space at a disk's end that our file systems leave free, bytes. While the file system is being created, it contains a mark,
+ * which programs that create file systems do not touch.
  */
 const tailBytes = 64 * 1024;
 const headBytes = 2 ** 20;
 const mark = Buffer.from("kip: the file system of this disk is being made\n");
 
-/** What is known of an ext4 file system from its superblock. */
+/** The fields of an ext4 superblock. */
 interface Superblock {
   readonly sizeBytes: number;
 }
 
 /**
- * Sees to it that the disk holds a sound ext4 file system, and makes one only on a disk that holds nothing at all, or one
- * that it was making before when it was killed. The disk is not mounted.
+ * Makes sure that the disk has a sound ext4 file system. Only creates one on an empty disk, or on one for which an earlier
+ * attempt was killed. The disk must not be mounted.
  *
- * @throws {AgentError} `AGENT_DISK_REFUSED` if the disk holds something else, or nothing and may not be written;
- * `AGENT_DISK_DAMAGED` if the file system needs a person
+ * @throws {AgentError} `AGENT_DISK_REFUSED` if the disk contains something else, or is empty and read-only;
+ * `AGENT_DISK_DAMAGED` if a person has to repair the file system
  */
 export async function prepareFileSystem(
   disk: Disk,
@@ -42,14 +42,14 @@ export async function prepareFileSystem(
   }
 }
 
-/** Whether the disk has become so much larger than its file system that it is worth growing. */
+/** Whether the disk is so much larger than its file system that growing is worthwhile. */
 export async function canGrow(disk: Disk): Promise<boolean> {
   await using handle = await fs.open(disk.file, "r");
   const superblock = await readSuperblock(handle);
   return superblock !== undefined && superblock.sizeBytes + headBytes <= usable(disk);
 }
 
-/** Grows a mounted file system to what its disk has. */
+/** Enlarges a mounted file system to the size of its disk. */
 export async function grow(disk: Disk): Promise<void> {
   await runCommand("resize2fs", [disk.file, `${usable(disk) / 1024}K`]);
 }
@@ -68,7 +68,7 @@ async function inspect(disk: Disk): Promise<Content> {
   return isZero(head) && isZero(tail) ? "empty" : { other: "data of an unknown kind" };
 }
 
-/** What blkid finds: the type of a file system or partition table; undefined for nothing. */
+/** The type of a file system or partition table according to blkid. Undefined if there is none. */
 async function probe(file: string): Promise<string | undefined> {
   try {
     const { stdout } = await runCommand("blkid", ["-p", "-o", "export", file]);
@@ -93,7 +93,7 @@ async function readSuperblock(handle: fs.FileHandle): Promise<Superblock | undef
 
 async function make(disk: Disk): Promise<void> {
   await write(disk, mark);
-  // No blocks are kept for root, as by the kubelet. Nothing is discarded: nothing was written.
+  // As in the kubelet, no blocks are reserved for root. Nothing is discarded, because nothing was written.
   const options = ["-q", "-F", "-m", "0", "-E", "nodiscard"];
   await runCommand("mkfs.ext4", [...options, disk.file, `${usable(disk) / 1024}k`]);
   await write(disk, Buffer.alloc(mark.length));
@@ -104,7 +104,7 @@ async function repair(disk: Disk): Promise<void> {
     await runCommand("e2fsck", ["-p", disk.file]);
   } catch (error) {
     const code = exitCode(error);
-    // 1: repaired; 2: so much that a root file system would need a restart.
+    // 1: repaired; 2: repaired so much that a root file system would need a reboot.
     if (code === undefined || (code & ~3) !== 0) throw damaged(disk, error);
   }
 }
@@ -131,7 +131,7 @@ async function read(handle: fs.FileHandle, position: number, length: number): Pr
   return buffer.subarray(0, filled);
 }
 
-/** Bytes before the tail. */
+/** Bytes before the reserved end. */
 function usable({ sizeBytes }: Disk): number {
   return Math.floor((sizeBytes - tailBytes) / 4096) * 4096;
 }

@@ -62,7 +62,7 @@ describe("writeFilesVolume()", () => {
   it("finishes what an agent that was killed has begun", async () => {
     const place = path.join(directory, "crashed");
     writeFilesVolume(place, [file("old", "1")]);
-    // Killed after the new files were shown as a whole, before their names were linked and the old ones removed.
+    // As if killed after switching to the new files, but before linking their names and removing the old ones.
     const previous = await fs.readlink(path.join(place, "..data"));
     await fs.mkdir(path.join(place, "..half-made"));
     await fs.mkdir(path.join(place, "..fresh"));

@@ -5,17 +5,17 @@ import { isSystemError, makeFolderSync, textBefore } from "@kip/base";
 
 type VolumeFile = NonNullable<DesiredVolume["files"]>[number];
 
-/** Name of the link that points to the directory with the present files. */
+/** Name of the link to the folder with the current files. */
 const dataLink = "..data";
 
 /**
- * Writes the files of a volume so that a reader sees all of the old or all of the new ones, as the
- * kubelet lays them out: files in a new hidden directory, a link `..data` to it that is exchanged
- * by a rename, and a link per top-level name through `..data`. Does nothing if they are there. At once:
- * the files are on a tmpfs, where a turn through the thread pool takes longer than the writing.
+ * Writes the files of a volume so that a reader sees either all old or all new ones. Uses the kubelet's layout: files in a new
+ * hidden folder, a link `..data` to it that is replaced by a rename, and a link per top-level name through `..data`. Does
+ * nothing if the files are unchanged. Synchronous, because the files are on a tmpfs, where the thread pool would take longer
+ * than the writing.
  *
  * @param options.group may read all files
- * @param options.owner the user and group of the cell that are 0 for the pod
+ * @param options.owner the user and group ID of the cell that are 0 in the pod
  * @throws {AgentError} code `AGENT_VOLUME_INVALID` for a path that leaves the volume
  */
 export function writeFilesVolume(
@@ -28,7 +28,7 @@ export function writeFilesVolume(
   const names = new Set(files.map((file) => topName(file.path)));
   const old = linkTarget(path.join(directory, dataLink));
   if (old !== undefined && isSame(path.join(directory, old), files)) {
-    // What an agent that ended in the middle has not got to.
+    // Finish what an agent that was interrupted has left.
     tidy(directory, old, names);
     return;
   }
@@ -50,7 +50,7 @@ export function writeFilesVolume(
       fs.lchownSync(path.join(directory, entry), owner, owner);
 }
 
-/** Links the names of the present files, and removes what is not of them. */
+/** Links the names of the current files, and removes everything else. */
 function tidy(directory: string, present: string, names: ReadonlySet<string>): void {
   linkNames(directory, names);
   for (const name of fs.readdirSync(directory)) {
@@ -81,11 +81,11 @@ function writeFile(root: string, file: VolumeFile, group?: number): void {
   const target = path.join(root, file.path);
   makeFolderSync(path.dirname(target), 0o755, { recursive: true });
   fs.writeFileSync(target, Buffer.from(file.data, "base64"));
-  // The umask does not count for what a pod asks for; a group given by fsGroup may read.
+  // The pod's modes are independent of the umask. A group from fsGroup may read.
   fs.chmodSync(target, group === undefined ? file.mode : file.mode | 0o440);
 }
 
-/** What is made in these directories later is the group's as well. */
+/** Lets later files in these folders inherit the group. */
 function openToGroup(root: string): void {
   for (const entry of entriesOf(root)) if (entry.isDirectory) fs.chmodSync(entry.path, 0o2755);
 }
@@ -95,7 +95,7 @@ function giveAway(root: string, uid: number, gid: number): void {
   for (const entry of entriesOf(root)) {
     const { mode } = fs.statSync(entry.path);
     fs.chownSync(entry.path, uid, gid);
-    // A change of the group takes setgid away.
+    // Changing the group removes setgid.
     fs.chmodSync(entry.path, mode & 0o7777);
   }
 }
@@ -111,7 +111,10 @@ function entriesOf(
   return [{ path: root, isDirectory: true }, ...below];
 }
 
-/** What is not one of our links stays: containers have what was made for a subPath, or for a mount below the volume, in use. */
+/**
+ * Anything other than our links is kept, because containers may be using what was created for a subPath or for a mount below
+ * the volume.
+ */
 function linkNames(directory: string, names: ReadonlySet<string>): void {
   const present = new Set(fs.readdirSync(directory));
   for (const name of present) {
@@ -144,7 +147,7 @@ function isSame(root: string, files: readonly VolumeFile[]): boolean {
   return true;
 }
 
-/** Where a link leads; undefined if there is none. */
+/** The target of a link. Undefined if it does not exist. */
 function linkTarget(place: string): string | undefined {
   const isLink = fs.lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink() === true;
   return isLink ? fs.readlinkSync(place) : undefined;

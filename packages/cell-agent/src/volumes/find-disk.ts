@@ -18,7 +18,7 @@ export interface Disk {
   readonly sizeBytes: number;
 }
 
-/** Where disks show, and how long to wait for one. */
+/** Where to look for disks, and how long to wait for one. */
 export interface FindDiskOptions {
   /** @default "/sys/block" */
   readonly sysBlock?: string | undefined;
@@ -31,10 +31,10 @@ export interface FindDiskOptions {
 }
 
 /**
- * The disk with this serial number, which may be plugged in only now: the kernel makes its device file then, and that is
- * what is waited for.
+ * Finds the disk with this serial number. It may be attached later: the kernel then creates its device file, which this waits
+ * for.
  *
- * @throws {AgentError} `AGENT_DISK_ABSENT` after the limit
+ * @throws {AgentError} `AGENT_DISK_ABSENT` after the time limit
  */
 export async function findDisk(serial: string, options: FindDiskOptions = {}): Promise<Disk> {
   const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000, clock = systemClock } = options;
@@ -46,7 +46,7 @@ export async function findDisk(serial: string, options: FindDiskOptions = {}): P
     const tell = (): void => {
       look().then((disk) => disk && found.resolve(disk), found.reject);
     };
-    // Watched before the first look: a disk that comes in between is not missed.
+    // Start to watch before the first check, so that a disk that appears in between is not missed.
     using _watcher = watchOrPoll(dev, tell);
     tell();
     return await untilAborted(found.promise, signal);
@@ -67,13 +67,13 @@ async function lookFor(serial: string, sysBlock: string, dev: string): Promise<D
       () => true,
       () => false,
     );
-    // A disk has no size until the kernel has asked it.
+    // A disk has no size until the kernel has read it.
     if (isThere && sectors > 0) return { file, sizeBytes: sectors * 512 };
   }
   return undefined;
 }
 
-/** What the disk says of itself: SCSI's page 80h behind its header of 4 bytes, or a virtio or NVMe disk's own file. */
+/** The disk's own serial number: SCSI's page 80h after its header of 4 bytes, or the file of a virtio or NVMe disk. */
 async function serialOf(folder: string): Promise<string> {
   const page = await readOrEmpty(path.join(folder, "device", "vpd_pg80"));
   if (page.length > 4) return page.toString("latin1", 4).trim();
@@ -87,7 +87,7 @@ async function readOrEmpty(file: string): Promise<Buffer> {
   try {
     return await fs.readFile(file);
   } catch (error) {
-    // Other kinds of disks have no such file, or one that says nothing; and a disk may be gone again.
+    // Other kinds of disks have no such file or an empty one, and a disk may have been removed.
     if (isSystemError(error, "ENOENT", "ENOTDIR", "EINVAL", "ENODEV", "ENXIO", "EIO"))
       return Buffer.alloc(0);
     throw error;

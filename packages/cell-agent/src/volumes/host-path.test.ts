@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { temporaryFolder } from "@kip/testing";
 import { checkHostPath } from "./host-path.ts";
 
-/** What a kubelet calls what the types want. */
+/** The kubelet's words for what the types require. */
 const nouns: Readonly<Record<string, string>> = {
   Directory: "a directory",
   DirectoryOrCreate: "a directory",
@@ -88,7 +88,7 @@ async function assertRefused(place: string, type: string, message: string): Prom
   await assert.rejects(checkHostPath(place, type), { code: "AGENT_VOLUME_INVALID", message });
 }
 
-/** That types of this kind take what is there, and all others refuse it. */
+/** Checks that only types of this kind accept the path. */
 async function assertOnly(kind: string, place: string): Promise<void> {
   for (const [type, noun] of Object.entries(nouns)) {
     if (type.replace("OrCreate", "") === kind) await checkHostPath(place, type);

@@ -3,7 +3,7 @@ import type { Stats } from "node:fs";
 import { AgentError } from "@kip/agent-api";
 import { createFile, makeFolder, isSystemError } from "@kip/base";
 
-/** What a hostPath type wants to find. */
+/** What each hostPath type requires. */
 const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: string }>> = {
   Directory: { is: (stat) => stat.isDirectory(), noun: "a directory" },
   DirectoryOrCreate: { is: (stat) => stat.isDirectory(), noun: "a directory" },
@@ -15,8 +15,8 @@ const checks: Readonly<Record<string, { is: (stat: Stats) => boolean; noun: stri
 };
 
 /**
- * Checks a path of the cell itself against its Kubernetes type, and makes it where the type says so, or where there is no type
- * and nothing at the path. Symbolic links count as what they lead to.
+ * Checks a path of the cell itself against its Kubernetes type. Creates it if the type says so, or if there is no type and
+ * nothing at the path. Follows symbolic links.
  *
  * @throws {AgentError} code `AGENT_VOLUME_INVALID`, in the kubelet's words
  */
@@ -35,7 +35,7 @@ export async function checkHostPath(hostPath: string, type: string): Promise<voi
     throw invalid(`hostPath type check failed: ${hostPath} is not ${check.noun}`);
 }
 
-/** In a folder that is there, as a kubelet has it. */
+/** As in a kubelet, the folder has to exist. */
 async function makeFile(place: string): Promise<void> {
   try {
     await (await createFile(place, 0o644)).close();

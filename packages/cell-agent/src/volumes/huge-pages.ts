@@ -1,13 +1,13 @@
 import { AgentError, type DesiredPod } from "@kip/agent-api";
 import { parseQuantity } from "@kip/base";
 
-/** Whether an emptyDir of this medium has huge pages. */
+/** Whether an emptyDir with this medium uses huge pages. */
 export function isHugePages(medium: string): boolean {
   return medium.startsWith("HugePages");
 }
 
 /**
- * The size of the pages of an emptyDir, bytes, by the kubelet's rules: the medium's, or the only one that the pod has.
+ * The page size of an emptyDir, bytes, by the kubelet's rules: the medium's, or the only one of the pod.
  *
  * @throws {AgentError} code `AGENT_VOLUME_INVALID`, in the kubelet's words
  */

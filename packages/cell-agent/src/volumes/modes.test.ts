@@ -65,7 +65,7 @@ for (const umask of [0o022, 0o027, 0o077]) {
 
     it("writePodFiles() lets all users read", () => {
       const pod = { etcHosts: "", hostname: "web", resolvConf: "" };
-      writePodFiles(path.join(folder, "pod"), pod as unknown as DesiredPod); // all that is looked at
+      writePodFiles(path.join(folder, "pod"), pod as unknown as DesiredPod); // the fields that are read
       for (const name of ["hosts", "hostname", "resolv.conf"])
         assert.equal(mode("pod", name), "644");
     });

@@ -4,39 +4,39 @@ import { isMounted, mountsBelow } from "./mount-points.ts";
 
 /** Mounts file systems. */
 export interface Mounter {
-  /** Mounts a tmpfs, or huge pages, at an existing directory; does nothing if something is mounted there. */
+  /** Mounts a tmpfs or huge pages at an existing folder. Does nothing if something is mounted there. */
   mountTmpfs(
     directory: string,
     options: {
       readonly sizeBytes?: number | undefined;
-      /** The size of huge pages; a hugetlbfs of these. @default a tmpfs */
+      /** Page size, to mount a hugetlbfs. @default a tmpfs */
       readonly pageBytes?: number | undefined;
-      /** Owns it, and all that is made in it. @default root's */
+      /** Group of the mount and of everything created in it. @default root's */
       readonly group?: number | undefined;
-      /** The user and the group that 0 of the pod is, by which `group` counts. @default 0 */
+      /** The user and group ID on the cell that are 0 in the pod. `group` is relative to it. @default 0 */
       readonly owner?: number | undefined;
     },
   ): Promise<void>;
-  /** Shows a file or directory at an existing place of its kind as well. */
+  /** Bind mounts a file or folder at an existing path of the same kind. */
   bind(source: string, target: string): Promise<void>;
-  /** Shows files and directories at existing places of their kind, with other owners; see `mapOwners`. */
+  /** Bind mounts files and folders with mapped owners at existing paths of the same kind, see `mapOwners`. */
   bindMapped(namespace: string, pairs: readonly (readonly [string, string])[]): Promise<void>;
-  /** Mounts a disk of this machine at an existing directory, with its file system; {@link mountDisk}. */
+  /** Mounts a disk of this machine at an existing folder, with its file system, see {@link mountDisk}. */
   mountDisk(directory: string, volume: DiskVolume): Promise<void>;
-  /** Takes a disk's mount away, if there is one, once everything is written. */
+  /** Unmounts a disk, if it is mounted, after everything is written. */
   unmountDisk(directory: string): Promise<void>;
-  /** Takes a mount away, if there is one. */
+  /** Unmounts, if something is mounted. */
   unmount(directory: string): Promise<void>;
-  /** Takes away what containers have mounted below a directory; not what is mounted at the directory itself. */
+  /** Unmounts what containers have mounted below a folder, but not what is mounted at the folder itself. */
   unmountBelow(directory: string): Promise<void>;
   /**
-   * From now on containers can see mounts that are made later, and have theirs seen: of those that are there and of those
-   * to come. A container's mounts are private nevertheless unless it wants this of them. Does nothing when done again.
+   * Makes mounts shared, both existing and future ones, so that containers can see later mounts and make theirs visible. A
+   * container's mounts are still private unless it requests this. Repeating it has no effect.
    */
   share(): Promise<void>;
 }
 
-/** The kernel's own, by mount(8) and umount(8): Node has no call for them. Needs root. */
+/** Uses mount(8) and umount(8), because Node has no function for them. Needs root. */
 export const kernelMounter: Mounter = {
   mountTmpfs: async (directory, { sizeBytes, pageBytes, group, owner = 0 }) => {
     if (await isMounted(directory)) return;
@@ -45,7 +45,7 @@ export const kernelMounter: Mounter = {
       ...(pageBytes === undefined ? [] : [`pagesize=${pageBytes}`]),
       ...(sizeBytes === undefined ? [] : [`size=${sizeBytes}`]),
     ];
-    // A kubelet leaves the kernel's mode of a tmpfs, 01777, and adds setgid for a group.
+    // Like a kubelet, keep the kernel's mode of a tmpfs, 01777, and add setgid for a group.
     const sticky = pageBytes === undefined ? 0o1000 : 0;
     const bits = 0o777 | sticky | (group === undefined ? 0 : 0o2000);
     const mode = `mode=0${bits.toString(8)}`;

@@ -3,16 +3,16 @@ import path from "node:path";
 import type { DesiredPod } from "@kip/agent-api";
 import type { AgentDirectories } from "../storage/agent-directories.ts";
 
-/** Which users and groups of the machine those of a pod are. */
+/** Maps a pod's users and groups to those of the machine. */
 export interface OwnUsers {
-  /** The user and the group that 0 is. */
+  /** The user and group ID on the machine that are 0 in the pod. */
   readonly firstId: number;
   readonly idCount: number;
 }
 
 /**
- * The users of a pod that does not want the machine's: as many as a kubelet gives each of its pods, and the first range that
- * it gives. A machine has one pod, so there is no need for another range.
+ * The ID range of a pod with its own user namespace: the same size as a kubelet assigns, and its first range. A machine has one
+ * pod, so it needs no other range.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/
  */
@@ -21,8 +21,8 @@ export function ownUsersOf({ hostUsers }: Pick<DesiredPod, "hostUsers">): OwnUse
 }
 
 /**
- * Lets a user of the pod's through the folders above its containers' root file systems, without a look at what is in them:
- * crun sets up a container as root of the pod's users, who is any user on the machine.
+ * Lets the pod's users pass through the folders above its containers' root file systems, without listing them. crun sets up a
+ * container as root of the pod's users, who is an ordinary user on the machine.
  */
 export function openToUsers({ containers }: Pick<AgentDirectories, "containers">): void {
   fs.mkdirSync(containers, { recursive: true });

@@ -14,17 +14,17 @@ const pod = {
   etcHosts: "127.0.0.1 localhost\n",
   hostname: "web",
   resolvConf: "nameserver 192.0.2.1\n",
-} as unknown as DesiredPod; // all that is looked at
+} as unknown as DesiredPod; // the fields that are read
 
 describe("writePodFiles()", () => {
   it("CVE-2020-8557: whatever a container has written to its /etc/hosts, the agent does not read it", () => {
     using folder = temporaryFolder();
     const hosts = writePodFiles(folder.path, pod).get("/etc/hosts") ?? "";
     const { ino } = fs.statSync(hosts);
-    fs.truncateSync(hosts, 2 ** 40); // more than any memory, and no byte of the disk
+    fs.truncateSync(hosts, 2 ** 40); // larger than any memory, without using disk space
     writePodFiles(folder.path, pod);
     assert.equal(fs.readFileSync(hosts, "utf8"), pod.etcHosts);
-    // The same file: it is mounted.
+    // It is the same file, because it is mounted.
     assert.equal(fs.statSync(hosts).ino, ino);
   });
 
@@ -43,7 +43,7 @@ describe("writePodFiles()", () => {
     fs.writeFileSync(own, "10.9.9.9 cell");
     assert.equal(hosts(true), "# header\n10.9.9.9 cell\n\n# aliases\n10.0.0.1\ta\n");
     assert.equal(hosts(false), etcHosts);
-    // A container with a path to it has made it large.
+    // A container that can reach it has made it large.
     fs.truncateSync(own, 2 ** 40);
     assert.match(hosts(true), /^# header\n127.0.0.1\tlocalhost\n::1\tlocalhost\n\n# aliases/);
   });
@@ -69,7 +69,7 @@ describe("writePodFiles()", () => {
     try {
       await once(holder.stdout, "data");
       const begin = performance.now();
-      writePodFiles(folder.path, pod); // nothing changed, which cannot be known
+      writePodFiles(folder.path, pod); // nothing has changed, but that cannot be known
       writePodFiles(folder.path, { ...pod, etcHosts: "127.0.0.1 other\n" });
       assert.ok(performance.now() - begin < 10_000);
       assert.equal(fs.readFileSync(hosts, "utf8"), "127.0.0.1 other\n");

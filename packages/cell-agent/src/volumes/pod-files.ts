@@ -7,13 +7,13 @@ import { isSystemError, makeFolderSync } from "@kip/base";
 const { O_CREAT, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = fs.constants;
 const maxHostsBytes = 1024 * 1024;
 
-/** Files the pod gets from the node, by their path in each container. */
+/** Files that the node provides to the pod, by their path in each container. */
 export type PodFiles = ReadonlyMap<string, string>;
 
 /**
- * Writes `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` of the pod. With the cell's network it has the cell's name. Written in place, since a
- * container's mount stays with the file it was made from. At once: they are small, and a turn through
- * the thread pool takes longer than the writing.
+ * Writes the pod's `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf`. With host networking, the pod has the cell's name.
+ * Writes in place, because a container's mount stays with its original file. Synchronous, because they are small, and the
+ * thread pool would take longer than the writing.
  */
 export function writePodFiles(
   directory: string,
@@ -36,7 +36,7 @@ export function writePodFiles(
   return files;
 }
 
-/** Puts the cell's hosts file behind the first line, as the kubelet gives a pod the node's. */
+/** Inserts the cell's hosts file after the first line, like the kubelet gives a pod the node's. */
 function withOwnHosts(etcHosts: string, cellHosts: string): string {
   const end = etcHosts.indexOf("\n") + 1;
   return `${etcHosts.slice(0, end)}${readOwnHosts(cellHosts)}${etcHosts.slice(end)}`;
@@ -44,7 +44,7 @@ function withOwnHosts(etcHosts: string, cellHosts: string): string {
 
 function readOwnHosts(file: string): string {
   const stat = fs.statSync(file, { throwIfNoEntry: false });
-  // A pod with a path to it by a hostPath may have written to it.
+  // A pod that can reach it through a hostPath may have written to it.
   const isUsable = stat?.isFile() === true && stat.size <= maxHostsBytes;
   const fd = isUsable ? openAtOnce(file, O_RDONLY) : undefined;
   if (fd === undefined) return "127.0.0.1\tlocalhost\n::1\tlocalhost\n";
@@ -53,8 +53,8 @@ function readOwnHosts(file: string): string {
 }
 
 /**
- * What is there keeps its mode, which a container may have changed. Where one keeps the file from being opened, another takes
- * its place: running containers then keep the old one, which is their own doing, and those that start later get the new one.
+ * An existing file keeps its mode, which a container may have changed. If a container keeps the file from being opened, a new
+ * file replaces it. Running containers then keep the old one, which they caused themselves, and later ones get the new one.
  */
 function write(file: string, content: string): void {
   const mode = fs.statSync(file, { throwIfNoEntry: false })?.mode ?? 0o644;
@@ -62,12 +62,12 @@ function write(file: string, content: string): void {
   const next = `${file}.new`;
   if (fd === undefined) fs.writeFileSync(next, content);
   else useFile(fd, () => fs.writeFileSync(fd, content));
-  // Whatever the umask: processes of all users read it.
+  // Independent of the umask, because processes of all users read it.
   fs.chmodSync(fd === undefined ? next : file, mode & 0o7777);
   if (fd === undefined) fs.renameSync(next, file);
 }
 
-/** A container may have written to the file, and may do so now: no more of it is read than it should hold. */
+/** A container may have written to the file, or be writing to it. So no more is read than it should contain. */
 function isSame(file: string, content: string): boolean {
   const wanted = Buffer.from(content);
   if (fs.statSync(file, { throwIfNoEntry: false })?.size !== wanted.length) return false;
@@ -80,9 +80,9 @@ function isSame(file: string, content: string): boolean {
 }
 
 /**
- * A container that has a lease on the file (`F_SETLEASE`) would have the agent wait for 45 s in which it does nothing else.
+ * A container with a lease on the file (`F_SETLEASE`) would block the agent for 45 s.
  *
- * @returns undefined then
+ * @returns undefined in that case
  */
 function openAtOnce(file: string, flags: number): number | undefined {
   try {

@@ -26,7 +26,7 @@ describe("makeVolumes() and removeVolumes()", () => {
       (await makeVolumes(pod, { directories, mounter })).get("data") ?? "";
     const mode = async (): Promise<number> => fs.statSync(await place()).mode & 0o7777;
     assert.equal(await mode(), 0o777);
-    // As databases do, which refuse to start when others may read.
+    // Databases do this, and refuse to start if others may read.
     fs.chmodSync(await place(), 0o700);
     assert.equal(await mode(), 0o700);
     assert.deepEqual(fs.readdirSync(path.dirname(await place())), ["data"]);

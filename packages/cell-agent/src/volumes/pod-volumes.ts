@@ -13,8 +13,8 @@ import type { Mounter } from "./mounter.ts";
 import { ownUsersOf } from "./own-users.ts";
 
 /**
- * Makes what nearly every pod needs, as nearly every pod has a token. Not beside {@link makeVolumes},
- * which makes what is missing.
+ * Prepares what nearly every pod needs, because nearly every pod has a token. Must not run concurrently with
+ * {@link makeVolumes}, which creates what is missing.
  */
 export async function prepareVolumes(
   directories: AgentDirectories,
@@ -22,7 +22,7 @@ export async function prepareVolumes(
 ): Promise<void> {
   const directory = directories.secretVolumes;
   mkdirSync(directory, { recursive: true });
-  // Own tmpfs: scripts in ConfigMaps must be executable, which /run forbids.
+  // A separate tmpfs, because scripts in ConfigMaps must be executable, which /run forbids.
   if (statSync(directory).dev === statSync(path.dirname(directory)).dev)
     await mounter.mountTmpfs(directory, {});
   chmodSync(directory, 0o755);
@@ -32,17 +32,17 @@ export async function prepareVolumes(
 export interface MakeVolumesOptions {
   readonly directories: AgentDirectories;
   readonly mounter: Mounter;
-  /** Containers have run with these volumes: what is at a hostPath by now is the pod's affair. @default false */
+  /** Whether containers have run with these volumes. What is at a hostPath then is up to the pod. @default false */
   readonly hasRun?: boolean;
 }
 
 /**
- * Makes the volumes of the pod. Called again, after a restart of the agent, it makes what is missing, exchanges the files that
- * changed, and touches nothing else. One that fails does not keep the others from being made: a hostPath may need what another
- * one makes.
+ * Creates the pod's volumes. When called again after a restart of the agent, creates what is missing, replaces changed files,
+ * and touches nothing else. A failure does not prevent creating the others, because a hostPath may need what another one
+ * creates.
  *
- * @returns the directory or file on this machine by volume name; none for images, which each run mounts for itself
- * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words, of the first that failed
+ * @returns the path on this machine by volume name; images are not included, because each run mounts its own
+ * @throws {AgentError} code `AGENT_VOLUME_FAILED` for the first failure, in the kubelet's words
  */
 export async function makeVolumes(
   pod: DesiredPod,
@@ -63,10 +63,10 @@ export async function makeVolumes(
 }
 
 /**
- * Brings the volumes up to date with a newer pod. As with a kubelet, only those of files are written again: what the others were
- * when the pod started is what it has. One that fails does not keep the others from it.
+ * Updates the volumes for a newer pod. As in a kubelet, only those with files are written again. The others stay as they were
+ * when the pod started. A failure does not prevent updating the others.
  *
- * @throws {AgentError} code `AGENT_VOLUME_FAILED`, with the kubelet's words, of the first that failed
+ * @throws {AgentError} code `AGENT_VOLUME_FAILED` for the first failure, in the kubelet's words
  */
 export function refreshVolumes(pod: DesiredPod, directories: AgentDirectories): void {
   const failures: AgentError[] = [];
@@ -93,8 +93,8 @@ function failedVolume({ name }: DesiredVolume, cause: unknown): AgentError {
 }
 
 /**
- * Frees what {@link makeVolumes} made, with all its content but that of disks. These come first: what was written to them is
- * safe then, whatever hinders the removal of the rest.
+ * Removes the volumes of {@link makeVolumes} with their content, except that of disks. Disks come first, so that their data is
+ * safe even if removing the rest fails.
  */
 export async function removeVolumes(
   pod: DesiredPod,
@@ -106,13 +106,13 @@ export async function removeVolumes(
   for (const volume of pod.volumes.filter(isMemory))
     await mounter.unmount(path.join(directories.memoryVolumes, volume.name));
   await mounter.unmount(directories.secretVolumes);
-  // What containers have mounted there is not removed with its content: it may be a folder of the cell, or a disk.
+  // What containers have mounted there must not be removed with its content. It may be a folder of the cell or a disk.
   await mounter.unmountBelow(directories.diskVolumes);
   const all = [directories.diskVolumes, directories.memoryVolumes, directories.secretVolumes];
   for (const directory of all) await removeTree(directory);
 }
 
-/** Not as other volumes: what is on a disk outlives the pod. */
+/** Unlike in other volumes, the data on a disk outlives the pod. */
 async function removeDisk(directory: string, mounter: Mounter): Promise<void> {
   await mounter.unmountBelow(directory);
   await mounter.unmountDisk(directory);
@@ -160,12 +160,12 @@ function makeFilesVolume(
   return directory;
 }
 
-/** Whether a volume is in memory: a tmpfs, or huge pages. */
+/** Whether a volume is in memory: a tmpfs or huge pages. */
 export function isMemory({ kind, medium = "" }: DesiredVolume): boolean {
   return kind === "emptyDir" && (medium === "Memory" || isHugePages(medium));
 }
 
-/** One that is there stays as it is: its owner and mode may be the pod's choice by now. */
+/** An existing one is not changed, because the pod may have set its owner and mode. */
 async function makeEmptyDir(
   volume: DesiredVolume,
   pod: DesiredPod,
@@ -187,7 +187,7 @@ async function makeEmptyDir(
   }
   const directory = path.join(directories.diskVolumes, volume.name);
   if (existsSync(directory)) return directory;
-  const draft = `${directory}.new`; // no volume is named so
+  const draft = `${directory}.new`; // no volume has this name
   await fs.mkdir(draft, { recursive: true });
   if (group !== undefined) await fs.chown(draft, 0, group);
   await fs.chmod(draft, group === undefined ? 0o777 : 0o2777);
@@ -195,7 +195,10 @@ async function makeEmptyDir(
   return directory;
 }
 
-/** As a kubelet sizes a tmpfs: the least of what the machine has for pods, what the pod may use, and the volume's own limit. */
+/**
+ * The size of a tmpfs, as in a kubelet: the minimum of the machine's memory for pods, the pod's limit, and the volume's own
+ * limit.
+ */
 function memorySize({ sizeLimitBytes = 0 }: DesiredVolume, pod: DesiredPod): number {
   const amounts = countedContainers(pod).map((one) => [one.name, amountsOf(one)] as const);
   const { memoryBytesLimit = 0 } = podLimits(pod, Object.fromEntries(amounts));

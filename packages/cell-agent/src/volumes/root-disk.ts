@@ -5,11 +5,11 @@ import { runCommand } from "@kip/base";
 import { canGrow } from "./file-system.ts";
 import type { Disk } from "./find-disk.ts";
 
-/** Where a cell shows its root disk. Tests have their own. */
+/** Paths that describe a cell's root disk. Tests use their own. */
 export interface RootDiskPlaces {
   /** Any folder of the root file system. */
   readonly root: string;
-  /** The boot of a cell writes it when it has grown the file system itself; other computers do not have it. */
+  /** The cell's boot script writes it after it has enlarged the file system. Other computers do not have it. */
   readonly bootDone: string;
   readonly sysDevBlock: string;
   readonly dev: string;
@@ -22,11 +22,11 @@ const cellPlaces: RootDiskPlaces = {
   dev: "/dev",
 };
 
-/** The programs that grow things. Tests have their own. */
+/** The programs that enlarge file systems and partitions. Tests use their own. */
 export interface RootDiskPrograms {
-  /** A file system in use, to the size of its device. */
+  /** Enlarges a mounted file system to the size of its device. */
   readonly grow: (disk: Disk) => Promise<unknown>;
-  /** The last partition of a disk, to the disk's end, by the name of its device. */
+  /** Enlarges the last partition of a disk to the disk's end, by its device name. */
   readonly growPartition: (name: string) => Promise<unknown>;
 }
 
@@ -36,11 +36,11 @@ const cellPrograms: RootDiskPrograms = {
 };
 
 /**
- * Grows the root file system of a running cell to its disk, which is larger if a pod with a larger disk has taken a cell that
- * stood by; and first the partition that it is in, if the disk has any. Done again it changes nothing; on a computer that is not a
- * cell it does nothing.
+ * Enlarges the root file system of a running cell to the size of its disk, which was enlarged if a pod with a larger disk has
+ * taken a standby cell. If the disk has partitions, enlarges its partition first. Repeating it has no effect. Does nothing on a
+ * computer that is not a cell.
  *
- * @throws Error of the system, or of the programs
+ * @throws errors of the system or of the programs
  */
 export async function growRootFileSystem(
   places: RootDiskPlaces = cellPlaces,
@@ -57,7 +57,7 @@ export async function growRootFileSystem(
   if (await canGrow(disk)) await grow(disk);
 }
 
-/** As the kernel writes them, "253:0". */
+/** In the kernel's notation, "253:0". */
 export function deviceNumbers(dev: number): string {
   const major = Math.floor(dev / 2 ** 8) & 0xfff;
   const minor = (dev & 0xff) | (Math.floor(dev / 2 ** 12) & 0xfff00);

@@ -82,7 +82,7 @@ describe("pinPath()", () => {
     fs.mkdirSync(path.join(volume(), "folder/sub"), { recursive: true });
     fs.writeFileSync(path.join(volume(), "folder/sub/mark"), "");
     fs.mkdirSync(path.join(root, "sub"), { recursive: true });
-    // Each link is put in the place by a rename, so that the place is never empty.
+    // Each link is put in place by a rename, so that the path always exists.
     const exchange = `const fs = require("node:fs");
       const [place, done] = require("node:worker_threads").workerData;
       for (let turn = 0; Atomics.load(done, 0) === 0; turn++) {
@@ -120,7 +120,7 @@ describe("pinPath()", () => {
     let place = folder;
     fs.mkdirSync(place);
     for (let depth = 0; depth < 1500; depth++) {
-      // From the folder itself, as no path is so long.
+      // From the folder itself, because no path may be that long.
       place = path.join(place, "d");
       if (place.length > 3000) {
         process.chdir(path.dirname(place));
@@ -145,7 +145,7 @@ describe("pinPath()", () => {
       try {
         pinPath(volume(), way)[Symbol.dispose]();
       } catch {
-        // Refused, which is what another test is about.
+        // Refused, which another test checks.
       }
     }
     assert.equal(count(), first);

@@ -3,33 +3,32 @@ import path from "node:path";
 import { AgentError } from "@kip/agent-api";
 import { isSystemError } from "@kip/base";
 
-/** Linux's O_PATH, which Node does not name: a descriptor that stands for a place and opens nothing. */
+/** Linux's O_PATH, which Node does not define: a descriptor that refers to a path without opening the file. */
 const openPath = 0o10000000;
 const { O_NOFOLLOW, O_DIRECTORY } = fs.constants;
 const maxLinks = 40;
-/** Names of a path and of its links together: a path of Linux has 2048 at most, and 40 links could have as many each. */
+/** Maximum number of names in a path and its links. A Linux path has at most 2048, and each of 40 links may have as many. */
 const maxNames = 4096;
-/** Folders that are open at a time: the way back by ".." takes them. */
+/** Maximum number of open folders, which are needed to go back at "..". */
 const maxDepth = 1024;
-/** All of a mode that a kubelet gives to the folders it makes for a subPath: that of the volume's root. */
+/** The mode bits that a kubelet copies from the volume's root to folders that it creates for a subPath. */
 const modeBits = 0o7777;
 const setgid = 0o2000;
 
-/** A place below a directory, pinned: what it stands for cannot be exchanged until it is closed. */
+/** A pinned path below a folder. What it refers to cannot be replaced until it is closed. */
 export interface PinnedPath extends Disposable {
-  /** A path other processes can use for the pinned place while this one holds it. */
+  /** A path by which other processes can use the pinned path while this process holds it. */
   readonly path: string;
   readonly isDirectory: boolean;
 }
 
 /**
- * Finds a path below a root directory without ever leaving it, for a volume's `subPath`. The
- * containers of the pod can write in the root at this very moment, so each step goes from a
- * descriptor and follows no link by itself; links are read and walked here (the files of a
- * ConfigMap are links), and one that leads out is refused. Missing directories are made, with the mode
- * of the root directory, as the kubelet's SafeMakeDir does: who may write to the volume may write there.
+ * Finds a path below a root folder without ever leaving it, for a volume's `subPath`. The pod's containers may be writing to
+ * the root at the same time. So each step starts from a descriptor and does not follow links. Links are read and resolved here
+ * (the files of a ConfigMap are links), and one that leads out is refused. Missing folders are created with the root folder's
+ * mode, like the kubelet's SafeMakeDir does, because a process that may write to the volume may write there.
  *
- * @param owner user and group of the directories that are made, unless the group is that of the one above. @default 0
+ * @param owner user and group of created folders, unless they inherit the group of their parent. @default 0
  * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
 export function pinPath(root: string, subPath: string, owner = 0): PinnedPath {
@@ -43,20 +42,21 @@ export function pinPath(root: string, subPath: string, owner = 0): PinnedPath {
 }
 
 /**
- * Finds a path in a root file system as its own processes would: links are looked up in it, and none leads out. Nothing is made.
+ * Finds a path in a root file system like its own processes would. Links are resolved within it, and none leads out. Creates
+ * nothing.
  *
- * @returns undefined if there is nothing
+ * @returns undefined if it does not exist
  * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
 export function pinInRoot(root: string, place: string): PinnedPath | undefined {
   return walk(root, place, { atRoot: () => {}, open: openExisting });
 }
 
-/** How a path is walked. */
+/** Rules for resolving a path. */
 interface Rules {
-  /** Called where a path would go above the root, or starts from it again; it stays at the root then. */
+  /** Called if the path goes above the root or starts from it again. The position then stays at the root. */
   readonly atRoot: () => void;
-  /** Opens what has this name, without following it; undefined ends the walk. */
+  /** Opens the entry with this name without following it. Undefined ends the walk. */
   readonly open: (place: string, mode: number) => number | undefined;
 }
 
@@ -126,7 +126,7 @@ function makeDirectory(
   try {
     fs.mkdirSync(place, { mode: mode & 0o777 });
   } catch (error) {
-    // A container has made it in the meantime: it is what was asked for, with the mode that it has.
+    // A container has created it in the meantime. It is used with the mode that it has.
     if (!isSystemError(error, "EEXIST")) throw error;
     return fs.openSync(place, openPath | O_NOFOLLOW);
   }
@@ -146,8 +146,8 @@ function makeDirectory(
 }
 
 /**
- * Whether this can be the directory that was just made. A container may have put another in its place, and one that it
- * must not look into is not to be opened to it.
+ * Whether this can be the folder that was just created. A container may have replaced it by another one to which it has no
+ * access, and which must not become accessible.
  */
 function isOurs(fd: number, stat: fs.Stats): boolean {
   if (!stat.isDirectory() || stat.uid !== process.geteuid?.()) return false;

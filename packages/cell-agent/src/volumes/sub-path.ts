@@ -8,16 +8,16 @@ import { pinInRoot, pinPath, type PinnedPath } from "./safe-path.ts";
 interface BindOptions {
   readonly root: string;
   readonly subPath: string;
-  /** Where to show it; made. */
+  /** Where to mount it. Created. */
   readonly target: string;
   readonly mounter: Mounter;
-  /** Owns directories that are made. @default 0 */
+  /** Owner of created folders. @default 0 */
   readonly owner?: number | undefined;
 }
 
 /**
- * Shows a path below a volume at a place of ours. The runtime is given that place: between our look
- * at the path and its mount, a container that writes to the volume could exchange it for a link.
+ * Bind mounts a path below a volume at a path of ours, for the runtime. Otherwise a container that writes to the volume could
+ * replace the path by a link between our check and the runtime's mount.
  *
  * @throws {AgentError} code `AGENT_PATH_UNSAFE`
  */
@@ -27,9 +27,9 @@ export async function bindSubPath(options: BindOptions): Promise<void> {
 }
 
 /**
- * The same of an image, where nothing is made, and links are looked up as in a root file system.
+ * The same for an image. Nothing is created, and links are resolved like in a root file system.
  *
- * @returns false if there is no such path
+ * @returns false if the path does not exist
  */
 export async function bindImagePath(options: BindOptions): Promise<boolean> {
   using pinned = pinInRoot(options.root, options.subPath);
@@ -50,12 +50,12 @@ async function bindPinned(
   await mounter.bind(pinned.path, target);
 }
 
-/** Takes away what {@link bindSubPath} has shown in a directory, and the directory. */
+/** Unmounts what {@link bindSubPath} has mounted in a folder, and removes the folder. */
 export async function unbindSubPaths(directory: string, mounter: Mounter): Promise<void> {
   for (const name of await namesIn(directory)) {
     const target = path.join(directory, name);
     await mounter.unmount(target);
-    // Nothing here is removed with its content: should a mount be left, that is the volume's.
+    // Do not remove anything with its content. If a mount is left, that content belongs to the volume.
     const isDirectory = (await fs.stat(target)).isDirectory();
     await (isDirectory ? fs.rmdir(target) : fs.unlink(target));
   }
