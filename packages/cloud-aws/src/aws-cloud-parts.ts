@@ -17,7 +17,7 @@ import type { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import type { VolumeStore } from "./volume/volume-store.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
-/** What the driver is made of; each part reaches EC2 by `ec2`. */
+/** The parts of the driver. Each calls EC2 through `ec2`. */
 export interface AwsCloudParts {
   readonly ec2: Ec2;
   readonly region: string;
@@ -27,7 +27,7 @@ export interface AwsCloudParts {
   readonly images: Images;
   readonly instances: Instances;
   readonly consistencyMs: number;
-  /** @default dedicated instances have dedicated tenancy */
+  /** @default dedicated instances use dedicated tenancy */
   readonly hosts: Hosts | undefined;
   readonly launcher: Launcher;
   readonly terminator: Terminator;
@@ -39,13 +39,13 @@ export interface AwsCloudParts {
   readonly registries: EcrLogIns;
   readonly store: VolumeStore;
   readonly volumes: Volumes;
-  /** Ranges besides the VPC's that may reach cells, and that pods reach by their own addresses. */
+  /** Ranges besides the VPC's that may reach cells, and that pods reach with their own addresses. */
   readonly extraCIDRs: readonly string[];
   readonly dhcp: DhcpOptions;
   readonly routes: Routes;
-  /** Whether pods may have packets of ranges of addresses led to them. */
+  /** Whether pods can ask for routes of address ranges to them. */
   readonly podRoutes: boolean;
   readonly sourceDestCheck: boolean;
-  /** Ends the waits and the connections. */
+  /** Ends all waits and connections. */
   readonly close: () => void;
 }

@@ -21,7 +21,7 @@ import { letForward } from "./network/routes.ts";
 import { networkFacts } from "./network/network-facts.ts";
 import { growRootDisk } from "./volume/grow-root-disk.ts";
 
-/** EC2 as one owner sees it. */
+/** The cloud driver for EC2, for one owner. */
 export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly name = "aws";
   readonly launchExtras: readonly LaunchExtra[];
@@ -29,8 +29,9 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
   readonly zones: readonly string[] | undefined;
   readonly region: string;
   /**
-   * The DaemonSets of EKS (aws-node, kube-proxy and its agents) tolerate each taint, and stay away from this label alone: each would get
-   * an instance of its own. By the same label AWS' controller of load balancers looks for pods by their addresses, not by their node.
+   * The DaemonSets of EKS (aws-node, kube-proxy and its agents) tolerate every taint, and only this label keeps them off a
+   * node. Otherwise each of their pods would get an instance. With this label, the AWS Load Balancer Controller also finds pods
+   * by their addresses and not by their node.
    */
   readonly nodeLabels: Readonly<Record<string, string>> = {
     "eks.amazonaws.com/compute-type": "fargate",
@@ -106,7 +107,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
       instances.expectEnd(instanceId);
       return undefined;
     };
-    // An instance takes half a minute and more to end, and costs nothing meanwhile.
+    // An instance takes half a minute or more to end, and is not billed meanwhile.
     const isOpen = instances.isEnding(instanceId);
     await watch.until(instanceId, isGone, { signal, isOpen, isPatient: true });
   }
@@ -140,7 +141,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
     const read = async (Latest: boolean) =>
       await ec2.call("GetConsoleOutput", { InstanceId: instanceId, Latest }, { purpose });
     const answer = await read(true).catch(async (error: unknown) => {
-      // Types before Nitro have the console of the boot alone.
+      // Types older than Nitro only have the console of the boot.
       if (awsCodeOf(error) === "UnsupportedOperation") return await read(false);
       throw error;
     });
@@ -162,7 +163,7 @@ export class AwsCloud implements CloudDriver, RegistryLogIns {
 
   onInterruption(callback: (notice: InterruptionNotice) => void): () => void {
     const { interruptions, interruptionReader, watch } = this.#parts;
-    // The list of all instances shows what other processes have noted.
+    // Listing all instances shows the notices that other processes have recorded.
     const unfollow = watch.listen(() => {});
     const unsubscribe = interruptions.listen(callback);
     interruptionReader?.start();

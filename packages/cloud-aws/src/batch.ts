@@ -1,13 +1,13 @@
 import type { Clock } from "@kip/base";
 
-/** What {@link Batch} works with. */
+/** Options of {@link Batch}. */
 export interface BatchOptions<Key, Result> {
   /** How long the first caller waits for others, milliseconds. */
   readonly windowMs: number;
-  /** Most keys of one call. */
+  /** Maximum number of keys in one call. */
   readonly limit: number;
   readonly clock: Clock;
-  /** One call for all keys; a failure is that of each of its callers. */
+  /** Calls with all keys. If it fails, all callers get the failure. */
   readonly run: (keys: readonly Key[]) => Promise<(key: Key) => Result>;
 }
 
@@ -16,7 +16,7 @@ interface Gathering<Key, Result> {
   readonly answer: Promise<(key: Key) => Result>;
 }
 
-/** Makes one call of those of several callers who ask at about the same time; a key that is asked twice is sent once. */
+/** Combines the calls of several callers at about the same time into one. A key that several callers ask for is sent once. */
 export class Batch<Key, Result> {
   readonly #options: BatchOptions<Key, Result>;
   #open: Gathering<Key, Result> | undefined;
@@ -25,7 +25,7 @@ export class Batch<Key, Result> {
     this.#options = options;
   }
 
-  /** The answer for one key. @throws what the call throws */
+  /** Result for one key. @throws the call's errors */
   async get(key: Key): Promise<Result> {
     const batch = this.#open ?? this.#begin();
     batch.keys.add(key);

@@ -8,36 +8,36 @@ import { describedInstance, fakeCloud, launchRequest, reservations } from "./tes
 
 const page = path.join(import.meta.dirname, "../../../docs/aws.md");
 
-/** How long an instance takes, milliseconds. */
+/** How long the phases of an instance take, milliseconds. */
 interface Times {
-  /** From the launch until it runs. */
+  /** From the launch until the instance runs. */
   readonly pendingMs: number;
-  /** From then on until its agent answers. */
+  /** From then until its agent answers. */
   readonly bootMs: number;
 }
 
-/** Evenly spread over 0 to 1; `step` makes several such series differ. */
+/** Evenly spread numbers from 0 to 1. Series with different `step` differ. */
 function spread(index: number, step: number): number {
   return ((index * step) % 101) / 101;
 }
 
-/** Agents of pods that start together do not answer at the same moment. */
+/** Times of usual instances: the agents of pods that start together do not all answer at the same moment. */
 function usual(index: number): Times {
   return { pendingMs: 16_000, bootMs: 10_000 + 4000 * spread(index, 37) };
 }
-/** From the end being asked for until it has ended, and how long a pod runs; milliseconds. */
+/** Time from the call that ends an instance until it has ended, and how long a pod runs, milliseconds. */
 const [stopMs, lifeMs] = [30_000, 60_000];
 
 interface Pods {
   readonly pods: number;
-  /** From the start of one to that of the next. */
+  /** Time from the start of one pod to that of the next. */
   readonly everyMs: number;
   readonly times: (index: number) => Times;
-  /** Whether the driver hears when the agent answers. @default true */
+  /** Whether the driver is informed when the agent answers. @default true */
   readonly areHeard?: boolean;
 }
 
-/** What EC2 is called for by pods, and when each of them could start, milliseconds after its launch. */
+/** Runs pods, and returns the calls to EC2 and when each pod could start, milliseconds after its launch. */
 async function livesOf({ pods, everyMs, times, areHeard = true }: Pods) {
   const clock = new ManualClock();
   const known = new Map<
@@ -89,7 +89,7 @@ async function livesOf({ pods, everyMs, times, areHeard = true }: Pods) {
     await cloud.waitForTerminated(id);
     return startedAt - launched;
   };
-  // The group of the cells is made ready once for an installation.
+  // The first cell of an installation sets up the security group.
   const settled = { isDone: false };
   const all = Promise.all(Array.from({ length: pods }, (_each, index) => live(index)));
   void all.then(() => (settled.isDone = true));
@@ -107,7 +107,7 @@ const rows: readonly (readonly [name: string, pods: number, everyMs: number])[] 
   ["100, one a second", 100, 1000],
 ];
 const columns = ["DescribeImages", "RunInstances", "DescribeInstances", "TerminateInstances"];
-/** Once for an installation, not for each pod. */
+/** Actions that are called once for an installation, not for each pod. */
 const ofInstallation = new Set(["DescribeVpcs", "DescribeSecurityGroups"]);
 
 describe("calls of EC2 for a plain pod", () => {

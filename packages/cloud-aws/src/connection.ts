@@ -1,9 +1,12 @@
 import { CloudError } from "@kip/cloud";
 import type { InstanceMetadata } from "./network/metadata.ts";
 
-/** Which region and whose rights, as configured and as the environment has them. */
+/** Region and credentials from the configuration and the environment. */
 export interface ConnectionSettings {
-  /** @default `AWS_REGION`, `AWS_DEFAULT_REGION`, that of this machine; both variables come before it */
+  /**
+   * @default `AWS_REGION`, `AWS_DEFAULT_REGION`, or this machine's region. Both variables take precedence over the
+   * configuration
+   */
   readonly region?: string | undefined;
   /** @default the SDK's chain: environment, shared files, web identity, container, instance profile */
   readonly credentials?:
@@ -25,7 +28,7 @@ export async function findRegion(
   });
 }
 
-/** Keys of the environment come before those of the configuration, as in the original. */
+/** Keys from the environment take precedence over the configuration's, like in the original. */
 export function credentialsOf({
   credentials,
   environment = {},
@@ -34,10 +37,11 @@ export function credentialsOf({
 }
 
 /**
- * Limits of an SDK client's requests, for its `requestHandler`. Without `throwOnRequestTimeout` the SDK only warns of a request that takes longer.
+ * Time limits of an SDK client's requests, for its `requestHandler`. Without `throwOnRequestTimeout` the SDK only logs a
+ * warning about a request that takes longer.
  *
- * @param requestTimeout of a whole request, milliseconds
- * @param connectionTimeout of its connection, milliseconds
+ * @param requestTimeout for a whole request, milliseconds
+ * @param connectionTimeout for connecting, milliseconds
  */
 export function timeLimits(requestTimeout: number, connectionTimeout: number) {
   return { requestTimeout, throwOnRequestTimeout: true, connectionTimeout };

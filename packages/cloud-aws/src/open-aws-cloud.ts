@@ -26,49 +26,54 @@ import { EcrLogIns } from "./registry/ecr-log-ins.ts";
 import { VolumeStore } from "./volume/volume-store.ts";
 import { Volumes } from "./volume/volumes.ts";
 
-/** How often EC2 is asked, and how long it may lag; milliseconds. */
+/** How often to poll EC2, and how long it may lag, milliseconds. */
 export interface AwsTimes {
-  /** Between two looks at what is waited for. @default 2000 */
+  /** Interval of the checks of awaited instances. @default 2000 */
   readonly pollMs: number;
-  /** Between two looks for instances that have ended by themselves. @default 15000 */
+  /** Interval of the checks for instances that have ended by themselves. @default 15000 */
   readonly endsMs: number;
-  /** How long the first of several calls waits for others to share one with. @default 20 */
+  /** How long the first of several calls waits for others to share a call. @default 20 */
   readonly batchMs: number;
-  /** Longest that answers may lack what was just launched. @default 60000 */
+  /** Maximum time that responses may lack something new. @default 60000 */
   readonly consistencyMs: number;
-  /** How old a dedicated host without instances is when it is given back. @default 120000 */
+  /** Minimum age of a dedicated host without instances before it is given back. @default 120000 */
   readonly hostAgeMs: number;
 }
 
 /** Options of {@link openAwsCloud}. */
 export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions, "region"> {
   readonly owner: string;
-  /** Behind `AWS_REGION` and `AWS_DEFAULT_REGION`. @default that of this machine, by its metadata */
+  /** `AWS_REGION` and `AWS_DEFAULT_REGION` take precedence. @default this machine's region, from its metadata */
   readonly region?: string | undefined;
-  /** URL of the ECR API. @default that of each registry's region */
+  /** URL of the ECR API. @default the one of each registry's region */
   readonly registryEndpointURL?: string | undefined;
-  /** URL of a queue of SQS to which EventBridge sends notices of interruptions. @default none, so interruptions come without notice */
+  /**
+   * URL of an SQS queue to which EventBridge sends interruption notices. @default none, so interruptions come without notice
+   */
   readonly interruptionQueueURL?: string | undefined;
-  /** Ranges besides those of the VPC that may reach cells, and that pods reach by their own addresses. @default none */
+  /** Ranges besides those of the VPC that may reach cells, and that pods reach with their own addresses. @default none */
   readonly extraCIDRs?: readonly string[] | undefined;
-  /** IDs of security groups of cells besides ours. @default none */
+  /** IDs of further security groups of cells. @default none */
   readonly extraSecurityGroups?: readonly string[] | undefined;
-  /** Whether a launch may have packets of ranges of addresses led to its instance. @default false */
+  /** Whether a launch may ask for routes of address ranges to its instance. @default false */
   readonly podRoutes?: boolean | undefined;
-  /** Whether dedicated instances are on hosts that the driver allocates, instead of having dedicated tenancy. @default false */
+  /** Whether dedicated instances run on hosts that the driver allocates, instead of using dedicated tenancy. @default false */
   readonly dedicatedHosts?: boolean | undefined;
-  /** Whether instances get addresses of IPv6, besides, in subnets that have a range of it. @default false */
+  /** Whether instances also get IPv6 addresses in subnets that have an IPv6 range. @default false */
   readonly ipv6?: boolean | undefined;
-  /** Whether EC2 drops packets of a cell that are from other addresses than its own. @default true */
+  /** Whether EC2 drops a cell's packets with addresses other than its own. @default true */
   readonly sourceDestCheck?: boolean | undefined;
-  /** A file of types and prices besides the built-in list, which has not all regions. @default none */
+  /** A file of types and prices that adds to the built-in list, which does not have all regions. @default none */
   readonly priceFile?: string | undefined;
-  /** `false`: the caller launches nothing, so no types and prices are needed. @default true */
+  /** `false`: the caller launches nothing and needs no types and prices. @default true */
   readonly launches?: boolean | undefined;
   readonly times?: Partial<AwsTimes> | undefined;
-  /** `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID` and those of the metadata service; the SDK reads others itself. @default none */
+  /**
+   * `AWS_REGION`, `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID` and the metadata service's variables. The SDK reads others itself.
+   * @default none
+   */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
-  /** @default that of this machine */
+  /** @default this machine's */
   readonly metadata?: InstanceMetadata | undefined;
   readonly clock?: Clock | undefined;
   readonly logger?: Logger | undefined;
@@ -83,16 +88,17 @@ const defaultTimes: AwsTimes = {
 };
 
 /**
- * Opens the driver of EC2 for one owner, and finds out where its cells go. Nothing is made by it: the security group is, when
- * the first cell needs it.
+ * Opens the EC2 driver of one owner, and finds out where its cells run. Creates nothing: the security group is created when the
+ * first cell needs it.
  *
  * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a region without types and prices, `PRICE_FILE_INVALID`
- * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets none of which is named or marked
+ * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets
+ * none of which is named or marked
  */
 export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDriver> {
   const metadata = options.metadata ?? openMetadata(options.environment);
   const region = await findRegion(options, metadata);
-  // Before AWS is asked: a mistake in the name of the region shows here.
+  // Before AWS is called, because this finds a mistake in the region's name.
   const known = options.launches === false ? [] : offersOf(region, options.priceFile);
   const ec2 = await openSdkEc2({ ...options, region, credentials: credentialsOf(options) });
   try {
@@ -107,7 +113,7 @@ export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDrive
   }
 }
 
-/** The parts of a driver on this EC2. */
+/** Creates the parts of a driver on this EC2. */
 export function assemble(
   options: AwsCloudOptions,
   { ec2, region, place, offers }: Pick<AwsCloudParts, "ec2" | "region" | "place" | "offers">,
@@ -129,7 +135,7 @@ export function assemble(
   const interruptions = new Interruptions(instances);
   const store = new VolumeStore({ ec2, owner, clock, pollMs, consistencyMs });
   const { dedicatedHosts = false, launches = true } = options;
-  // What launches nothing cleans up: it also sees hosts of a time when the option was set.
+  // A driver that launches nothing cleans up. It must also see hosts from a time when the option was set.
   const hosts =
     dedicatedHosts || !launches
       ? new Hosts({ ec2, owner, clock, logger, pollMs, consistencyMs, minAgeMs })
@@ -197,7 +203,7 @@ export function assemble(
   };
 }
 
-/** What reads the queue of interruptions, if there is one. */
+/** The reader of the interruption queue, if there is one. */
 function readerOf(
   options: AwsCloudOptions,
   parts: Pick<AwsCloudParts, "ec2" | "region" | "instances" | "interruptions"> & {
@@ -212,7 +218,7 @@ function readerOf(
   return new InterruptionReader({ ...parts, open, clock, logger });
 }
 
-/** Types that the region sells, by the built-in list and the file. */
+/** Types that the region sells, from the built-in list and the file. */
 function offersOf(region: string, priceFile: string | undefined): readonly InstanceTypeOffer[] {
   return openCatalog("aws", region, { priceFile }).types.filter(
     ({ name }) => !name.startsWith("t1."),

@@ -8,7 +8,7 @@ const partitions: readonly (readonly [RegExp, string])[] = [
   [/^us-isof-/, "aws-iso-f"],
 ];
 
-/** The partition of a region: credentials of one are not valid in another. */
+/** The partition of a region. Credentials of one partition are not valid in another. */
 export function partitionOf(region: string): string {
   return partitions.find(([pattern]) => pattern.test(region))?.[1] ?? "aws";
 }

@@ -1,9 +1,9 @@
 import type { Tag } from "@aws-sdk/client-ec2";
 import { CloudError } from "@kip/cloud";
 
-/** Tags of the driver's own. The first four are the original's. */
+/** The driver's own tags. The first four are the original's. */
 export const ownTags = {
-  /** For people: what the console of EC2 shows. */
+  /** Name for people, in EC2's console. */
   name: "Name",
   /** The idempotency token of the launch: the UID of the Cell. */
   token: "Node",
@@ -11,39 +11,40 @@ export const ownTags = {
   nametag: "KipNametag",
   /** Name of the Cell, or of the volume. */
   cell: "KipCell",
-  /** The idempotency token of a volume that outlives its instances; root disks have {@link ownTags.token}. */
+  /** The idempotency token of a volume that outlives its instances. Root disks have {@link ownTags.token}. */
   volume: "KipVolume",
-  /** Ranges that routes lead to the instance, with spaces. */
+  /** Ranges that are routed to the instance, separated by spaces. */
   routes: "KipRoutes",
-  /** The interface that these routes lead by: an instance that has ended no longer names it, and its routes name nothing else. */
+  /** The interface of these routes. An ended instance no longer names its interface, and the routes name nothing else. */
   routedInterface: "KipRoutedInterface",
-  /** How many addresses of IPv6 the launch has asked for; absent with none. */
+  /** How many IPv6 addresses the launch has asked for. Absent if none. */
   ipv6Count: "KipIPv6Count",
-  /** When EC2 takes the instance back, RFC 3339, once that is known. */
+  /** When EC2 takes the instance back, RFC 3339, once known. */
   interruption: "KipInterruption",
 } as const;
 
 const ownKeys: readonly string[] = Object.values(ownTags);
-/** Before a caller's key that EC2 or this driver keeps for itself. */
+/** Prefix of a caller's key that EC2 or this driver reserves. */
 const escapePrefix = "kip-tag/";
 const longestKey = 128;
 
-/** Which tag has the token: that of instances, or that of volumes. */
+/** The tag that has the token: of instances, or of volumes. */
 export type TokenKey = typeof ownTags.token | typeof ownTags.volume;
 
-/** What is marked with tags. */
+/** A tagged instance or volume. */
 export interface TaggedThing {
   readonly owner: string;
   readonly token: string;
   /** Name of the Cell or volume. */
   readonly cell: string;
-  /** What the console of EC2 shows. */
+  /** Name in EC2's console. */
   readonly name: string;
   readonly tags: Readonly<Record<string, string>>;
 }
 
 /**
- * The tags of an instance, its disk and its interface. Keys of the caller that begin with `aws:`, or are the driver's own, get a prefix.
+ * The tags of an instance, its disk and its interface. The caller's keys get a prefix if they begin with `aws:` or are the
+ * driver's own.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST` for a key that is then longer than EC2 allows
  */
@@ -62,12 +63,12 @@ export function toTags(
   ];
 }
 
-/** The caller's tags, as EC2 has them. @throws as {@link toTags} */
+/** The caller's tags in EC2's form. @throws as {@link toTags} */
 export function callerTags(tags: Readonly<Record<string, string>>): Tag[] {
   return Object.entries(tags).map(([key, value]) => ({ Key: escaped(key), Value: value }));
 }
 
-/** What tags of this driver say; undefined for what another program made. */
+/** Reads this driver's tags. Undefined for another program's resource. */
 export function fromTags(
   list: readonly Tag[] = [],
   tokenKey: TokenKey = ownTags.token,

@@ -1,4 +1,4 @@
-// Images of EC2 made by the EBS direct API, with the real SDKs against moto behind the proxy.
+// Builds EC2 images through the EBS direct API, with the real SDKs against moto behind the proxy.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -29,7 +29,7 @@ async function describeAmis(): Promise<void> {
   after(() => folder[Symbol.dispose]());
   const { proxy } = ec2;
 
-  /** A disk of 24 MiB and a bit, of which a quarter has content. */
+  /** A disk of slightly more than 24 MiB. A quarter of it has content. */
   const makeDisk = async (name: string): Promise<string> => {
     const file = path.join(folder.path, name);
     await using handle = await open(file, "w");
@@ -62,7 +62,7 @@ async function describeAmis(): Promise<void> {
     });
     return await built.finally(() => builds.push(...proxy.actions.slice(before)));
   };
-  /** Snapshots of builds, with the states that EC2 shows. */
+  /** Snapshots of builds with their states in EC2. */
   const snapshotsOf = async (disk: string) => {
     const url = new URLSearchParams({
       Action: "DescribeSnapshots",
@@ -76,7 +76,7 @@ async function describeAmis(): Promise<void> {
       state: textOf(item, "status"),
     }));
   };
-  /** Content of a snapshot as moto has it, by block. */
+  /** A snapshot's content in moto, by block. */
   const contentOf = async (id: string): Promise<ReadonlyMap<number, Buffer>> => {
     const headers = {
       authorization:
@@ -190,7 +190,7 @@ async function describeAmis(): Promise<void> {
   ] as const)
     it(`an image: EBS may not know a new snapshot, or its tags, for two minutes (${code})`, async () => {
       const disk = await makeDisk(`late-${status}`);
-      // As many attempts as fit into two minutes, if the first repetition is sent after half a second.
+      // As many attempts as fit into two minutes, with the first retry after half a second.
       proxy.faults.add({ action: "PutSnapshotBlock", code, status, calls: 10 });
       const { id } = await build(disk, { inFlight: 1 });
       await assertHolds(snapshotOf(id), disk);
@@ -265,7 +265,7 @@ async function describeAmis(): Promise<void> {
     assert.ok(CloudError.is(failure));
     assert.match(failure.message, /stopped/);
     assert.ok(failure.remedy?.includes(`aws ec2 delete-snapshot --snapshot-id ${left?.id}`));
-    // The next build of another image tells of it, the next one of this image uses it.
+    // The next build of another image reports it. The next build of this image uses it.
     const other = await build(await makeDisk("other"));
     assert.deepEqual(
       other.leftOvers.map(({ id, state }) => ({ id, state })),
@@ -288,7 +288,7 @@ async function describeAmis(): Promise<void> {
         endpointURL: ec2.endpointURL,
         ebsEndpointURL: ec2.endpointURL,
       })});`;
-    // Some blocks arrive, and the rest is throttled until the end.
+    // Some blocks arrive, and all later calls are throttled.
     let arrived = 0;
     proxy.faults.random = (action) =>
       action === "PutSnapshotBlock" && ++arrived > 5 ? { code: "ThrottlingException" } : undefined;

@@ -27,7 +27,7 @@ async function describeAwsCloud(): Promise<void> {
   const interruptionQueueURL = `${ec2.motoURL}${queue.path}`;
   const open = async (owner: string): Promise<CloudDriver> =>
     faultyCloud(
-      // A stranger has a queue of its own.
+      // Another owner has its own queue.
       await ec2.open({ owner, ...(owner === "tests" && { interruptionQueueURL }) }),
       { rules, clock: systemClock },
     );
@@ -43,7 +43,7 @@ async function describeAwsCloud(): Promise<void> {
       kill: async (id) => await ec2.proxy.kill(id),
       interrupt: async (id, noticeMs) => {
         await queue.send(instanceEvent(id));
-        // The notice comes before the end, however slow this machine is.
+        // The notice must come before the end, even if this machine is slow.
         const end = async () => await queue.empty().then(async () => await ec2.proxy.kill(id));
         setTimeout(() => void end().catch(() => {}), noticeMs).unref();
       },

@@ -1,4 +1,4 @@
-// Credentials that no file and no configuration holds: the SDK gets them for a token of the cluster (IRSA, EKS Pod Identity).
+// Credentials that are in no file and no configuration: the SDK gets them for a token of the cluster (IRSA, EKS Pod Identity).
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
 const role = "arn:aws:iam::123456789012:role/kip";
-/** What STS answers to an exchange. */
+/** The response of STS to an exchange. */
 const exchanged = `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
 <AccessKeyId>ASIA</AccessKeyId><SecretAccessKey>secret</SecretAccessKey><SessionToken>session</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
 </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`;
@@ -55,7 +55,7 @@ it("EKS Pod Identity: kip's calls have the credentials that its agent gives for 
       AccessKeyId: isFirst ? "FIRST" : "SECOND",
       SecretAccessKey: "secret",
       Token: "session",
-      // The first ones have expired when they come, so each call asks for others.
+      // The first credentials are already expired, so each call requests new ones.
       Expiration: new Date(Date.now() + (isFirst ? -1000 : 3_600_000)).toISOString(),
     };
     response.setHeader("content-type", "application/json").end(JSON.stringify(credentials));
@@ -153,7 +153,7 @@ it("IRSA: says what is wrong with the role or the token where STS refuses the ex
   assert.match(error.message, new RegExp(`ENOENT.*${tokenFile}`));
 });
 
-/** Has the SDK exchange a token at this STS. Returns the token's file. */
+/** Makes the SDK exchange a token at this STS. Returns the token's file. */
 async function irsaAt(stsURL: string): Promise<string> {
   const tokenFile = await fileWith("header.payload.signature");
   setEnvironment({
@@ -173,11 +173,11 @@ async function fileWith(content: string): Promise<string> {
   return file;
 }
 
-/** For the test that calls it. */
+/** Sets variables until the calling test ends. */
 function setEnvironment(variables: Readonly<Record<string, string>>): void {
   const environment = {
     ...variables,
-    // Nothing of the computer that the test runs on.
+    // Nothing from the computer that runs the test.
     AWS_CONFIG_FILE: "/dev/null",
     AWS_SHARED_CREDENTIALS_FILE: "/dev/null",
     AWS_EC2_METADATA_DISABLED: "true",
@@ -194,7 +194,7 @@ interface PassedCall {
   readonly answer: string;
 }
 
-/** Passes calls of a query API on, and notes them. */
+/** Forwards calls of a query API and records them. */
 async function passOn(to: string) {
   const calls: PassedCall[] = [];
   const server = await serve((request, response) => {

@@ -1,4 +1,4 @@
-// EC2's own error codes, lost answers and lag, through the real SDK: what the driver makes of them, and what is left in moto.
+// The driver's reaction to EC2's own error codes, lost responses and lag, through the real SDK, and what is left in moto.
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import type { CapacityScope, CloudErrorCode, LaunchRequest } from "@kip/cloud";
@@ -24,9 +24,9 @@ async function describeFaults(): Promise<void> {
   };
   const driver = await ec2.open();
   after(() => driver[Symbol.asyncDispose]());
-  await driver.launch(request()); // makes the group, and reads the image
+  await driver.launch(request()); // creates the group and reads the image
   const { zone } = driver;
-  /** How often an action was sent during a call. */
+  /** How many times an action was sent during a call. */
   const sent = async (action: string, call: () => Promise<unknown>): Promise<number> => {
     const before = actions.length;
     await call();
@@ -57,7 +57,7 @@ async function describeFaults(): Promise<void> {
     ];
     for (const [code, meaning, scope, status] of refusals)
       it(`makes ${meaning} of ${code}, starts nothing, and succeeds when asked again`, async () => {
-        // As often as the SDK sends what it takes for a failure of the server.
+        // As often as the SDK sends a call that fails because of the server.
         refusal(code, { status, calls: status === 500 ? 3 : 1 });
         const asked = request();
         await assert.rejects(driver.launch(asked), { code: meaning, scope });
@@ -81,7 +81,7 @@ async function describeFaults(): Promise<void> {
       for (const calls of [1, 3, 5]) {
         refusal("lost", { calls });
         const asked = request();
-        // The instance cannot be seen yet, so a launch may fail; kip repeats it with the same token.
+        // EC2 does not show the instance yet, so a launch may fail. Kip repeats it with the same token.
         const first = await driver.launch(asked).catch(() => driver.launch(asked));
         assert.equal((await driver.launch(asked)).id, first.id);
         assert.equal(await ec2.countOf(asked.token), 1, `${calls} lost answers`);
@@ -115,7 +115,7 @@ async function describeFaults(): Promise<void> {
       assert.ok((await driver.list()).some((each) => each.id === id));
       const before = actions.length;
       const running = driver.waitForRunning(id);
-      await eventually(() => actions.length > before); // it has looked once
+      await eventually(() => actions.length > before); // it has checked once
       faults.add({ action: "DescribeInstances", code: "Unavailable", status: 503, calls: 4 });
       assert.equal((await running).state, "running");
       await driver.terminate(id);

@@ -1,4 +1,4 @@
-// The real SDK against a server that refuses some attempts: what it sends once the term of the leader is over.
+// What the real SDK sends after the leader's term is over, to a server that refuses some attempts.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ const overloaded = errorAnswer("InternalError", "try again", 500);
 const done = (action: string): string =>
   `<${action}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId></${action}Response>`;
 
-/** EC2 that fails the first attempts, and calls back with each of them. */
+/** An EC2 server that fails the first attempts, and calls back for each of them. */
 async function openServer(failures: number, onAttempt: (action: string) => void) {
   const attempts: string[] = [];
   const server = createServer((request, response) => {

@@ -1,4 +1,4 @@
-// Dedicated hosts, by the real SDK against moto behind the proxy, which gives them room, instances and states.
+// Dedicated hosts, with the real SDK against moto behind the proxy, which adds their capacity, instances and states.
 import assert from "node:assert/strict";
 import { after, afterEach, it } from "node:test";
 import type { CloudDriver, DedicatedHosts, LaunchRequest } from "@kip/cloud";
@@ -18,7 +18,7 @@ async function describeHosts(): Promise<void> {
   const dedicated = (token: string, more: Partial<LaunchRequest> = {}): LaunchRequest =>
     launchRequest(ec2, token, { launchType: "dedicated", ...more });
   const open = async (owner = "tests") => await ec2.open({ owner, dedicatedHosts: true });
-  /** As moto has it, of all owners. */
+  /** All owners' hosts in moto. */
   const allocated = async () =>
     itemsOf(parseXml((await ec2.proxy.ask("DescribeHosts")).body), "hostSet")
       .filter((each) => textOf(each, "state") === "available")
@@ -39,7 +39,7 @@ async function describeHosts(): Promise<void> {
 
   it("EC2: launches at one moment share hosts of their type, as many as they need", async () => {
     await using driver = await open();
-    ec2.proxy.hosts.pendingMs = 100; // it takes instances a moment after its allocation
+    ec2.proxy.hosts.pendingMs = 100; // it becomes available a moment after its allocation
     const tokens = ["a", "b", "c"];
     const launched = await Promise.all(tokens.map((token) => driver.launch(dedicated(token))));
     assert.deepEqual(new Set(launched.map(({ launchType }) => launchType)), new Set(["dedicated"]));
@@ -60,7 +60,7 @@ async function describeHosts(): Promise<void> {
     assert.ok(first && second);
     await end(driver, first.id);
     assert.deepEqual(await hostsOf(driver).releaseEmpty(), []);
-    // The room that it has left is used.
+    // The next launch uses the room that is left.
     const third = await driver.launch(dedicated("c"));
     assert.equal((await hostsOf(driver).list()).length, 1);
     await end(driver, second.id);
@@ -124,7 +124,7 @@ async function describeHosts(): Promise<void> {
     await assert.rejects(driver.launch(dedicated("none")), { code: "CLOUD_QUOTA" });
     ec2.proxy.faults.add({ action: "AllocateHosts", code: "lost", calls: 3 });
     await assert.rejects(driver.launch(dedicated("none")), { code: "CLOUD_UNAVAILABLE" });
-    // The host of the lost answers is found by its tag: the repetition goes there.
+    // The host of the lost responses is found by its tag, and the retry uses it.
     const before = calls("AllocateHosts");
     await driver.launch(dedicated("none"));
     assert.equal(calls("AllocateHosts"), before);
@@ -158,7 +158,7 @@ async function describeHosts(): Promise<void> {
     ]);
     for (const action of forHosts) {
       assert.ok(allowedBy(true).has(action), action);
-      // kip cleanup lists hosts of a time when the option was set.
+      // kip cleanup also lists hosts from a time when the option was set.
       const isRead = action === "ec2:DescribeHosts";
       assert.equal(allowedBy(false).has(action), isRead, action);
     }

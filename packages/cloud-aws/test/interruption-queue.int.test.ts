@@ -1,4 +1,4 @@
-// Notices of interruptions by a queue, with the real SDK against moto's SQS.
+// Interruption notices from a queue, with the real SDK against moto's SQS.
 import assert from "node:assert/strict";
 import { after, it } from "node:test";
 import type { InterruptionNotice } from "@kip/cloud";
@@ -19,7 +19,7 @@ async function describeQueue(): Promise<void> {
   after(() => ec2[Symbol.asyncDispose]());
   const sqs = await recordTargets(ec2.motoURL);
   after(() => sqs[Symbol.asyncDispose]());
-  /** A driver that reads a queue of its own, with an instance, and what it hears. */
+  /** A driver with its own queue and an instance, and the notices that it reports. */
   const reading = async (name: string) => {
     const queue = await createQueue(ec2.motoURL, name);
     const interruptionQueueURL = `${sqs.url}${queue.path}`;
@@ -27,7 +27,7 @@ async function describeQueue(): Promise<void> {
     const { id } = await driver.launch(launchRequest(ec2, name));
     await driver.waitForRunning(id);
     const heard: InterruptionNotice[] = [];
-    // The instances of earlier tests have their notices still.
+    // Instances of earlier tests still have their notices.
     driver.onInterruption((notice) => notice.instance.id === id && heard.push(notice));
     return { queue, driver, id, heard, interruptionQueueURL };
   };
@@ -90,7 +90,7 @@ async function describeQueue(): Promise<void> {
     const tries = ec2.proxy.actions.filter((each) => each === action).length;
     assert.deepEqual([heard.length, tries >= 3], [1, true]);
     await driver[Symbol.asyncDispose]();
-    // Another process, which no message comes to.
+    // Another process, which receives no message.
     await using later = await ec2.open({ interruptionQueueURL });
     const again: InterruptionNotice[] = [];
     later.onInterruption((notice) => again.push(notice));

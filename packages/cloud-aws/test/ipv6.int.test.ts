@@ -1,4 +1,4 @@
-// Addresses of IPv6, by the real SDK against moto, in a subnet that has a range of them and in one that has none.
+// IPv6 addresses, with the real SDK against moto, in a subnet with an IPv6 range and in one without.
 import assert from "node:assert/strict";
 import { BlockList } from "node:net";
 import { after, it } from "node:test";
@@ -27,7 +27,7 @@ async function describeIpv6(): Promise<void> {
     for (const address of addresses)
       assert.ok(inRange.check(address, "ipv6"), `${address} is not in ${range}`);
     assert.equal(ipv6.gateway, undefined, "the network advertises its router");
-    // As every process sees it, whatever the order in which EC2 lists addresses.
+    // Every process sees the same address, in whatever order EC2 lists them.
     await using other = await ec2.open({ subnetID: dual, ipv6: true });
     const seen = await other.waitForRunning(id);
     assert.deepEqual([seen.ipv6, seen.managementIp, seen.podIp], [ipv6, managementIp, podIp]);
@@ -69,7 +69,7 @@ async function describeIpv6(): Promise<void> {
   });
 }
 
-/** Two subnets of a VPC that has a range of IPv6; one of them has a part of it. */
+/** Two subnets of a VPC with an IPv6 range. One of them has a part of the range. */
 async function dualStackSubnets({ proxy }: TestEc2) {
   const ask = async (action: string, parameters: Readonly<Record<string, string>>) => {
     const { status, body } = await proxy.ask(action, parameters);
@@ -85,7 +85,7 @@ async function dualStackSubnets({ proxy }: TestEc2) {
   );
   const [described] = itemsOf(await ask("DescribeVpcs", { "VpcId.1": vpc }), "vpcSet");
   const block = textOf(itemsOf(described, "ipv6CidrBlockAssociationSet")[0], "ipv6CidrBlock");
-  const range = block.replace(/\b0+(?=[0-9a-f])/g, ""); // moto writes zeros that EC2 leaves out
+  const range = block.replace(/\b0+(?=[0-9a-f])/g, ""); // moto writes zeros that EC2 omits
   const subnetOf = (answer: XmlElement) => textOf(childOf(answer, "subnet"), "subnetId");
   const dual = subnetOf(
     await ask("CreateSubnet", {

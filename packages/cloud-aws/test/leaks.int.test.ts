@@ -1,4 +1,4 @@
-// Many lives of instances while EC2 fails at random: nothing of ours may be left. KIP_E2E_ALL=1: 500 of them.
+// Many lives of instances while EC2 fails at random. Nothing of ours may be left. KIP_E2E_ALL=1: 500 lives.
 import assert from "node:assert/strict";
 import { after, it } from "node:test";
 import { inParallel, isCodedError } from "@kip/base";
@@ -13,7 +13,7 @@ import { itemsOf, parseXml, textOf } from "../src/emulator/xml.ts";
 const isWhole = process.env["KIP_E2E_ALL"] === "1";
 const lives = isWhole ? 500 : 24;
 const atOnce = 8;
-/** Those of each ten lives that are not on demand, by their place among them. */
+/** Launch types of each ten lives, by position. The others are on demand. */
 const launchTypes: Readonly<Record<number, LaunchRequest["launchType"]>> = {
   2: "dedicated",
   3: "dedicated",
@@ -26,13 +26,14 @@ it(
   title,
   { skip: (await whyNoMoto()) ?? false, timeout: isWhole ? 3_600_000 : 300_000 },
   async (context) => {
-    // A process that does not know an instance looks twice before it takes it as gone; the lag is shorter than that pause.
+    // A process that does not know an instance looks twice before it treats the instance as gone. The lag is shorter than that
+    // pause.
     const ec2 = await openTestEc2({ pendingMs: 40, stopMs: 60, lagMs: 40 });
     after(() => over.abort());
     after(() => ec2[Symbol.asyncDispose]());
     const random = seededRandom(seed); // which call gets which also depends on their order
     const { faults } = ec2.proxy;
-    // As kip, which is killed now and then: what it left is found by its tag.
+    // Acts like a kip that is sometimes killed. The next process finds what is left by its tag.
     const open = async () => await ec2.open({ attempts: 2, dedicatedHosts: true });
     const drivers = [await open(), await open()] as const;
     after(() => Promise.all(drivers.map((driver) => driver[Symbol.asyncDispose]())));
@@ -42,7 +43,7 @@ it(
       const launchType = launchTypes[index % 10] ?? "on-demand";
       const request = launchRequest(ec2, `life-${index}`, { launchType });
       if (random() < 0.1) {
-        // Killed right after it has asked: the next process never hears of the answer.
+        // Killed right after the call, so that no process gets the response.
         await drivers[0].launch(request).catch(expectCloudError);
         counts.abandoned += 1;
         return;
@@ -58,7 +59,7 @@ it(
     assert.equal(counts.launched + counts.refused + counts.abandoned, lives);
     assert.ok(counts.launched > lives / 2, JSON.stringify(counts));
 
-    // A kip that starts now ends what no Cell stands for. Only what was abandoned may be there.
+    // A kip that starts now ends all instances without a Cell. Only the abandoned ones may exist.
     await using next = await untilDone(open);
     const orphans = await untilDone(() => next.list());
     assert.ok(orphans.length <= counts.abandoned, `${orphans.length} instances were left`);
@@ -72,10 +73,10 @@ it(
   },
 );
 
-/** Ends what is still being repeated when the test has failed. */
+/** Ends the retries that still run when the test has failed. */
 const over = new AbortController();
 
-/** A share of all calls fails, in the ways of EC2. */
+/** Fails a share of all calls with EC2's errors. */
 function faultOf(action: string, roll: number): Ec2Fault | undefined {
   if (roll < 0.08) return { code: "lost" };
   if (roll < 0.14) return { code: "RequestLimitExceeded", status: 503 };
@@ -85,7 +86,7 @@ function faultOf(action: string, roll: number): Ec2Fault | undefined {
   return undefined;
 }
 
-/** Repeats a launch as kip does, by either of two processes; undefined: the cloud has refused it. */
+/** Repeats a launch like kip, in one of two processes. Undefined if the cloud has refused it. */
 async function launched(
   drivers: readonly [CloudDriver, CloudDriver],
   request: LaunchRequest,
@@ -103,7 +104,7 @@ async function launched(
 
 async function ended(driver: CloudDriver, id: string, waits: boolean): Promise<void> {
   if (waits) {
-    // As kip, which looks for an instance that its process has not launched before it waits for it.
+    // Like kip: looks for an instance that its process has not launched, and then waits for it.
     assert.ok(await untilDone(() => driver.describe(id)), id);
     await untilDone(() => driver.waitForRunning(id));
   }
@@ -111,7 +112,7 @@ async function ended(driver: CloudDriver, id: string, waits: boolean): Promise<v
   await untilDone(() => driver.waitForTerminated(id));
 }
 
-/** Repeats what failed and may be repeated. */
+/** Repeats a call that failed and may be repeated. */
 async function untilDone<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     over.signal.throwIfAborted();
@@ -127,7 +128,9 @@ function expectCloudError(error: unknown): void {
   if (!CloudError.is(error)) throw error;
 }
 
-/** What in moto would cost money. All of it is ours, also what has lost its tags: this moto is the test's own. */
+/**
+ * Everything in moto that would cost money. All of it is ours, even without its tags, because this moto belongs to the test.
+ */
 async function remains({ proxy }: TestEc2): Promise<readonly string[]> {
   const ask = async (action: string, more: Readonly<Record<string, string>> = {}) =>
     parseXml((await proxy.ask(action, more)).body);

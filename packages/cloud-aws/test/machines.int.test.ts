@@ -1,4 +1,4 @@
-// Instances that stand for machines, which the emulator of EC2 starts and ends: by the real driver against moto.
+// Instances with machines, which the EC2 emulator starts and ends, with the real driver against moto.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, it } from "node:test";
@@ -8,7 +8,7 @@ import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { launchRequest } from "./support/launch-request.ts";
 import { openTestEc2 } from "./support/test-ec2.ts";
 
-/** Machines that are nothing but addresses of moto's first subnet. */
+/** Machines that only consist of addresses in moto's first subnet. */
 class NotedMachines implements Machines {
   readonly launches: MachineLaunch[] = [];
   readonly names: string[] = [];

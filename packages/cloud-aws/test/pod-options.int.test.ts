@@ -1,4 +1,4 @@
-// What pods ask of AWS besides a machine, by the real SDK against moto: profiles, groups, tenancy, prices, registries.
+// What pods need from AWS besides a machine, with the real SDK against moto: profiles, groups, tenancy, prices, registries.
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

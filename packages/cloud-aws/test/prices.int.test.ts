@@ -1,4 +1,4 @@
-// Types and spot prices of moto, on-demand prices of a server in the form of the Price List, by the real SDKs.
+// Types and spot prices from moto, and on-demand prices from a server with the Price List's format, with the real SDKs.
 import assert from "node:assert/strict";
 import { after, it } from "node:test";
 import { DecodeError } from "@kip/base";

@@ -1,14 +1,14 @@
 import type { RegisterImageCommandInput, Tag } from "@aws-sdk/client-ec2";
 
-/** Processors that an image is for, as EC2 names them. */
+/** Processor architectures of an image, by EC2's names. */
 export type AmiArchitecture = "x86_64" | "arm64";
 
-/** Where cells of AWS have their root disk. */
+/** Device name of the root disk of AWS cells. */
 const rootDevice = "/dev/xvda";
 
 /**
- * What an image of a snapshot is registered as: a gp3 root disk that goes with its instance, enhanced networking, and a metadata service that
- * answers only with session tokens. No TPM: cells keep no keys in one.
+ * The request to register a snapshot as an image: a gp3 root disk that is deleted with its instance, enhanced networking, and a
+ * metadata service that requires session tokens. No TPM, because cells keep no keys in one.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RegisterImage.html
  */
@@ -24,7 +24,7 @@ export function amiRequest(options: {
     Name: name,
     Description: "Machines of Kip's pods",
     Architecture: architecture,
-    // The disk has loaders for both where both exist: older types of x86_64 have no UEFI.
+    // An x86_64 disk has boot loaders for UEFI and BIOS, because older x86_64 types have no UEFI.
     BootMode: architecture === "arm64" ? "uefi" : "uefi-preferred",
     VirtualizationType: "hvm",
     EnaSupport: true,

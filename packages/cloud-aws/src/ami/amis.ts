@@ -6,10 +6,10 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { imageTags } from "./snapshots.ts";
 
-/** Longest that EC2 may take until an image that it has registered is available, milliseconds. */
+/** Maximum time until a registered image is available, milliseconds. */
 const availableLimitMs = 600_000;
 
-/** The account's own images of cells. */
+/** The account's own cell images. */
 export class Amis {
   readonly #options: { readonly ec2: Ec2; readonly clock: Clock; readonly pollMs: number };
 
@@ -17,19 +17,19 @@ export class Amis {
     this.#options = options;
   }
 
-  /** ID of the image that has this name. */
+  /** ID of the image with this name. */
   async find(name: string, signal?: AbortSignal): Promise<string | undefined> {
     return (await this.#describe({ Name: "name", Values: [name] }, signal))[0]?.ImageId;
   }
 
-  /** Snapshots that images stand on. */
+  /** Snapshots that the images use. */
   async snapshotsInUse(signal?: AbortSignal): Promise<ReadonlySet<string>> {
     const images = await this.#describe({ Name: "tag-key", Values: [imageTags.disk] }, signal);
     const mappings = images.flatMap(({ BlockDeviceMappings = [] }) => BlockDeviceMappings);
     return new Set(mappings.flatMap(({ Ebs }) => Ebs?.SnapshotId ?? []));
   }
 
-  /** Registers an image; if there is one with its name, gives that. */
+  /** Registers an image. Returns the existing one if there is one with this name. */
   async register(
     request: RegisterImageCommandInput & { readonly Name: string },
     signal?: AbortSignal,
@@ -43,7 +43,7 @@ export class Amis {
       if (ImageId !== undefined) return ImageId;
       throw new CloudError("CLOUD_UNKNOWN", `Cannot ${purpose}: the answer names none`);
     } catch (error) {
-      // By an attempt whose answer was lost, or by another build.
+      // An attempt whose response was lost has registered it, or another build has.
       if (awsCodeOf(error) !== "InvalidAMIName.Duplicate") throw error;
       const found = await this.find(request.Name, signal);
       if (found === undefined) throw error;
@@ -51,7 +51,7 @@ export class Amis {
     }
   }
 
-  /** @throws {CloudError} `CLOUD_UNKNOWN` if EC2 gives it up, `CLOUD_UNAVAILABLE` after ten minutes */
+  /** @throws {CloudError} `CLOUD_UNKNOWN` if EC2 gives up on the image, `CLOUD_UNAVAILABLE` after ten minutes */
   async waitUntilAvailable(id: string, signal?: AbortSignal): Promise<void> {
     const { clock, pollMs } = this.#options;
     const began = clock.monotonic();

@@ -12,23 +12,23 @@ import { uploadBlocks } from "./upload-blocks.ts";
 
 /** Options of {@link buildAmi}. */
 export interface BuildAmiOptions extends ConnectionSettings {
-  /** A raw disk image that boots by itself. */
+  /** A bootable raw disk image. */
   readonly disk: string;
-  /** ID of the cell image that the disk was made of: letters, digits and "-". */
+  /** ID of the cell image from which the disk was made: letters, digits and "-". */
   readonly imageId: string;
   readonly architecture: AmiArchitecture;
-  /** URL of the EC2 API. @default that of the region */
+  /** URL of the EC2 API. @default the region's */
   readonly endpointURL?: string | undefined;
-  /** URL of the EBS direct API. @default that of the region */
+  /** URL of the EBS direct API. @default the region's */
   readonly ebsEndpointURL?: string | undefined;
-  /** How many blocks are sent at a time, 1 or more. @default 16 */
+  /** How many blocks are sent at the same time, 1 or more. @default 16 */
   readonly inFlight?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** Between two looks at what EC2 is doing, milliseconds. @default 5000 */
+  /** Interval of the checks of EC2's state, milliseconds. @default 5000 */
   readonly pollMs?: number | undefined;
-  /** Before the first repetition of a call to EBS, milliseconds. @default 500 */
+  /** Delay before the first retry of a call to EBS, milliseconds. @default 500 */
   readonly retryMs?: number | undefined;
-  /** Gets one sentence as the build goes on. */
+  /** Called with a sentence about each step of the build. */
   readonly onProgress?: ((message: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -38,18 +38,19 @@ export interface BuiltAmi {
   readonly id: string;
   readonly name: string;
   readonly region: string;
-  /** Whether it was registered by this build; false if it was there. */
+  /** Whether this build registered the image. False if it already existed. */
   readonly isNew: boolean;
-  /** Snapshots of builds that no image stands on: those of interrupted builds, and of images that were removed. They cost money. */
+  /** Snapshots of builds that no image uses, left by interrupted builds and removed images. They cost money. */
   readonly leftOvers: readonly BuiltSnapshot[];
 }
 
-/** Longest that a snapshot's removal may take after a failure, milliseconds. */
+/** Maximum time for removing a snapshot after a failure, milliseconds. */
 const removalLimitMs = 20_000;
 
 /**
- * Makes an image of EC2 (AMI) of a disk by the EBS direct API, without an instance. The same disk gives the same image. A build that
- * fails or is stopped removes its snapshot, unless that is complete; what a killed one left is used by the next build of the same disk.
+ * Makes an EC2 image (AMI) from a disk through the EBS direct API, without an instance. The same disk results in the same
+ * image. A build that fails or is aborted removes its snapshot unless the snapshot is complete. If a build is killed, the next
+ * build of the same disk continues with its snapshot.
  *
  * @throws {CloudError} with a remedy that names the snapshot, if one is left
  * @throws the signal's reason
@@ -112,7 +113,7 @@ class AmiBuilder {
     }
   }
 
-  /** A complete snapshot of the disk: one that is there, or one whose build was interrupted, or a new one. */
+  /** Returns a complete snapshot of the disk: an existing one, one that an interrupted build began, or a new one. */
   async #snapshot(): Promise<string> {
     const { snapshots, disk, signal, onProgress } = this.#parts;
     const found = await snapshots.list(disk.digest, signal);
@@ -133,7 +134,10 @@ class AmiBuilder {
     }
   }
 
-  /** Goes on with a snapshot of an interrupted build, or one that still runs: both write the same. False if it is of no use. */
+  /**
+   * Continues with the snapshot of a build that was interrupted or still runs: both builds write the same blocks. Returns false
+   * if the snapshot cannot be used.
+   */
   async #resume(id: string): Promise<boolean> {
     const { snapshots, disk, signal, onProgress } = this.#parts;
     onProgress?.(`Going on with snapshot ${id} of an interrupted build`);
@@ -147,7 +151,7 @@ class AmiBuilder {
         !CloudError.is(error, "CLOUD_INVALID_REQUEST")
       )
         throw withLeftOver(error, id, "The next build of this image goes on with it");
-      // EBS has given it up in the meantime, or the other build has completed it.
+      // EBS has given up on it in the meantime, or the other build has completed it.
       const now = (await snapshots.list(disk.digest, signal)).find((each) => each.id === id);
       if (now?.state === "completed") return true;
       if (now?.state === "pending" && (await snapshots.isBeingCompleted(id, signal))) return true;
@@ -166,7 +170,10 @@ class AmiBuilder {
     await snapshots.complete(id, disk, signal);
   }
 
-  /** After a failure, also one that the signal is. @throws the failure, with what is left, if the snapshot stays */
+  /**
+   * Removes a snapshot after a failure, which may be the signal's abort. @throws the failure, and how to remove the snapshot if
+   * it could not be removed
+   */
   async #remove(id: string, failure: unknown): Promise<void> {
     const { snapshots, clock } = this.#parts;
     const remove = async (signal: AbortSignal) => await snapshots.delete(id, signal);
@@ -185,7 +192,7 @@ class AmiBuilder {
   }
 }
 
-/** The failure, with the snapshot that it leaves, and how to remove it. */
+/** The failure, with the snapshot that is left and how to remove it. */
 function withLeftOver(failure: unknown, id: string, why: string): CloudError {
   const code = CloudError.is(failure) ? failure.code : "CLOUD_UNKNOWN";
   const remedies = [

@@ -9,26 +9,26 @@ const zeros = Buffer.alloc(blockBytes);
 
 /** A block that is not all zeros. */
 export interface DiskBlock {
-  /** Its place on the disk, in blocks. */
+  /** Position on the disk, in blocks. */
   readonly index: number;
-  /** SHA-256 of its bytes, base64. */
+  /** SHA-256 of the block's bytes, base64. */
   readonly checksum: string;
 }
 
-/** What a snapshot of a disk image holds. */
+/** The content of a disk image's snapshot. */
 export interface DiskBlocks {
   readonly file: string;
-  /** Size of the disk, rounded up to GiB, as volumes have it. */
+  /** Size of the disk, rounded up to whole GiB because volumes have whole GiB. */
   readonly sizeGiB: number;
   /** In ascending order. */
   readonly blocks: readonly DiskBlock[];
-  /** SHA-256 over the checksums of all blocks, base64: what EBS calls the linear aggregation. */
+  /** SHA-256 over the checksums of all blocks, base64. EBS calls this the linear aggregation. */
   readonly checksum: string;
-  /** Names the content: the same for the same disk. 32 hexadecimal digits. */
+  /** Identifies the content: equal for equal disks. 32 hexadecimal digits. */
   readonly digest: string;
 }
 
-/** Reads a raw disk image once: which blocks have content, and their checksums. */
+/** Reads a raw disk image once, to find the blocks with content and their checksums. */
 export async function surveyDisk(file: string, signal?: AbortSignal): Promise<DiskBlocks> {
   await using handle = await open(file, "r");
   const { size } = await handle.stat();
@@ -54,7 +54,7 @@ export async function surveyDisk(file: string, signal?: AbortSignal): Promise<Di
   };
 }
 
-/** Fills a buffer with a block; what is behind the end of the file is zeros. */
+/** Reads a block into a buffer, and pads it with zeros after the end of the file. */
 export async function readBlock(handle: FileHandle, index: number, buffer: Buffer): Promise<void> {
   let filled = 0;
   while (filled < blockBytes) {

@@ -4,7 +4,7 @@ import type { CloudError, CloudErrorCode } from "@kip/cloud";
 import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { awsCodeOf, cloudErrorOf } from "../errors/cloud-error-of.ts";
 
-/** The calls of the EBS direct API that this driver makes, with what they take and answer. */
+/** The EBS direct API calls that this driver makes, with their inputs and outputs. */
 export interface EbsCalls {
   StartSnapshot: [AwsSdk.StartSnapshotCommandInput, AwsSdk.StartSnapshotCommandOutput];
   PutSnapshotBlock: [AwsSdk.PutSnapshotBlockCommandInput, AwsSdk.PutSnapshotBlockCommandOutput];
@@ -29,18 +29,21 @@ export interface Ebs extends Disposable {
   ): Promise<EbsCalls[A][1]>;
 }
 
-/** How the API is reached. */
+/** Connection options of {@link openSdkEbs}. */
 export interface EbsOptions {
   readonly region: string;
   readonly credentials?: ConnectionSettings["credentials"];
-  /** @default that of the region */
+  /** @default the region's */
   readonly endpointURL?: string | undefined;
   readonly clock: Clock;
-  /** Before the first repetition of a call, milliseconds; it doubles up to 40 times as much. @default 500 */
+  /** Delay before the first retry of a call, milliseconds. Doubles up to 40 times this value. @default 500 */
   readonly retryMs?: number | undefined;
 }
 
-/** How often a call is sent before it fails: 12 times in about two minutes, for which EBS may not know a snapshot that it has started. */
+/**
+ * How often a call is sent before it fails. 12 attempts take about two minutes, which is as long as EBS may not know a snapshot
+ * that it has started.
+ */
 const mostAttempts = 12;
 const repeatedCodes: readonly CloudErrorCode[] = [
   "CLOUD_THROTTLED",
@@ -50,7 +53,7 @@ const repeatedCodes: readonly CloudErrorCode[] = [
 const requestLimitMs = 60_000;
 const connectionLimitMs = 5000;
 
-/** Opens the EBS direct API. Its SDK is loaded here and nowhere else. */
+/** Connects to the EBS direct API. Only this function loads its SDK. */
 export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
   const { region, credentials, endpointURL, clock, retryMs = 500 } = options;
   const sdk = await import("@aws-sdk/client-ebs");
@@ -68,7 +71,7 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
     input: EbsCalls[A][0],
     signal: AbortSignal | undefined,
   ): Promise<EbsCalls[A][1]> => {
-    // The SDK names the class of each action after it, and the table of calls has their inputs and outputs.
+    // The SDK names the class of each action after the action, and the table of calls has their inputs and outputs.
     const Command = sdk[`${action}Command`] as unknown as new (
       input: EbsCalls[A][0],
     ) => AwsSdk.StartSnapshotCommand;

@@ -9,7 +9,7 @@ import type { Ebs } from "./ebs.ts";
 
 /** Tags of an image and its snapshot. */
 export const imageTags = {
-  /** What the console of EC2 shows. */
+  /** Name that EC2's console shows. */
   name: "Name",
   /** ID of the cell image. */
   image: "KipImage",
@@ -17,30 +17,30 @@ export const imageTags = {
   disk: "KipImageDisk",
 } as const;
 
-/** A snapshot that a build has made. */
+/** A snapshot made by a build. */
 export interface BuiltSnapshot {
   readonly id: string;
   readonly state: "pending" | "completed" | "error";
-  /** Why it is in the state, in EC2's words; empty if it says nothing. */
+  /** Reason of the state in EC2's words. Empty if EC2 gives none. */
   readonly reason: string;
   readonly name: string;
   readonly startedAt: Date | undefined;
 }
 
-/** EBS gives a pending snapshot up if nothing is written for so long, minutes; its shortest. */
+/** EBS gives up on a pending snapshot if nothing is written for this time, minutes. The minimum. */
 const abandonedMinutes = 10;
-/** Longest that EBS may take to complete a snapshot, milliseconds. */
+/** Maximum time for EBS to complete a snapshot, milliseconds. */
 const completionLimitMs = 1_800_000;
 
-/** So many answers in a row may lack a snapshot: EC2's lag. */
+/** How many responses in a row may lack a snapshot because EC2 lags. */
 const mostMissing = 10;
 
-/** What {@link Snapshots} works with. */
+/** Dependencies of {@link Snapshots}. */
 export interface SnapshotsOptions {
   readonly ec2: Ec2;
   readonly ebs: Ebs;
   readonly clock: Clock;
-  /** Between two looks at a snapshot, milliseconds. */
+  /** Interval of the checks of a snapshot, milliseconds. */
   readonly pollMs: number;
 }
 
@@ -52,7 +52,7 @@ export class Snapshots {
     this.#options = options;
   }
 
-  /** All that builds have made in this account and region, or those of one disk. */
+  /** All snapshots that builds have made in this account and region, or those of one disk. */
   async list(digest?: string, signal?: AbortSignal): Promise<readonly BuiltSnapshot[]> {
     const filter =
       digest === undefined
@@ -72,7 +72,7 @@ export class Snapshots {
         Description: "Disk of Kip's cells",
         Tags: tags,
         Timeout: abandonedMinutes,
-        // One for all attempts of this call: a lost answer does not make a second snapshot.
+        // All attempts of this call use the same token, so a lost response does not cause a second snapshot.
         ClientToken: randomUUID(),
       },
       { purpose: "start a snapshot", signal },
@@ -82,7 +82,7 @@ export class Snapshots {
   }
 
   /**
-   * Seals a snapshot, and waits until EBS has checked and stored it.
+   * Completes a snapshot, and waits until EBS has checked and stored it.
    *
    * @throws {CloudError} `CLOUD_INVALID_REQUEST` if EBS has other blocks than the disk
    */
@@ -99,7 +99,8 @@ export class Snapshots {
     try {
       await ebs.call("CompleteSnapshot", input, { purpose, signal });
     } catch (error) {
-      // Sealed by an attempt whose answer was lost, or by another build of the same disk: EBS may still be storing it.
+      // An attempt whose response was lost has completed it, or another build of the same disk has. EBS may still be storing
+      // it.
       if (await this.isBeingCompleted(id, signal)) return;
       throw error;
     }
@@ -107,8 +108,8 @@ export class Snapshots {
   }
 
   /**
-   * Whether a snapshot has been sealed already, takes no more blocks therefore, and is completed now, or within 24 polls: nothing but that tells it from
-   * one that is not sealed.
+   * Whether a call has already completed a snapshot, which then takes no more blocks. EC2 shows the same state until the
+   * snapshot is stored, so this waits for up to 24 polls.
    *
    * @throws the signal's reason
    */
@@ -123,10 +124,11 @@ export class Snapshots {
   }
 
   /**
-   * Waits for a snapshot that is sealed.
+   * Waits until EBS has stored a snapshot that a call has completed.
    *
    * @param options.limitMs milliseconds. @default half an hour
-   * @throws {CloudError} `CLOUD_UNKNOWN` if EBS gives the snapshot up, `CLOUD_NOT_FOUND` if it is gone, `CLOUD_UNAVAILABLE` after the limit
+   * @throws {CloudError} `CLOUD_UNKNOWN` if EBS gives up on the snapshot, `CLOUD_NOT_FOUND` if it is gone, `CLOUD_UNAVAILABLE`
+   * after the limit
    */
   async waitForCompletion(
     id: string,
@@ -152,7 +154,7 @@ export class Snapshots {
     }
   }
 
-  /** Succeeds if it is gone already. */
+  /** Succeeds if the snapshot is already gone. */
   async delete(id: string, signal?: AbortSignal): Promise<void> {
     const purpose = `delete snapshot ${id}`;
     try {
@@ -183,7 +185,7 @@ function toSnapshot({
 }: sdk.Snapshot): BuiltSnapshot {
   return {
     id: SnapshotId ?? "",
-    // "recoverable" and "recovering" are states of a recycle bin's snapshots, which no build goes on with.
+    // "recoverable" and "recovering" are states of snapshots in a recycle bin. No build continues with those.
     state: State === "pending" || State === "completed" ? State : "error",
     reason: StateMessage ?? "",
     name: Tags?.find(({ Key }) => Key === imageTags.name)?.Value ?? "",

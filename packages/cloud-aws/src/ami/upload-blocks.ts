@@ -3,22 +3,22 @@ import { inParallel } from "@kip/base";
 import type { Ebs } from "./ebs.ts";
 import { blockBytes, readBlock, type DiskBlocks } from "./disk-blocks.ts";
 
-/** What {@link uploadBlocks} works with. */
+/** Parameters of {@link uploadBlocks}. */
 export interface UploadOptions {
   readonly ebs: Ebs;
   readonly snapshotId: string;
   readonly disk: DiskBlocks;
-  /** How many blocks are sent at a time, 1 or more; each takes half a MiB of memory. */
+  /** How many blocks are sent at the same time, 1 or more. Each takes half a MiB of memory. */
   readonly inFlight: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called with how many blocks are there. */
+  /** Called with the number of blocks uploaded so far. */
   readonly onBlock?: ((done: number) => void) | undefined;
 }
 
 /**
- * Writes all blocks of a disk into a snapshot that is pending. A block that is there already is written again.
+ * Writes all blocks of a disk into a pending snapshot. Blocks that the snapshot already has are written again.
  *
- * @throws {CloudError} the first failure, once no call is under way
+ * @throws {CloudError} the first failure, after all running calls have ended
  * @throws the signal's reason
  */
 export async function uploadBlocks(options: UploadOptions): Promise<void> {

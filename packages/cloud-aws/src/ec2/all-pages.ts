@@ -1,13 +1,13 @@
 import type { Ec2, Ec2CallOptions, Ec2Calls } from "./ec2-calls.ts";
 
-/** Actions whose answers come in pages. */
+/** Actions with paged responses. */
 type PagedAction = {
   [A in keyof Ec2Calls]: "NextToken" extends keyof Ec2Calls[A][1] ? A : never;
 }[keyof Ec2Calls];
 
 /**
- * Calls a look-up until it has answered with all of its pages. Without `MaxResults` EC2 chooses how much one has, and may refuse
- * large accounts the call; with IDs instead of filters it takes no `MaxResults`.
+ * Calls a lookup until EC2 has returned all pages. Without `MaxResults` EC2 chooses the page size, and may refuse the call of a
+ * large account. A call with IDs instead of filters does not accept `MaxResults`.
  *
  * @throws {CloudError} of the closed set
  * @throws the signal's reason
@@ -30,7 +30,7 @@ export async function* eachPage<A extends PagedAction>(
 }
 
 /**
- * The pages of {@link eachPage} at once.
+ * All pages of {@link eachPage}.
  *
  * @throws {CloudError} of the closed set
  * @throws the signal's reason

@@ -1,8 +1,8 @@
 import type * as sdk from "@aws-sdk/client-ec2";
 
 /**
- * The actions of EC2 that this driver uses, with what they take and answer. Nothing else of the SDK is called, so this list is
- * also what the account's policy has to allow: `policy/actions.ts` names each of them.
+ * The EC2 actions that this driver uses, with their inputs and outputs. The driver calls no other action, so the account's
+ * policy must allow exactly these. `policy/actions.ts` has an entry for each.
  */
 export interface Ec2Calls {
   AllocateHosts: [sdk.AllocateHostsCommandInput, sdk.AllocateHostsCommandOutput];
@@ -66,27 +66,27 @@ export function isChange(action: Ec2Action): boolean {
   return !/^(Describe|Get)/.test(action);
 }
 
-/** Options of one call. */
+/** Options of a call. */
 export interface Ec2CallOptions {
-  /** What the call is for, as the rest of a sentence that begins with "Cannot". */
+  /** Purpose of the call: the rest of a sentence that begins with "Cannot". */
   readonly purpose: string;
-  /** What a shortage would be of. */
+  /** Describes what is short if the call fails with a shortage. */
   readonly place?: CallPlace | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Where and what a launch asks for; a shortage's scope is made of it. */
+/** Place and type of a launch, from which the scope of a shortage is made. */
 export interface CallPlace {
   readonly instanceType: string;
   readonly zone: string;
   readonly launchType: string;
 }
 
-/** The EC2 API, as far as this driver uses it. */
+/** The part of the EC2 API that this driver uses. */
 export interface Ec2 extends Disposable {
   /**
-   * @throws {CloudError} of the closed set; its `cause` is the SDK's error. `CLOUD_UNAVAILABLE` for a change, or a repetition of
-   * one, that is not sent because the term in which it began is over
+   * @throws {CloudError} of the closed set; its `cause` is the SDK's error. `CLOUD_UNAVAILABLE` if a change or its retry is not
+   * sent because the term in which it began is over
    * @throws the signal's reason
    */
   call<A extends Ec2Action>(

@@ -12,29 +12,29 @@ import {
   type Ec2Calls,
 } from "./ec2-calls.ts";
 
-/** How the API is reached. */
+/** Connection options of {@link openSdkEc2}. */
 export interface Ec2ConnectionOptions {
   readonly region: string;
   /** @default the SDK's chain: environment, shared files, web identity, container, instance profile */
   readonly credentials?:
     { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
-  /** URL of the EC2 API. @default that of the region */
+  /** URL of the EC2 API. @default the region's */
   readonly endpointURL?: string | undefined;
-  /** Does not verify the API's certificate. @default false */
+  /** Whether to skip the verification of the API's certificate. @default false */
   readonly insecureTLSSkipVerify?: boolean | undefined;
   /** How often one call is sent before it fails, 1 or more. @default 3 */
   readonly attempts?: number | undefined;
-  /** The term in which a change begins that is asked for now. @default one that never ends */
+  /** Returns the current term, in which a new change begins. @default one that never ends */
   readonly term?: (() => ChangeTerm) | undefined;
 }
 
-/** An answer may take so long, milliseconds; a launch that takes longer is found again by its token. */
+/** Time limit of a request, milliseconds. If a launch takes longer, its instance is found again by its token. */
 const requestLimitMs = 20_000;
 const connectionLimitMs = 3000;
 
 /**
- * Opens the EC2 API by the SDK, which is loaded here and nowhere else: it takes 92 MiB of memory and half a second, and
- * a kip on another cloud must not pay for it.
+ * Connects to the EC2 API. Only this function loads the SDK, which takes 92 MiB of memory and half a second. A kip on another
+ * cloud must not load it.
  */
 export async function openSdkEc2(options: Ec2ConnectionOptions): Promise<Ec2> {
   const sdk = await import("@aws-sdk/client-ec2");
@@ -82,13 +82,13 @@ class SdkEc2 implements Ec2 {
     { purpose, place, signal }: Ec2CallOptions,
   ): Promise<Ec2Calls[A][1]> {
     signal?.throwIfAborted();
-    // The SDK names the class of each action after it, and the table of calls has their inputs and outputs.
+    // The SDK names the class of each action after the action, and the table of calls has their inputs and outputs.
     const Command = this.#sdk[`${action}Command`] as unknown as new (input: Ec2Calls[A][0]) => Sent;
     const command = new Command(input);
     if (isChange(action)) sendWithin(this.#term(), command, purpose);
     try {
       const sending = this.#client.send(command, defined({ abortSignal: signal }));
-      // The SDK looks at the signal only once it has credentials, for which STS may let it wait for a minute.
+      // The SDK checks the signal only after it has credentials. STS may take a minute for these.
       const answer: unknown = await untilAborted(sending, signal);
       return answer as Ec2Calls[A][1];
     } catch (cause) {
@@ -103,9 +103,9 @@ class SdkEc2 implements Ec2 {
   }
 }
 
-/** Has the SDK ask before each attempt of a command, the first one and its own repetitions, whether the term is still held. */
+/** Makes the SDK check before every attempt of a command, including its own retries, that the term is still held. */
 function sendWithin(term: ChangeTerm, command: Sent, purpose: string): void {
-  // Steps behind the SDK's loop of attempts are done for each of them.
+  // Steps after the SDK's retry step run for each attempt.
   const add = command.middlewareStack.add.bind(command.middlewareStack) as unknown as Add;
   const ask: Middleware = (next) => async (args) => {
     if (term.isHeld()) return await next(args);

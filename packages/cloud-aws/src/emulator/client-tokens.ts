@@ -1,16 +1,16 @@
 import { createHash } from "node:crypto";
 
-/** An answer of the API. */
+/** A response of the API. */
 export interface Answer {
   readonly status: number;
   readonly body: string;
 }
 
-/** Idempotency as EC2 documents it: one effect for a client token, and a refusal of the same token with other parameters. */
+/** Idempotency as EC2 documents it: a client token has one effect, and the same token with other parameters is refused. */
 export class ClientTokens {
   readonly #calls = new Map<string, { readonly sum: string; readonly answer: Promise<Answer> }>();
 
-  /** Whether something was made with the token of a call, or is being made. */
+  /** Whether a call with this token has made something or is making it. */
   has(parameters: URLSearchParams): boolean {
     return this.#calls.has(keyOf(parameters));
   }
@@ -24,7 +24,7 @@ export class ClientTokens {
     if (known) return known.sum === sum ? await known.answer : mismatch;
     const answer = run();
     this.#calls.set(key, { sum, answer });
-    // A launch that failed leaves nothing under its token.
+    // A failed launch does not use up its token.
     if ((await answer).status !== 200) this.#calls.delete(key);
     return await answer;
   }
@@ -34,7 +34,7 @@ function keyOf(parameters: URLSearchParams): string {
   return `${parameters.get("Action")} ${parameters.get("ClientToken")}`;
 }
 
-/** An error in the form of EC2. */
+/** An error in EC2's format. */
 export function errorAnswer(code: string, message: string, status = 400): Answer {
   const body = `<?xml version="1.0" encoding="UTF-8"?><Response><Errors><Error><Code>${code}</Code><Message>${message}</Message></Error></Errors><RequestID>proxy</RequestID></Response>`;
   return { status, body };

@@ -10,12 +10,12 @@ const blockBytes = 524_288;
 
 interface DirectSnapshot {
   state: "pending" | "completed" | "error";
-  /** It takes no more blocks, and is completed soon. */
+  /** Whether it takes no more blocks and will soon be completed. */
   isSealed: boolean;
   readonly sums: Map<number, Buffer>;
 }
 
-/** What a call of the EBS direct API asks for. */
+/** A call of the EBS direct API. */
 interface DirectCall {
   readonly action: string;
   readonly snapshotId: string;
@@ -23,14 +23,14 @@ interface DirectCall {
 }
 
 /**
- * The EBS direct API as its documentation has it, made of moto: states, checksums, counts of blocks and client tokens, which moto does not
- * look at, are looked at here. A fault with the code `corrupted` changes a block on its way, `dropped` forgets a block, `lost` loses the answer, any
- * other refuses.
+ * The EBS direct API as documented, on top of moto. Adds what moto does not check: states, checksums, numbers of blocks and
+ * client tokens. The fault code `corrupted` changes a block in transit, `dropped` loses a block, `lost` loses the response, and
+ * any other refuses the call.
  */
 export class DirectSnapshots {
-  /** From the call that completes a snapshot until it is complete, milliseconds. */
+  /** Time from the call that completes a snapshot until it is complete, milliseconds. */
   completionMs = 10;
-  /** The most blocks that were under way at a time. */
+  /** Maximum number of blocks that were in transit at the same time. */
   mostAtOnce = 0;
   readonly #moto: string;
   readonly #faults: Ec2Faults;
@@ -43,7 +43,7 @@ export class DirectSnapshots {
     this.#faults = faults;
   }
 
-  /** The call that a request is; undefined for requests of other APIs. */
+  /** The EBS direct API call of a request. Undefined for requests of other APIs. */
   static callOf({ method = "", url = "" }: IncomingMessage): DirectCall | undefined {
     const path = url.replace(/\?.*/, "");
     if (method === "POST" && path === "/snapshots")
@@ -72,13 +72,13 @@ export class DirectSnapshots {
     }
   }
 
-  /** EBS has given a snapshot up. */
+  /** Makes EBS give up on a snapshot. */
   abandon(id: string): void {
     const snapshot = this.#snapshots.get(id);
     if (snapshot) snapshot.state = "error";
   }
 
-  /** Shows the states of these snapshots in an answer of moto, for which each is complete. */
+  /** Puts the states of these snapshots into moto's response, which shows all of them as complete. */
   show(tree: XmlElement): void {
     for (const item of itemsOf(tree, "snapshotSet")) {
       const snapshot = this.#snapshots.get(textOf(item, "snapshotId"));
@@ -165,7 +165,7 @@ function refusal(code: string, message: string, status = 400): DirectAnswer {
   return { status, headers: { ...json, "x-amzn-errortype": code }, body };
 }
 
-/** A block with one bit changed. */
+/** A copy of the block with one bit changed. */
 function changed(block: Buffer): Buffer {
   const other = Buffer.from(block);
   other[0] = (other[0] ?? 0) ^ 1;

@@ -1,20 +1,20 @@
-/** What becomes of one call, instead of what moto would answer. */
+/** What happens to a call instead of moto's response. */
 export interface Ec2Fault {
-  /** An action of EC2. @default any */
+  /** EC2 action. @default any */
   readonly action?: string | undefined;
-  /** Code of EC2's answer; `lost`: it is done, and its answer is lost with the connection. */
+  /** EC2's error code. `lost`: the call takes effect, and the connection closes before the response. */
   readonly code: string;
   readonly message?: string | undefined;
   /** HTTP status. @default 400 */
   readonly status?: number | undefined;
-  /** How many calls it hits. @default 1 */
+  /** How many calls it affects. @default 1 */
   readonly calls?: number | undefined;
 }
 
 /** Faults of an EC2 API, in the order in which they were added. */
 export class Ec2Faults {
   #rules: { readonly fault: Ec2Fault; left: number }[] = [];
-  /** Asked for each call that no rule hits. */
+  /** Called for each call that matches no fault of the list. */
   random: (action: string) => Ec2Fault | undefined = () => undefined;
 
   add(...faults: readonly Ec2Fault[]): void {
@@ -26,7 +26,7 @@ export class Ec2Faults {
     this.random = () => undefined;
   }
 
-  /** The fault of a call, which is used up by it. */
+  /** Finds the fault for a call and uses it up. */
   take(action: string): Ec2Fault | undefined {
     const rule = this.#rules.find(
       ({ fault, left }) => left > 0 && (fault.action ?? action) === action,

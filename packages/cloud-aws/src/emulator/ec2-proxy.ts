@@ -31,13 +31,13 @@ import {
   type XmlElement,
 } from "./xml.ts";
 
-/** What a launch has made with tags. */
+/** The tagged resources of a launch. */
 interface TaggedLaunch {
   readonly resources: readonly string[];
   readonly keys: readonly string[];
 }
 
-/** moto finds the service and region of a call in it; nothing is verified. */
+/** moto reads a call's service and region from this header and verifies nothing. */
 const authorization =
   "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
 const powerOff: StateReason = {
@@ -50,18 +50,18 @@ const spotLoss: StateReason = {
 };
 
 /**
- * EC2 as its documentation has it, made of moto: what moto leaves out is added here (second addresses, tags of interfaces,
- * client tokens, states that take time, answers that lag, attachments that exclude each other), and faults on demand.
+ * EC2 as documented, on top of moto. Adds what moto lacks (second addresses, tags of interfaces, client tokens, states that
+ * take time, lagging responses, attachments that exclude each other), and faults on demand.
  */
 export class Ec2Proxy implements AsyncDisposable {
   readonly faults = new Ec2Faults();
-  /** The EBS direct API, which is at the same address. */
+  /** The EBS direct API, at the same address. */
   readonly snapshots: DirectSnapshots;
   readonly images = new RegisteredImages(async (action, parameters) =>
     this.ask(action, parameters),
   );
   readonly hosts = new HostStates(async (action, parameters) => this.ask(action, parameters));
-  /** Names of the actions that were called; those of the EBS direct API begin with `ebs:`. */
+  /** Names of the called actions. Those of the EBS direct API begin with `ebs:`. */
   readonly actions: string[] = [];
   readonly #moto: string;
   readonly #states: Ec2States;
@@ -70,16 +70,16 @@ export class Ec2Proxy implements AsyncDisposable {
   readonly #queue = new SerialQueue();
   readonly #closed = new AbortController();
   readonly #interfaces = new Map<string, string>();
-  /** By the IDs of their instances. */
+  /** By instance ID. */
   readonly #tagged = new Map<string, TaggedLaunch>();
-  /** Interfaces of instances that have ended. */
+  /** Interfaces of ended instances. */
   readonly #lost = new Map<string, string>();
   readonly #machineSource: Machines | undefined;
-  /** By the IDs of their instances. */
+  /** By instance ID. */
   readonly #machines = new Map<string, Machine>();
   #server: Server | undefined;
 
-  /** @param machines what instances are; without it they are entries of moto alone */
+  /** @param machines machines to run for the instances. Without it, instances only exist as moto's entries */
   constructor(moto: string, delays: Partial<Ec2Delays> = {}, machines?: Machines) {
     this.#moto = moto;
     this.snapshots = new DirectSnapshots(moto, this.faults);
@@ -96,13 +96,13 @@ export class Ec2Proxy implements AsyncDisposable {
     return `http://127.0.0.1:${portOf(server)}`;
   }
 
-  /** The cloud takes an instance at once, or the reason says why else it has ended. */
+  /** Ends an instance at once, as if the cloud took it back or for another reason. */
   async kill(id: string, reason: StateReason = spotLoss): Promise<void> {
     this.#states.killed(id, reason);
     await this.#end(id);
   }
 
-  /** Asks moto itself. */
+  /** Sends a call to moto directly. */
   async ask(action: string, parameters: Readonly<Record<string, string>> = {}): Promise<Answer> {
     return await this.#forward(new URLSearchParams({ Action: action, ...parameters }));
   }
@@ -132,7 +132,7 @@ export class Ec2Proxy implements AsyncDisposable {
       const action = parameters.get("Action") ?? "";
       this.actions.push(action);
       const fault = this.faults.take(action);
-      // EC2 looks at the token first: what was started is not refused for want of capacity.
+      // EC2 checks the token first: it does not refuse a repeated launch for lack of capacity.
       const isKnown = fault?.status === undefined && this.#tokens.has(parameters);
       const isRefused = fault !== undefined && fault.code !== "lost" && !isKnown;
       const answer = isRefused
@@ -144,7 +144,7 @@ export class Ec2Proxy implements AsyncDisposable {
       }
       response.writeHead(answer.status, { "content-type": "text/xml" }).end(answer.body);
     } catch {
-      request.socket.destroy(); // the test is over, or the client has gone
+      request.socket.destroy(); // the test is over, or the client has disconnected
     }
   }
 
@@ -181,7 +181,7 @@ export class Ec2Proxy implements AsyncDisposable {
     }
   }
 
-  /** Starts the machine first: it knows its addresses, and moto's instance gets the same. */
+  /** Starts the machine first, because moto's instance needs the machine's addresses. */
   async #launch(parameters: URLSearchParams): Promise<Answer> {
     if (!this.#machineSource) return await this.#runOnHost(parameters);
     let id: string | undefined;
@@ -210,7 +210,7 @@ export class Ec2Proxy implements AsyncDisposable {
     return answer;
   }
 
-  /** One launch on a host at a time, as each takes room. */
+  /** Launches on a host, one launch at a time, because each takes room. */
   async #runOnHost(parameters: URLSearchParams): Promise<Answer> {
     const hostId = parameters.get("Placement.HostId");
     if (hostId === null) return await this.#run(parameters);
@@ -220,7 +220,7 @@ export class Ec2Proxy implements AsyncDisposable {
     });
   }
 
-  /** Adds the second address and the interface's tags, and answers with what EC2 would show. */
+  /** Adds the second address and the interface's tags, and returns what EC2 would show. */
   async #run(parameters: URLSearchParams, machine?: Machine): Promise<Answer> {
     const answer = await this.#forward(parameters);
     if (answer.status !== 200) return answer;
@@ -258,7 +258,7 @@ export class Ec2Proxy implements AsyncDisposable {
     return { status: 200, body: printXml(result) };
   }
 
-  /** Ends them later; EC2 ends none if it does not know one. */
+  /** Ends instances after a while. Like EC2, ends none of them if one is unknown. */
   async #terminate(parameters: URLSearchParams): Promise<Answer> {
     const ids = valuesOf(parameters, "InstanceId");
     for (const id of ids) {
@@ -287,8 +287,9 @@ export class Ec2Proxy implements AsyncDisposable {
       const { signal } = this.#closed;
       await setTimeout(this.#delays.stopMs, undefined, { signal });
       await this.#end(id);
-      // EC2 shows what has ended for about an hour, moto always, and answers get long: no filter finds it without its tags.
-      // Moto reads all tags that it knows for each instance of an answer: those of the disks and interfaces go, too.
+      // EC2 shows an ended instance for about an hour. moto shows it forever, which makes responses long, so its tags are
+      // removed and filters no longer find it. For each instance of a response, moto reads all tags that it knows. So the tags
+      // of disks and interfaces are removed, too.
       await setTimeout(this.#delays.forgetMs, undefined, { signal, ref: false });
       const { resources, keys } = this.#tagged.get(id) ?? { resources: [id], keys: [] };
       this.#tagged.delete(id);
@@ -301,7 +302,7 @@ export class Ec2Proxy implements AsyncDisposable {
     }
   }
 
-  /** moto forgets the interface of what it ends. */
+  /** Ends an instance, and keeps its interface, which moto forgets. */
   async #end(id: string): Promise<void> {
     const machine = this.#machines.get(id);
     this.#machines.delete(id);
@@ -325,7 +326,7 @@ export class Ec2Proxy implements AsyncDisposable {
     return await this.#changed(parameters, (tree) => this.#states.apply(tree));
   }
 
-  /** moto's answer with these changes. */
+  /** moto's response with these changes. */
   async #changed(parameters: URLSearchParams, change: (tree: XmlElement) => void): Promise<Answer> {
     const answer = await this.#forward(parameters);
     if (answer.status !== 200) return answer;
@@ -334,7 +335,7 @@ export class Ec2Proxy implements AsyncDisposable {
     return { status: 200, body: printXml(tree) };
   }
 
-  /** moto's answer with the machine's text. */
+  /** moto's response with the machine's console output. */
   async #console(parameters: URLSearchParams): Promise<Answer> {
     const answer = await this.#forward(parameters);
     const machine = this.#machines.get(parameters.get("InstanceId") ?? "");
@@ -352,7 +353,7 @@ export class Ec2Proxy implements AsyncDisposable {
     return answer;
   }
 
-  /** moto attaches what is attached. */
+  /** moto would attach an attached volume again. This refuses it, like EC2. */
   async #attach(parameters: URLSearchParams): Promise<Answer> {
     const id = parameters.get("VolumeId") ?? "";
     const known = await this.ask("DescribeVolumes", { "VolumeId.1": id });

@@ -1,18 +1,18 @@
 import { childOf, element, itemsOf, setChild, setText, textOf, type XmlElement } from "./xml.ts";
 
-/** How slow instances are; milliseconds. */
+/** How long instances take to change, milliseconds. */
 export interface Ec2Delays {
-  /** From the launch until an instance runs. */
+  /** From the launch until the instance runs. */
   readonly pendingMs: number;
-  /** From its end being asked for until it has ended. */
+  /** From the call that ends it until it has ended. */
   readonly stopMs: number;
-  /** How long an instance that has ended on purpose is shown. */
+  /** How long an instance that was ended on purpose is still shown. */
   readonly forgetMs: number;
-  /** How long answers lack a new instance. */
+  /** How long responses lack a new instance. */
   readonly lagMs: number;
 }
 
-/** Why an instance ends or has ended, as EC2 says it. */
+/** EC2's reason why an instance ends or has ended. */
 export interface StateReason {
   readonly code: string;
   readonly message: string;
@@ -25,7 +25,7 @@ interface State {
   reason?: StateReason | undefined;
 }
 
-/** What moto's instances are to look like: moto has them running and ended at once. */
+/** States that take time, for moto's instances, which run and end at once. */
 export class Ec2States {
   readonly #delays: Ec2Delays;
   readonly #states = new Map<string, State>();
@@ -38,7 +38,7 @@ export class Ec2States {
     this.#states.set(id, { launchedAt: performance.now(), tenancy, asked: false });
   }
 
-  /** Notes that its end was asked for; false if it was already. */
+  /** Records that a call has asked to end the instance. False if one already had. */
   ask(id: string): boolean {
     const state = this.#states.get(id);
     if (!state || state.asked) return false;
@@ -51,13 +51,13 @@ export class Ec2States {
     if (state) Object.assign(state, { asked: true, reason });
   }
 
-  /** EC2 does not show it yet. */
+  /** Whether EC2 does not show the instance yet. */
   isHidden(id: string): boolean {
     const state = this.#states.get(id);
     return state !== undefined && performance.now() - state.launchedAt < this.#delays.lagMs;
   }
 
-  /** Changes an answer to DescribeInstances. */
+  /** Changes a response of DescribeInstances. */
   apply(answer: XmlElement): void {
     const reservations = childOf(answer, "reservationSet");
     if (!reservations) return;
@@ -73,7 +73,7 @@ export class Ec2States {
     reservations.children.splice(0, reservations.children.length, ...shown);
   }
 
-  /** Changes one instance of an answer. */
+  /** Changes one instance of a response. */
   applyTo(item: XmlElement): void {
     const state = this.#states.get(textOf(item, "instanceId"));
     if (!state) return;
@@ -92,7 +92,7 @@ const userReason: StateReason = {
   message: "Client.UserInitiatedShutdown: User initiated shutdown",
 };
 
-/** An instance's state. */
+/** Sets an instance's state. */
 export function setState(item: XmlElement, code: string, name: string): void {
   const state = element("instanceState");
   setText(state, "code", code);

@@ -13,16 +13,16 @@ import {
 
 type Ask = (action: string, parameters?: Readonly<Record<string, string>>) => Promise<Answer>;
 
-/** What moto's dedicated hosts lack: instances, room, states that take time, and releases that are refused. */
+/** What moto's dedicated hosts lack: instances, capacity, states that take time, and refused releases. */
 export class HostStates {
-  /** How many instances each host takes. */
+  /** How many instances fit on each host. */
   capacity = 2;
   /** How long a new host is `pending`, milliseconds. */
   pendingMs = 0;
-  /** Hosts that EC2 would not let go for now, as those of Macs in their first day, and its words. */
+  /** Hosts that EC2 refuses to release for now, such as those of Macs on their first day, with EC2's message. */
   readonly kept = new Map<string, string>();
   readonly #ask: Ask;
-  /** Hosts by the IDs of their instances. */
+  /** Hosts by instance ID. */
   readonly #hosts = new Map<string, string>();
   readonly #since = new Map<string, number>();
 
@@ -30,7 +30,7 @@ export class HostStates {
     this.#ask = ask;
   }
 
-  /** Why EC2 would not launch on a host; undefined: it would. */
+  /** EC2's refusal of a launch on a host. Undefined if the launch is allowed. */
   async refusal(hostId: string, instanceType: string): Promise<Answer | undefined> {
     const { body } = await this.#ask("DescribeHosts", { "HostId.1": hostId });
     const tree = parseXml(body);
@@ -56,7 +56,7 @@ export class HostStates {
     this.#hosts.delete(instanceId);
   }
 
-  /** Changes an answer to DescribeHosts. */
+  /** Changes a response of DescribeHosts. */
   show(answer: XmlElement): void {
     for (const host of itemsOf(answer, "hostSet")) {
       const id = textOf(host, "hostId");
@@ -75,7 +75,7 @@ export class HostStates {
     }
   }
 
-  /** Gives back the hosts of a call that are empty, and refuses the others. */
+  /** Releases the empty hosts of a call, and refuses the others. */
   async release(hostIds: readonly string[]): Promise<Answer> {
     const refusals = hostIds.flatMap((id) => {
       const words = this.#instancesOf(id).length > 0 ? "the host has instances" : this.kept.get(id);

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Answer } from "./client-tokens.ts";
 
-/** How long a log-in of ECR is valid, seconds. */
+/** How long an ECR login is valid, seconds. */
 const logInSeconds = 12 * 3600;
 
-/** Has moto answer a call of an API that speaks JSON, ECR's for one. Its log-ins have always expired: here they are as ECR's. */
+/** Forwards a call of a JSON API, such as ECR's, to moto. moto's logins have always expired. They get ECR's lifetime here. */
 export async function forwardTarget(
   moto: string,
   { authorization = "", "x-amz-target": target }: IncomingHttpHeaders,

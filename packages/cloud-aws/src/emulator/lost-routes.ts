@@ -1,9 +1,10 @@
 import { childOf, itemsOf, setText, textOf, type XmlElement } from "./xml.ts";
 
 /**
- * Changes an answer to DescribeRouteTables: moto's routes name an instance that has ended, those of EC2 its interface alone, as a blackhole.
+ * Changes a response of DescribeRouteTables. moto's routes name an ended instance, but EC2's only name its interface, as a
+ * blackhole.
  *
- * @param lost interfaces of the instances that have ended, by their IDs
+ * @param lost interfaces of the ended instances, by instance ID
  */
 export function loseRoutes(answer: XmlElement, lost: ReadonlyMap<string, string>): void {
   for (const route of itemsOf(answer, "routeTableSet").flatMap((each) =>

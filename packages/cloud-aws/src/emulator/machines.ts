@@ -1,39 +1,39 @@
 import { CloudError } from "@kip/cloud";
 import { errorAnswer, type Answer } from "./client-tokens.ts";
 
-/** What a launch asks of the machine behind an instance. */
+/** What a launch needs from the machine of an instance. */
 export interface MachineLaunch {
   readonly imageId: string;
   readonly instanceType: string;
   readonly isSpot: boolean;
-  /** Of the instance. */
+  /** Tags of the instance. */
   readonly tags: Readonly<Record<string, string>>;
   readonly rootDiskBytes: number;
   readonly userData: Uint8Array;
-  /** How many hops an answer of the metadata service may make, 1 or more. */
+  /** How many hops a response of the metadata service may make, 1 or more. */
   readonly hopLimit: number;
 }
 
-/** The machine behind an instance. */
+/** The machine that runs as an instance. */
 export interface Machine {
   /** The interface's own address. */
   readonly managementIp: string;
-  /** Its second address. */
+  /** The interface's second address. */
   readonly podIp: string;
-  /** Called once, with the ID of the instance that it is. */
+  /** Called once with the ID of its instance. */
   named(instanceId: string): void;
-  /** Its instance has got these tags besides those that it has. */
+  /** Called when its instance gets these further tags. */
   tagged(tags: Readonly<Record<string, string>>): Promise<void>;
-  /** Its console until now. */
+  /** Its console output so far. */
   console(): Promise<string>;
-  /** Ends it; resolves when it is gone. */
+  /** Ends it. Resolves when it is gone. */
   end(): Promise<void>;
 }
 
-/** Where the machines of an {@link Ec2Proxy} come from. */
+/** Starts the machines of an {@link Ec2Proxy}. */
 export interface Machines {
   /**
-   * @param onEnd called if the machine ends without {@link Machine.end}: by itself, or taken back
+   * @param onEnd called if the machine ends without {@link Machine.end}: by itself, or because it was taken back
    * @throws {CloudError} `CLOUD_NO_CAPACITY` and others of the closed set
    */
   start(launch: MachineLaunch, onEnd: (how: "itself" | "taken") => void): Promise<Machine>;
@@ -45,7 +45,7 @@ const codes: Partial<Record<CloudError["code"], string>> = {
   CLOUD_INVALID_REQUEST: "Unsupported",
 };
 
-/** What EC2 says where a machine cannot be started. */
+/** EC2's response if a machine cannot be started. */
 export function refusalOf(error: unknown): Answer {
   const message = error instanceof Error ? error.message : String(error);
   const code = CloudError.is(error) ? codes[error.code] : undefined;
@@ -54,7 +54,7 @@ export function refusalOf(error: unknown): Answer {
     : errorAnswer(code, message);
 }
 
-/** What the parameters of RunInstances say of the machine. */
+/** Reads what the machine needs from the parameters of RunInstances. */
 export function machineLaunchOf(parameters: URLSearchParams): MachineLaunch {
   return {
     imageId: parameters.get("ImageId") ?? "",
@@ -67,7 +67,7 @@ export function machineLaunchOf(parameters: URLSearchParams): MachineLaunch {
   };
 }
 
-/** The tags that a launch gives one kind of what it makes. */
+/** The tags that a launch gives to one kind of resource. */
 export function tagsOf(
   parameters: URLSearchParams,
   kind: "image" | "instance" | "network-interface",
@@ -78,7 +78,7 @@ export function tagsOf(
   return list ? tagList(parameters, list[0].replace(/ResourceType$/, "Tag.")) : {};
 }
 
-/** Tags whose parameters begin so: `Tag.` for those of CreateTags. */
+/** Reads the tags whose parameters begin with this prefix: `Tag.` for those of CreateTags. */
 export function tagList(
   parameters: URLSearchParams,
   prefix: string,

@@ -55,7 +55,7 @@ describe("MetadataService", () => {
     const withFirst = { headers: { [tokenHeader]: first } };
     assert.deepEqual(await served.ask("meta-data/instance-id", withFirst), [200, "i-1"]);
     assert.deepEqual(await served.ask("meta-data/ami-id", withFirst), [404, ""]);
-    // The address is another machine's now.
+    // Another machine has the address now.
     served.service.delete(["127.0.0.1"]);
     served.service.set(["127.0.0.1"], entryOf("i-2"));
     assert.deepEqual(await served.ask("meta-data/instance-id", withFirst), [401, ""]);

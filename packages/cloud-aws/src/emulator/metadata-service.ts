@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { systemClock, type Clock } from "@kip/base";
 
-/** What the service tells one machine. */
+/** What the service returns to one machine. */
 export interface MetadataEntry {
   readonly userData: Uint8Array;
-  /** Paths below `latest/meta-data/`, and what is there. */
+  /** Paths below `latest/meta-data/` and their content. */
   readonly paths: ReadonlyMap<string, string>;
 }
 
@@ -18,12 +18,15 @@ interface Session {
 const tokenHeader = "x-aws-ec2-metadata-token";
 const lifetimeHeader = "x-aws-ec2-metadata-token-ttl-seconds";
 const longestSeconds = 21_600;
-/** A machine may ask before its launch is over, which takes moto less than a second; milliseconds. */
+/**
+ * How long an unknown machine's request waits, milliseconds. A machine may ask before its launch is complete, which takes moto
+ * less than a second.
+ */
 const unknownMs = 5000;
 
 /**
- * EC2's instance metadata service, version 2 alone: every machine reads its own metadata, by the address that it asks
- * from, with a session token that another machine cannot use. There is what was entered, and nothing else.
+ * EC2's instance metadata service, version 2 only. Each machine reads its own metadata, by the address of the request, with a
+ * session token that no other machine can use. It only has the entries that were set.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
  */
@@ -41,7 +44,7 @@ export class MetadataService {
     });
   }
 
-  /** Tells the machine at these addresses from now on. */
+  /** Serves this entry to the machine at these addresses from now on. */
   set(addresses: readonly string[], entry: MetadataEntry): void {
     for (const address of addresses) {
       this.#entries.set(address, entry);
@@ -49,7 +52,7 @@ export class MetadataService {
     }
   }
 
-  /** Forgets the machine at these addresses, and its sessions. */
+  /** Forgets the machine at these addresses and its sessions. */
   delete(addresses: readonly string[]): void {
     const ended = addresses.map((address) => this.#entries.get(address));
     for (const address of addresses) this.#entries.delete(address);
@@ -65,7 +68,7 @@ export class MetadataService {
 
   #answer({ method, url = "", headers }: IncomingMessage, entry: MetadataEntry): MetadataAnswer {
     if (url === "/latest/api/token") {
-      // What a proxy has passed on may be another machine's.
+      // A request that a proxy has forwarded may come from another machine.
       if (headers["x-forwarded-for"] !== undefined) return { status: 403, body: "" };
       return method === "PUT"
         ? this.#open(headers[lifetimeHeader], entry)

@@ -8,12 +8,12 @@ import { acquireFileLock, runCommand } from "@kip/base";
 
 const requirements = path.join(import.meta.dirname, "moto-requirements.txt");
 
-/** A server of moto on loopback. */
+/** A moto server on loopback. */
 export interface MotoServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Why moto cannot run on this machine; undefined: it can. */
+/** Why moto cannot run on this machine. Undefined if it can. */
 export async function whyNoMoto(): Promise<string | undefined> {
   try {
     await runCommand("python3", ["-c", "import venv, ensurepip"]);
@@ -25,16 +25,16 @@ export async function whyNoMoto(): Promise<string | undefined> {
 
 /** Options of {@link startMoto}. */
 export interface MotoOptions {
-  /** Absolute path of a folder in which moto's own Python is kept. */
+  /** Absolute path of a folder for moto's own Python. */
   readonly cacheDir: string;
-  /** Variables of its environment besides its own. @default none */
+  /** Environment variables in addition to moto's. @default none */
   readonly environment?: NodeJS.ProcessEnv | undefined;
 }
 
 /**
- * Starts moto, which is installed first if the folder does not have this version of it yet.
+ * Starts moto. Installs it first if the folder does not have this version yet.
  *
- * @throws {CommandError} `COMMAND_FAILED` if it cannot be installed; Error with its last words if it does not start
+ * @throws {CommandError} `COMMAND_FAILED` if it cannot be installed; Error with its last output if it does not start
  */
 export async function startMoto({ cacheDir, environment }: MotoOptions): Promise<MotoServer> {
   const folder = await installMoto(cacheDir);
@@ -46,7 +46,7 @@ export async function startMoto({ cacheDir, environment }: MotoOptions): Promise
       env: {
         ...environment,
         MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION: "true",
-        // It looks through all of its images for each instance.
+        // moto searches all of its images for each instance.
         MOTO_EC2_LOAD_DEFAULT_AMIS: "false",
       },
     },
@@ -55,13 +55,13 @@ export async function startMoto({ cacheDir, environment }: MotoOptions): Promise
     url: await addressOf(child),
     [Symbol.asyncDispose]: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return;
-      child.kill("SIGKILL"); // keeps nothing
+      child.kill("SIGKILL"); // it stores nothing
       await once(child, "exit");
     },
   };
 }
 
-/** It names its address once it listens. What it writes afterwards is read and forgotten. */
+/** moto prints its address when it listens. Later output is read and dropped. */
 async function addressOf(child: ChildProcessByStdio<null, null, Readable>): Promise<string> {
   let said = "";
   return await new Promise((resolve, reject) => {
@@ -76,10 +76,11 @@ async function addressOf(child: ChildProcessByStdio<null, null, Readable>): Prom
 }
 
 /**
- * Installs moto in a folder, unless it is there.
+ * Installs moto in a folder, unless it is already there.
  *
- * @param onInstall called if it is not there: pip takes half a minute, and its settings and proxies from the environment
- * @returns the folder of its own Python
+ * @param onInstall called before an installation: pip takes half a minute, and uses its settings and proxies from the
+ * environment
+ * @returns the folder of moto's own Python
  */
 export async function installMoto(
   cacheDir: string,

@@ -3,15 +3,15 @@ import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { portOf } from "@kip/base";
 
-/** A product of the Price List, as far as its attributes and prices count here. */
+/** A product of the Price List, with the attributes and prices that the driver uses. */
 export interface ListedPrice {
   readonly instanceType: string;
   readonly price: number;
-  /** Attributes that differ from those of plain Linux in a shared computer. */
+  /** Attributes that differ from those of plain Linux with shared tenancy. */
   readonly attributes?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What a request of GetProducts has. */
+/** A GetProducts request. */
 interface GetProducts {
   readonly Filters?: readonly { readonly Field: string; readonly Value: string }[];
   readonly MaxResults?: number;
@@ -19,17 +19,17 @@ interface GetProducts {
 }
 
 /**
- * The Price List's query API on loopback, which moto does not have: GetProducts with filters and pages, and products in the form that its
- * documentation shows.
+ * The Price List's query API on loopback, which moto lacks: GetProducts with filters and pages, and products in the documented
+ * format.
  *
  * @see https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html
  */
 export class PriceListServer implements AsyncDisposable {
-  /** Requests whose filters were looked at. */
+  /** Answered requests, for tests of their filters. */
   readonly requests: GetProducts[] = [];
-  /** Codes of errors that the next requests get. */
+  /** Error codes for the next requests. */
   readonly faults: string[] = [];
-  /** JSON texts that are answered besides. */
+  /** Further products to return, JSON texts. */
   readonly others: string[] = [];
   readonly #prices: readonly ListedPrice[];
   readonly #region: string;

@@ -2,13 +2,15 @@ import { errorAnswer, type Answer } from "./client-tokens.ts";
 import { tagsOf } from "./machines.ts";
 import { element, itemsOf, parseXml, setChild, setText, textOf, type XmlElement } from "./xml.ts";
 
-/** Asks moto. */
+/** Sends a call to moto. */
 type Ask = (action: string, parameters: Readonly<Record<string, string>>) => Promise<Answer>;
 
-/** Images with what they were registered as: moto keeps their names alone, takes one name twice, and does not tag them. */
+/**
+ * Images with the parameters of their registration. moto only keeps their names, accepts a name twice, and does not tag them.
+ */
 export class RegisteredImages {
   readonly #requests = new Map<string, URLSearchParams>();
-  /** Also of those that moto is being asked to register. */
+  /** Includes the names that moto is currently asked to register. */
   readonly #names = new Set<string>();
   readonly #ask: Ask;
 
@@ -38,12 +40,12 @@ export class RegisteredImages {
     return answer;
   }
 
-  /** What an image was registered as. */
+  /** Parameters of an image's registration. */
   requestOf(id: string): URLSearchParams | undefined {
     return this.#requests.get(id);
   }
 
-  /** Shows it in an answer of moto. */
+  /** Puts the parameters into moto's response. */
   show(tree: XmlElement): void {
     for (const item of itemsOf(tree, "imagesSet")) {
       const request = this.#requests.get(textOf(item, "imageId"));

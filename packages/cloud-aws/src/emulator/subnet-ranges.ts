@@ -1,6 +1,6 @@
 import { childOf, itemsOf, setText, type XmlElement } from "./xml.ts";
 
-/** Changes an answer to DescribeSubnets: moto writes the state of a range of IPv6 as Python writes a dictionary. */
+/** Changes a response of DescribeSubnets, because moto writes the state of an IPv6 range as a Python dictionary. */
 export function showRanges(answer: XmlElement): void {
   for (const subnet of itemsOf(answer, "subnetSet"))
     for (const range of itemsOf(subnet, "ipv6CidrBlockAssociationSet")) {

@@ -1,4 +1,4 @@
-/** An element of an answer of EC2; text stays as it was encoded. */
+/** An element of EC2's response. Text keeps its encoding. */
 export interface XmlElement {
   readonly name: string;
   readonly attributes: string;
@@ -6,7 +6,7 @@ export interface XmlElement {
   text: string;
 }
 
-/** Reads what moto writes: elements and text, nothing else. */
+/** Parses moto's XML, which only has elements and text. */
 export function parseXml(source: string): XmlElement {
   const root = element("");
   const open = [root];
@@ -47,7 +47,7 @@ export function itemsOf(parent: XmlElement | undefined, name: string): readonly 
   return childOf(parent, name)?.children ?? [];
 }
 
-/** Sets the text of a child, which is made if it is absent. */
+/** Sets the text of a child. Adds the child if it is missing. */
 export function setText(parent: XmlElement, name: string, text: string): void {
   let child = childOf(parent, name);
   if (!child) parent.children.push((child = element(name)));

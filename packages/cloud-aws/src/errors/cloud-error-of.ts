@@ -8,12 +8,12 @@ export interface FailedCall {
   /** Completes "Cannot …". */
   readonly purpose: string;
   readonly action: string;
-  /** As policies name it. @default "ec2" */
+  /** The service's name in policies. @default "ec2" */
   readonly service?: string | undefined;
   readonly place?: CallPlace | undefined;
 }
 
-/** The error of the closed set that a failure of the SDK stands for. */
+/** Converts a failure of the SDK to an error of the closed set. */
 export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
   const awsCode = awsCodeOf(cause);
   const meaning = meaningOf(awsCode) ?? meaningWithoutCode(cause);
@@ -28,13 +28,13 @@ export function cloudErrorOf(cause: unknown, call: FailedCall): CloudError {
   });
 }
 
-/** The code of AWS that an error of this driver was made from; empty for other errors. */
+/** The AWS code from which an error of this driver was made. Empty for other errors. */
 export function awsCodeOf(error: unknown): string {
   if (CloudError.is(error)) return awsCodeOf(error.cause);
   return error instanceof Error ? error.name : "";
 }
 
-/** Why an instance ended or did not start, as a failure: EC2 writes `Server.` or `Client.` before the code. */
+/** Converts the reason why an instance ended or did not start to an error. EC2 puts `Server.` or `Client.` before the code. */
 export function stateReasonError(
   purpose: string,
   reason: { readonly code: string; readonly message: string },
@@ -59,7 +59,7 @@ function meaningWithoutCode(cause: unknown): ErrorMeaning {
   const status = (
     cause as { readonly $metadata?: { readonly httpStatusCode?: number } } | undefined
   )?.$metadata?.httpStatusCode;
-  // A file of credentials or of a token that the configuration names.
+  // A file of credentials or a token file from the configuration is missing or not readable.
   if (isSystemError(cause, "ENOENT", "EACCES")) return { code: "CLOUD_AUTH" };
   if (status === undefined ? isNetworkError(cause) : status >= 500)
     return { code: "CLOUD_UNAVAILABLE" };
@@ -88,7 +88,7 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
     case "type, zone and market":
       return { instanceType, zone, launchType };
     case "type and zone":
-      // A type that is not sold as dedicated instances may be on demand.
+      // A type that is not available as dedicated may be available on demand.
       return launchType === "dedicated"
         ? { instanceType, zone, launchType }
         : { instanceType, zone };
@@ -103,10 +103,10 @@ function scopeOf(shortage: Shortage | undefined, place: CallPlace | undefined): 
   }
 }
 
-/** EC2 accepts a launch before it opens the disk, and names no key then. */
+/** EC2 accepts a launch before it opens the disk, and the reason names no key. */
 const useKey =
   "If the account's disks are encrypted with a key of your own, allow kms:CreateGrant and the other rights to it: kip iam print --disk-key writes them into the policy";
-/** By what AWS says that it refuses. */
+/** Remedies by the action that AWS refuses. */
 const remedies: readonly (readonly [string, string])[] = [
   [
     "ServiceLinkedRoleCreationNotPermitted",
@@ -116,7 +116,7 @@ const remedies: readonly (readonly [string, string])[] = [
     "iam:PassRole",
     "Allow iam:PassRole of this role to kip's identity; kip iam print --pass-role writes it into the policy",
   ],
-  // The call itself was not sent yet.
+  // AWS refused this one before the actual call was sent.
   [
     "sts:AssumeRole",
     "Let the trust policy of kip's role name kip's ServiceAccount (docs/aws.md#credentials)",

@@ -1,23 +1,23 @@
 import type { CloudErrorCode } from "@kip/cloud";
 
-/** What a shortage is of; each part that is named is one that another choice could avoid. */
+/** The scope of a shortage. Another choice of a named part could avoid the shortage. */
 export type Shortage =
   "type, zone and market" | "type and zone" | "zone" | "dedicated hosts" | "dedicated type";
 
-/** What an answer of EC2 means. */
+/** The meaning of an EC2 error code. */
 export interface ErrorMeaning {
   readonly code: CloudErrorCode;
   readonly shortage?: Shortage | undefined;
 }
 
 /**
- * The codes of EC2's answers, from "Error codes for the Amazon EC2 API" and the common errors of AWS' query APIs, and those of the
- * EBS direct API; what is not named here follows {@link patterns}.
+ * EC2's error codes, from "Error codes for the Amazon EC2 API" and the common errors of AWS' query APIs, and those of the EBS
+ * direct API. Codes that are not listed follow {@link patterns}.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
  */
 const named: Readonly<Record<string, ErrorMeaning>> = {
-  // None left now
+  // No capacity left
   InsufficientInstanceCapacity: short("type, zone and market"),
   InsufficientCapacity: short("type, zone and market"),
   SpotMaxPriceTooLow: short("type, zone and market"),
@@ -28,9 +28,9 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   InsufficientVolumeCapacity: short("zone"),
   VolumeTypeNotAvailableInZone: short("zone"),
   Unsupported: short("type and zone"),
-  // A zone may have hosts that another one has not, of Macs for instance.
+  // Another zone may have hosts that this one lacks, such as those of Macs.
   UnsupportedHostConfiguration: short("dedicated hosts"),
-  // No host takes such an instance, wherever it is.
+  // No host takes such an instance in any zone.
   InvalidHostConfiguration: short("dedicated type"),
   UnsupportedInstanceTypeOnHost: short("dedicated type"),
 
@@ -63,7 +63,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   IncorrectModificationState: { code: "CLOUD_THROTTLED" },
   ConcurrentTagAccess: { code: "CLOUD_THROTTLED" },
 
-  // Who asks
+  // Authentication and authorization
   AuthFailure: { code: "CLOUD_AUTH" },
   UnauthorizedOperation: { code: "CLOUD_AUTH" },
   AccessDenied: { code: "CLOUD_AUTH" },
@@ -82,13 +82,13 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   ExpiredTokenException: { code: "CLOUD_AUTH" },
   CredentialsProviderError: { code: "CLOUD_AUTH" },
   TokenProviderError: { code: "CLOUD_AUTH" },
-  // Of STS, which exchanges the token of a ServiceAccount.
+  // From STS, which exchanges a ServiceAccount's token.
   InvalidIdentityTokenException: { code: "CLOUD_AUTH" },
   IDPRejectedClaimException: { code: "CLOUD_AUTH" },
   RegionDisabledException: { code: "CLOUD_AUTH" },
   IDPCommunicationErrorException: { code: "CLOUD_UNAVAILABLE" },
 
-  // What is not there
+  // Things that do not exist
   "InvalidAMIID.Malformed": { code: "CLOUD_NOT_FOUND" },
   "InvalidAMIID.Unavailable": { code: "CLOUD_NOT_FOUND" },
   "InvalidInstanceID.Malformed": { code: "CLOUD_NOT_FOUND" },
@@ -96,7 +96,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   "InvalidParameterValue.VolumeID": { code: "CLOUD_NOT_FOUND" },
   ResourceNotFoundException: { code: "CLOUD_NOT_FOUND" },
 
-  // The cloud failed
+  // Failures of the cloud
   InternalError: { code: "CLOUD_UNAVAILABLE" },
   InternalFailure: { code: "CLOUD_UNAVAILABLE" },
   InternalErrorException: { code: "CLOUD_UNAVAILABLE" },
@@ -109,7 +109,7 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
   IncorrectInstanceState: { code: "CLOUD_UNAVAILABLE" },
   IncorrectState: { code: "CLOUD_UNAVAILABLE" },
 
-  // What can never work
+  // Requests that can never succeed
   "InvalidInstanceType.NotFound": { code: "CLOUD_INVALID_REQUEST" },
   IdempotentInstanceTerminated: { code: "CLOUD_INVALID_REQUEST" },
   IdempotentParameterMismatch: { code: "CLOUD_INVALID_REQUEST" },
@@ -125,12 +125,12 @@ const named: Readonly<Record<string, ErrorMeaning>> = {
 const patterns: readonly (readonly [RegExp, ErrorMeaning])[] = [
   [/\.NotFound$/, { code: "CLOUD_NOT_FOUND" }],
   [/LimitExceeded$/, { code: "CLOUD_QUOTA" }],
-  // Such as AuthFailure.ServiceLinkedRoleCreationNotPermitted, of the first spot instance of an account.
+  // For example AuthFailure.ServiceLinkedRoleCreationNotPermitted, for an account's first spot instance.
   [/^(AuthFailure|UnauthorizedOperation)\./, { code: "CLOUD_AUTH" }],
   [/^(Invalid|Missing|Unknown|Malformed|UnsupportedOperation)/, { code: "CLOUD_INVALID_REQUEST" }],
 ];
 
-/** What a code of EC2 means; undefined if neither the table nor a pattern has it. */
+/** Meaning of an EC2 error code. Undefined if neither the table nor a pattern has it. */
 export function meaningOf(code: string): ErrorMeaning | undefined {
   if (Object.hasOwn(named, code)) return named[code];
   return patterns.find(([pattern]) => pattern.test(code))?.[1];

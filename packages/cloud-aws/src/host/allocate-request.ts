@@ -2,19 +2,19 @@ import { createHash } from "node:crypto";
 import type { AllocateHostsCommandInput } from "@aws-sdk/client-ec2";
 import { ownTags } from "../tags.ts";
 
-/** What a launch needs of a host. */
+/** What a launch needs from a host. */
 export interface HostPlace {
   readonly instanceType: string;
   readonly zone: string;
-  /** Of the launch: its repetitions have the same one. */
+  /** Token of the launch. Retries of the launch have the same one. */
   readonly token: string;
-  /** For people. @default the owner */
+  /** Name for people. @default the owner */
   readonly nametag?: string | undefined;
 }
 
 /**
- * What AllocateHosts is asked for. The client token is made of all that is asked for and of the launch's token, so EC2 allocates one
- * host for it, whatever fails or repeats.
+ * The request of AllocateHosts. The client token is derived from the whole request and the launch's token, so EC2 allocates one
+ * host for the launch, also if calls fail or are repeated.
  *
  * @param generation how many hosts of this launch can no longer be used
  */
@@ -28,7 +28,7 @@ export function allocateRequest(
     InstanceType: instanceType,
     Quantity: 1,
     AutoPlacement: "off",
-    // EC2 would give a host that it replaces a successor without instances, which looks like one that is not needed.
+    // EC2 would replace a host by a new one without instances. That would look like a host that is not needed.
     HostMaintenance: "off",
     TagSpecifications: [
       {

@@ -19,7 +19,7 @@ const request: LaunchRequest = {
   launchType: "dedicated",
 };
 
-/** What becomes of one call: it is not done, its answer is lost, or its process never hears of it. */
+/** What happens to one call: it has no effect, its response is lost, or its process is killed before it gets the response. */
 type Trouble = "throttled" | "lost" | "killed before it is done" | "killed after it is done";
 const troubles: readonly Trouble[] = [
   "throttled",
@@ -28,7 +28,7 @@ const troubles: readonly Trouble[] = [
   "killed after it is done",
 ];
 
-/** Hosts that take one instance each, and instances; answers lack what is younger than `lagMs`. */
+/** Hosts with room for one instance each, and instances. Responses lack everything younger than `lagMs`. */
 class World {
   readonly clock = new ManualClock();
   readonly hosts: { id: string; asked: Ec2Calls["AllocateHosts"][0]; atMs: number }[] = [];
@@ -36,7 +36,7 @@ class World {
   readonly instances: { id: string; host: string; token: string; atMs: number }[] = [];
   readonly ended = new Set<string>();
   calls = 0;
-  /** Number of the call that has trouble. */
+  /** Number of the call that fails. */
   at = -1;
   readonly lagMs: number;
   readonly trouble: Trouble;
@@ -46,7 +46,7 @@ class World {
     this.lagMs = lagMs;
   }
 
-  /** A process of kip on this EC2. */
+  /** A kip process on this EC2. */
   open() {
     const { answers } = this;
     const troubled = Object.entries(answers).map(([action, answer]) => [
@@ -134,7 +134,7 @@ class World {
     describedInstance(id, this.ended.has(id) ? "terminated" : "running", { clientToken: token });
 }
 
-/** As kip: what failed is repeated, by the next process where one was killed. */
+/** Behaves like kip: repeats what failed. If a process was killed, the next one repeats it. */
 class Kip {
   readonly #world: World;
   #cloud: ReturnType<World["open"]>["cloud"];

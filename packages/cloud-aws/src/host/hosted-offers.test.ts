@@ -8,7 +8,7 @@ import { hostedOffers } from "./hosted-offers.ts";
 
 const offers = openCatalog("aws", "us-east-1").types;
 
-/** Names of the types with a dedicated price, once EC2 has answered so. */
+/** Names of the types with a dedicated price, given this response of EC2. */
 async function dedicatedOf(
   answer: NonNullable<Answers["DescribeInstanceTypes"]>,
 ): Promise<readonly string[]> {

@@ -4,15 +4,15 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { instanceTypes } from "../prices/offer.ts";
 
 /**
- * The offers of a region, those of types that no dedicated host takes without a dedicated price. If EC2 does not say which these are,
- * nothing is changed: a launch on a host then finds out, by its refusal.
+ * A region's offers, without the dedicated price of types that no dedicated host takes. If EC2 does not return these types, the
+ * offers stay unchanged, and EC2 refuses the launch on a host.
  */
 export async function hostedOffers(
   ec2: Ec2,
   offers: readonly InstanceTypeOffer[],
   logger: Logger,
 ): Promise<readonly InstanceTypeOffer[]> {
-  // These are fewer than those that hosts take: three calls instead of twelve.
+  // There are fewer of these types than of those that hosts take: three calls instead of twelve.
   const filters = [{ Name: "dedicated-hosts-supported", Values: ["false"] }];
   try {
     const types = await instanceTypes(ec2, { filters });

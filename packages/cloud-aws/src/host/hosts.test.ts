@@ -32,7 +32,7 @@ const dedicated = (token: string, more: Partial<LaunchRequest> = {}): LaunchRequ
   ...more,
 });
 
-/** Hosts of EC2, which has one for each client token, and drivers of the owner "me" on them. */
+/** An EC2 with one host for each client token, and drivers of the owner "me". */
 function world({ answers = {}, pendingMs = 0 }: { answers?: Answers; pendingMs?: number } = {}) {
   const clock = new ManualClock();
   const hosts: TestHost[] = [];
@@ -95,7 +95,7 @@ function world({ answers = {}, pendingMs = 0 }: { answers?: Answers; pendingMs?:
 const released = (hosts: readonly TestHost[]): readonly string[] =>
   hosts.filter(({ state }) => state === "released").map(({ id }) => id);
 
-/** What a call was refused with. */
+/** The code of a refused call. */
 function codeOf(outcome: PromiseSettledResult<unknown>): unknown {
   return outcome.status === "rejected" ? (outcome.reason as { code?: unknown }).code : "launched";
 }

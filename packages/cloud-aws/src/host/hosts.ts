@@ -8,29 +8,35 @@ import { ownTags } from "../tags.ts";
 import { allocateRequest, type HostPlace } from "./allocate-request.ts";
 import { toHost, type SeenHost } from "./to-host.ts";
 
-/** What {@link Hosts} works with. */
+/** Options of {@link Hosts}. */
 export interface HostsOptions {
   readonly ec2: Ec2;
   readonly owner: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly pollMs: number;
-  /** Longest that answers may lack a new host. */
+  /** Maximum time that responses may lack a new host, milliseconds. */
   readonly consistencyMs: number;
-  /** How old an empty host is when it is given back: a launch of any process may be on its way to a younger one. */
+  /**
+   * Minimum age of an empty host before it is given back, milliseconds. A launch of any process may be about to use a younger
+   * one.
+   */
   readonly minAgeMs: number;
 }
 
-/** How many hosts one launch tries: others may fill one, or give it back, meanwhile. */
+/** How many hosts one launch tries. Meanwhile other launches may fill a host, or a process may give it back. */
 const mostAttempts = 3;
-/** Longest that a launch waits until a new host can have instances, milliseconds; its repetition waits for the same host. */
+/**
+ * Maximum time that a launch waits for a new host to become available, milliseconds. A retry of the launch waits for the same
+ * host.
+ */
 const readyLimitMs = 120_000;
-/** More hosts of one Cell, type and zone than may have been given back while EC2 knows their client tokens. */
+/** More hosts than can have been given back for one Cell, type and zone while EC2 knows their client tokens. */
 const mostGenerations = 50;
 
 /** What one launch has tried. */
 interface Trial {
-  /** Hosts that did not take it. */
+  /** Hosts that did not take the launch. */
   readonly failed: Set<string>;
   /** Why the last one did not. */
   error?: unknown;
@@ -38,19 +44,20 @@ interface Trial {
 }
 
 /**
- * Dedicated hosts of one owner. They take targeted launches alone (no auto-placement), and what a host may do is read from EC2 each
- * time, so all processes know the same. Launches of one type and zone choose one after the other: those at one moment share a new host.
+ * Dedicated hosts of one owner. They only accept targeted launches (no auto-placement). Each operation reads the hosts from
+ * EC2, so all processes have the same information. Launches of one type and zone choose their hosts one after the other, so
+ * launches at the same moment share a new host.
  *
  * Invariants:
- * - A launch allocates one host at most, and its repetition gets the same one while that can be used.
- * - None goes to a host that this process gives back. Hosts that are younger than `minAgeMs` are not given back.
+ * - A launch allocates at most one host, and its retry gets the same one while it can be used.
+ * - No launch uses a host that this process gives back. Hosts younger than `minAgeMs` are not given back.
  */
 export class Hosts implements DedicatedHosts {
   readonly #options: HostsOptions;
   readonly #queue = new SerialQueue();
-  /** Launches that are on their way to a host, by its ID. */
+  /** Number of launches that are under way on a host, by host ID. */
   readonly #coming = new Map<string, number>();
-  /** Resolves when one of them has an answer. */
+  /** Resolves when EC2 has answered one of these launches. */
   #landed = Promise.withResolvers<void>();
   /** When this process allocated a host, monotonic milliseconds. */
   readonly #allocatedAt = new Map<string, number>();
@@ -68,10 +75,10 @@ export class Hosts implements DedicatedHosts {
   }
 
   /**
-   * Launches on a host that has room for one more instance of a type. The fullest one is taken, so that others empty.
+   * Launches on a host with room for one more instance of a type. Takes the fullest one, so that other hosts become empty.
    *
    * @throws {CloudError} `CLOUD_NO_CAPACITY` or `CLOUD_QUOTA` if none can be allocated; `CLOUD_UNAVAILABLE` if the host is gone
-   * meanwhile, or not ready in two minutes; what the launch throws
+   * meanwhile, or not ready in two minutes; the launch's errors
    */
   async use<T>(
     place: HostPlace,
@@ -116,7 +123,10 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** Whether a host is not needed. A launch may wait longer for one that is pending, and be repeated meanwhile. */
+  /**
+   * Whether a host is not needed. A pending host is kept longer, because a launch may be waiting for it and be repeated
+   * meanwhile.
+   */
   #isFree({ host, state }: SeenHost): boolean {
     const { minAgeMs } = this.#options;
     const isEmpty = host.instanceIds.length === 0 && (this.#coming.get(host.id) ?? 0) === 0;
@@ -127,7 +137,10 @@ export class Hosts implements DedicatedHosts {
     );
   }
 
-  /** Of this process' own hosts it is not judged by two clocks alone. */
+  /**
+   * Age of a host. For this process' own hosts the monotonic clock counts, too, because EC2's clock may differ from this
+   * machine's.
+   */
   #ageMs({ id, allocatedAt }: DedicatedHost): number {
     const { clock } = this.#options;
     const told = clock.now() - Date.parse(allocatedAt);
@@ -135,7 +148,7 @@ export class Hosts implements DedicatedHosts {
     return own === undefined ? told : Math.min(told, clock.monotonic() - own);
   }
 
-  /** On a host that is new, again and again until all of EC2 knows it. */
+  /** Launches on a new host, and retries until all of EC2 knows the host. */
   async #launchOn<T>(
     id: string,
     launch: (hostId: string) => Promise<T>,
@@ -155,7 +168,7 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** EC2 keeps a host that has an instance, whatever the answer before said. */
+  /** EC2 keeps a host that has an instance, even if an earlier response showed the host as empty. */
   async #release(hosts: readonly DedicatedHost[]): Promise<readonly HostRelease[]> {
     const { Unsuccessful = [] } = await this.#options.ec2.call(
       "ReleaseHosts",
@@ -171,7 +184,7 @@ export class Hosts implements DedicatedHosts {
     });
   }
 
-  /** A host with room, on which one more launch is counted from now on. */
+  /** Chooses a host with room, and counts one more launch on it from now on. */
   async #choose(place: HostPlace, trial: Trial, signal?: AbortSignal): Promise<string> {
     signal?.throwIfAborted();
     const { instanceType, zone } = place;
@@ -199,7 +212,7 @@ export class Hosts implements DedicatedHosts {
         else this.#count(id, 1);
         return id;
       }
-      // EC2 may count a launch that is on its way already, and no host is paid for on a guess: it will be known in a moment.
+      // EC2 may already count a launch that is under way. A new host costs money, so this waits until EC2 has answered.
       await untilAborted(landed, signal);
     }
   }
@@ -208,7 +221,7 @@ export class Hosts implements DedicatedHosts {
     return !failed.has(id) && !this.#spent.has(id) && !this.#leaving.has(id);
   }
 
-  /** Counts launches that are on their way to a host. */
+  /** Counts launches that are under way on a host. */
   #count(id: string, more: 1 | -1): void {
     const coming = (this.#coming.get(id) ?? 0) + more;
     if (coming > 0) this.#coming.set(id, coming);
@@ -219,8 +232,9 @@ export class Hosts implements DedicatedHosts {
   }
 
   /**
-   * Allocates a host. EC2 answers a repetition with the host of the first call, whose answer may be lost. That host is
-   * taken even if it is full: the launch may be on it already. One that cannot be used any more has a successor.
+   * Allocates a host. EC2 answers a repeated call with the first call's host, whose response may have been lost. That host is
+   * used even if it is full, because the launch may already be on it. If the host can no longer be used, the next generation
+   * allocates another.
    */
   async #allocate(
     place: HostPlace,
@@ -263,7 +277,7 @@ export class Hosts implements DedicatedHosts {
     );
   }
 
-  /** Waits until a new host can have instances; the launch is counted on it from now on. */
+  /** Waits until a new host is available. The launch counts on it from now on. */
   async #await(id: string, place: HostPlace, signal?: AbortSignal): Promise<void> {
     this.#count(id, 1);
     try {
@@ -274,7 +288,10 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** EC2 shows a new host after a moment; one that it does not show after `consistencyMs`, or no longer, is gone. */
+  /**
+   * EC2 shows a new host after a moment. If it does not show the host after `consistencyMs`, or stops showing it, the host is
+   * gone.
+   */
   async #untilReady(id: string, place: HostPlace, signal?: AbortSignal): Promise<void> {
     const { clock, pollMs, consistencyMs } = this.#options;
     const began = clock.monotonic();
@@ -297,7 +314,10 @@ export class Hosts implements DedicatedHosts {
     }
   }
 
-  /** Also those that were given back, for as long as EC2 shows them. It filters hosts by the keys of their tags alone; the value is compared here. */
+  /**
+   * Includes released hosts, while EC2 shows them. EC2 can only filter hosts by the keys of their tags, so the value is
+   * compared here.
+   */
   async #describe(filters: readonly Filter[], signal?: AbortSignal): Promise<readonly SeenHost[]> {
     const { ec2, owner } = this.#options;
     const Filter = [{ Name: "tag-key", Values: [ownTags.owner] }, ...filters];
@@ -333,12 +353,15 @@ function isFull(error: unknown): boolean {
   return awsCodeOf(error) === "InsufficientCapacityOnHost";
 }
 
-/** Whether a host is not there, not yet or no longer. `InvalidHostConfiguration` is no such answer: no other host would do. */
+/**
+ * Whether the error means that the host does not exist, not yet or no longer. `InvalidHostConfiguration` is not included,
+ * because no other host would do.
+ */
 function isLost(error: unknown): boolean {
   return /^InvalidHost(ID|State)/i.test(awsCodeOf(error));
 }
 
-/** A failure that a repetition mends, unlike EC2's `NotFound`. */
+/** A failure that a retry can fix, unlike EC2's `NotFound`. */
 function gone(id: string, cause?: unknown): CloudError {
   return new CloudError(
     "CLOUD_UNAVAILABLE",

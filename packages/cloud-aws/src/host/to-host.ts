@@ -2,16 +2,19 @@ import type * as sdk from "@aws-sdk/client-ec2";
 import type { DedicatedHost } from "@kip/cloud";
 import { ownTags } from "../tags.ts";
 
-/** A dedicated host of EC2, with what the port's `DedicatedHost` leaves out. */
+/** A dedicated host of EC2, with facts that the port's `DedicatedHost` does not have. */
 export interface SeenHost {
   readonly host: DedicatedHost;
   /** `available`, `pending`, `under-assessment`, `permanent-failure`, `released` or `released-permanent-failure`. */
   readonly state: string;
-  /** How many more instances of its type it takes. */
+  /** How many more instances of its type fit. */
   readonly room: number;
 }
 
-/** What an answer says of a host; undefined for one without an owner's tag. Somebody may have changed it to take a whole family: `m5.*`. */
+/**
+ * Reads a host from a response. Undefined for a host without an owner tag. Somebody may have changed the host to take a whole
+ * family: `m5.*`.
+ */
 export function toHost(answer: sdk.Host): SeenHost | undefined {
   const { HostId: id, HostProperties, AvailableCapacity, Instances = [], Tags = [] } = answer;
   const owner = Tags.find(({ Key }) => Key === ownTags.owner)?.Value;

@@ -14,14 +14,14 @@ const image = (ImageId: string, Architecture: string, CreationDate: string) => (
   State: "available",
 });
 
-/** An account with these images, and how often it was asked. */
+/** An account with these images, and the number of calls to it. */
 function account(...all: readonly object[]) {
   let calls = 0;
   const call = async () => {
     calls++;
     return await Promise.resolve({ Images: all });
   };
-  const ec2 = { call } as unknown as Ec2; // all that is called
+  const ec2 = { call } as unknown as Ec2; // the methods that are called
   return { images: new Images(ec2, new ManualClock()), calls: () => calls };
 }
 

@@ -4,7 +4,7 @@ import { type Architecture, CloudError } from "@kip/cloud";
 import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
-/** What a launch needs of an image. */
+/** Facts about an image that a launch needs. */
 export interface ImageFacts {
   /** Name of the root device, such as `/dev/xvda`. */
   readonly rootDevice: string;
@@ -14,14 +14,17 @@ export interface ImageFacts {
 
 /** Keys of `cells.bootImageSpec`. */
 const specKeys: readonly string[] = ["imageIDs", "owners", "executableUsers", "filters", "name"];
-/** Names of images where the specification has no key: those of `kip image build`. */
+/** Image names if the specification has no key: those of `kip image build`. */
 const usualName = "kip-cell-*";
-/** The newest image of a specification counts for so long, so pods that start one after the other share a look-up; milliseconds. */
+/**
+ * How long the newest image of a specification is cached, so that pods that start one after the other share a lookup,
+ * milliseconds.
+ */
 const resolvedMs = 60_000;
-/** Facts of an image never change; more of them than clusters use at a time. */
+/** Size of the cache of image facts, which never change. Clusters use fewer images at the same time. */
 const mostKept = 100;
 
-/** Images that cells boot. */
+/** Boot images of cells. */
 export class Images {
   readonly #ec2: Ec2;
   readonly #clock: Clock;
@@ -34,10 +37,10 @@ export class Images {
   }
 
   /**
-   * The newest image for the processor that matched at most a minute ago; without any key the newest of the account's own images named
-   * `kip-cell-*`.
+   * The newest matching image for the processor, cached for up to a minute. Without any key: the newest of the account's own
+   * images named `kip-cell-*`.
    *
-   * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for a key that is not known
+   * @throws {CloudError} `CLOUD_NOT_FOUND`, `CLOUD_INVALID_REQUEST` for an unknown key
    */
   async resolve(
     spec: Readonly<Record<string, string>>,
@@ -49,7 +52,7 @@ export class Images {
     if (known && now < known.until) return await known.id;
     if (this.#resolved.size >= mostKept) this.#resolved.clear();
     const id = this.#newest(spec, architecture).catch((error: unknown) => {
-      this.#resolved.delete(key); // looked for again by the next pod
+      this.#resolved.delete(key); // the next pod repeats the lookup
       throw error;
     });
     this.#resolved.set(key, { id, until: now + resolvedMs });
@@ -80,7 +83,7 @@ export class Images {
     return this.#keep(id, image);
   }
 
-  /** EC2 no longer has this image: the next pod looks for the newest one again. */
+  /** Forgets an image that EC2 no longer has, so that the next pod looks for the newest one again. */
   forget(id: string): void {
     this.#facts.delete(id);
     this.#resolved.clear();
@@ -102,7 +105,7 @@ export class Images {
   }
 }
 
-/** Undefined for images of Macs, whose processors EC2 calls `arm64_mac` and `x86_64_mac`. */
+/** Undefined for images of Macs. EC2 calls their processors `arm64_mac` and `x86_64_mac`. */
 function architectureOf({ Architecture: name = "x86_64" }: Image): Architecture | undefined {
   if (name.endsWith("_mac")) return undefined;
   return name === "arm64" ? "arm64" : "amd64";
@@ -124,7 +127,7 @@ function imageQuery(spec: Readonly<Record<string, string>>): DescribeImagesComma
   const own = imageIDs === undefined && executableUsers === undefined ? "self" : undefined;
   const ownerList = owners ?? own;
   return {
-    // EC2 takes one of them.
+    // EC2 accepts only one of them.
     ...(imageIDs === undefined ? { MaxResults: 1000 } : { ImageIds: names(imageIDs) }),
     ...(ownerList !== undefined && { Owners: names(ownerList) }),
     ...(executableUsers !== undefined && { ExecutableUsers: names(executableUsers) }),
@@ -140,7 +143,7 @@ function names(text: string): string[] {
   return words(text.replaceAll(",", " "));
 }
 
-/** `name=value,value`, as the original has them. */
+/** Parses `name=value,value`, the original's format. */
 function readFilter(word: string): Filter {
   const at = word.indexOf("=");
   if (at <= 0)

@@ -7,49 +7,50 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { ownTags } from "../tags.ts";
 import { instancesOf, type SeenInstance } from "./to-instance.ts";
 
-/** What {@link Instances} works with. */
+/** Options of {@link Instances}. */
 export interface InstancesOptions {
   readonly ec2: Ec2;
   readonly owner: string;
   readonly clock: Clock;
-  /** Longest that EC2's answers may lack an instance that it has started, milliseconds. */
+  /** Maximum time that EC2's responses may lack an instance that EC2 has started, milliseconds. */
   readonly consistencyMs: number;
   readonly batchMs: number;
-  /** Before an instance that this process does not know is looked for again, milliseconds. */
+  /** Delay before looking again for an instance that this process does not know, milliseconds. */
   readonly pollMs: number;
 }
 
-/** Values that one filter takes. */
+/** Maximum number of values in one filter. */
 const filterLimit = 200;
 
 /** An instance that this process knows and that has not ended. */
 interface Known {
-  /** By the launch, or by the latest answer that had it. */
+  /** From the launch, or from the latest response that had it. */
   readonly seen: SeenInstance;
-  /** Since when answers lack it; undefined if the latest had it. Monotonic, milliseconds. */
+  /** Since when responses lack it, monotonic milliseconds. Undefined if the latest response had it. */
   missingSince?: number | undefined;
-  /** No answer has had it since its launch. */
+  /** Whether no response has had it since its launch. */
   readonly isNew: boolean;
-  /** This process has asked for its end, or waits for it. */
+  /** Whether this process has asked for its end, or waits for it. */
   isEndExpected: boolean;
 }
 
 /**
- * The owner's instances, as EC2 describes them. EC2's answers lag, and a later one may lack what an earlier one had: an instance
- * that this process knows counts as it was last seen until all answers have lacked it for `consistencyMs`.
+ * The owner's instances, as EC2 describes them. EC2's responses lag, and a later response may lack an instance that an earlier
+ * one had. So this process keeps the last state of an instance that it knows, until all responses have lacked the instance for
+ * `consistencyMs`.
  */
 export class Instances {
   readonly #options: InstancesOptions;
-  /** Also what shows that an ID is this owner's, which never changes. */
+  /** Also shows that an ID is this owner's, which never changes. */
   readonly #alive = new Map<string, Known>();
   readonly #byId: Batch<string, SeenInstance | undefined>;
-  /** Called once for each instance that this process knew and whose end it did not expect. */
+  /** Called once for each instance that this process knew and that ended unexpectedly. */
   onEnded: (instance: Instance) => void = () => {};
-  /** Called with each answer that has a running instance to which routes must lead. */
+  /** Called for each running instance with routes, with each response that has it. */
   onRouted: (seen: SeenInstance) => void = () => {};
-  /** Called for each instance that has ended, whether that was expected or not. */
+  /** Called for each instance that has ended, expected or not. */
   onGone: (id: string) => void = () => {};
-  /** Called with each answer that has an instance which EC2 takes back, and when; before its end. */
+  /** Called for each instance that EC2 will take back, and the time, with each response that has it, before it ends. */
   onInterrupted: (instance: Instance, endsAt: string) => void = () => {};
 
   constructor(options: InstancesOptions) {
@@ -67,7 +68,7 @@ export class Instances {
     });
   }
 
-  /** One instance, also one that has ended, as long as EC2 knows it; calls at the same time are one call of EC2. */
+  /** An instance, also an ended one while EC2 knows it. Calls at the same time share one call of EC2. */
   async get(id: string): Promise<SeenInstance | undefined> {
     return await this.#byId.get(id);
   }
@@ -78,7 +79,7 @@ export class Instances {
     return seen?.instance.state === "terminated" ? undefined : seen?.instance;
   }
 
-  /** Every instance that EC2 still knows, also those that have ended. */
+  /** All instances that EC2 still knows, including ended ones. */
   async all(): Promise<readonly SeenInstance[]> {
     const found = await this.#describe([], "list");
     const ids = new Set(found.map(({ instance }) => instance.id));
@@ -88,7 +89,7 @@ export class Instances {
     return [...found, ...missing];
   }
 
-  /** Those of one token, also those that have ended. */
+  /** Instances of one token, including ended ones. */
   async ofToken(token: string, signal?: AbortSignal): Promise<readonly SeenInstance[]> {
     return await this.#describe(
       [{ Name: `tag:${ownTags.token}`, Values: [literal(token)] }],
@@ -97,59 +98,59 @@ export class Instances {
     );
   }
 
-  /** Whether it was pending when this process saw it last; asks nothing. */
+  /** Whether the instance was pending when this process last saw it. Does not call EC2. */
   wasPending(id: string): boolean {
     return this.#alive.get(id)?.seen.instance.state === "pending";
   }
 
-  /** Whether routes lead to it, as far as this process has seen it; asks nothing. */
+  /** Whether the instance has routes, as last seen by this process. Does not call EC2. */
   hasRoutes(id: string): boolean {
     return (this.#alive.get(id)?.seen.routes.length ?? 0) > 0;
   }
 
-  /** The interface that routes lead to it by, as far as this process has seen it; asks nothing. */
+  /** The interface of the instance's routes, as last seen by this process. Does not call EC2. */
   routedInterfaceOf(id: string): string | undefined {
     return this.#alive.get(id)?.seen.routedInterface;
   }
 
-  /** Address of its agent, as this process saw it last; asks nothing. */
+  /** Address of the instance's agent, as last seen by this process. Does not call EC2. */
   managementIpOf(id: string): string | undefined {
     return this.#alive.get(id)?.seen.instance.managementIp;
   }
 
-  /** Whether this process has asked for its end, or waits for it, and has not seen it yet; asks nothing. */
+  /** Whether this process has asked for the instance's end, or waits for it, and has not seen it yet. Does not call EC2. */
   isEnding(id: string): boolean {
     return this.#alive.get(id)?.isEndExpected === true;
   }
 
-  /** Whether the latest answer lacked it, so that it counts as it was last seen; asks nothing. */
+  /** Whether the latest response lacked the instance, so that its last seen state counts. Does not call EC2. */
   isMissing(id: string): boolean {
     return this.#alive.get(id)?.missingSince !== undefined;
   }
 
-  /** Takes the answer to a launch. */
+  /** Records the response to a launch. */
   launched(seen: SeenInstance): void {
     const missingSince = this.#options.clock.monotonic();
     this.#alive.set(seen.instance.id, { seen, missingSince, isNew: true, isEndExpected: false });
   }
 
-  /** This process has asked for the end of an instance, or waits for it. */
+  /** Records that this process has asked for the instance's end, or waits for it. */
   expectEnd(id: string): void {
     const known = this.#alive.get(id);
     if (known) known.isEndExpected = true;
   }
 
-  /** Whether an ID is known to be this owner's, without asking. */
+  /** Whether an ID is known to be this owner's. Does not call EC2. */
   isOwn(id: string): boolean {
     return this.#alive.has(id);
   }
 
-  /** Whether EC2 may not know yet what it has launched for this process. */
+  /** Whether EC2 may not know an instance yet that this process has launched. */
   isNew(id: string): boolean {
     return this.#alive.get(id)?.isNew === true && this.#missing(id) !== undefined;
   }
 
-  /** What is known of an instance that an answer lacks; undefined if that is a proof that it has ended. */
+  /** The last state of an instance that a response lacks. Undefined if that proves that the instance has ended. */
   #missing(id: string): SeenInstance | undefined {
     const known = this.#alive.get(id);
     if (!known) return undefined;
@@ -160,7 +161,7 @@ export class Instances {
     return undefined;
   }
 
-  /** One answer does not prove that there is no such instance: another process may have launched it a moment ago. */
+  /** A single response does not prove that an instance does not exist, because another process may just have launched it. */
   async #lookAgain(id: string): Promise<SeenInstance | undefined> {
     await this.#options.clock.sleep(this.#options.pollMs);
     return await this.get(id);
@@ -182,14 +183,14 @@ export class Instances {
       { purpose: `${verb} instances`, signal },
     );
     const found: SeenInstance[] = [];
-    // A page of a thousand instances takes MiB until it is read.
+    // A page of a thousand instances takes several MiB until it is parsed.
     for await (const { Reservations } of pages)
       found.push(...instancesOf(Reservations).map((each) => this.#withKnownIpv6(each)));
     for (const each of found) this.#note(each);
     return found;
   }
 
-  /** Its addresses of IPv6 are those it had first: a further one of the interface may come before them in the alphabet. */
+  /** Keeps an instance's first IPv6 addresses, because a later address of the interface may sort before them. */
   #withKnownIpv6(seen: SeenInstance): SeenInstance {
     const ipv6 = this.#alive.get(seen.instance.id)?.seen.instance.ipv6;
     return ipv6 ? { ...seen, instance: { ...seen.instance, ipv6 } } : seen;
@@ -201,7 +202,7 @@ export class Instances {
     const isAlive = state === "pending" || state === "running";
     if (seen.interruption !== undefined && (isAlive || known?.isEndExpected === false))
       this.onInterrupted(seen.instance, seen.interruption);
-    // What is shutting down may still run: it has ended when it is terminated.
+    // An instance that is shutting down may still run. It has ended when it is terminated.
     if (state === "terminated") this.#ended(known, seen, "EC2 has ended the instance");
     else this.#alive.set(id, { seen, isNew: false, isEndExpected: known?.isEndExpected === true });
     if (state === "running" && seen.routes.length > 0 && known?.isEndExpected !== true)
@@ -216,7 +217,7 @@ export class Instances {
   }
 }
 
-/** A value of a filter that stands for itself: EC2 takes * and ? as wildcards. */
+/** Escapes a literal value of a filter, because EC2 treats * and ? as wildcards. */
 function literal(value: string): string {
   return value.replaceAll(/[\\*?]/g, String.raw`\$&`);
 }

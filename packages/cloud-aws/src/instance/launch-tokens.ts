@@ -2,33 +2,33 @@ import { CloudError, type CloudErrorCode } from "@kip/cloud";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { clientTokenOf } from "./run-request.ts";
 
-/** What this process has asked for with the client token of a generation. */
+/** This process' launches with the client token of a generation. */
 interface Attempts {
   readonly generation: number;
-  /** `refused`: EC2 has refused all attempts, so nothing was started. `open`: one is under way, or its effect is not known. */
+  /** `refused`: EC2 has refused all attempts, so nothing was started. `open`: one is under way, or its effect is unknown. */
   readonly outcome: "none" | "refused" | "open";
 }
 
-/** Answers that EC2 gives after it has looked at the client token: it has started nothing with that. */
+/** Errors that EC2 returns after it has checked the client token. They mean that EC2 has started nothing with this token. */
 const refusals: readonly CloudErrorCode[] = [
   "CLOUD_NO_CAPACITY",
   "CLOUD_QUOTA",
   "CLOUD_NOT_FOUND",
   "CLOUD_INVALID_REQUEST",
 ];
-/** More instances of one Cell than can have ended within the hour for which EC2 shows them. */
+/** More instances than can have ended for one Cell in the hour for which EC2 shows them. */
 export const mostGenerations = 50;
-/** Launches that were not answered with an instance; without what is forgotten, they take longer. */
+/** How many launches without an instance are remembered. Forgotten ones take longer when they are repeated. */
 const mostKept = 1000;
 
-/** Whether EC2 has had a client token in another request. It may keep one for a request that it refused, too. */
+/** Whether EC2 has had a client token in another request. EC2 may keep the token of a refused request, too. */
 export function isTaken(error: unknown): boolean {
   return awsCodeOf(error) === "IdempotentParameterMismatch";
 }
 
 /**
- * The client tokens of launches: those of one token differ by their generation. Each starts at most one instance; a generation that
- * can no longer start one has a successor, and is not tried again.
+ * The client tokens of launches. A launch token has one client token for each generation, and each client token starts at most
+ * one instance. A generation that can no longer start an instance is replaced by the next, and is not tried again.
  */
 export class LaunchTokens {
   readonly #owner: string;
@@ -38,12 +38,12 @@ export class LaunchTokens {
     this.#owner = owner;
   }
 
-  /** The client token that launches of a token have now. */
+  /** The current client token of a launch token. */
   of(token: string): string {
     return this.#clientToken(token, this.#of(token).generation);
   }
 
-  /** Has launches of a token use the next client token, unless they no longer use this one. */
+  /** Advances a launch token to its next client token, unless it no longer uses this one. */
   pass(token: string, clientToken: string): undefined {
     const { generation } = this.#of(token);
     if (this.#clientToken(token, generation) === clientToken)
@@ -51,10 +51,10 @@ export class LaunchTokens {
   }
 
   /**
-   * Sends a launch, and sends it again with the next client token where EC2 has kept one for what it refused before, or the
-   * instance of one has ended.
+   * Sends a launch. Sends it again with the next client token if EC2 has kept the token of a refused request, or if the token's
+   * instance has ended.
    *
-   * @throws what `send` throws
+   * @throws errors of `send`
    */
   async send<T>(token: string, send: (clientToken: string) => Promise<T>): Promise<T> {
     for (let passed = 0; ; passed++) {

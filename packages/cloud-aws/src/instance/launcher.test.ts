@@ -117,7 +117,7 @@ describe("Launcher", () => {
   });
 
   describe("where EC2 keeps the client token of a launch that it has refused", () => {
-    /** Refuses launches with these codes, one after the other, and then makes them. */
+    /** Refuses launches with these codes, one after the other, and accepts later ones. */
     function keepingTokens(...codes: string[]) {
       const clock = new ManualClock();
       const kept = new Set<string>();
@@ -186,7 +186,7 @@ describe("Launcher", () => {
     assert.ok(clock.monotonic() - began < 90_000, `${clock.monotonic() - began} ms`);
   });
 
-  /** Launches in two zones, one of which has two subnets; some of them are full. */
+  /** Launches in two zones, one of which has two subnets. Some subnets are full. */
   function inZones(full: readonly string[] = []) {
     const clock = new ManualClock();
     const asked: string[] = [];

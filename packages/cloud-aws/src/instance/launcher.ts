@@ -12,7 +12,7 @@ import { isTaken, LaunchTokens, mostGenerations } from "./launch-tokens.ts";
 import { generationOf, runRequest } from "./run-request.ts";
 import { toInstance, type SeenInstance } from "./to-instance.ts";
 
-/** What {@link Launcher} works with. */
+/** Options of {@link Launcher}. */
 export interface LauncherOptions {
   readonly ec2: Ec2;
   readonly owner: string;
@@ -20,9 +20,9 @@ export interface LauncherOptions {
   readonly images: Images;
   readonly instances: Instances;
   readonly securityGroups: SecurityGroups;
-  /** Where dedicated instances go. @default dedicated tenancy */
+  /** Where to run dedicated instances. @default dedicated tenancy */
   readonly hosts: Hosts | undefined;
-  /** Whether instances get addresses of IPv6 where their subnet has them. */
+  /** Whether instances get IPv6 addresses if their subnet has them. */
   readonly ipv6: boolean;
   readonly clock: Clock;
   readonly consistencyMs: number;
@@ -35,10 +35,11 @@ interface LaunchAttempt {
 }
 
 /**
- * Starts instances, one for a token. EC2 starts at most one instance for a client token, whatever fails or repeats. Each
- * attempt differs in a tag, so EC2 refuses all but the first one with `IdempotentParameterMismatch`, and the instance of the
- * first one is looked up by its tag. If that has ended, the next client token of the same Cell has its turn: every process
- * goes through them in the same order. EC2 knows a client token in one zone, and a Cell's launches are all in one.
+ * Starts instances, one for each token. EC2 starts at most one instance for a client token, also if calls fail or are repeated.
+ * Each attempt has a different tag. So EC2 refuses all but the first with `IdempotentParameterMismatch`, and the launcher finds
+ * the first one's instance by its tag. If that instance has ended, the launcher uses the Cell's next client token. All
+ * processes use the client tokens in the same order. EC2 knows a client token only in one zone, and all launches of a Cell are
+ * in one zone.
  */
 export class Launcher {
   readonly #options: LauncherOptions;
@@ -63,13 +64,13 @@ export class Launcher {
     );
   }
 
-  /** The instance of the token's present client token; undefined if it has ended, and the next one has its turn. */
+  /** The instance of the token's current client token. Undefined if it has ended, and the next client token must be used. */
   async #start(request: LaunchRequest, attempt: LaunchAttempt): Promise<SeenInstance | undefined> {
     const { token } = request;
     const { signal } = attempt;
     try {
       const seen = await this.#run(request, attempt);
-      // EC2 may answer with the instance of an earlier attempt.
+      // EC2 may return the instance of an earlier attempt.
       return isAlive(seen.instance) ? seen : await this.#earlier(token, attempt);
     } catch (error) {
       if (!CloudError.is(error)) throw error;
@@ -77,7 +78,7 @@ export class Launcher {
       if (awsCodeOf(error) === "InvalidGroup.NotFound") this.#options.securityGroups.forget();
       if (isTaken(error)) return await this.#earlier(token, attempt);
       if (!error.retryable && error.code !== "CLOUD_UNKNOWN") throw error;
-      // This attempt or an earlier one may have started it: an instance that exists is taken before the failure is reported.
+      // This attempt or an earlier one may have started an instance. If so, return it instead of the failure.
       const known = await this.#options.instances.ofToken(token, signal).catch(() => []);
       const living = known.find(({ instance }) => isAlive(instance));
       if (living) return living;
@@ -85,7 +86,7 @@ export class Launcher {
     }
   }
 
-  /** In the zone's subnet with the most free addresses; in the next one if that has none left. */
+  /** Launches in the zone's subnet with the most free addresses, or in the next one if that has none left. */
   async #run(request: LaunchRequest, attempt: LaunchAttempt): Promise<SeenInstance> {
     const candidates = await this.#options.subnets.inZone(request.zone);
     for (const [index, subnet] of candidates.entries()) {
@@ -99,7 +100,7 @@ export class Launcher {
     throw new RangeError("A zone without subnets");
   }
 
-  /** On a host of our own, where dedicated instances have such. */
+  /** Launches on one of our hosts, if dedicated instances use these. */
   async #place(
     subnet: CellSubnet,
     request: LaunchRequest,
@@ -108,7 +109,7 @@ export class Launcher {
     const { hosts, instances } = this.#options;
     if (!hosts || request.launchType !== "dedicated")
       return await this.#runIn(subnet, request, attempt);
-    // A launch that is repeated must not allocate a host for an instance that has one.
+    // A repeated launch must not allocate a host for an instance that already has one.
     const known = await instances.ofToken(request.token, attempt.signal);
     const living = known.find(({ instance }) => isAlive(instance));
     if (living) return living;
@@ -149,9 +150,9 @@ export class Launcher {
   }
 
   /**
-   * The instance that an earlier attempt started with the present client token; undefined if it has ended. EC2 forgets what has
-   * ended within about an hour and may know its token for longer: what no answer has for `consistencyMs` since the launch began
-   * has ended, too, and so has what has a successor.
+   * The instance that an earlier attempt started with the current client token. Undefined if it has ended. EC2 forgets an ended
+   * instance after about an hour, and may know its token for longer. So an instance also counts as ended if no response has had
+   * it for `consistencyMs` since the launch began, or if a later generation exists.
    */
   async #earlier(
     token: string,
@@ -163,7 +164,7 @@ export class Launcher {
       const known = await instances.ofToken(token, signal);
       const same = known.find((each) => each.clientToken === clientToken);
       if (same && isAlive(same.instance)) return same;
-      // What is shutting down may still run: its successor waits.
+      // An instance that is shutting down may still run, so its successor waits.
       const hasEnded = same
         ? same.instance.state === "terminated"
         : known.length > 0 && known.every((each) => isSuccessor(each.clientToken, clientToken));

@@ -42,7 +42,7 @@ describe("runRequest()", () => {
       HttpTokens: "required",
       HttpPutResponseHopLimit: 1,
     });
-    // The credentials of a profile are for the pod, which is one hop further.
+    // A profile's credentials are for the pod, which is one hop further away.
     const { MetadataOptions, IamInstanceProfile } = asked({ instanceProfile: "web" });
     assert.equal(MetadataOptions?.HttpPutResponseHopLimit, 2);
     assert.deepEqual(IamInstanceProfile, { Name: "web" });
@@ -126,7 +126,7 @@ describe("runRequest()", () => {
   it("buys the full processor of burstable types", () => {
     assert.deepEqual(asked().CreditSpecification, { CpuCredits: "unlimited" });
     assert.equal(asked({ instanceType: "m5.large" }).CreditSpecification, undefined);
-    // EC2 refuses that of a T3 on hardware of its own, with a host or without.
+    // EC2 refuses unlimited mode for dedicated T3 instances, with a host or without.
     for (const hostId of [undefined, "h-1"]) {
       const { CreditSpecification } = asked({ launchType: "dedicated" }, { hostId });
       assert.deepEqual(CreditSpecification, { CpuCredits: "standard" });

@@ -6,25 +6,25 @@ import type { ImageFacts } from "../image/images.ts";
 import { ownTags, toTags } from "../tags.ts";
 
 const GiB = 2 ** 30;
-/** One for the machine, one for its pod. */
+/** One address for the machine, one for its pod. */
 export const ipv6Addresses = 2;
-/** Of the types before C3, R3 and I2, none can have an address of IPv6. */
+/** Types older than C3, R3 and I2 cannot have IPv6 addresses. */
 const withoutIpv6 = /^(c1|m[123]|t1)\./;
 
-/** Where an instance goes. */
+/** Where to launch an instance. */
 export interface RunPlace {
   readonly owner: string;
   readonly subnetId: string;
   readonly securityGroups: readonly string[];
-  /** The subnet has a route to the internet by public addresses. */
+  /** Whether the subnet has a route to the internet through public addresses. */
   readonly isPublic: boolean;
-  /** Whether the interface gets addresses of IPv6, besides, if its type can have them. @default false */
+  /** Whether the interface also gets IPv6 addresses, if its type can have them. @default false */
   readonly hasIpv6?: boolean | undefined;
-  /** A dedicated host. @default dedicated instances have dedicated tenancy */
+  /** ID of a dedicated host. @default dedicated instances use dedicated tenancy */
   readonly hostId?: string | undefined;
 }
 
-/** What RunInstances is asked for. */
+/** The request of RunInstances. */
 export function runRequest(
   request: LaunchRequest,
   place: RunPlace,
@@ -34,13 +34,13 @@ export function runRequest(
   const hasIpv6 = place.hasIpv6 === true && !withoutIpv6.test(request.instanceType);
   return defined({
     ImageId: request.image,
-    // The catalogue's names, of which the SDK's list is a part.
+    // The SDK's type only has some of the catalogue's names.
     InstanceType: request.instanceType as RunInstancesCommandInput["InstanceType"],
     MinCount: 1,
     MaxCount: 1,
     ClientToken: clientToken,
     UserData: Buffer.from(request.userData).toString("base64"),
-    // A pod's machine that powers itself off must not stay and cost its disk.
+    // If a pod's machine powers itself off, the machine must not stay and its disk cost money.
     InstanceInitiatedShutdownBehavior: "terminate" as const,
     NetworkInterfaces: [
       {
@@ -54,10 +54,11 @@ export function runRequest(
       },
     ],
     BlockDeviceMappings: [rootDisk(request, image)],
-    // One hop: the pod, behind the machine's own network namespace, cannot ask for anything. A profile is there for the pod.
+    // With a limit of one hop, the pod behind the machine's own network namespace cannot reach the service. An instance with a
+    // profile allows one more, because the profile is for the pod.
     MetadataOptions: {
       HttpEndpoint: "enabled" as const,
-      // Nothing asks there; it is one way less to the credentials of a profile.
+      // Nothing uses IPv6 here, and a profile's credentials have one access path less.
       HttpProtocolIpv6: "disabled" as const,
       HttpTokens: "required" as const,
       HttpPutResponseHopLimit: request.instanceProfile === undefined ? 1 : 2,
@@ -69,15 +70,15 @@ export function runRequest(
 }
 
 /**
- * Client token of EC2, at most 64 characters: the Cell's UID, a mark of the owner, and how many instances of this token have ended
- * before, because EC2 keeps a token with the instance that it started, also when that has ended.
+ * The client token for EC2, at most 64 characters: the Cell's UID, a mark of the owner, and how many instances of this token
+ * have ended before. EC2 keeps a token with the instance that it started, even after the instance has ended.
  */
 export function clientTokenOf(owner: string, token: string, generation: number): string {
   const head = token.length <= 40 ? token : hash(token, 40);
   return `${head}-${hash(owner, 12)}-${generation}`;
 }
 
-/** The generation that {@link clientTokenOf} was called with. */
+/** The generation passed to {@link clientTokenOf}. */
 export function generationOf(clientToken: string): number {
   return Number(/-(\d+)$/.exec(clientToken)?.[1] ?? 0);
 }
@@ -99,7 +100,7 @@ function rootDisk({ rootDiskBytes }: LaunchRequest, image: ImageFacts) {
   };
 }
 
-/** The original's rule: what has a colon is an ARN. */
+/** The original's rule: a value with a colon is an ARN. */
 function profile({
   instanceProfile,
 }: LaunchRequest): RunInstancesCommandInput["IamInstanceProfile"] {
@@ -108,9 +109,10 @@ function profile({
 }
 
 function market({ launchType, instanceType }: LaunchRequest, { hostId }: RunPlace) {
-  // The catalogue counts on a price for each hour of a core above the baseline; T2 alone would be slowed down instead.
+  // The catalogue's prices include the surcharge for core hours above the baseline. Without this option T2 would be slowed
+  // down.
   const isBurstable = /^t(2|3|3a|4g)\./.test(instanceType);
-  // EC2 refuses unlimited mode on hardware of one's own.
+  // EC2 refuses unlimited mode on dedicated hardware.
   const CpuCredits = launchType === "dedicated" ? "standard" : "unlimited";
   return {
     ...(isBurstable && { CreditSpecification: { CpuCredits } }),
@@ -133,8 +135,8 @@ function market({ launchType, instanceType }: LaunchRequest, { hostId }: RunPlac
 }
 
 /**
- * Tags of all that a launch makes. The time in the name makes each attempt differ from the others, so EC2 refuses a second
- * attempt with the same client token instead of answering it with what may have ended since.
+ * Tags of everything that a launch creates. The time in the name makes each attempt different. So EC2 refuses a second attempt
+ * with the same client token, instead of returning an instance that may have ended since.
  */
 function tagSpecifications(
   request: LaunchRequest,

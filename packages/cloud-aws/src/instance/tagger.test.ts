@@ -7,7 +7,7 @@ import { awsError, describedInstance, fakeCloud, reservations } from "../testing
 
 type Call = readonly [action: string, resources: readonly string[], tags: readonly sdk.Tag[]];
 
-/** A driver on an EC2 whose instances stood by; calls with `unknown` fail. */
+/** A driver on an EC2 with standby instances. Calls that have `unknown` fail. */
 function cloudOf(ids: readonly string[], unknown?: string, old: readonly string[] = []) {
   const calls: Call[] = [];
   const answer = (action: string) => {
@@ -77,7 +77,7 @@ describe("Tagger", () => {
   it("makes room first where both sets and the driver's own tags are more than EC2 takes", async () => {
     const names = (head: string, count: number) =>
       Array.from({ length: count }, (_, at) => `${head}${at}`);
-    // One more of the old ones is of the standby pool, and nine are the driver's own.
+    // One of the old tags belongs to the standby pool, and nine are the driver's own.
     for (const [fresh, old, first] of [
       [30, 30, "DeleteTags 31"],
       [21, 20, "DeleteTags 21"],

@@ -6,7 +6,7 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { callerTags, ownTags } from "../tags.ts";
 import type { Instances } from "./instances.ts";
 
-/** What {@link Tagger} works with. */
+/** Options of {@link Tagger}. */
 export interface TaggerOptions {
   readonly ec2: Ec2;
   readonly instances: Instances;
@@ -16,19 +16,19 @@ export interface TaggerOptions {
 
 type TagAction = "CreateTags" | "DeleteTags";
 
-/** What is to be done to an instance with all that it was launched with. */
+/** A change of tags of an instance and everything that it was launched with. */
 interface TagRequest {
   readonly action: TagAction;
   readonly resources: readonly string[];
   readonly tags: readonly Tag[];
 }
 
-/** Most requests of one batch: EC2 takes 1000 resources, and an instance has three. */
+/** Maximum number of requests in one batch: EC2 accepts 1000 resources, and an instance has three. */
 const mostRequests = 200;
-/** EC2 takes 50. Of the driver's own, instances have all but that of volumes. */
+/** EC2 allows 50 tags. Instances have all of the driver's own tags except the one of volumes. */
 const mostTags = 50 - (Object.keys(ownTags).length - 1);
 
-/** Changes tags of instances, with their root disks and interfaces; what is the same for several of them is one call. */
+/** Changes tags of instances and of their root disks and interfaces. Equal changes of several instances share one call. */
 export class Tagger {
   readonly #options: TaggerOptions;
   readonly #batch: Batch<TagRequest, true>;
@@ -62,23 +62,23 @@ export class Tagger {
     const keys = new Set(wanted.map(({ Key }) => Key));
     const unwanted = callerTags(instance.tags).filter(({ Key }) => !keys.has(Key));
     const add: TagRequest = { action: "CreateTags", resources, tags: wanted };
-    // Without values they go whatever they are, and are the same for several instances.
+    // Removing tags without values works for any values, and makes the calls for several instances equal.
     const without = unwanted.map(({ Key }) => ({ Key }));
     const remove: TagRequest = { action: "DeleteTags", resources, tags: without };
     const hasRoom = wanted.length + unwanted.length <= mostTags;
-    // Who is killed in between sees by the old ones that he is not done.
+    // If the process is killed between the calls, the old tags show that the change is not complete.
     for (const request of hasRoom ? [add, remove] : [remove, add])
       if (request.tags.length > 0) await this.#batch.get(request);
   }
 
-  /** The failures of those that failed. */
+  /** Returns the failures of the failed requests. */
   async #send(requests: readonly TagRequest[]): Promise<ReadonlyMap<TagRequest, unknown>> {
     const alike = Map.groupBy(requests, ({ action, tags }) => JSON.stringify([action, tags]));
     const all = await Promise.all([...alike.values()].map(async (each) => await this.#call(each)));
     return new Map(all.flatMap((failures) => [...failures]));
   }
 
-  /** EC2 tags nothing if it does not know one of the resources: the others are then asked for without it. */
+  /** EC2 tags nothing if it does not know one of the resources. Then the others are sent again without it. */
   async #call(requests: readonly TagRequest[]): Promise<ReadonlyMap<TagRequest, unknown>> {
     const { action, tags } = requests[0] ?? { action: "CreateTags", tags: [] };
     const Resources = requests.flatMap(({ resources }) => resources);

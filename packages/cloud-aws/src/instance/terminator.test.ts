@@ -8,7 +8,7 @@ import { awsError, describedInstance, fakeCloud, reservations } from "../testing
 const notEnded = "i-9";
 const ids = ["i-1", "i-2", notEnded, "i-3", "i-4"];
 
-/** Ends all of {@link ids} at once, of which {@link notEnded} fails each call that has it. */
+/** Ends all of {@link ids} at once. Each call that includes {@link notEnded} fails. */
 async function endAll(failure: Error) {
   const ended: string[] = [];
   const calls: number[] = [];
@@ -68,7 +68,7 @@ describe("Terminator", () => {
     const states = new Map([["i-1", "running"]]);
     const { cloud, outcome } = fakeCloud(clock, {
       DescribeInstances: () =>
-        // Another process has launched it, and answers lag.
+        // Another process has launched it, and responses lag.
         clock.monotonic() < 5000
           ? reservations()
           : reservations(...[...states].map(([id, state]) => describedInstance(id, state))),
@@ -94,7 +94,7 @@ describe("Terminator", () => {
     const { cloud, outcome } = fakeCloud(clock, {
       DescribeInstances: () => reservations(describedInstance("i-1", state)),
       TerminateInstances: () => {
-        // Answers lag: another one had it already.
+        // Responses lag: another one had it already.
         if (refusals-- > 0) throw awsError("InvalidInstanceID.NotFound", "i-1 does not exist");
         state = "terminated";
       },

@@ -4,34 +4,34 @@ import { Batch } from "../batch.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { Instances } from "./instances.ts";
 
-/** What {@link Terminator} works with. */
+/** Options of {@link Terminator}. */
 export interface TerminatorOptions {
   readonly ec2: Ec2;
   readonly instances: Instances;
-  /** Removes what leads to an instance, before it ends. Never throws. */
+  /** Removes the routes of an instance before it ends. Never throws. */
   readonly release: (id: string) => Promise<void>;
   readonly clock: Clock;
   readonly batchMs: number;
 }
 
-/** EC2 takes up to 1000 and advises smaller calls. */
+/** EC2 accepts up to 1000 and advises smaller calls. */
 const mostIds = 100;
 
-/** Codes of answers that may be because of one instance of the call. */
+/** Error codes that one instance of the call may have caused. */
 const codesOfOne: readonly CloudErrorCode[] = [
   "CLOUD_NOT_FOUND",
   "CLOUD_INVALID_REQUEST",
   "CLOUD_UNKNOWN",
 ];
 
-/** Why each of these instances could not be ended; what has ended is not in it. */
+/** Why each of these instances could not be ended. Has no entry for those that were ended. */
 type Failures = ReadonlyMap<string, unknown>;
 
-/** Ends instances; those that are ended at about the same time by one call. */
+/** Ends instances. Calls at about the same time share one call of EC2. */
 export class Terminator {
   readonly #options: TerminatorOptions;
   readonly #batch: Batch<string, true>;
-  /** Instances whose end was asked for and that EC2 did not find then. */
+  /** Instances that EC2 did not find when their end was requested. */
   readonly #missed = new Set<string>();
 
   constructor(options: TerminatorOptions) {
@@ -51,7 +51,7 @@ export class Terminator {
     });
   }
 
-  /** Ends an instance of this owner; another one, and one that is not there, is left alone. */
+  /** Ends an instance of this owner. Does nothing for another owner's instance, or if it does not exist. */
   async terminate(id: string): Promise<void> {
     const { instances } = this.#options;
     if (!instances.isOwn(id) && (await instances.describe(id)) === undefined) {
@@ -64,12 +64,14 @@ export class Terminator {
     await this.#batch.get(id);
   }
 
-  /** Whether EC2 did not find an instance when its end was last asked for: nothing ends it then, should it exist. */
+  /**
+   * Whether EC2 did not find an instance when its end was last requested. If the instance exists after all, nothing ends it.
+   */
   hasMissed(id: string): boolean {
     return this.#missed.has(id);
   }
 
-  /** EC2 ends none of a call if it cannot end one of them: the others are then asked for without it. */
+  /** EC2 ends none of a call's instances if it cannot end one of them. Then the others are sent again without it. */
   async #terminate(ids: readonly string[]): Promise<Failures> {
     try {
       await this.#send(ids);
@@ -92,7 +94,7 @@ export class Terminator {
         this.#missed.add(id);
         return new Map();
       }
-      // EC2 has launched it, and does not know it everywhere yet.
+      // EC2 has launched it, and some of EC2 does not know it yet.
       await clock.sleep(pauseMs);
       try {
         await this.#send([id]);
@@ -112,7 +114,7 @@ export class Terminator {
   }
 }
 
-/** The instances of a call by what has to be asked for on its own; none if the answer is not because of one of them. */
+/** Splits a call's instances into parts to send separately. Empty if the error was not caused by one of them. */
 function partsOf(ids: readonly string[], error: unknown): readonly (readonly string[])[] {
   const words = new Set(String(error).match(/\bi-[\da-z]+/g));
   const named = ids.filter((id) => words.has(id));

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { describedInstance } from "../testing/fake-ec2.ts";
 import { toInstance } from "./to-instance.ts";
 
-/** The addresses of IPv6 of an instance that EC2 describes with these. */
+/** The IPv6 addresses of an instance, given these in EC2's description. */
 function ipv6Of(...ipv6: readonly string[]) {
   return toInstance(describedInstance("i-1", "running", { ipv6 }))?.instance.ipv6;
 }

@@ -3,7 +3,7 @@ import { defined } from "@kip/base";
 import type { Instance, InstanceState, LaunchType } from "@kip/cloud";
 import { fromTags, ownTags } from "../tags.ts";
 
-/** An instance of EC2 that this driver launched, with what the port's `Instance` leaves out. */
+/** An EC2 instance that this driver launched, with facts that the port's `Instance` does not have. */
 export interface SeenInstance {
   readonly instance: Instance;
   readonly clientToken: string;
@@ -14,15 +14,15 @@ export interface SeenInstance {
   readonly interfaces: readonly string[];
   /** Device names in use, `/dev/…`. */
   readonly devices: readonly string[];
-  /** `Client.…` or `Server.…`, empty while it runs. */
+  /** `Client.…` or `Server.…`. Empty while the instance runs. */
   readonly reasonCode: string;
   readonly reason: string;
-  /** When EC2 takes it back, RFC 3339, if a notice of that has come. */
+  /** When EC2 takes the instance back, RFC 3339. Undefined without a notice. */
   readonly interruption: string | undefined;
   readonly subnetId: string;
-  /** Ranges that routes must lead to it. */
+  /** Ranges that must be routed to the instance. */
   readonly routes: readonly string[];
-  /** The interface that they lead by, once they are made; also of an instance that has ended. */
+  /** The interface of these routes, once they are made. Also known for an ended instance. */
   readonly routedInterface: string | undefined;
 }
 
@@ -35,7 +35,7 @@ const states: Readonly<Record<string, InstanceState>> = {
   terminated: "terminated",
 };
 
-/** What an answer says of an instance; undefined for one that another program made. */
+/** Reads an instance from a response. Undefined for another program's instance. */
 export function toInstance(answer: sdk.Instance): SeenInstance | undefined {
   const tagged = fromTags(answer.Tags);
   if (!tagged || answer.InstanceId === undefined) return undefined;
@@ -75,7 +75,7 @@ function placeOf({ Placement, SubnetId }: sdk.Instance): Pick<SeenInstance, "zon
   return { zone: Placement?.AvailabilityZone ?? "", subnetId: SubnetId ?? "" };
 }
 
-/** What this driver has noted in tags of its own. */
+/** Reads the driver's own tags. */
 function notesOf(
   answer: sdk.Instance,
 ): Pick<SeenInstance, "interruption" | "routes" | "routedInterface"> {
@@ -95,7 +95,7 @@ function tagOf({ Tags = [] }: sdk.Instance, key: string): string | undefined {
   return Tags.find(({ Key }) => Key === key)?.Value;
 }
 
-/** All of this driver's instances in an answer that groups them by launch. */
+/** All of this driver's instances in a response that groups them by launch. */
 export function instancesOf(
   reservations: readonly sdk.Reservation[] | undefined,
 ): readonly SeenInstance[] {
@@ -110,8 +110,8 @@ function launchTypeOf({ InstanceLifecycle, Placement }: sdk.Instance): LaunchTyp
 }
 
 /**
- * The machine has the interface's primary address, the pod the other one. EC2 tells addresses of IPv6 apart by nothing and may list
- * them in any order: the machine has the first one of the alphabet.
+ * The machine has the interface's primary address, and the pod the other one. EC2 does not mark IPv6 addresses and may list
+ * them in any order, so the machine has the first one in sort order.
  */
 function addressesOf({
   NetworkInterfaces = [],

@@ -7,7 +7,7 @@ import { describedInstance, fakeCloud, launchRequest, reservations } from "../te
 const spotLoss = "Server.SpotInstanceTermination";
 const asked = "Client.UserInitiatedShutdown";
 
-/** A cloud with the instance `i-1`, as `state` says, and the ends that its driver reports. */
+/** A cloud with the instance `i-1` in a given state, and the ends that its driver reports. */
 function watched() {
   const now = { state: "running", reason: "", isShown: true };
   const clock = new ManualClock();
@@ -78,7 +78,7 @@ describe("InstanceWatch", () => {
     now.state = "pending";
     const launched = await outcome(cloud.launch(launchRequest));
     assert.equal(launched.status, "fulfilled");
-    await clock.advance(20_000); // an answer has had it
+    await clock.advance(20_000); // a response has had it
     const running = outcome(cloud.waitForRunning("i-1"));
     const gone = outcome(cloud.waitForTerminated("i-1"));
     let isGone = false;

@@ -3,49 +3,57 @@ import type { Instance } from "@kip/cloud";
 import type { Instances } from "./instances.ts";
 import type { SeenInstance } from "./to-instance.ts";
 
-/** What {@link InstanceWatch} works with. */
+/** Options of {@link InstanceWatch}. */
 export interface InstanceWatchOptions {
   readonly instances: Instances;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Between two looks at instances that somebody waits for, milliseconds. */
+  /** Interval of the checks of instances that somebody waits for, milliseconds. */
   readonly pollMs: number;
-  /** Between two looks for instances that have ended by themselves, milliseconds. */
+  /** Interval of the checks for instances that have ended by themselves, milliseconds. */
   readonly endsMs: number;
   readonly signal: AbortSignal;
 }
 
-/** What {@link InstanceWatch.until} is asked for besides. */
+/** Further options of {@link InstanceWatch.until}. */
 export interface UntilOptions {
   readonly signal?: AbortSignal | undefined;
-  /** What is known of the instance leaves it open: the first look can wait for the next round. @default false */
+  /**
+   * Whether the instance's known state cannot end the wait, so that the first check may wait for the next round. @default false
+   */
   readonly isOpen?: boolean | undefined;
-  /** Nothing hurries: the list of all instances will do, else every fifth look, or one that others cause. @default false */
+  /**
+   * Whether the wait is not urgent. Then the list of all instances is used. Without one, every fifth check counts, or one made
+   * for others. @default false
+   */
   readonly isPatient?: boolean | undefined;
-  /** Resolves when it hurries nevertheless: an instance that answers is running. A failure leaves it as it is. @default never */
+  /**
+   * Resolves when the wait becomes urgent, for example because the instance answers and so is running. Also urgent
+   * after a failure. @default never
+   */
   readonly hurries?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 interface Waiter {
-  /** Sees an answer on an instance; true: it waits no longer. */
+  /** Receives each response about an instance. Returns true if it no longer waits. */
   readonly see: (seen: SeenInstance | undefined) => boolean;
   isPatient: boolean;
 }
 
-/** While the list of all instances is looked at, a day: whatever hurries ends the pause. */
+/** Pause while the list of all instances is polled, one day. An urgent wait ends the pause. */
 const longestPauseMs = 86_400_000;
-/** In how many looks those that have patience are looked at once, if no other caller waits and nothing lists all instances. */
+/** A wait that is not urgent is checked once in this many rounds, if no other caller waits and nothing lists all instances. */
 const patience = 5;
 
 /**
- * Asks EC2 for all that wait: EC2 reports nothing by itself, so one loop looks at all instances that are waited for by one
- * call, and one looks for ends while there is somebody to report them to.
+ * Polls EC2 for all waiting callers, because EC2 reports nothing by itself. One loop checks all instances that callers wait
+ * for, in one call. Another looks for ended instances while it has listeners.
  */
 export class InstanceWatch {
   readonly #options: InstanceWatchOptions;
   readonly #waiters = new Map<string, Set<Waiter>>();
   readonly #ended = new Set<(instance: Instance) => void>();
-  /** Aborts when one more waits, or one hurries, and is then replaced. */
+  /** Aborted and replaced when another caller waits, or a wait becomes urgent. */
   #changed = new AbortController();
   #isPolling = false;
   #isLooking = false;
@@ -58,10 +66,10 @@ export class InstanceWatch {
   }
 
   /**
-   * Resolves with what `judge` makes of the instance, once it is not undefined. It is asked at once, unless `isOpen`, and again
-   * with each look.
+   * Resolves with the result of `judge` for the instance, once it is not undefined. Calls `judge` at once, unless `isOpen`, and
+   * again after each check.
    *
-   * @throws what `judge` throws, or the signal's reason
+   * @throws errors of `judge`, or the signal's reason
    */
   async until<T>(
     id: string,
@@ -105,14 +113,14 @@ export class InstanceWatch {
       if (signal.aborted || this.#options.signal.aborted) return;
       this.#options.logger.debug("Could not wait for an instance to answer", { err });
     }
-    // Whatever failed, the wait goes on as if there were no such event.
+    // A failure also makes the wait urgent, because the event may never come.
     waiter.isPatient = false;
     this.#wake();
   }
 
   /**
-   * Calls back for each instance that ends without this process having asked for that, or waiting for it: EC2 does not say which
-   * of its clients asked, so the end of an instance that a person terminates is reported, too.
+   * Calls back for each instance that ends without this process having asked for that, or waiting for it. EC2 does not say
+   * which client asked, so the end of an instance that a person terminates is reported, too.
    */
   listen(callback: (instance: Instance) => void): () => void {
     const own = (instance: Instance): void => callback(instance);
@@ -150,7 +158,7 @@ export class InstanceWatch {
       const waitMs = lookedAt + this.#intervalMs() - clock.monotonic();
       if (waitMs > 0) {
         await pause(waitMs, clock, AbortSignal.any([signal, this.#changed.signal]));
-        continue; // another one may wait by now
+        continue; // another caller may be waiting by now
       }
       await this.#lookAtWaiting();
       lookedAt = clock.monotonic();
@@ -158,7 +166,7 @@ export class InstanceWatch {
     this.#isPolling = false;
   }
 
-  /** From one look at what is waited for to the next, milliseconds. */
+  /** Interval of the checks of awaited instances, milliseconds. */
   #intervalMs(): number {
     const { pollMs } = this.#options;
     const hurries = [...this.#waiters.values()].some((all) =>
@@ -176,7 +184,7 @@ export class InstanceWatch {
   async #lookAtWaiting(): Promise<void> {
     const { instances, logger, signal } = this.#options;
     try {
-      // One call: the look-ups of a moment are one batch.
+      // One call: lookups at the same moment share a batch.
       await Promise.all(
         [...this.#waiters.keys()].map(async (id) => this.#show(id, await instances.get(id))),
       );
@@ -196,7 +204,7 @@ export class InstanceWatch {
     const { instances, clock, logger, endsMs, signal } = this.#options;
     while (this.#ended.size > 0 && (await pause(endsMs, clock, signal))) {
       try {
-        const waiting = [...this.#waiters.keys()]; // before the call: it says nothing of what is launched meanwhile
+        const waiting = [...this.#waiters.keys()]; // before the call, which may miss instances launched during it
         const all = new Map((await instances.all()).map((each) => [each.instance.id, each]));
         for (const id of waiting) this.#show(id, all.get(id));
       } catch (err) {

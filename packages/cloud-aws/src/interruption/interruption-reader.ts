@@ -6,7 +6,7 @@ import type { Interruptions } from "./interruptions.ts";
 import type { Queue, QueueMessage } from "./queue.ts";
 import { readEvent, type InterruptionEvent } from "./read-event.ts";
 
-/** What {@link InterruptionReader} works with. */
+/** Options of {@link InterruptionReader}. */
 export interface InterruptionReaderOptions {
   readonly open: () => Promise<Queue>;
   readonly ec2: Ec2;
@@ -14,7 +14,7 @@ export interface InterruptionReaderOptions {
   readonly interruptions: Interruptions;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Ends the reading. */
+  /** Stops the reader. */
   readonly signal: AbortSignal;
 }
 
@@ -22,9 +22,9 @@ export interface InterruptionReaderOptions {
 const backoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /**
- * Reads notices of interruptions from a queue. A message is deleted once its notice is a tag of the instance, where every process
- * sees it; one that cannot be written is received again. Messages of instances that are not this owner's, or have ended, and
- * what says nothing of an interruption, are deleted.
+ * Reads interruption notices from a queue. The reader writes a notice to a tag of the instance, where every process sees it,
+ * and then deletes the message. If it cannot write the tag, it receives the message again. It also deletes messages of other
+ * owners' or ended instances, and messages that are not about an interruption.
  */
 export class InterruptionReader {
   readonly #options: InterruptionReaderOptions;
@@ -34,7 +34,7 @@ export class InterruptionReader {
     this.#options = options;
   }
 
-  /** Reads from now on, until the signal aborts or nothing listens to notices. May be called again. */
+  /** Starts reading, until the signal aborts or nothing listens to notices. May be called again. */
   start(): void {
     if (this.#isReading) return;
     this.#isReading = true;

@@ -4,8 +4,8 @@ import type { Instances } from "../instance/instances.ts";
 type Callback = (notice: InterruptionNotice) => void;
 
 /**
- * The notices that are known, by the tags of the instances: every process sees these, also one that is started later, and the
- * process that read the message may end.
+ * Known interruption notices, from the tags of the instances. All processes see the tags, including processes that start later,
+ * and the process that read the message may end.
  */
 export class Interruptions {
   readonly #instances: Instances;
@@ -22,7 +22,7 @@ export class Interruptions {
     return this.#callbacks.size > 0;
   }
 
-  /** Calls back once for each notice, also for those that are known. Returns a function that unsubscribes. */
+  /** Calls back once for each notice, including known ones. Returns a function that unsubscribes. */
   listen(callback: Callback): () => void {
     const own: Callback = (notice) => callback(notice);
     this.#callbacks.add(own);
@@ -34,7 +34,7 @@ export class Interruptions {
     return () => void this.#callbacks.delete(own);
   }
 
-  /** An instance has such a notice. One that is known is ignored, and so is one of a later end. */
+  /** Records an instance's notice. Ignores a known one, and one with a later end. */
   note(instance: Instance, endsAt: string): void {
     const known = this.#known.get(instance.id);
     if (known && known.endsAt <= endsAt) return;

@@ -3,9 +3,9 @@ import type { Message, SQSClientConfig } from "@aws-sdk/client-sqs";
 import { timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 
-/** How a queue is reached. */
+/** Connection options of {@link openQueue}. */
 export interface QueueOptions {
-  /** Its URL, by whose host the API is reached. */
+  /** URL of the queue. Its host is the API's. */
   readonly url: string;
   readonly region: string;
   /** @default the SDK's chain, as for EC2 */
@@ -17,16 +17,16 @@ export interface QueueOptions {
 export const queueActions = ["ReceiveMessage", "DeleteMessage"] as const;
 type QueueAction = (typeof queueActions)[number];
 
-/** A message that was received, and is received again after a while unless it is deleted. */
+/** A received message. It is received again after a while unless it is deleted. */
 export interface QueueMessage {
   readonly body: string;
   delete(): Promise<void>;
 }
 
-/** A queue of SQS. */
+/** An SQS queue. */
 export interface Queue extends Disposable {
   /**
-   * The next messages, none if none comes for 20 s.
+   * Receives the next messages. Empty if none arrives within 20 s.
    *
    * @throws {CloudError}
    * @throws the signal's reason
@@ -34,12 +34,12 @@ export interface Queue extends Disposable {
   receive(signal: AbortSignal): Promise<readonly QueueMessage[]>;
 }
 
-/** A call may wait so long for a message, the most that SQS lets it; seconds. */
+/** How long a call may wait for a message, seconds. SQS' maximum. */
 const waitSeconds = 20;
 const requestLimitMs = waitSeconds * 1000 + 20_000;
 const connectionLimitMs = 3000;
 
-/** Opens a queue. The SDK of SQS is loaded here and nowhere else. */
+/** Connects to a queue. Only this function loads the SDK of SQS. */
 export async function openQueue({ url, region, credentials }: QueueOptions): Promise<Queue> {
   const sdk = await import("@aws-sdk/client-sqs");
   const config: SQSClientConfig = defined({
@@ -87,9 +87,9 @@ export async function openQueue({ url, region, credentials }: QueueOptions): Pro
 }
 
 /**
- * The ARN of the queue that has this URL, whose path is the account and the name.
+ * The ARN of the queue with this URL. The URL's path is the account and the name.
  *
- * @param options.region of a URL that names none, such as that of a VPC endpoint
+ * @param options.region region for a URL that names none, such as that of a VPC endpoint
  */
 export function queueArn(
   url: string,
@@ -100,7 +100,9 @@ export function queueArn(
   return `arn:${partition}:sqs:${regionOf(url) ?? region}:${account}:${name}`;
 }
 
-/** The region that a URL of SQS names: a whole part of the host, as that of a VPC endpoint in a zone also begins with an ID. */
+/**
+ * The region in an SQS URL. It must be a whole part of the host, because the name of a zonal VPC endpoint also contains an ID.
+ */
 function regionOf(url: string): string | undefined {
   const parts = new URL(url).hostname.split(".");
   return parts.findLast((part) => /^[a-z]{2,4}(-[a-z]+){1,3}-\d{1,2}$/.test(part));

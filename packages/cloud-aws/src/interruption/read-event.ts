@@ -1,25 +1,25 @@
 import { decode } from "@kip/base";
 
-/** What AWS announces of an instance. */
+/** AWS' announcement about an instance. */
 export interface InterruptionEvent {
   readonly instanceId: string;
-  /** When the instance ends, or should have been left, milliseconds since the Unix epoch. */
+  /** When the instance ends, or should no longer be used, milliseconds since the Unix epoch. */
   readonly endsAtMs: number;
 }
 
-/** How long after an event its instance ends, milliseconds, by the event's `detail-type`. */
+/** Time from an event to the instance's end, milliseconds, by the event's `detail-type`. */
 const noticesMs: ReadonlyMap<string, number> = new Map([
-  // EC2 takes the instance back two minutes after it.
+  // EC2 takes the instance back two minutes later.
   ["EC2 Spot Instance Interruption Warning", 120_000],
-  // EC2 may take it back at any time, and gives two minutes' notice then. Until it does, there is no hurry.
+  // EC2 may take it back at any time, but gives another two minutes' notice then, so this is not urgent.
   ["EC2 Instance Rebalance Recommendation", 600_000],
 ]);
 
-/** For how long a queue may keep a message, 14 days in milliseconds. */
+/** How long a queue may keep a message: 14 days, in milliseconds. */
 const longestKeptMs = 1_209_600_000;
 
 /**
- * An event as EventBridge sends it to a queue. What is not listed is ignored.
+ * An event from EventBridge in a queue. Further fields are ignored.
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
  */
@@ -31,11 +31,11 @@ const decodeEvent = decode.object({
 });
 
 /**
- * Reads the body of a message.
+ * Parses the body of a message.
  *
- * @returns "other" for an event that says nothing of an interruption
- * @throws {DecodeError} for what is not an event of an instance
- * @throws {SyntaxError} for what is not JSON
+ * @returns "other" for an event that is not about an interruption
+ * @throws {DecodeError} if it is not an event of an instance
+ * @throws {SyntaxError} if it is not JSON
  */
 export function readEvent(body: string, nowMs: number): InterruptionEvent | "other" {
   const parsed: unknown = JSON.parse(body);
@@ -49,7 +49,7 @@ export function readEvent(body: string, nowMs: number): InterruptionEvent | "oth
   return { instanceId, endsAtMs: momentOf(time, nowMs) + noticeMs };
 }
 
-/** When an event was: not after now, as clocks differ, and within the days for which a queue may keep it. */
+/** Time of an event. Limited to now, because clocks differ, and to the days for which a queue may keep it. */
 function momentOf(time: string, nowMs: number): number {
   const at = Date.parse(time);
   return Number.isNaN(at) ? nowMs : Math.max(Math.min(at, nowMs), nowMs - longestKeptMs);

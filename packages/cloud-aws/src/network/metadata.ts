@@ -1,8 +1,8 @@
 import { systemClock, withTimeout, type Clock } from "@kip/base";
 
-/** What a machine of EC2 knows of itself. */
+/** What an EC2 machine knows about itself. */
 export interface InstanceMetadata {
-  /** A path below `latest/meta-data/`; undefined if there is no such entry, or no metadata service. */
+  /** Content of a path below `latest/meta-data/`. Undefined if there is no such entry, or no metadata service. */
   get(path: string): Promise<string | undefined>;
 }
 
@@ -10,9 +10,9 @@ const limitMs = 2000;
 const tokenSeconds = "300";
 
 /**
- * The instance metadata service, version 2 alone: the session token is asked for first.
+ * The instance metadata service, version 2 only: asks for the session token first.
  *
- * @param environment `AWS_EC2_METADATA_SERVICE_ENDPOINT` and `AWS_EC2_METADATA_DISABLED`, as the SDK has them
+ * @param environment `AWS_EC2_METADATA_SERVICE_ENDPOINT` and `AWS_EC2_METADATA_DISABLED`, as in the SDK
  */
 export function openMetadata(
   environment: Readonly<Record<string, string | undefined>> = {},
@@ -35,7 +35,7 @@ export function openMetadata(
         { limitMs, clock },
       );
     } catch {
-      return undefined; // no machine of EC2
+      return undefined; // not an EC2 machine
     }
   };
   return {

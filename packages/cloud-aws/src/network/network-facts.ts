@@ -2,9 +2,9 @@ import type { NetworkFacts } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 
 /**
- * Ranges that no packet reaches over the internet: those of private networks (RFC 1918), of the address space that networks share
- * (RFC 6598), and of the link, where the metadata service and the VPC's name server answer. All of IPv6: its addresses are public
- * as they are. These are the defaults of ip-masq-agent, and the space of RFC 6598, which VPCs may use, too.
+ * Ranges to which packets of pods are not masqueraded: private networks (RFC 1918), the shared address space (RFC 6598), and
+ * link-local addresses, which the metadata service and the VPC's name server use. Also all of IPv6, whose addresses are public.
+ * These are the defaults of ip-masq-agent plus RFC 6598, which VPCs may use, too.
  */
 const neverMasqueraded: readonly string[] = [
   "10.0.0.0/8",
@@ -23,15 +23,15 @@ interface VpcFacts {
   readonly dhcpOptionsId: string | undefined;
 }
 
-/** All IPv4 and IPv6 ranges of the VPC that are in use; the original saw only the first one. */
+/** All IPv4 and IPv6 ranges of the VPC that are in use. The original only used the first. */
 export async function vpcCidrs(ec2: Ec2, vpcId: string): Promise<readonly string[]> {
   return (await vpcFacts(ec2, vpcId)).cidrs;
 }
 
 /**
- * Ranges of the VPC, and its name servers and search domains by its DHCP options.
+ * Ranges of the VPC, and its name servers and search domains from its DHCP options.
  *
- * @param extraCIDRs ranges besides that pods reach by their own addresses, such as those of peered networks
+ * @param extraCIDRs further ranges that pods reach with their own addresses, such as those of peered networks
  */
 export async function networkFacts(
   ec2: Ec2,
@@ -70,7 +70,7 @@ async function vpcFacts(ec2: Ec2, vpcId: string): Promise<VpcFacts> {
   return { cidrs, primaryCidr, dhcpOptionsId: vpc?.DhcpOptionsId };
 }
 
-/** Sets of DHCP options. No one can change one, so the latest is kept: a VPC gets another one instead. */
+/** Sets of DHCP options. A set cannot be changed (a VPC gets another set instead), so the latest one is cached. */
 export class DhcpOptions {
   readonly #ec2: Ec2;
   #latest: { readonly id: string; readonly values: OptionValues } | undefined;
@@ -79,7 +79,7 @@ export class DhcpOptions {
     this.#ec2 = ec2;
   }
 
-  /** @param id a VPC without options of its own has "default" in place of one */
+  /** @param id "default" for a VPC without its own options */
   async of(id: string | undefined): Promise<OptionValues> {
     if (id === undefined || !id.startsWith("dopt-")) return new Map();
     if (this.#latest?.id === id) return this.#latest.values;

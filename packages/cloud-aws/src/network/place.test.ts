@@ -30,7 +30,7 @@ const internet: Route = {
   State: "active",
 };
 
-/** The subnets that cells are in, by the default VPC's `some` and a machine in `subnet-a`. */
+/** The subnets found for cells, with the default VPC's `some` and a machine in `subnet-a`. */
 async function found(
   options: PlaceOptions,
   subnets = some,

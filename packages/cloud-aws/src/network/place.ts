@@ -4,42 +4,44 @@ import { allPages } from "../ec2/all-pages.ts";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { InstanceMetadata } from "./metadata.ts";
 
-/** A subnet that cells may be in. */
+/** A subnet for cells. */
 export interface CellSubnet {
   readonly subnetId: string;
   readonly zone: string;
-  /** The subnet's default route of IPv4 leads to an internet gateway, so cells may get public addresses. */
+  /** Whether the subnet's IPv4 default route leads to an internet gateway, so that cells may get public addresses. */
   readonly isPublic: boolean;
-  /** It has a range of IPv6. */
+  /** Whether it has an IPv6 range. */
   readonly hasIpv6: boolean;
-  /** How many addresses it had left when it was looked at; a cell takes two. */
+  /** Number of free addresses at the last check. A cell takes two. */
   readonly freeAddresses: number;
 }
 
-/** Where cells are. */
+/** Where cells run. */
 export interface Place {
   readonly vpcId: string;
-  /** One at least; the preferred zone first. */
+  /** At least one; the preferred zone first. */
   readonly subnets: readonly CellSubnet[];
 }
 
-/** What a configuration says of the place. */
+/** The configuration of the place. */
 export interface PlaceOptions {
   /** `default`: the account's default VPC. @default the VPC of this machine */
   readonly vpcID?: string | undefined;
-  /** @default the subnet of this machine; of a VPC that is named, those with the tag {@link subnetTag}, or its only subnet */
+  /**
+   * @default the subnet of this machine; in a VPC set with `vpcID`, those with the tag {@link subnetTag}, or its only subnet
+   */
   readonly subnetID?: string | undefined;
   /** Several subnets of one VPC, the preferred zone first, in place of `subnetID`. */
   readonly subnetIDs?: readonly string[] | undefined;
 }
 
-/** Marks the subnets of a VPC that cells may be in, with any value. */
+/** Marks the subnets of a VPC for cells, with any value. */
 export const subnetTag = "kip.elotl.co/cells";
 
 /**
- * The subnets of the cells: those that are named, else this machine's own, else those of the VPC that are marked, else its only one.
+ * Finds the subnets of the cells: the configured ones, or this machine's own, or the marked ones of the VPC, or its only one.
  *
- * @throws {CloudError} `CLOUD_NOT_FOUND` if there is none, `CLOUD_INVALID_REQUEST` if it is not clear which are meant
+ * @throws {CloudError} `CLOUD_NOT_FOUND` if there is none, `CLOUD_INVALID_REQUEST` if the choice is ambiguous
  */
 export async function findPlace(
   ec2: Ec2,
@@ -56,7 +58,7 @@ export async function findPlace(
   return { vpcId, subnets: found.map((each) => toCellSubnet(each, tables)) };
 }
 
-/** The same subnets with the addresses that they have left now. */
+/** The same subnets with their current numbers of free addresses. */
 export async function lookAtSubnets(
   ec2: Ec2,
   subnets: readonly CellSubnet[],
@@ -91,7 +93,7 @@ async function describeSubnets(
   return pages.flatMap(({ Subnets = [] }) => Subnets);
 }
 
-/** In the order in which they are named. */
+/** In the order of the configuration. */
 async function namedSubnets(
   ec2: Ec2,
   ids: readonly string[],
@@ -193,14 +195,14 @@ function toCellSubnet(subnet: Subnet, tables: readonly RouteTable[]): CellSubnet
   return { subnetId, zone, isPublic, hasIpv6, freeAddresses };
 }
 
-/** IPv4 alone: a public address is of no use, and costs money, where that leaves by a NAT gateway. */
+/** IPv4 only. A public address would be useless, and cost money, behind a NAT gateway. */
 function isToInternet({ DestinationCidrBlock, GatewayId = "", State }: Route): boolean {
   return (
     DestinationCidrBlock === "0.0.0.0/0" && GatewayId.startsWith("igw-") && State !== "blackhole"
   );
 }
 
-/** The subnet's own route table, or the VPC's main one, which the original overlooked. */
+/** The subnet's own route table, or the VPC's main one, which the original ignored. */
 export function tableOf(subnetId: string, tables: readonly RouteTable[]): RouteTable | undefined {
   return (
     tables.find(({ Associations = [] }) =>

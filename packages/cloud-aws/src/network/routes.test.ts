@@ -15,8 +15,7 @@ import {
 const [first, second] = ["10.1.0.0/16", "2001:db8:1::/64"];
 
 /**
- * A VPC whose main table has these routes, by range the instances they lead to, the states of instances, and the interfaces that
- * are noted of them.
+ * A VPC whose main table has these routes (instances by range), with the instances' states and the interfaces in their tags.
  */
 function vpc(
   routes: Record<string, string> = {},
@@ -25,9 +24,9 @@ function vpc(
 ) {
   const clock = new ManualClock();
   const order: string[] = [];
-  /** Of each removal of a route. */
+  /** The error code of each removal of a route. Empty: it succeeds. */
   const fault = { code: "" };
-  /** What a change of a route waits for before it has an effect. */
+  /** A change of a route waits for this before it takes effect. */
   const gate: { opened?: Promise<void> } = {};
   const rangeOf = ({
     DestinationCidrBlock: v4,
@@ -46,7 +45,7 @@ function vpc(
       routes: `${first} ${second}`,
       routedInterface: noted[id] ?? "",
     });
-  /** As EC2 has it: a route by way of an instance that has ended names the interface alone. */
+  /** Like in EC2, a route through an ended instance only names the interface. */
   const targetOf = (id: string) => {
     if (id.startsWith("eni-live")) return { NetworkInterfaceId: id, State: "active" };
     if (id.startsWith("eni-")) return { NetworkInterfaceId: id, State: "blackhole" };
@@ -218,7 +217,7 @@ describe("Routes", () => {
     states["i-1"] = "terminated";
     assert.equal((await launch("uid-2")).status, "fulfilled");
     assert.deepEqual(routes, { [first]: "i-2", [second]: "i-2" });
-    routes[second] = "i-1"; // an answer that lags
+    routes[second] = "i-1"; // a lagging response
     fault.code = "";
     await clock.advance(600_000);
     assert.deepEqual(routes, { [first]: "i-2", [second]: "i-1" });

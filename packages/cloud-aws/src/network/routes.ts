@@ -8,14 +8,14 @@ import type { SeenInstance } from "../instance/to-instance.ts";
 import { ownTags } from "../tags.ts";
 import { routeTables, tableOf } from "./place.ts";
 
-/** What {@link Routes} works with. */
+/** Options of {@link Routes}. */
 export interface RoutesOptions {
   readonly ec2: Ec2;
   readonly instances: Instances;
   readonly vpcId: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Ends the attempts to remove what could not be removed. */
+  /** Stops the retries of failed removals. */
   readonly signal: AbortSignal;
 }
 
@@ -24,20 +24,20 @@ interface KnownRoute {
   readonly table: string;
   readonly cidr: string;
   readonly instanceId: string | undefined;
-  /** Of a blackhole without an instance: the interface that it led to. */
+  /** For a blackhole without an instance: the interface that it led to. */
   readonly lostInterface: string | undefined;
 }
 
 /** An instance that has routes, or is getting or losing them. */
 interface Target {
   readonly id: string;
-  /** Its interface, which an instance that has ended no longer names. */
+  /** Its interface. An ended instance no longer names it. */
   interface: string | undefined;
-  /** Aborts when its routes are to go. */
+  /** Aborts when its routes are to be removed. */
   readonly ending: AbortController;
-  /** While its routes are made, and after that. */
+  /** Set when its routes are being made, and afterwards. */
   making?: Promise<void> | undefined;
-  /** The latest attempt to remove its routes; whether nothing is left. Never rejects. */
+  /** The latest attempt to remove its routes. Resolves with whether none is left. Never rejects. */
   removing?: Promise<boolean> | undefined;
 }
 
@@ -45,20 +45,20 @@ interface Target {
 const backoff = { initialMs: 1000, maxMs: 300_000 } as const;
 
 /**
- * Routes by way of instances, in the table of their subnet, also where that is the VPC's main one. A route cannot carry a tag: it is
- * this driver's if it leads to an instance of this owner, by whose tag it is known which routes there must be. The route of an
- * instance that has ended is a blackhole that names the instance's interface alone, and is known by that.
+ * Routes through instances, in their subnet's table, which may be the VPC's main one. A route cannot have a tag. It is this
+ * driver's if it leads to an instance of this owner, and the instance's tag lists the routes that must exist. The route of an
+ * ended instance is a blackhole that only names the instance's interface, and is recognized by that.
  */
 export class Routes {
   readonly #options: RoutesOptions;
   readonly #targets = new Map<string, Target>();
-  /** By table and range, the instance that the range is or will be led to: one at a time. */
+  /** The instance to which a range is or will be routed, by table and range. One at a time. */
   readonly #holders = new Map<string, Target>();
 
   constructor(options: RoutesOptions) {
     this.#options = options;
     const { instances, logger } = options;
-    // Also those of a process that ended before it had made them.
+    // Includes instances of a process that ended before it had made their routes.
     instances.onRouted = (seen) => {
       this.ensure(seen).catch((err: unknown) =>
         logger.warn("Could not make the routes of an instance", { vmId: seen.instance.id, err }),
@@ -70,9 +70,10 @@ export class Routes {
   }
 
   /**
-   * Makes the routes of an instance that has some.
+   * Makes an instance's routes, if it has any.
    *
-   * @throws {CloudError} `CLOUD_INVALID_REQUEST` for a range that is led elsewhere, `CLOUD_NOT_FOUND` for an instance that ends
+   * @throws {CloudError} `CLOUD_INVALID_REQUEST` for a range that is routed elsewhere, `CLOUD_NOT_FOUND` for an instance that
+   * ends
    */
   async ensure(seen: SeenInstance): Promise<void> {
     const { instances } = this.#options;
@@ -84,14 +85,14 @@ export class Routes {
     try {
       await target.making;
     } catch (error) {
-      target.making = undefined; // made by the next attempt
+      target.making = undefined; // the next attempt makes them
       throw error;
     }
   }
 
   /**
-   * Removes all routes that lead to an instance, after those that are being made. A failure is logged, as the machine must end in
-   * any case, and the routes are removed later.
+   * Removes all routes to an instance, after waiting for routes that are being made. A failure is logged, because the machine
+   * must end in any case, and the removal is retried later.
    */
   async remove(id: string): Promise<void> {
     const target = this.#targetOf(id);
@@ -140,7 +141,7 @@ export class Routes {
       for (const route of await this.#all()) {
         const { table, cidr } = route;
         const holder = this.#holders.get(rangeOf(route)) ?? target;
-        // Another instance that has the range by now replaces the route.
+        // If another instance has the range by now, it replaces the route.
         if (!leadsTo(route, target) || holder !== target) continue;
         await ec2
           .call("DeleteRoute", { RouteTableId: table, ...destination(cidr) }, { purpose })
@@ -173,7 +174,7 @@ export class Routes {
     for (const cidr of routes) await this.#lead(target, { table, cidr }, known);
   }
 
-  /** Leads a range to an instance, which then holds it. */
+  /** Routes a range to an instance, which then holds the range. */
   async #lead(
     target: Target,
     { table, cidr }: Pick<KnownRoute, "table" | "cidr">,
@@ -188,7 +189,7 @@ export class Routes {
     this.#holders.set(range, target);
     try {
       const isTaken = before !== undefined && before !== target;
-      if (isTaken) await before.removing; // what it removes now is not the new route
+      if (isTaken) await before.removing; // the removal does not affect the new route
       const all = isTaken ? await this.#all() : known;
       const route = all.find((each) => rangeOf(each) === range);
       if (route?.instanceId === target.id) return;
@@ -206,7 +207,7 @@ export class Routes {
     }
   }
 
-  /** Whether a route led to an instance of ours that has ended; EC2 shows such an instance for about an hour. */
+  /** Whether a route led to one of our ended instances. EC2 shows such an instance for about an hour. */
   async #isStale({ instanceId, lostInterface }: KnownRoute): Promise<boolean> {
     const { instances } = this.#options;
     if (instanceId !== undefined) return hasEnded(await instances.get(instanceId));
@@ -265,7 +266,7 @@ function destination(cidr: string) {
   return cidr.includes(":") ? { DestinationIpv6CidrBlock: cidr } : { DestinationCidrBlock: cidr };
 }
 
-/** Lets an instance send and receive packets of other addresses than its own. */
+/** Allows an instance to send and receive packets with addresses other than its own. */
 export async function letForward(ec2: Ec2, id: string, signal?: AbortSignal): Promise<void> {
   await ec2.call(
     "ModifyInstanceAttribute",
@@ -274,7 +275,7 @@ export async function letForward(ec2: Ec2, id: string, signal?: AbortSignal): Pr
   );
 }
 
-/** Notes the interface of an instance where it outlives the instance and this process. */
+/** Records the interface of an instance in a tag, which outlives this process and the instance's own entry. */
 async function noteInterface(ec2: Ec2, id: string, networkInterface: string): Promise<void> {
   await ec2.call(
     "CreateTags",

@@ -12,7 +12,7 @@ import {
 } from "../testing/fake-ec2.ts";
 import { SecurityGroups } from "./security-groups.ts";
 
-/** EC2's form of ranges that are written otherwise here. */
+/** How EC2 writes ranges that the test writes differently. */
 const forms: Readonly<Record<string, string>> = {
   "10.9.8.7/16": "10.9.0.0/16",
   "2001:DB8::/32": "2001:db8::/32",
@@ -29,12 +29,12 @@ function rangesIn({ IpPermissions = [] }: Change): readonly string[] {
   ]).map((cidr) => forms[cidr] ?? cidr);
 }
 
-/** A group that refuses a whole change for one rule, as EC2 does. */
+/** A group that refuses a whole change because of one rule, like EC2. */
 class Group {
   readonly rules = new Set<string>();
-  /** That EC2 lets a group have. */
+  /** Maximum number of rules of a group. */
   mostRules = 60;
-  /** Rules for all traffic of other sources than ranges. */
+  /** Rules for all traffic from sources other than ranges. */
   others: IpPermission = {};
   readonly ec2 = new FakeEc2({
     DescribeSecurityGroups: () => ({
@@ -57,7 +57,7 @@ class Group {
       for (const range of rangesIn(change)) this.rules.delete(range);
     },
   });
-  /** What another process does before a change. */
+  /** Called before a change, to act as another process. */
   atChange = (): void => {};
 
   get #shown(): IpPermission {
@@ -72,7 +72,7 @@ class Group {
     };
   }
 
-  /** The rules after a start of kip. */
+  /** The rules after kip has started. */
   async start(...extraCIDRs: readonly string[]): Promise<readonly string[]> {
     const groups = new SecurityGroups({
       ec2: this.ec2,

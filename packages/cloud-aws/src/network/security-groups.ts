@@ -6,23 +6,23 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { awsCodeOf } from "../errors/cloud-error-of.ts";
 import { ownTags } from "../tags.ts";
 
-/** What {@link SecurityGroups} works with. */
+/** Options of {@link SecurityGroups}. */
 export interface SecurityGroupsOptions {
   readonly ec2: Ec2;
   readonly owner: string;
   readonly vpcId: string;
   /** Sources besides the VPC's own ranges. */
   readonly extraCIDRs: readonly string[];
-  /** IDs of groups that cells have besides ours. */
+  /** IDs of further groups of cells. */
   readonly extraGroups: readonly string[];
-  /** Ranges of the VPC now. */
+  /** Current ranges of the VPC. */
   readonly vpcCidrs: () => Promise<readonly string[]>;
   readonly logger: Logger;
 }
 
 /**
- * The security groups of cells: one of ours, which lets in all of the VPC and of the extra ranges, and those that the
- * configuration adds. Ours is made when the first cell needs it and put right by each start of kip.
+ * The security groups of cells: our own, which admits all traffic from the VPC and the extra ranges, and those from the
+ * configuration. Our group is created when the first cell needs it, and each start of kip corrects it.
  */
 export class SecurityGroups {
   readonly #options: SecurityGroupsOptions;
@@ -35,13 +35,13 @@ export class SecurityGroups {
   /** IDs for a launch. */
   async get(): Promise<readonly string[]> {
     this.#own ??= this.#prepare().catch((error: unknown) => {
-      this.#own = undefined; // asked again by the next launch
+      this.#own = undefined; // the next launch asks again
       throw error;
     });
     return [await this.#own, ...this.#options.extraGroups];
   }
 
-  /** Has the next launch look for our group, and make it if it is gone. */
+  /** Makes the next launch look for our group, and create it if it is gone. */
   forget(): void {
     this.#own = undefined;
   }
@@ -120,7 +120,7 @@ export class SecurityGroups {
       await this.#change("AuthorizeSecurityGroupIngress", GroupId, missing.map(allTraffic));
     const shutOut = async () => await this.#change("RevokeSecurityGroupIngress", GroupId, leaving);
     try {
-      await admit(); // first, as a new range may stand for one that leaves
+      await admit(); // first, because a new range may replace one that is revoked
     } catch (error) {
       const isFull = awsCodeOf(error) === "RulesPerSecurityGroupLimitExceeded";
       if (!isFull || leaving.length === 0) throw error;
@@ -131,7 +131,10 @@ export class SecurityGroups {
     await shutOut();
   }
 
-  /** By one call; by one for each rule where another process has done the same to one of them, for which EC2 refuses them all. */
+  /**
+   * Changes all rules in one call. If another process has already made the same change to one of them, EC2 refuses the whole
+   * call. Then each rule is changed in its own call.
+   */
   async #change(
     action: keyof typeof changes,
     GroupId: string,
@@ -149,7 +152,7 @@ export class SecurityGroups {
   }
 }
 
-/** What is done to rules, and EC2's code if it is done already. */
+/** The changes of rules, and EC2's code if a change was already made. */
 const changes = {
   AuthorizeSecurityGroupIngress: {
     purpose: "let the VPC reach cells",
@@ -166,7 +169,7 @@ function groupName(owner: string): string {
   return `kip-${owner}-cellsecuritygroup`;
 }
 
-/** Pods listen on any port of any protocol, as behind any pod network; their own policies are NetworkPolicies. */
+/** Pods listen on any port of any protocol, like in any pod network. Their own policies are NetworkPolicies. */
 function allTraffic(cidr: string): IpPermission {
   return {
     IpProtocol: "-1",
@@ -176,7 +179,7 @@ function allTraffic(cidr: string): IpPermission {
   };
 }
 
-/** A range as EC2 shows it, which takes it in other forms, too. */
+/** A range in EC2's notation. EC2 accepts others, too. */
 function canonical(cidr: string): string {
   return parseCidr(cidr)?.text ?? cidr;
 }
@@ -185,7 +188,7 @@ function isAllTraffic({ IpProtocol }: IpPermission): boolean {
   return IpProtocol === "-1";
 }
 
-/** What it lets in besides ranges, if anything. */
+/** The sources that it admits besides ranges, if any. */
 function withoutRanges({ UserIdGroupPairs = [], PrefixListIds = [] }: IpPermission) {
   return [
     ...UserIdGroupPairs.map((each) => ({ IpProtocol: "-1", UserIdGroupPairs: [each] })),

@@ -3,19 +3,19 @@ import { CloudError } from "@kip/cloud";
 import type { Ec2 } from "../ec2/ec2-calls.ts";
 import { lookAtSubnets, type CellSubnet } from "./place.ts";
 
-/** What {@link Subnets} works with. */
+/** Options of {@link Subnets}. */
 export interface SubnetsOptions {
   readonly ec2: Ec2;
-  /** One at least; the preferred zone first. */
+  /** At least one; the preferred zone first. */
   readonly subnets: readonly CellSubnet[];
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** For so long the number of free addresses counts, milliseconds. */
+/** How long the number of free addresses is cached, milliseconds. */
 const freshMs = 60_000;
 
-/** The subnets that cells may be in, by their zones. */
+/** The cells' subnets by zone. */
 export class Subnets {
   readonly #options: SubnetsOptions;
   #subnets: readonly CellSubnet[];
@@ -28,14 +28,14 @@ export class Subnets {
     this.#lookedAt = options.clock.monotonic();
   }
 
-  /** The preferred one first. */
+  /** The preferred zone first. */
   get zones(): readonly string[] {
     return [...new Set(this.#subnets.map(({ zone }) => zone))];
   }
 
   /**
-   * The subnets of a zone, those with the most free addresses first. EC2 is asked for these once a minute, while there are launches
-   * in a zone that has several subnets.
+   * The subnets of a zone, those with the most free addresses first. Asks EC2 for these at most once a minute, while there are
+   * launches in a zone with several subnets.
    *
    * @param zone @default the preferred one
    * @throws {CloudError} `CLOUD_INVALID_REQUEST` for a zone without a subnet
@@ -57,7 +57,7 @@ export class Subnets {
     return this.#subnets.filter((each) => each.zone === zone);
   }
 
-  /** What was known counts if EC2 does not answer. */
+  /** If EC2 does not answer, the known numbers count. */
   async #refresh(): Promise<void> {
     const { ec2, clock, logger } = this.#options;
     if (clock.monotonic() - this.#lookedAt < freshMs) return;

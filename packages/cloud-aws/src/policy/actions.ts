@@ -1,22 +1,22 @@
 import type { Ec2Action } from "../ec2/ec2-calls.ts";
 
-/** What limits an action in the policy. */
+/** How the policy limits an action. */
 export type ActionScope =
-  /** Reads; EC2 knows no resources for them. */
+  /** Read-only actions, which EC2 cannot limit to resources. */
   | "reads"
   /** Only resources that carry this installation's owner tag. */
   | "ours"
-  /** Changes tags of such resources, but none that the driver knows them by. */
+  /** Changes tags of such resources, except those by which the driver identifies them. */
   | "tags"
-  /** Makes something that carries the tag. */
+  /** Creates something with the owner tag. */
   | "launch"
-  /** Changes route tables, which carry no tag of this installation. */
+  /** Changes route tables, which do not have this installation's tag. */
   | "routes"
-  /** Makes images of EC2 out of cell images: a person does, kip does not. */
+  /** Builds EC2 images from cell images. A person does this, not kip. */
   | "builds images"
-  /** Which types can be on dedicated hosts; persons read prices of them, too. */
+  /** Reads which types can be on dedicated hosts. People also use it to read prices. */
   | "reads types"
-  /** Reads prices for a file: a person does, kip does not. */
+  /** Reads prices for a price file. A person does this, not kip. */
   | "refreshes prices"
   | "makes volumes"
   /** Those of dedicated hosts, which few installations have. */
@@ -25,8 +25,8 @@ export type ActionScope =
   | "makes groups";
 
 /**
- * Each action of EC2 that the driver calls, and how narrow the policy can be. The type demands a row for each call of
- * `Ec2Calls`; a test compares what was called with the policy.
+ * Each EC2 action that the driver calls, and how narrow the policy can be. The type requires an entry for each call of
+ * `Ec2Calls`, and a test compares the actual calls with the policy.
  */
 export const actions: Readonly<Record<Ec2Action, ActionScope>> = {
   AllocateHosts: "makes hosts",

@@ -7,10 +7,10 @@ import type { Policy, PolicyStatement } from "./policy.ts";
 type Action = `ec2:${Ec2Action}` | `ebs:${EbsAction}`;
 
 /**
- * The least policy for who runs `kip image build`: it makes snapshots and images with the tags of cell images, and changes only such
- * snapshots. kip itself needs none of it.
+ * The minimal policy for a person who runs `kip image build`. Allows creating snapshots and images with the tags of cell
+ * images, and changing only such snapshots. kip itself needs none of it.
  *
- * @param region the only one that it is for. @default any
+ * @param region the only region to allow. @default any
  * @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticblockstore.html
  */
 export function imageBuildPolicy({
@@ -42,7 +42,7 @@ export function imageBuildPolicy({
         Resource: [image, snapshot],
         Condition: {
           "ForAllValues:StringEquals": { "aws:TagKeys": Object.values(imageTags) },
-          // The line before holds for no keys, too.
+          // The condition before this one is also true without keys.
           Null: { "aws:TagKeys": "false" },
         },
       }),

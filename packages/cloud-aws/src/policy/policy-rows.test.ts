@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { actions } from "./actions.ts";
 import { iamPolicy, type PolicyOptions } from "./policy.ts";
 
-/** Everything that a configuration can switch on. */
+/** Options with everything that a configuration can enable. */
 const everything: PolicyOptions = {
   owner: "me",
   roles: ["pods"],
@@ -20,7 +20,7 @@ const changed = `instance volume security-group if ${ours}`;
 const tagged = `instance volume network-interface if ${ours}, ForAllValues:StringNotEquals aws:TagKeys ["KipControllerID","Node"], Null aws:TagKeys "false"`;
 const made = "instance volume network-interface spot-instances-request";
 
-/** What kip may do with each action of EC2, and under which conditions: a row for each statement that allows it. */
+/** What kip may do with each EC2 action, and under which conditions. One row for each statement that allows the action. */
 const rows: Readonly<Record<string, readonly string[]>> = {
   AllocateHosts: [`dedicated-host if ${asked}`],
   AttachVolume: [changed],
@@ -57,7 +57,7 @@ const rows: Readonly<Record<string, readonly string[]>> = {
   TerminateInstances: [changed],
 };
 
-/** Actions that a configuration needs with one option alone. */
+/** Actions that a configuration only needs with one option. */
 const onlyWith: readonly (readonly [Partial<PolicyOptions>, readonly string[]])[] = [
   [{ roles: ["pods"] }, ["iam:PassRole"]],
   [
@@ -138,7 +138,7 @@ function actionsOf(options: PolicyOptions): ReadonlySet<string> {
   return new Set(iamPolicy(options).Statement.flatMap(({ Action }) => Action));
 }
 
-/** The kinds of resources, and what their conditions compare, in words. */
+/** Describes the kinds of resources and the conditions in words. */
 function rowOf(
   resources: readonly string[],
   condition: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},

@@ -25,7 +25,7 @@ describe("iamPolicy()", () => {
       const isRead = Action.every((name) =>
         /^(ec2:Describe|ecr:(Get|BatchGet|BatchImportUpstreamImage))/.test(name),
       );
-      const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // what a launch starts from
+      const isFrom = ["LaunchFrom", "MakeGroupInVpc"].includes(Sid); // inputs of a launch
       if (!isRead && !isFrom) assert.ok(Condition, Sid);
       if (["ChangeOurs", "TagOurs", "LaunchTagged", "MakeVolumes"].includes(Sid))
         assert.match(JSON.stringify(Condition), /KipControllerID":"me"/);
@@ -99,7 +99,7 @@ describe("iamPolicy()", () => {
     assert.deepEqual(arnOf("https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com/123456789012/kip"), [
       arn,
     ]);
-    // Of an endpoint in one zone, whose ID may end in letters.
+    // The host of an endpoint in one zone, whose ID may end in letters.
     const zonal = "vpce-0fe5b17a0707d6abc-29p57abc-eu-west-1a.sqs.eu-west-1.vpce.amazonaws.com";
     for (const host of [zonal, "eu-west-1.queue.amazonaws.com", "sqs-fips.eu-west-1.amazonaws.com"])
       assert.deepEqual(arnOf(`https://${host}/123456789012/kip`), [arn], host);
@@ -109,7 +109,7 @@ describe("iamPolicy()", () => {
 
   it("lets cells pull images of ECR, also those that a cache of another registry has to fetch", () => {
     const pull = iamPolicy().Statement.find(({ Sid }) => Sid === "PullImages");
-    // What AWS' own policy for nodes allows, AmazonEC2ContainerRegistryPullOnly.
+    // Same as AWS' own policy for nodes, AmazonEC2ContainerRegistryPullOnly.
     assert.deepEqual(pull?.Action, [
       "ecr:BatchGetImage",
       "ecr:GetDownloadUrlForLayer",

@@ -5,7 +5,7 @@ import { ecrAction } from "../registry/ecr-log-ins.ts";
 import { ownTags } from "../tags.ts";
 import { actions, type ActionScope } from "./actions.ts";
 
-/** A statement of a policy of IAM. */
+/** A statement of an IAM policy. */
 export interface PolicyStatement {
   readonly Sid: string;
   readonly Effect: "Allow";
@@ -16,43 +16,49 @@ export interface PolicyStatement {
   >;
 }
 
-/** A policy of IAM, ready to be printed as JSON. */
+/** An IAM policy, ready to be printed as JSON. */
 export interface Policy {
   readonly Version: "2012-10-17";
   readonly Statement: readonly PolicyStatement[];
 }
 
-/** What a policy is made for. */
+/** Options of {@link iamPolicy}. */
 export interface PolicyOptions {
-  /** `aws`, `aws-us-gov` or `aws-cn`. @default that of the region */
+  /** `aws`, `aws-us-gov` or `aws-cn`. @default the region's */
   readonly partition?: string | undefined;
   /** @default any region */
   readonly region?: string | undefined;
   /** @default any subnet */
   readonly subnetIDs?: readonly string[] | undefined;
-  /** ID of the installation. @default any installation of Kip in the account */
+  /** ID of the installation. @default any Kip installation of the account */
   readonly owner?: string | undefined;
   /**
-   * Roles that cells may have by their instance profiles: names with their paths, ARNs; `*` is a wildcard. kip may give cells no
-   * other role. @default none
+   * Roles that cells may have through their instance profiles: names with their paths, or ARNs; `*` is a wildcard. kip may give
+   * cells no other role. @default none
    */
   readonly roles?: readonly string[] | undefined;
-  /** ARNs of own KMS keys that the account encrypts disks with; kip uses them by EC2 alone. @default `aws/ebs`, which needs no rights */
+  /**
+   * ARNs of the account's own KMS keys for disks. kip uses them only through EC2. @default `aws/ebs`, which needs no
+   * permissions
+   */
   readonly diskKeys?: readonly string[] | undefined;
-  /** URL of the queue of interruptions. @default none */
+  /** URL of the interruption queue. @default none */
   readonly interruptionQueueURL?: string | undefined;
-  /** ARNs of own KMS keys that the queue is encrypted with; kip uses them by SQS alone. @default SQS' own keys, which need no rights */
+  /**
+   * ARNs of own KMS keys that encrypt the queue. kip uses them only through SQS. @default SQS' own keys, which need no
+   * permissions
+   */
   readonly queueKeys?: readonly string[] | undefined;
-  /** Whether pods may have packets of ranges of addresses led to them. @default false */
+  /** Whether pods can ask for routes of address ranges to them. @default false */
   readonly podRoutes?: boolean | undefined;
   /** Whether kip allocates dedicated hosts. @default false */
   readonly dedicatedHosts?: boolean | undefined;
-  /** Whether kip switches the source/destination check of cells off. @default false */
+  /** Whether kip disables the source/destination check of cells. @default false */
   readonly switchesSourceDestCheck?: boolean | undefined;
 }
 
 /**
- * The least policy for kip on EC2: it changes only what carries the owner's tag, and makes only what does.
+ * The minimal policy for kip on EC2. Allows changing only resources with the owner tag, and creating only such resources.
  *
  * @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
  */
@@ -80,9 +86,9 @@ export function iamPolicy(options: PolicyOptions = {}): Policy {
         Resource: ["instance/*", "volume/*", "network-interface/*"].map(arn),
         Condition: {
           StringLike: { [`aws:ResourceTag/${ownTags.owner}`]: owner },
-          // Nothing changes hands.
+          // The owner of a resource cannot be changed.
           "ForAllValues:StringNotEquals": { "aws:TagKeys": [ownTags.owner, ownTags.token] },
-          // The line before holds for no keys, too, and DeleteTags without keys removes all tags.
+          // The condition before this one is also true without keys, and DeleteTags without keys removes all tags.
           Null: { "aws:TagKeys": "false" },
         },
       },
@@ -125,7 +131,7 @@ function makingStatements(
       Sid: "LaunchFrom",
       Effect: "Allow",
       Action: actionsOf("launch"),
-      // Images and their snapshots may be another account's.
+      // Images and their snapshots may belong to another account.
       Resource: [
         ...[
           ...(subnetIDs.length === 0 ? ["*"] : subnetIDs).map((id) => `subnet/${id}`),
@@ -172,26 +178,26 @@ function makingStatements(
   ];
 }
 
-/** Cells pull with kip's identity: images of ECR that it may read, where the registry's owner lets it. */
+/** Cells pull with kip's identity: ECR images that it may read, if the registry's owner allows it. */
 function registryStatements(options: PolicyOptions): readonly PolicyStatement[] {
   return [
     {
       Sid: "LogInToRegistries",
       Effect: "Allow",
       Action: [`ecr:${ecrAction}`],
-      Resource: ["*"], // it knows no resources
+      Resource: ["*"], // the action knows no resources
     },
     {
       Sid: "PullImages",
       Effect: "Allow",
-      // The last one where a cache of another registry's images has to fetch one first.
+      // A pull-through cache needs the last one to fetch an image from another registry first.
       Action: ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:BatchImportUpstreamImage"],
       Resource: [`arn:${partitionFor(options)}:ecr:*:*:repository/*`],
     },
   ];
 }
 
-/** Notices of interruptions, where a queue has them. */
+/** For interruption notices, if there is a queue. */
 function queueStatements(options: PolicyOptions): readonly PolicyStatement[] {
   const { interruptionQueueURL: url, queueKeys = [], region = "*" } = options;
   if (url === undefined) return [];
@@ -217,7 +223,7 @@ function queueStatements(options: PolicyOptions): readonly PolicyStatement[] {
   ];
 }
 
-/** Hosts are made with the owner's tag, and only such are given back. */
+/** Allows creating hosts with the owner's tag, and releasing only such hosts. */
 function hostStatements(
   owner: string,
   arn: (resource: string) => string,
@@ -240,7 +246,7 @@ function hostStatements(
       Sid: "ReadTypesOfHosts",
       Effect: "Allow",
       Action: actionsOf("reads types"),
-      Resource: ["*"], // it knows no resources
+      Resource: ["*"], // the action knows no resources
     },
     allow("AllocateTagged", actionsOf("makes hosts"), {
       StringLike: { [`aws:RequestTag/${ownTags.owner}`]: owner },
@@ -254,7 +260,7 @@ function hostStatements(
   ];
 }
 
-/** RunInstances with an instance profile passes its role to EC2. */
+/** RunInstances with an instance profile passes the profile's role to EC2. */
 function passStatements({ roles = [], ...options }: PolicyOptions): readonly PolicyStatement[] {
   if (roles.length === 0) return [];
   const found = partitionFor(options);
@@ -276,13 +282,13 @@ function passStatements({ roles = [], ...options }: PolicyOptions): readonly Pol
 }
 
 /**
- * What EC2 does with a key of the account for the disks of a launch.
+ * Allows what EC2 does with a key of the account for the disks of a launch.
  *
  * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html
  */
 function diskKeyStatements({ diskKeys = [], region = "*" }: PolicyOptions): PolicyStatement[] {
   if (diskKeys.length === 0) return [];
-  // Names of services end otherwise in China.
+  // Service names have another suffix in China.
   const byEc2 = { StringLike: { "kms:ViaService": `ec2.${region}.amazonaws.com*` } };
   const uses = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncrypt*"];
   return [

@@ -4,7 +4,10 @@ import type { Policy } from "./policy.ts";
 
 const readOfEc2: readonly Ec2Action[] = ["DescribeInstanceTypes", "DescribeSpotPriceHistory"];
 
-/** The least policy for who runs `kip prices refresh`: it reads what everyone may read. kip itself needs none of it. */
+/**
+ * The minimal policy for a person who runs `kip prices refresh`. It only allows reading public information. kip itself needs
+ * none of it.
+ */
 export function priceRefreshPolicy(): Policy {
   const ofEc2 = readOfEc2.map((name) => `ec2:${name}`);
   const Action = [`pricing:${priceListAction}`, ...ofEc2];

@@ -9,7 +9,7 @@ export interface InstanceTypesOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Types that a region has. */
+/** Types of a region. */
 export async function instanceTypes(
   ec2: Ec2,
   { filters = [], signal }: InstanceTypesOptions = {},
@@ -21,9 +21,9 @@ export async function instanceTypes(
 }
 
 /**
- * What spot instances of each type cost now: in the dearest of the zones, so that none costs more.
+ * Current prices of spot instances by type: the price of the most expensive zone, so that no zone costs more.
  *
- * @param zones those that count; none: all of the region
+ * @param zones the zones to use; empty: all of the region
  * @param now ISO 8601
  */
 export async function spotPrices(
@@ -40,7 +40,7 @@ export async function spotPrices(
     "DescribeSpotPriceHistory",
     {
       ProductDescriptions: ["Linux/UNIX"],
-      // A history that begins now has the price that each type has now.
+      // A history that begins now has each type's current price.
       StartTime: now,
       MaxResults: 1000,
       ...(zones.length > 0 && { Filters: [{ Name: "availability-zone", Values: [...zones] }] }),

@@ -10,7 +10,7 @@ const size: InstanceTypeInfo = {
   MemoryInfo: { SizeInMiB: 15_872 },
 };
 
-/** With names that the SDK does not know, as AWS answers. */
+/** May have type names that the SDK does not know, like AWS' responses. */
 type Type = Omit<InstanceTypeInfo, "InstanceType"> & { readonly InstanceType: string };
 
 function entriesOf(type: Type, changes: Partial<RegionFacts> = {}) {

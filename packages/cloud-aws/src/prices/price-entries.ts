@@ -2,7 +2,7 @@ import type { InstanceTypeInfo } from "@aws-sdk/client-ec2";
 import { defined } from "@kip/base";
 import type { OfferedInstanceType, PriceEntry } from "@kip/instance-types";
 
-/** What AWS says of a region. */
+/** What AWS returns about a region. */
 export interface RegionFacts {
   readonly types: readonly InstanceTypeInfo[];
   readonly onDemand: ReadonlyMap<string, number>;
@@ -11,8 +11,9 @@ export interface RegionFacts {
 }
 
 /**
- * Entries of a price file for the types that have a price, by name. A type that kip does not know is left out if kip would not choose
- * it right: bare metal, one with accelerators or with GPUs that are not NVIDIA's, a burstable one, whose baseline AWS does not tell here.
+ * Price file entries for the types that have a price, by name. Leaves out a type that kip does not know and could not choose
+ * correctly: bare metal, types with accelerators or with GPUs that are not NVIDIA's, and burstable types, whose baseline AWS
+ * does not return here.
  *
  * @param known types of the built-in list
  */
@@ -37,7 +38,8 @@ function entryOf(
   const isSold = price !== undefined || spotPrice !== undefined;
   if (!isSold || cpu <= 0 || memoryMiB <= 0) return undefined;
   if (!known && isBeyondFile(type)) return undefined;
-  // 0 takes it from the offer, where a price that is absent is the on-demand one. A region without any says nothing of a type.
+  // 0 removes the dedicated offer, while a missing price means the on-demand price. A region without any dedicated price says
+  // nothing about a type.
   const noDedicated = dedicated.size > 0 ? 0 : undefined;
   return {
     instanceType: name,
@@ -50,7 +52,7 @@ function entryOf(
   };
 }
 
-/** A type that kip knows keeps kind and number of its GPUs: its list alone has slices of them. */
+/** A type that kip knows keeps its kind and number of GPUs, because only kip's list has slices of GPUs. */
 function gpusOf(
   { GpuInfo }: InstanceTypeInfo,
   known: OfferedInstanceType | undefined,
@@ -64,7 +66,7 @@ function isArm({ ProcessorInfo }: InstanceTypeInfo): boolean {
   return ProcessorInfo?.SupportedArchitectures?.includes("arm64") === true;
 }
 
-/** Whether a price file has no words for what is special of a type. */
+/** Whether a type has properties that a price file cannot express. */
 function isBeyondFile(type: InstanceTypeInfo): boolean {
   const { GpuInfo, FpgaInfo, InferenceAcceleratorInfo, NeuronInfo, MediaAcceleratorInfo } = type;
   const accelerators = [FpgaInfo, InferenceAcceleratorInfo, NeuronInfo, MediaAcceleratorInfo];

@@ -5,37 +5,37 @@ import { timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 
-/** The one action of the Price List that this driver calls. */
+/** The only action of the Price List that this driver calls. */
 export const priceListAction = "GetProducts";
 
-/** How the Price List is reached. */
+/** Connection options for the Price List. */
 export interface PriceListOptions {
   /** Region whose prices are asked for. */
   readonly region: string;
   readonly credentials?: ConnectionSettings["credentials"];
-  /** @default that of the nearest region that has one */
+  /** @default the one of the nearest region that has an endpoint */
   readonly endpointURL?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Whether instances share their computer with those of other accounts. */
+/** Whether instances share their computer with other accounts' instances. */
 export type Tenancy = "Shared" | "Dedicated";
 
-/** Regions whose endpoint answers for all of the partition, the first one unless it is a region of its own. */
+/** Regions whose endpoint serves the whole partition. The first one is used unless the region itself is listed. */
 const endpoints: Readonly<Record<string, readonly string[]>> = {
   aws: ["us-east-1", "eu-central-1", "ap-south-1"],
   "aws-cn": ["cn-northwest-1"],
 };
 const requestLimitMs = 30_000;
 const connectionLimitMs = 5000;
-/** How often one page is asked for before the call fails; the SDK waits longer each time. */
+/** How often a page is requested before the call fails. The SDK waits longer each time. */
 const attempts = 6;
 
 /**
- * On-demand prices of a region by instance type: Linux without further software, per hour, in the currency of the partition.
+ * On-demand prices of a region by instance type: Linux without further software, per hour, in the partition's currency.
  *
  * @throws {CloudError} `CLOUD_INVALID_REQUEST` in a partition without a Price List; others of the closed set
- * @throws {DecodeError} `DECODE_FAILED` for a product in another form
+ * @throws {DecodeError} `DECODE_FAILED` for a product in another format
  * @see https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
  */
 export async function onDemandPrices(
@@ -100,7 +100,7 @@ function filtersOf(regionCode: string, tenancy: Tenancy): Filter[] {
     tenancy,
     operatingSystem: "Linux",
     preInstalledSw: "NA",
-    // Not what a reservation that stands unused costs, nor a block of capacity.
+    // Excludes the cost of an unused reservation and capacity blocks.
     capacitystatus: "Used",
     marketoption: "OnDemand",
   };
@@ -108,7 +108,7 @@ function filtersOf(regionCode: string, tenancy: Tenancy): Filter[] {
 }
 
 const { map, object, optional, string } = decode;
-/** What counts of a product. */
+/** The fields of a product that the driver uses. */
 const decodeProduct = object({
   product: object({
     attributes: object({ instanceType: optional(string), operation: optional(string) }),
@@ -125,7 +125,7 @@ const decodeProduct = object({
   }),
 });
 
-/** Type and price of a product, a JSON text; undefined for one of more than Linux, or without a price by the hour. */
+/** Type and price of a product, from JSON text. Undefined for a product with more than Linux, or without an hourly price. */
 function readProduct(
   text: string,
 ): { readonly instanceType: string; readonly price: number } | undefined {

@@ -10,9 +10,9 @@ import { onDemandPrices } from "./price-list.ts";
 
 /** Options of {@link readRegionPrices}. */
 export interface ReadRegionPricesOptions extends ConnectionSettings {
-  /** Zones whose spot prices count. @default all of the region */
+  /** Zones whose spot prices are used. @default all of the region */
   readonly zones?: readonly string[] | undefined;
-  /** URL of the EC2 API. @default that of the region */
+  /** URL of the EC2 API. @default the region's */
   readonly endpointURL?: string | undefined;
   /** URL of the Price List. @default that of a region that has one */
   readonly pricingEndpointURL?: string | undefined;
@@ -20,7 +20,7 @@ export interface ReadRegionPricesOptions extends ConnectionSettings {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a region sells today. */
+/** Types and prices of a region today. */
 export interface RegionPriceEntries {
   readonly region: string;
   /** By name. */
@@ -28,7 +28,7 @@ export interface RegionPriceEntries {
 }
 
 /**
- * Types of a region with today's prices: on-demand and dedicated ones by the Price List, spot prices by their history.
+ * Types of a region with today's prices: on-demand and dedicated prices from the Price List, spot prices from their history.
  *
  * @throws {CloudError} also `CLOUD_UNKNOWN` if AWS has no price of any type
  * @throws {DecodeError} `DECODE_FAILED`
@@ -43,7 +43,7 @@ export async function readRegionPrices(
   using ec2 = await openSdkEc2({ region, credentials, endpointURL: options.endpointURL });
   const list = { region, credentials, endpointURL: options.pricingEndpointURL, signal };
   const now = new Date(clock.now());
-  // First, as most mistakes show here.
+  // First, because this call finds most mistakes.
   const onDemand = await onDemandPrices("Shared", list);
   if (onDemand.size === 0) throw withoutPrices(region);
   const [dedicated, types, spot] = await Promise.all([

@@ -1,16 +1,16 @@
 import { partitionOf } from "../partition.ts";
 
-/** A private registry of ECR, as its name says. */
+/** A private ECR registry, parsed from its host name. */
 export interface EcrHost {
   readonly account: string;
   readonly region: string;
   readonly partition: string;
   readonly isFips: boolean;
-  /** Its name has IPv6 addresses, too. */
+  /** Whether its name also has IPv6 addresses. */
   readonly isDualStack: boolean;
 }
 
-/** Ends of the names: which partitions have them, and whether they are those of names with both kinds of addresses. */
+/** Suffixes of the host names: the partitions that use them, and whether these names are dual-stack. */
 const domains: Readonly<
   Record<string, { readonly partitions: readonly string[]; readonly isDualStack?: true }>
 > = {
@@ -26,7 +26,7 @@ const domains: Readonly<
 };
 
 /**
- * What the host in an image's name says of a private registry of ECR; undefined for another registry.
+ * Parses the host of an image's name as a private ECR registry. Undefined for another registry.
  *
  * @see https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
  * @see https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-requests.html

@@ -6,9 +6,9 @@ import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 import { readEcrHost, type EcrHost } from "./ecr-host.ts";
 
-/** How ECR is reached. */
+/** Connection options for ECR. */
 export interface EcrOptions {
-  /** Kip's own: registries of its partition get log-ins, whichever region they are in. */
+  /** Kip's own region. Registries of its partition get logins, in any region. */
   readonly region: string;
   /** @default the SDK's chain, as for EC2 */
   readonly credentials?:
@@ -17,15 +17,16 @@ export interface EcrOptions {
   readonly endpointURL?: string | undefined;
 }
 
-/** The one action of ECR that this driver calls. */
+/** The only ECR action that this driver calls. */
 export const ecrAction = "GetAuthorizationToken";
 
 const requestLimitMs = 20_000;
 const connectionLimitMs = 3000;
 
 /**
- * Log-ins for private registries of ECR: kip's own identity, for twelve hours. One is good for all registries of a region that this
- * identity may pull from. Nothing is kept here, as callers keep them. The SDK of ECR is loaded with the first one.
+ * Logins for private ECR registries with kip's own identity, valid for twelve hours. A login works for all registries of a
+ * region from which this identity may pull. Callers cache the logins; this class does not. The first login loads the SDK of
+ * ECR.
  */
 export class EcrLogIns implements RegistryLogIns {
   readonly #options: EcrOptions;

@@ -8,22 +8,22 @@ import type { CellSubnet } from "../network/place.ts";
 import { assemble, type AwsCloudOptions } from "../open-aws-cloud.ts";
 import { ownTags } from "../tags.ts";
 
-/** Answers of EC2 to the actions that a test is about; each gets what it was asked for. */
+/** EC2's responses to the actions of a test. Each function gets the call's input. */
 export type Answers = { readonly [A in Ec2Action]?: (input: Ec2Calls[A][0]) => unknown };
 
-/** What every launch reads before it. */
+/** Every launch calls these first. */
 const always: Answers = {
   DescribeImages: () => ({ Images: [{ ImageId: "ami-1", RootDeviceName: "/dev/xvda" }] }),
   DescribeVpcs: () => ({ Vpcs: [] }),
   DescribeSecurityGroups: () => ({ SecurityGroups: [{ GroupId: "sg-1" }] }),
 };
 
-/** A clock that a test moves. */
+/** A clock that a test advances. */
 export interface MovableClock extends Clock {
   advance(ms: number): Promise<void>;
 }
 
-/** EC2 as a test has it answer. */
+/** An EC2 with the test's responses. */
 export class FakeEc2 implements Ec2 {
   readonly actions: Ec2Action[] = [];
   readonly #answers: Answers;
@@ -49,7 +49,7 @@ export class FakeEc2 implements Ec2 {
   [Symbol.dispose](): void {}
 }
 
-/** A private subnet with room. */
+/** A private subnet with free addresses. */
 export function testSubnet(subnetId: string, changes: Partial<CellSubnet> = {}): CellSubnet {
   return {
     subnetId,
@@ -61,7 +61,7 @@ export function testSubnet(subnetId: string, changes: Partial<CellSubnet> = {}):
   };
 }
 
-/** A driver of the owner "me" on an EC2 that answers so. */
+/** A driver of the owner "me" on an EC2 with these responses. */
 export function fakeCloud(
   clock: MovableClock,
   answers: Answers,
@@ -82,7 +82,7 @@ export function fakeCloud(
     { ec2, region: "us-east-1", place, offers: [] },
   );
   const cloud = new AwsCloud(parts);
-  /** The outcome of a call, in what may be minutes of the test's clock. */
+  /** The outcome of a call that may take minutes of the test's clock. */
   const outcome = async <T>(call: Promise<T>): Promise<PromiseSettledResult<T>> => {
     const settled = Promise.allSettled([call]);
     const progress = { isSettled: false };
@@ -93,7 +93,7 @@ export function fakeCloud(
   return { cloud, actions: ec2.actions, outcome };
 }
 
-/** An instance of the owner "me" in an answer of EC2, which names no interface of one that has ended. */
+/** An instance of the owner "me" in EC2's response. An ended one has no interface. */
 export function describedInstance(
   id: string,
   state: string,
@@ -108,7 +108,7 @@ export function describedInstance(
     readonly reason?: string;
     readonly routes?: string;
     readonly routedInterface?: string;
-    /** Its addresses of IPv6, if the launch has asked for such. */
+    /** Its IPv6 addresses, if the launch has asked for some. */
     readonly ipv6?: readonly string[];
   } = {},
 ): sdk.Instance {
@@ -131,7 +131,7 @@ export function describedInstance(
   };
 }
 
-/** The interface of an instance in an answer of EC2. */
+/** An instance's interface in EC2's response. */
 function interfaceOf(id: string, ipv6: readonly string[] = []): sdk.InstanceNetworkInterface {
   return {
     NetworkInterfaceId: `eni-${id}`,
@@ -144,12 +144,12 @@ function interfaceOf(id: string, ipv6: readonly string[] = []): sdk.InstanceNetw
   };
 }
 
-/** An answer that has these instances. */
+/** A response with these instances. */
 export function reservations(...Instances: readonly sdk.Instance[]) {
   return { Reservations: [{ Instances }] };
 }
 
-/** An error as the SDK throws it for this code of EC2. */
+/** The SDK's error for this EC2 code. */
 export function awsError(name: string, message: string = name): Error {
   return Object.assign(new Error(message), { name, $metadata: { httpStatusCode: 400 } });
 }

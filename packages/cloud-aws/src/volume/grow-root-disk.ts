@@ -3,7 +3,10 @@ import type { Ec2 } from "../ec2/ec2-calls.ts";
 import type { Instances } from "../instance/instances.ts";
 import { GiB, type VolumeStore } from "./volume-store.ts";
 
-/** Enlarges the root disk of a running instance; EBS takes one change in six hours, and refuses the next with `CLOUD_THROTTLED`. */
+/**
+ * Enlarges the root disk of a running instance. EBS allows one change in six hours, and refuses the next with
+ * `CLOUD_THROTTLED`.
+ */
 export async function growRootDisk(
   {
     ec2,

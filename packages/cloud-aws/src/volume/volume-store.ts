@@ -7,17 +7,17 @@ import { fromTags, ownTags } from "../tags.ts";
 
 export const GiB = 2 ** 30;
 
-/** What {@link VolumeStore} works with. */
+/** Options of {@link VolumeStore}. */
 export interface VolumeStoreOptions {
   readonly ec2: Ec2;
   readonly owner: string;
   readonly clock: Clock;
   readonly pollMs: number;
-  /** Longest that EC2's answers may lack a volume that it has made, milliseconds. */
+  /** Maximum time that EC2's responses may lack a new volume, milliseconds. */
   readonly consistencyMs: number;
 }
 
-/** Longest that EC2 may take to attach, detach or enlarge a volume, milliseconds. */
+/** Maximum time for EC2 to attach, detach or enlarge a volume, milliseconds. */
 const changeLimitMs = 120_000;
 
 /** Reads the owner's volumes. */
@@ -32,7 +32,7 @@ export class VolumeStore {
     return await this.#describe([]);
   }
 
-  /** The volume that EC2 has made for a token, which its answers may lack for a while; undefined if it has been deleted. */
+  /** The volume that EC2 has made for a token, which its responses may lack for a while. Undefined if it has been deleted. */
   async made(token: string): Promise<Volume | undefined> {
     const { clock, consistencyMs } = this.#options;
     const began = clock.monotonic();
@@ -47,13 +47,13 @@ export class VolumeStore {
     return (await this.#describe([{ Name: "volume-id", Values: [id] }]))[0];
   }
 
-  /** Size of any volume, GiB; undefined if there is none. */
+  /** Size of any volume, GiB. Undefined if it does not exist. */
   async sizeGiB(id: string): Promise<number | undefined> {
     const found = await this.#call([{ Name: "volume-id", Values: [id] }]);
     return found[0]?.Size;
   }
 
-  /** Looks again and again until `look` finds something. */
+  /** Repeats `look` until it finds something. */
   async until<T>(purpose: string, look: () => Promise<T | undefined>): Promise<T> {
     const { clock, pollMs } = this.#options;
     const began = clock.monotonic();
@@ -87,7 +87,7 @@ export class VolumeStore {
   }
 }
 
-/** What an answer says of a volume; undefined for one that is being deleted or is not this driver's. */
+/** Reads a volume from a response. Undefined if it is being deleted or is not this driver's. */
 export function toVolume(answer: sdk.Volume | sdk.CreateVolumeCommandOutput): Volume | undefined {
   const tagged = fromTags(answer.Tags, ownTags.volume);
   const { VolumeId: id, State, Size = 0, Attachments = [] } = answer;
@@ -99,7 +99,7 @@ export function toVolume(answer: sdk.Volume | sdk.CreateVolumeCommandOutput): Vo
     name: tagged.cell,
     owner: tagged.owner,
     sizeBytes: Size * GiB,
-    // What an NVMe disk of EBS has as its serial.
+    // An NVMe disk of EBS has this as its serial number.
     serial: id.replace("-", ""),
     attachedTo: attachment?.InstanceId,
     tags: tagged.tags,

@@ -8,7 +8,7 @@ import type { SeenInstance } from "../instance/to-instance.ts";
 import { ownTags, toTags } from "../tags.ts";
 import { GiB, toVolume, type VolumeStore } from "./volume-store.ts";
 
-/** What {@link Volumes} works with. */
+/** Options of {@link Volumes}. */
 export interface VolumesOptions {
   readonly ec2: Ec2;
   readonly owner: string;
@@ -18,11 +18,11 @@ export interface VolumesOptions {
   readonly clock: Clock;
 }
 
-/** Names that EC2 recommends for further disks; the guest finds a disk by its serial. */
+/** Device names that EC2 recommends for further disks. The guest finds a disk by its serial number. */
 const deviceNames: readonly string[] = Array.from("fghijklmnop", (letter) => `/dev/sd${letter}`);
 const mostGenerations = 20;
 
-/** Encrypted gp3 volumes of EBS in the cells' zone, which outlive instances. */
+/** Encrypted gp3 EBS volumes in the cells' zone, which outlive instances. */
 export class Volumes {
   readonly #options: VolumesOptions;
 
@@ -94,7 +94,7 @@ export class Volumes {
   async #create(request: VolumeRequest, clientToken: string): Promise<Volume> {
     const { ec2, owner, zone, clock } = this.#options;
     const { token, name: cell, tags, sizeBytes } = request;
-    // The time makes each attempt differ, as that of a launch does.
+    // The time makes each attempt different, like that of a launch.
     const at = new Date(clock.now()).toISOString();
     const name = `Kip Volume ${tags["kip-nametag"] ?? owner} ${at}`.slice(0, 255);
     const answer = await ec2.call(
@@ -132,7 +132,7 @@ export class Volumes {
         return;
       } catch (error) {
         const code = awsCodeOf(error);
-        if (code === "VolumeInUse") return; // the caller looks which instance has it
+        if (code === "VolumeInUse") return; // the caller checks which instance has it
         if (code === "IncorrectState") await this.#living(purpose, instanceId);
         const isDeviceTaken = code === "InvalidParameterValue" && /in use/.test(String(error));
         if (!isDeviceTaken) throw error;

@@ -1,7 +1,7 @@
 import type { LaunchRequest } from "@kip/cloud";
 import type { TestEc2 } from "./test-ec2.ts";
 
-/** A request for an m5.large on demand, named as its token, but for what is changed. */
+/** A request for an on-demand m5.large, with its token as its name, except for the changes. */
 export function launchRequest(
   { image }: Pick<TestEc2, "image">,
   token: string,

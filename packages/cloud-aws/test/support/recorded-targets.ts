@@ -3,15 +3,15 @@ import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { portOf } from "@kip/base";
 
-/** A server of a JSON API of AWS on loopback, before moto. */
+/** A server on loopback for an AWS JSON API, in front of moto. */
 export interface RecordedTargets extends AsyncDisposable {
   readonly url: string;
   readonly calls: { readonly action: string; readonly authorization: string }[];
-  /** Answered from then on. */
+  /** Response to all calls from now on. */
   refusal: { readonly status: number; readonly code: string } | undefined;
 }
 
-/** Passes calls of a JSON API on, and notes their actions. */
+/** Forwards calls of a JSON API and records their actions. */
 export async function recordTargets(to: string): Promise<RecordedTargets> {
   const server = createServer((request, response) => {
     const pass = async (): Promise<void> => {
@@ -36,7 +36,7 @@ export async function recordTargets(to: string): Promise<RecordedTargets> {
       response.writeHead(answer.status, { "content-type": type });
       response.end(await answer.text());
     };
-    // The test is over, or the client has gone.
+    // The test is over, or the client has disconnected.
     pass().catch(() => request.socket.destroy());
   });
   server.listen(0, "127.0.0.1");

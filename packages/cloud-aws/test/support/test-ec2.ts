@@ -8,26 +8,26 @@ import type { Machines } from "../../src/emulator/machines.ts";
 import { startMoto } from "../../src/emulator/moto-server.ts";
 import { itemsOf, parseXml, textOf } from "../../src/emulator/xml.ts";
 
-/** moto behind the proxy, with an image and a subnet, and drivers on it. */
+/** moto behind the proxy, with an image, a subnet and drivers. */
 export interface TestEc2 extends AsyncDisposable {
   readonly proxy: Ec2Proxy;
   readonly image: string;
   readonly subnetId: string;
   /** Where the proxy listens, on loopback. */
   readonly endpointURL: string;
-  /** moto itself, also its other services. */
+  /** moto itself, which also serves its other APIs. */
   readonly motoURL: string;
-  /** How many instances of a launch's token there are in moto that have not ended. */
+  /** Number of instances in moto with a launch's token that have not ended. */
   countOf(token: string): Promise<number>;
   open(changes?: Partial<AwsCloudOptions>): Promise<CloudDriver>;
 }
 
-/** Credentials that only moto takes. */
+/** Credentials that only moto accepts. */
 const credentials = { accessKeyId: "test", secretAccessKey: "test" };
 
 /**
  * @param delays of the proxy, milliseconds
- * @param machines what its instances are; none: entries of moto
+ * @param machines machines for its instances; without it, they are only moto's entries
  */
 export async function openTestEc2(
   delays: Partial<Ec2Delays> = {},

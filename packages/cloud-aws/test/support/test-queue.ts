@@ -1,16 +1,16 @@
 import { eventually } from "@kip/testing";
 
-/** A queue of moto's SQS, as a test fills it. */
+/** An SQS queue of moto that a test fills. */
 export interface TestQueue {
   /** Path of its URL. */
   readonly path: string;
-  /** What EventBridge would send. */
+  /** Sends a message like EventBridge. */
   send(body: string): Promise<void>;
-  /** Resolves once it has no message, received or not. */
+  /** Resolves when it has no messages, received or not. */
   empty(): Promise<void>;
 }
 
-/** An event of EC2 as EventBridge sends it, about an instance. */
+/** An EC2 event about an instance, in EventBridge's format. */
 export function instanceEvent(
   instanceId: string,
   changes: Readonly<Record<string, unknown>> = {},
@@ -29,7 +29,7 @@ export function instanceEvent(
   });
 }
 
-/** Makes a queue whose messages come again after a second unless they are deleted. */
+/** Creates a queue whose messages are received again after a second unless they are deleted. */
 export async function createQueue(motoURL: string, name: string): Promise<TestQueue> {
   const ask = async (action: string, body: object): Promise<Record<string, unknown>> => {
     const answer = await fetch(motoURL, {
@@ -43,7 +43,7 @@ export async function createQueue(motoURL: string, name: string): Promise<TestQu
       body: JSON.stringify(body),
     });
     if (!answer.ok) throw new Error(`${action}: ${await answer.text()}`);
-    return (await answer.json()) as Record<string, unknown>; // as moto answers
+    return (await answer.json()) as Record<string, unknown>; // moto's response
   };
   const made = await ask("CreateQueue", {
     QueueName: name,
@@ -60,7 +60,7 @@ export async function createQueue(motoURL: string, name: string): Promise<TestQu
           QueueUrl,
           AttributeNames: names,
         });
-        const counts = Attributes as Readonly<Record<string, string>>; // as moto answers
+        const counts = Attributes as Readonly<Record<string, string>>; // moto's response
         return names.every((each) => counts[each] === "0");
       });
     },
