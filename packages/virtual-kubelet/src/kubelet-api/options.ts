@@ -61,23 +61,23 @@ export interface KubeletLimits {
    * 67108864
    */
   readonly longRequestBytes: number;
-  /** Streams open at once on one connection; further ones are refused. @default 512 */
+  /** Most open streams of one connection. Further ones are refused. @default 512 */
   readonly streamsPerConnection: number;
   /**
-   * Streams open at once on all connections; further ones are refused, but the first 8 of a connection are not.
+   * Most open streams of all connections. Further ones are refused, except the first 8 of a connection.
    * @default 10000
    */
   readonly allStreams: number;
-  /** Bytes of a stream's header block, after decompression. @default 16384 */
+  /** Limit for the decompressed header block of a stream, bytes. @default 16384 */
   readonly streamHeaderBytes: number;
-  /** Bytes of a WebSocket message; a longer one closes its connection. @default 4194304 */
+  /** Limit for a WebSocket message, bytes. A longer one closes its connection. @default 4194304 */
   readonly messageBytes: number;
-  /** Bytes a stream holds that its reader has not taken, before its connection is held up. @default 1048576 */
+  /** How much a stream may buffer for its reader before its connection pauses, bytes. @default 1048576 */
   readonly streamBufferBytes: number;
-  /** The same for all streams of a connection. @default 4194304 */
+  /** The same for all streams of a connection together. @default 4194304 */
   readonly connectionBufferBytes: number;
   /**
-   * The same for all connections. One may hold an eighth of what is left of this, and 65536 bytes in any case.
+   * The same for all connections together. One connection may buffer an eighth of what is left of this, and always 65536 bytes.
    * @default 67108864
    */
   readonly allBufferBytes: number;

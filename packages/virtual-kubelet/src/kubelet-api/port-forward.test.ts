@@ -138,7 +138,7 @@ describe("servePortForward()", () => {
       const options = { streamType: "error", port: "80", requestID: String(index) };
       client.send({ type: "rstStream", streamId: await client.open(options), status: 5 });
     }
-    const last = await pair(client, 80, "last"); // what came before is done when this is answered
+    const last = await pair(client, 80, "last"); // the earlier streams are done when this one is answered
     client.data(last.data, "x", true);
     assert.equal((await client.ended(last.data)).toString(), "x");
     assert.equal(clock.sleepers, 0);

@@ -5,14 +5,14 @@ import type { RemoteStream, RemoteStreams } from "./transport/remote-streams.ts"
 /** Versions of the port-forward protocol. */
 export const portForwardProtocols = ["portforward.k8s.io"] as const;
 
-/** One `kubectl port-forward`, ready to be served. */
+/** A port-forward request that is ready to be served. */
 export interface PortForward {
   readonly remote: RemoteStreams;
-  /** Milliseconds between the two streams of a connection. */
+  /** Time for the client to open the second stream of a connection, milliseconds. */
   readonly creationTimeoutMs: number;
-  /** Copies one connection until either side ends. */
+  /** Forwards one connection until either side ends. */
   readonly forward: (port: number, connection: Duplex, signal: AbortSignal) => Promise<void>;
-  /** Names the pod in errors. */
+  /** Name of the pod, for errors. */
   readonly podName: string;
   readonly podUid: string;
   readonly clock: Clock;
@@ -27,8 +27,8 @@ interface Pair {
 }
 
 /**
- * Serves the connections of one port-forward: each is a pair of streams, one for the bytes and one
- * for an error text, with the same `requestID`. Resolves when the client is gone; never rejects.
+ * Serves the connections of one port-forward. Each connection is a pair of streams with the same `requestID`, one for the bytes
+ * and one for an error text. Resolves when the client has disconnected. Never rejects.
  */
 export async function servePortForward(request: PortForward): Promise<void> {
   const pairs = new Map<string, Pair>();
@@ -55,18 +55,18 @@ interface Label {
   readonly requestId: string;
 }
 
-/** The client's description of a stream; undefined if it is not valid. */
+/** Parses the client's description of a stream. Undefined if it is invalid. */
 function readLabel({ id, headers }: RemoteStream): Label | undefined {
   const type = headers.get("streamtype")?.toLowerCase();
   if (type !== "data" && type !== "error") return undefined;
   const port = /^\d{1,5}$/.test(headers.get("port") ?? "") ? Number(headers.get("port")) : 0;
   if (port < 1 || port > 65_535) return undefined;
-  // Old clients have no request ids: they open the error stream, and the data stream next to it.
+  // Old clients send no request IDs. They open the error stream first and then the data stream.
   const requestId = headers.get("requestid") ?? String(type === "error" ? id : id - 2);
   return { type, port, requestId };
 }
 
-/** Adds a stream to its pair, which it begins if it is the first. */
+/** Adds a stream to its pair. Creates the pair for its first stream. */
 function joinPair(
   request: PortForward,
   pairs: Map<string, Pair>,
@@ -83,7 +83,7 @@ function joinPair(
     pair = begun;
     pairs.set(requestId, begun);
     void expire(request, pairs, requestId, begun);
-    // Or else a client could make any number of them, one after the other.
+    // Otherwise a client could leave behind any number of incomplete pairs, one after the other.
     stream.duplex.once("close", () => {
       if (pairs.get(requestId) !== begun) return;
       pairs.delete(requestId);
@@ -95,7 +95,7 @@ function joinPair(
   return pair;
 }
 
-/** Gives up a pair whose second stream does not come. */
+/** Gives up a pair if its second stream is not opened in time. */
 async function expire(
   request: PortForward,
   pairs: Map<string, Pair>,
@@ -103,7 +103,7 @@ async function expire(
   pair: Pair,
 ): Promise<void> {
   const { creationTimeoutMs, clock } = request;
-  // Else it is complete, or the client is gone.
+  // Otherwise the pair is complete, or the client has disconnected.
   if (!(await pause(creationTimeoutMs, clock, pair.complete.signal))) return;
   pairs.delete(requestId);
   pair.error?.end(`error forwarding port ${pair.port}: timed out waiting for the data stream`);
@@ -136,6 +136,6 @@ async function connect(
     data.off("close", onClose);
     error.end();
     data.end();
-    data.resume(); // drops unread bytes, so that they do not hold up other connections
+    data.resume(); // drops unread bytes, so that they do not block other connections
   }
 }

@@ -19,7 +19,7 @@ import { ampleMemory } from "../../test/ample-memory.ts";
 interface Session {
   readonly client: SpdyTestClient;
   readonly served: Promise<void>;
-  /** Times the command's signal aborted. */
+  /** How many times the command's signal has aborted. */
   readonly aborts: () => number;
 }
 

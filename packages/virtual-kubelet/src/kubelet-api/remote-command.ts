@@ -25,14 +25,14 @@ export function spdyDialect(protocol: string): RemoteCommandDialect {
   return { hasJsonStatus: protocol.startsWith("v4."), hasResizes: /^v[34]\./.test(protocol) };
 }
 
-/** One exec or attach, ready to be served. */
+/** An exec or attach request that is ready to be served. */
 export interface RemoteCommand {
   readonly remote: RemoteStreams;
   readonly dialect: RemoteCommandDialect;
   readonly wanted: RemoteCommandStreams;
-  /** Milliseconds the client has to open its streams. */
+  /** Time for the client to open its streams, milliseconds. */
   readonly creationTimeoutMs: number;
-  /** Runs or attaches; the kubelet passes the exit code of exec on, and that of attach not. */
+  /** Runs the command, or attaches to it. Like in the kubelet, the client gets the exit code of exec but not that of attach. */
   readonly run: (streams: ProcessStreams, signal: AbortSignal) => Promise<ProcessExit>;
   readonly reportsExitCode: boolean;
   readonly clock: Clock;
@@ -40,9 +40,9 @@ export interface RemoteCommand {
 }
 
 /**
- * Serves one exec or attach: waits for the client's streams, runs the command between them, and
- * sends its outcome when all output is on its way. Never rejects. The command's signal aborts if the
- * client leaves before the command ends, and never after.
+ * Serves one exec or attach: waits for the client's streams, runs the command with them, and sends the command's outcome after
+ * all output. Never rejects. The command's signal aborts if the client disconnects before the command ends, and never
+ * afterwards.
  */
 export async function serveRemoteCommand(command: RemoteCommand): Promise<void> {
   const { remote, logger } = command;
@@ -51,7 +51,7 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
     logger.debug("Refused a client that did not open its streams in time");
     return await remote.close();
   }
-  // Their client-to-server direction carries nothing but its end.
+  // The client sends nothing on these streams except their end.
   for (const name of ["stdout", "stderr", "error"]) streams.get(name)?.resume();
   const { outcome, hasLeft } = await runCommand(command, streams);
   if (hasLeft) return await remote.close();
@@ -67,7 +67,7 @@ export async function serveRemoteCommand(command: RemoteCommand): Promise<void> 
 
 interface Ended {
   readonly outcome: CommandOutcome;
-  /** The client left before the command ended. */
+  /** Whether the client disconnected before the command ended. */
   readonly hasLeft: boolean;
 }
 
@@ -102,8 +102,8 @@ function processStreams(tty: boolean, streams: ReadonlyMap<string, Duplex>): Pro
 }
 
 /**
- * A signal that aborts when the client leaves. Go's client resets its streams before it closes the
- * connection: the first reset counts, so that the signal is there before a read or write fails.
+ * A signal that aborts when the client disconnects. Go's client resets its streams before it closes the connection. The signal
+ * aborts at the first reset, before a read or write can fail.
  */
 function watchClient(
   remote: RemoteStreams,
@@ -126,7 +126,7 @@ function watchClient(
   };
 }
 
-/** The streams by type; undefined if the client does not open them all in time. */
+/** The streams by type. Undefined if the client does not open all of them in time. */
 async function collectStreams(
   command: RemoteCommand,
 ): Promise<ReadonlyMap<string, Duplex> | undefined> {
@@ -134,7 +134,7 @@ async function collectStreams(
   const streams = new Map<string, Duplex>();
   const complete = Promise.withResolvers<boolean>();
   const stopWaiting = new AbortController();
-  // Goes on after the last expected stream, to reject what a client opens later.
+  // Continues after the last expected stream, to reject streams that the client opens later.
   const reading = (async () => {
     for await (const stream of command.remote.opened) {
       takeStream(stream, expected, streams);
@@ -171,7 +171,7 @@ function takeStream(
   stream.accept();
 }
 
-/** Ends a stream and waits until its last byte was handed over; a stream that broke is as good as done. */
+/** Ends a stream and waits until its last byte is handed over. Also returns if the stream fails. */
 async function flush(stream: Duplex | undefined): Promise<void> {
   if (stream === undefined || stream.destroyed) return;
   stream.end();

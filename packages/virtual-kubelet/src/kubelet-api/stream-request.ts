@@ -34,10 +34,10 @@ import {
   tunnelStream,
 } from "./websocket/upgrade.ts";
 
-/** Status of a close frame, as registered for WebSockets. */
+/** Status code of a close frame, registered for WebSockets. */
 const tryAgainLater = 1013;
 
-/** What serving a stream request takes. */
+/** The services that a stream request needs. */
 export interface StreamServices {
   readonly handlers: KubeletHandlers;
   readonly limits: KubeletLimits;
@@ -49,15 +49,15 @@ export interface StreamServices {
   readonly logger: Logger;
 }
 
-/** A stream request that was found to be in order. */
+/** A valid stream request. */
 export interface StreamRequest {
-  /** Answers the upgrade and serves the connection; resolves at its end. */
+  /** Responds to the upgrade and serves the connection. Resolves at its end. */
   begin(socket: Duplex, head: Buffer): Promise<void>;
 }
 
 /**
  * Checks a request for exec, attach or port-forward.
- * @throws HttpRefusal as the kubelet words it
+ * @throws HttpRefusal with the kubelet's message
  */
 export function prepareStreamRequest(
   request: IncomingMessage,
@@ -78,7 +78,7 @@ export function prepareStreamRequest(
   );
 }
 
-/** Whether a request asks for the connection to become one of streams. */
+/** Whether a request asks to upgrade the connection to SPDY or WebSocket. */
 export function isStreamUpgrade(request: IncomingMessage): boolean {
   return isSpdyUpgrade(request) || isWebSocketUpgrade(request);
 }
@@ -124,7 +124,7 @@ function overWebSocket(
         maxMessageBytes: messageBytes,
         take: (bytes, ofMessage) => memory.take(bytes, ofMessage),
         give: (bytes) => memory.give(bytes),
-        // What has come before the WebSocket is there is from no honest client.
+        // Honest clients send nothing before the WebSocket is established.
         refuse: () => (webSocket ? closeForRoom(webSocket) : socket.destroy()),
       });
       const options = { protocol, maxMessageBytes: messageBytes };
@@ -166,7 +166,7 @@ function spdyStreams(socket: Duplex, head: Buffer, services: StreamServices): Re
   return new SpdyConnection(socket, head, options);
 }
 
-/** What is served, whatever carries it. */
+/** What to serve, over SPDY or WebSocket. */
 interface Served {
   readonly spdyProtocols: readonly string[];
   readonly subprotocols: readonly string[];
@@ -238,7 +238,7 @@ function prepareCommand(
 function wantedStreams(query: URLSearchParams): RemoteCommandStreams {
   const is = (key: string): boolean => query.get(key) === "1";
   const tty = is("tty");
-  // A terminal has no stderr of its own: like a kubelet, and some clients always ask for both.
+  // A terminal has no separate stderr. Some clients always ask for both, and the kubelet ignores it, too.
   const stderr = is("error") && !tty;
   const wanted = { stdin: is("input"), stdout: is("output"), stderr, tty };
   if (!wanted.stdin && !wanted.stdout && !wanted.stderr)
@@ -248,11 +248,11 @@ function wantedStreams(query: URLSearchParams): RemoteCommandStreams {
 
 interface Negotiated {
   readonly name: string;
-  /** False if the client named no version at all, as the oldest clients do. */
+  /** False if the client named no version, like the oldest clients. */
   readonly isChosen: boolean;
 }
 
-/** The first version in the client's list that the server knows. */
+/** Chooses the first version of the client's list that the server knows. */
 function negotiate(request: IncomingMessage, known: readonly string[]): Negotiated {
   const header = request.headers["x-stream-protocol-version"];
   const offered = [header ?? []]

@@ -1,14 +1,14 @@
 import type { Readable } from "node:stream";
 import type { TerminalSize } from "@kip/base";
 
-/** Longest JSON document of a resize. */
+/** Maximum length of a resize's JSON document, bytes. */
 const maxDocumentBytes = 1024;
-/** Largest number of rows or columns: what the terminal ioctl takes. */
+/** Maximum number of rows or columns, a limit of the terminal ioctl. */
 const maxSize = 65_535;
 
 /**
- * The sizes a client sends, as JSON documents one after the other: `{"Width":80,"Height":24}`.
- * A reader that is slow sees only the newest size. Invalid documents are skipped; ends with the stream.
+ * Terminal sizes from the client, sent as consecutive JSON documents: `{"Width":80,"Height":24}`. A slow reader only gets the
+ * newest size. Skips invalid documents. Ends with the stream.
  */
 export async function* terminalResizes(stream: Readable): AsyncGenerator<TerminalSize, void, void> {
   const newest = new NewestSize();
@@ -28,7 +28,7 @@ export async function* terminalResizes(stream: Readable): AsyncGenerator<Termina
   for (let size = await newest.take(); size !== undefined; size = await newest.take()) yield size;
 }
 
-/** Holds one size, the newest, until it is taken. */
+/** Holds the newest size until it is taken. */
 class NewestSize {
   #size: TerminalSize | undefined;
   #isOver = false;
@@ -44,7 +44,7 @@ class NewestSize {
     this.#change.resolve();
   }
 
-  /** Waits for a size; undefined at the end. */
+  /** Waits for a size. Undefined at the end. */
   async take(): Promise<TerminalSize | undefined> {
     await this.#change.promise;
     const size = this.#size;

@@ -12,7 +12,7 @@ function start() {
   const problems = new ProviderProblems({
     clock,
     logger: silentLogger,
-    pod: () => ({}) as Pod, // all that is looked at
+    pod: () => ({}) as Pod, // the fields that are read
     setCondition: ({ reason }) => void reported.push(reason),
     recordEvent: (_pod, { reason }) => void reported.push(reason),
     slowCallMs: 60_000,

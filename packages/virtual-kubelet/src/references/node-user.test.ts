@@ -10,7 +10,7 @@ describe("checkNodeUser()", () => {
     const errors: string[] = [];
     const answers = { get: async () => ({}), request: async () => ({ status }) };
     const logger = { ...silentLogger, error: (text: string) => void errors.push(text) };
-    await checkNodeUser(answers as unknown as ApiClient, { nodeName: "kip", logger }); // all that is called
+    await checkNodeUser(answers as unknown as ApiClient, { nodeName: "kip", logger }); // the methods that are called
     return errors;
   };
 
@@ -28,7 +28,7 @@ describe("retryForbidden()", () => {
       if (++calls <= refusals) throw new K8sError(code, "no");
       return "found";
     };
-    const client = retryForbidden({ get } as unknown as ApiClient, clock); // all that is called
+    const client = retryForbidden({ get } as unknown as ApiClient, clock); // the methods that are called
     return { client, calls: () => calls };
   };
 
@@ -45,7 +45,7 @@ describe("retryForbidden()", () => {
       calls++;
       throw new K8sError("K8S_FORBIDDEN", "no");
     };
-    const answers = { patch: refuse, delete: refuse } as unknown as ApiClient; // all that is called
+    const answers = { patch: refuse, delete: refuse } as unknown as ApiClient; // the methods that are called
     const client = fencedClient(retryForbidden(answers, clock), { isHeld: () => isHeld });
     const failures = [client.patch("/", {}, "merge"), client.delete("/")].map((each) =>
       assert.rejects(each, { code: "K8S_FORBIDDEN" }),

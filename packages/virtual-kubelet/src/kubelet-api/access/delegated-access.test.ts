@@ -12,7 +12,7 @@ interface Review {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
-/** An API server that knows the token `good`, and lets its user do what is in `allowed`. */
+/** An API server that knows the token `good` and allows its user the actions in `allowed`. */
 function access(
   allowed: readonly string[],
   options: Partial<DelegatedAccessOptions> & {
@@ -39,7 +39,7 @@ function access(
     const user = { username: "u", uid: "1", groups: ["g"], extra: { k: ["v"] } };
     return { status: { authenticated: true, user, audiences: options.audiences ?? [] } };
   };
-  const client = { create } as unknown as ApiClient; // nothing else of it is used
+  const client = { create } as unknown as ApiClient; // the code under test only uses this method
   return {
     reviews,
     pauses: clock.pauses,

@@ -9,7 +9,7 @@ const clientAuth = "1.3.6.1.5.5.7.3.2";
 /** A request over TLS whose client certificate was verified at the handshake. */
 function requestOf(certificate: object): IncomingMessage {
   const socket = { authorized: true, getPeerCertificate: () => certificate };
-  return { socket } as unknown as IncomingMessage; // what is read of one
+  return { socket } as unknown as IncomingMessage; // the fields that are read
 }
 
 describe("certificateUser()", () => {

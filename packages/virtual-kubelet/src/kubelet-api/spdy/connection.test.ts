@@ -122,7 +122,7 @@ describe("SpdyConnection", () => {
     for (let count = 0; count < 32; count++) client.data(id, Buffer.alloc(16 * 1024, count));
     await new Promise(setImmediate);
     const closed = closing(duplex);
-    serverSocket.destroy(); // what a failed write does
+    serverSocket.destroy(); // like a failed write
     await closed;
     assert.ok(server.gone.aborted);
   });
@@ -204,7 +204,7 @@ describe("SpdyConnection", () => {
   it("does not hurry a client that reads the last bytes late", async () => {
     const [serverSocket, far] = duplexPair();
     const [near, clientSocket] = duplexPair();
-    near.pipe(far); // what the client sends arrives; what it is sent waits
+    near.pipe(far); // data from the client arrives; data to the client waits
     const server = new SpdyConnection(serverSocket, Buffer.alloc(0), {
       turns: new Turns(),
       memory: ampleMemory(),
@@ -219,7 +219,7 @@ describe("SpdyConnection", () => {
     const id = await client.open({});
     const stream = await nextStream(server);
     stream.accept();
-    stream.duplex.write(Buffer.alloc(60_000, 1)); // nearly what the pair holds
+    stream.duplex.write(Buffer.alloc(60_000, 1)); // almost as much as the pair can buffer
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
     stream.duplex.end(Buffer.alloc(20_000, 1));
     const closing = server.close();

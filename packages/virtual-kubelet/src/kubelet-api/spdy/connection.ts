@@ -17,11 +17,14 @@ import {
 import { HeaderDecoder, HeaderEncoder, protocolError } from "./headers.ts";
 import { SpdyStream, type StreamCarrier } from "./stream.ts";
 
-/** Window of a stream before any SETTINGS frame. */
+/** Initial window of a stream without a SETTINGS frame, bytes. */
 const defaultWindowBytes = 64 * 1024;
-/** Answers that may pile up for a client that does not read, bytes; nothing is read of a client above that. */
+/**
+ * Maximum size of unsent control frames for a client that does not read, bytes. Above it, the server reads nothing from the
+ * client.
+ */
 const maxUnsentBytes = 8 * 1024;
-/** How long the client has to leave after goodbye. */
+/** How long to wait for the client to close the connection after GOAWAY, milliseconds. */
 const lingerMs = 10_000;
 
 /** Options of {@link SpdyConnection}. */
@@ -29,7 +32,7 @@ export interface SpdyConnectionOptions {
   readonly streamsPerConnection: number;
   readonly streamHeaderBytes: number;
   readonly streamBufferBytes: number;
-  /** Milliseconds without a frame from the client before the connection is closed. */
+  /** Time without a frame from the client until the connection is closed, milliseconds. */
   readonly idleTimeoutMs: number;
   /** Shared by all connections of the server. */
   readonly turns: Pick<Turns, "pass">;
@@ -39,14 +42,15 @@ export interface SpdyConnectionOptions {
 }
 
 /**
- * The server's side of a SPDY/3.1 connection, after its upgrade.
+ * The server's side of a SPDY/3.1 connection, after the upgrade.
  *
  * Invariants:
- * - Frames are handled one after the other; a stream that is full holds up the whole connection, and so do all of its streams
- *   together, since the clients that exist (Go's spdystream) neither honour nor send WINDOW_UPDATE.
- * - The peer's window counts only once the peer has shown that it keeps one.
- * - Nothing is sent before the first frame of the client: Go's client loses bytes that arrive
- *   together with the answer to its upgrade.
+ * - Frames are handled one after the other. A full stream pauses the whole connection, and so do all of its streams when they
+ *   reach their common limit. The existing clients (Go's spdystream) neither send WINDOW_UPDATE nor respect it, so a single
+ *   stream cannot be paused.
+ * - The peer's window counts only after the peer has sent a frame that shows that it maintains one.
+ * - Nothing is sent before the client's first frame, because Go's client loses bytes that arrive together with the response to
+ *   its upgrade.
  */
 export class SpdyConnection implements RemoteStreams, StreamCarrier {
   readonly opened = new AsyncQueue<RemoteStream>();
@@ -57,17 +61,17 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   readonly #encoder = new HeaderEncoder();
   readonly #streams = new Map<number, SpdyStream>();
   readonly #gone = new AbortController();
-  /** The client sends nothing more, or nothing that counts. */
+  /** Aborts when the client sends nothing more, or when further frames no longer matter. */
   readonly #ended = new AbortController();
   readonly #closed = new AbortController();
   #drained: (() => void)[] = [];
-  /** Bytes of answers that have not left yet. Data is not among them: it waits for the socket. */
+  /** Bytes of control frames that are not sent yet. Does not include data, which waits for the socket. */
   #unsentBytes = 0;
   #onSent: () => void = () => {};
   #lastStreamId = 0;
   #greeted = false;
   #closing = false;
-  /** A stream is full, or all together are: nothing is read until readers take something. */
+  /** Whether a stream is full, or all streams together are. Then the server reads nothing until a reader takes some data. */
   #isHeldUp = false;
   #peerWindowBytes: number | undefined;
   #lastFrameAt: number;
@@ -97,11 +101,11 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     if (!this.#closing && !this.#ended.signal.aborted) {
       this.#closing = true;
       for (const stream of this.#streams.values()) stream.finish();
-      // Without a limit: a person may be reading the output page by page.
+      // There is no time limit, because a person may be reading the output page by page.
       await this.#goAway(goAwayStatus.ok);
     }
-    // Not closed from this side at once: Go's client drops what it has read but not handed out yet
-    // when it sees the end of the connection.
+    // The server does not close its side at once. When Go's client sees the end of the connection, it drops data that it has
+    // read and not delivered yet.
     await this.#linger();
   }
 
@@ -148,7 +152,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       await this.#take(head);
       const chunks = this.#socket.iterator({ destroyOnReturn: false });
       for await (const chunk of chunks) await this.#take(chunk as Buffer);
-      this.#socket.destroy(); // clients do not close one direction only: this one has left
+      this.#socket.destroy(); // clients never close only one direction, so this one has disconnected
     } catch (error) {
       this.#options.logger.debug("A stream connection failed", { err: error });
       if (!this.#socket.destroyed) void this.#goAway(goAwayStatus.protocolError);
@@ -175,7 +179,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     }
   }
 
-  /** Resolves when most answers have left, or never will. */
+  /** Resolves when most control frames are sent, or can no longer be. */
   async #answersSent(): Promise<void> {
     if (this.#ended.signal.aborted) return;
     await new Promise<void>((resolve) => {
@@ -198,13 +202,13 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
         return;
       }
       case "headers":
-        await this.#decoder.decode(frame.headerBlock); // keeps the compression context in step
+        await this.#decoder.decode(frame.headerBlock); // keeps the compression context in sync
         if (frame.fin) void this.#streams.get(frame.streamId)?.deliver(Buffer.alloc(0), true);
         return;
       case "synReply":
         throw protocolError("a reply is of a stream that was never opened");
       case "ping":
-        // Odd numbers are the client's; even ones are answers to ours.
+        // Odd IDs are the client's pings. Even ones are responses to ours.
         if (frame.id % 2 === 1) this.send(frame);
         return;
       default:
@@ -232,7 +236,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
         this.#peerWindowBytes ??= defaultWindowBytes;
         this.#streams.get(frame.streamId)?.windowUpdate(frame.delta);
         return;
-      default: // GOAWAY: the client closes the connection itself; others: unknown, to be ignored
+      default: // GOAWAY: the client closes the connection itself; ignores others
     }
   }
 
@@ -279,7 +283,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     this.#socket.destroy();
   }
 
-  /** Resolves when everything up to this frame has left, or never will. */
+  /** Resolves when everything up to this frame is sent, or can no longer be. */
   async #goAway(status: number): Promise<void> {
     if (this.#ended.signal.aborted) return;
     const frame = encodeFrame({ type: "goAway", lastStreamId: this.#lastStreamId, status });

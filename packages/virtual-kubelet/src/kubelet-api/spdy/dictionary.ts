@@ -1,4 +1,4 @@
-/** Words of the dictionary; each stands there after its length in four bytes. */
+/** Words of the dictionary. In the dictionary, each follows its length in four bytes. */
 const words = [
   ..."options head post put delete trace accept accept-charset accept-encoding accept-language".split(
     " ",
@@ -35,7 +35,7 @@ const text = [
  */
 export const spdyDictionary: Buffer = Buffer.concat([...words.map(withLength), Buffer.from(text)]);
 
-/** Adler-32 of {@link spdyDictionary}: the dictionary's name in a zlib stream. */
+/** Adler-32 of {@link spdyDictionary}, which identifies the dictionary in a zlib stream. */
 export const spdyDictionaryId = 0xe3c6a7c2;
 
 function withLength(word: string): Buffer {

@@ -50,7 +50,7 @@ function parse(bytes: Buffer, cuts: readonly number[], maxBytes = 1000): Frame[]
   return parsed;
 }
 
-/** Puts the pieces of data frames together again; frames without data or end say nothing. */
+/** Joins the pieces of each data frame. Drops pieces without data or end. */
 function join(parsed: readonly Frame[]): Frame[] {
   const joined: Frame[] = [];
   for (const frame of parsed) {
@@ -90,12 +90,12 @@ describe("FrameParser.push()", () => {
 
   it("rejects frames that are too long, too short, of no stream or of another version", () => {
     for (const hex of [
-      "80030001000003e9", // longer than this parser takes
-      "8003000100000009000000010000000000", // SYN_STREAM without room for its fields
+      "80030001000003e9", // longer than this parser accepts
+      "8003000100000009000000010000000000", // SYN_STREAM that is too short for its fields
       "80020006000000040000000100000000", // SPDY/2
       "80030003000000080000000000000001", // RST_STREAM of stream 0
       "0000000000000001", // data of stream 0
-      "800300040000000400000001", // SETTINGS with an entry missing
+      "800300040000000400000001", // SETTINGS without one of its entries
     ]) {
       assert.throws(
         () => parse(Buffer.from(hex, "hex"), []),

@@ -1,7 +1,7 @@
 import { GrowingBuffer } from "@kip/base";
 import { protocolError } from "./headers.ts";
 
-/** A frame of SPDY/3.1. `headerBlock` is compressed; data frames may come in several pieces. */
+/** A SPDY/3.1 frame. `headerBlock` is compressed. A data frame may be split into several pieces. */
 export type Frame =
   | {
       readonly type: "synStream";
@@ -27,10 +27,10 @@ export type Frame =
       readonly fin: boolean;
       readonly data: Buffer;
     }
-  /** A control frame of a type that the protocol does not know; to be ignored. */
+  /** A control frame of an unknown type, to be ignored. */
   | { readonly type: "unknown"; readonly code: number };
 
-/** Status of an RST_STREAM frame. */
+/** Status codes of RST_STREAM frames. */
 export const rstStatus = {
   protocolError: 1,
   refusedStream: 3,
@@ -38,10 +38,10 @@ export const rstStatus = {
   streamAlreadyClosed: 9,
 } as const;
 
-/** Status of a GOAWAY frame. */
+/** Status codes of GOAWAY frames. */
 export const goAwayStatus = { ok: 0, protocolError: 1 } as const;
 
-/** Id of the SETTINGS entry that sets the initial window of streams. */
+/** ID of the SETTINGS entry for the initial window of streams. */
 export const initialWindowSetting = 7;
 
 const version = 3;
@@ -58,7 +58,7 @@ const codes = {
 const finFlag = 1;
 const unidirectionalFlag = 2;
 
-/** A data frame whose end has not come yet. */
+/** A data frame whose end has not arrived yet. */
 interface OpenDataFrame {
   readonly streamId: number;
   readonly fin: boolean;
@@ -66,22 +66,22 @@ interface OpenDataFrame {
 }
 
 /**
- * Cuts bytes into frames. Holds at most one control frame; the bytes of data frames are passed on
- * as they come, so that a frame of 16 MiB costs no memory.
+ * Splits bytes into frames. Buffers at most one control frame. Passes the bytes of data frames on as they arrive, so that a
+ * frame of 16 MiB takes no memory.
  */
 export class FrameParser {
   readonly #maxControlBytes: number;
   readonly #rest = new GrowingBuffer();
-  /** Bytes to wait for before looking again; keeps bytes that trickle in from being copied over and over. */
+  /** Number of bytes to wait for before parsing again, so that bytes that arrive one by one are not copied repeatedly. */
   #needed = 8;
   #data: OpenDataFrame | undefined;
 
-  /** @param maxControlBytes longest payload of a control frame */
+  /** @param maxControlBytes maximum payload of a control frame */
   constructor(maxControlBytes: number) {
     this.#maxControlBytes = maxControlBytes;
   }
 
-  /** Takes bytes, gives the frames that are now complete. @throws VK_SPDY_PROTOCOL */
+  /** Adds bytes and yields the frames that are now complete. @throws VK_SPDY_PROTOCOL */
   *push(chunk: Buffer): Generator<Frame, void, void> {
     let rest = chunk;
     if (this.#rest.length > 0 || chunk.length < this.#needed) {
@@ -172,7 +172,7 @@ function parseControl(bytes: Buffer, length: number): Frame {
   }
 }
 
-/** The control frames that are a few numbers. */
+/** Parses the control frames that only consist of a few numbers. */
 function parseFixed(code: number, payload: Buffer): Frame {
   switch (code) {
     case codes.rstStream:
@@ -222,7 +222,7 @@ function id(payload: Buffer, offset: number): number {
   return streamId;
 }
 
-/** The bytes of a frame. Data frames hold at most 16 MiB − 1. */
+/** Encodes a frame. Data frames hold at most 16 MiB − 1. */
 export function encodeFrame(frame: Exclude<Frame, { type: "unknown" }>): Buffer {
   switch (frame.type) {
     case "data":
@@ -255,7 +255,7 @@ export function encodeFrame(frame: Exclude<Frame, { type: "unknown" }>): Buffer 
   }
 }
 
-/** The eight bytes before the data of a data frame. */
+/** The eight bytes before the content of a data frame. */
 export function dataHeader(streamId: number, length: number, fin: boolean): Buffer {
   const header = numbers(streamId, length);
   header.writeUInt8(fin ? finFlag : 0, 4);

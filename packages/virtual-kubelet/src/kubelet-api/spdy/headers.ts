@@ -2,15 +2,15 @@ import zlib from "node:zlib";
 import { VirtualKubeletError } from "../../errors.ts";
 import { spdyDictionary, spdyDictionaryId } from "./dictionary.ts";
 
-/** Headers of a stream: names in lower case. Several values of one name are separated by a NUL. */
+/** Headers of a stream, with names in lower case. Several values of a name are separated by NUL. */
 export type SpdyHeaders = ReadonlyMap<string, string>;
 
-/** Most headers in one block. */
+/** Maximum number of headers in a block. */
 const maxHeaders = 64;
 
 /**
- * Reads header blocks. All blocks of one direction of a connection share one compression context,
- * so every block must go through here, in order, even if it is not used.
+ * Decodes header blocks. All blocks of one direction of a connection share a compression context. So every block must be
+ * decoded here, in order, even if it is not used.
  */
 export class HeaderDecoder {
   readonly #inflate: zlib.Inflate;
@@ -20,7 +20,7 @@ export class HeaderDecoder {
   #fail: ((error: Error) => void) | undefined;
   #error: Error | undefined;
 
-  /** @param maxBytes longest block after decompression */
+  /** @param maxBytes maximum size of a decompressed block */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
     this.#inflate = zlib.createInflate({
@@ -31,7 +31,7 @@ export class HeaderDecoder {
     this.#inflate.on("data", (chunk: Buffer) => {
       this.#outputBytes += chunk.length;
       if (this.#outputBytes <= this.#maxBytes) this.#output.push(chunk);
-      // Stops a decompression bomb within one chunk of the limit.
+      // Stops a decompression bomb at most one chunk after the limit.
       else this.#stop(protocolError(`a header block is longer than ${this.#maxBytes} bytes`));
     });
     this.#inflate.on("error", (cause) => {
@@ -40,7 +40,7 @@ export class HeaderDecoder {
   }
 
   /**
-   * Reads one block.
+   * Decodes a block.
    * @throws VK_SPDY_PROTOCOL if it is malformed or too long; the decoder cannot be used afterwards
    */
   async decode(block: Buffer): Promise<SpdyHeaders> {
@@ -71,25 +71,25 @@ export class HeaderDecoder {
 }
 
 /**
- * Writes header blocks, uncompressed: as stored blocks of one deflate stream. What a server answers
- * is a few bytes long, and not compressing it costs neither memory nor a thread's time.
+ * Encodes header blocks as stored (uncompressed) blocks of a deflate stream. A server's headers are a few bytes, so compressing
+ * them is not worth the memory and time.
  */
 export class HeaderEncoder {
   #started = false;
 
-  /** @param headers together at most 65,535 bytes */
+  /** @param headers at most 65,535 bytes together */
   encode(headers: SpdyHeaders): Buffer {
     const content = serializeHeaders(headers);
     const parts: Buffer[] = [];
     if (!this.#started) parts.push(zlibStart());
     this.#started = true;
-    // The empty block is what zlib calls a sync flush; readers rely on it to give out what they have.
+    // zlib calls the empty block a sync flush. Readers rely on it to deliver everything before it.
     parts.push(storedBlock(content), storedBlock(Buffer.alloc(0)));
     return Buffer.concat(parts);
   }
 }
 
-/** The uncompressed form of a header block: SPDY protocol, draft 3, section 2.6.10. */
+/** Serializes a header block before compression: SPDY protocol, draft 3, section 2.6.10. */
 export function serializeHeaders(headers: SpdyHeaders): Buffer {
   const parts = [uint32(headers.size)];
   for (const [name, value] of headers) {
@@ -126,7 +126,7 @@ export function parseHeaders(content: Buffer): SpdyHeaders {
   return headers;
 }
 
-/** The error that ends a connection whose peer does not keep to the protocol. */
+/** The error that ends the connection of a peer that violates the protocol. */
 export function protocolError(reason: string, cause?: unknown): VirtualKubeletError {
   return new VirtualKubeletError("VK_SPDY_PROTOCOL", `Cannot read SPDY frames: ${reason}`, {
     cause,
@@ -134,7 +134,7 @@ export function protocolError(reason: string, cause?: unknown): VirtualKubeletEr
 }
 
 function zlibStart(): Buffer {
-  // 32 KiB window, a preset dictionary, fastest level; RFC 1950 section 2.2.
+  // 32 KiB window, preset dictionary, fastest level; RFC 1950 section 2.2.
   return Buffer.concat([Buffer.from([0x78, 0x20]), uint32(spdyDictionaryId)]);
 }
 

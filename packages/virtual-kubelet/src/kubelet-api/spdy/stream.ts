@@ -4,23 +4,23 @@ import type { RemoteStream } from "../transport/remote-streams.ts";
 import { rstStatus, type Frame } from "./frames.ts";
 import type { SpdyHeaders } from "./headers.ts";
 
-/** Longest data frame sent: small enough that streams of one connection share it fairly. */
+/** Maximum size of a sent data frame, bytes. Small frames let the streams of a connection share it fairly. */
 const maxDataBytes = 32 * 1024;
 
-/** What a stream needs of its connection. */
+/** The parts of the connection that a stream needs. */
 export interface StreamCarrier {
-  /** Free bytes of the peer's window, given what was sent on this stream so far. */
+  /** Free bytes of the peer's window, given how much this stream has sent so far. */
   windowLeft(sentBytes: number, grantedBytes: number): number;
-  /** Whether the socket takes more now. @throws if the connection is gone */
+  /** Whether the socket accepts more data now. @throws if the connection is gone */
   isWritable(): boolean;
-  /** Resolves when {@link StreamCarrier.isWritable} is worth asking again. */
+  /** Resolves when {@link StreamCarrier.isWritable} may have changed. */
   drained(): Promise<void>;
   sendData(streamId: number, data: Buffer, fin: boolean): void;
   send(frame: Exclude<Frame, { type: "data" | "unknown" }>): void;
   sendReply(streamId: number): void;
 }
 
-/** One SPDY stream. Created by the connection when a SYN_STREAM frame arrives. */
+/** A SPDY stream. The connection creates it for a SYN_STREAM frame. */
 export class SpdyStream extends Duplex implements RemoteStream {
   readonly id: number;
   readonly headers: SpdyHeaders;
@@ -43,7 +43,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
     this.headers = headers;
     this.#carrier = carrier;
     this.#windowBytes = bufferBytes;
-    // Readers and writers see a reset by the client; errors need no listener.
+    // Readers and writers get an error when the client resets the stream, so callers need no listener for errors.
     this.on("error", () => {});
   }
 
@@ -68,7 +68,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
     this.destroy();
   }
 
-  /** Bytes from the client. Gives a promise if the stream is full: it resolves when there is room. */
+  /** Adds bytes from the client. If the stream is full, returns a promise that resolves when there is room. */
   deliver(data: Buffer, fin: boolean): Promise<void> | undefined {
     if (this.destroyed) return undefined;
     if (this.#remoteEnded) {
@@ -89,7 +89,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
     return undefined;
   }
 
-  /** Ends the stream from this side; what the client still sends is dropped. */
+  /** Ends the stream from this side. Drops anything that the client still sends. */
   finish(): void {
     this.#isDiscarding = true;
     this.#room?.();
@@ -97,22 +97,22 @@ export class SpdyStream extends Duplex implements RemoteStream {
     this.end();
   }
 
-  /** The client reset the stream. */
+  /** Call this when the client has reset the stream. */
   resetByPeer(status: number): void {
     this.#reset = true;
     this.destroy(streamReset(`the client reset it with status ${status}`));
   }
 
-  /** The client lets us send more. */
+  /** Call this when the client allows more data. */
   windowUpdate(delta: number): void {
     this.#granted += delta;
     this.#windowOpened?.();
   }
 
-  /** The connection is gone: nothing more can be sent. */
+  /** Call this when the connection is gone and nothing more can be sent. */
   connectionLost(): void {
     this.#reset = true;
-    // A stream whose two ends were seen is complete, even if its last bytes are not read yet.
+    // If both ends were seen, the stream is complete, even if its last bytes are not read yet.
     if (this.#remoteEnded && this.#localEnded) return;
     this.destroy(streamReset("the connection is gone"));
   }
@@ -148,7 +148,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
   async #sendAll(chunk: Buffer): Promise<void> {
     let offset = 0;
     while (offset < chunk.length) {
-      // Asked again after each wait: other streams of the connection were waiting, too.
+      // Checked again after each wait, because other streams of the connection were waiting, too.
       if (!this.#carrier.isWritable()) {
         await this.#carrier.drained();
         continue;
@@ -175,7 +175,7 @@ export class SpdyStream extends Duplex implements RemoteStream {
     this.#room = undefined;
   }
 
-  /** Gives the client back what the reader took, half a window at a time. */
+  /** Grants the client window for the data that the reader took, half a window at a time. */
   #credit(length: number): void {
     this.#taken += length;
     if (this.#taken < this.#windowBytes / 2 || this.destroyed) return;

@@ -111,7 +111,7 @@ interface Sample {
 }
 
 /**
- * Reads the text format character by character, as its description has it, and refuses what a scraper would refuse.
+ * Parses the text format character by character as documented, and rejects text that a scraper would reject.
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
  */
 function parse(text: string): readonly Sample[] {

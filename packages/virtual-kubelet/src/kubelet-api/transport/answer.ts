@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorText, DecodeError } from "@kip/base";
 import { findError } from "../../errors.ts";
 
-/** A refusal with a kubelet's message; becomes a plain-text answer. */
+/** A refusal with a kubelet's message. Sent as a plain-text response. */
 export class HttpRefusal extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -17,7 +17,7 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** The refusal that an error means to a client: not found 404, invalid 400, everything else 500. */
+/** Converts an error to a refusal for the client: not found 404, invalid 400, others 500. */
 export function refusalOf(error: unknown): HttpRefusal {
   if (error instanceof HttpRefusal) return error;
   if (findError(error, "VK_NOT_FOUND")) return new HttpRefusal(404, errorText(error));
@@ -26,7 +26,7 @@ export function refusalOf(error: unknown): HttpRefusal {
   return new HttpRefusal(500, errorText(error));
 }
 
-/** Sends a refusal and closes the connection, whose request body has not been read. */
+/** Sends a refusal and closes the connection, because the request body has not been read. */
 export function refuse(response: ServerResponse, refusal: HttpRefusal): void {
   response.writeHead(refusal.status, {
     "Content-Type": "text/plain; charset=utf-8",
@@ -48,8 +48,8 @@ export function answer(response: ServerResponse, contentType: string, text: stri
 }
 
 /**
- * Sends a document whose parts are made one after the other, as fast as the client reads: other requests are answered between
- * them. Resolves when it is sent or the client has gone.
+ * Sends a document in parts that are generated one after the other, as fast as the client reads. The server handles other
+ * requests between them. Resolves when the document is sent or the client has disconnected.
  */
 export async function answerInParts(
   response: ServerResponse,

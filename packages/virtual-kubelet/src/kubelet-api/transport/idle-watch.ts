@@ -1,20 +1,23 @@
 import { pause, type Clock } from "@kip/base";
 
-/** While nothing is read, only an answer to something written shows that the client left. */
+/**
+ * Interval of probes, milliseconds. While the server reads nothing, only the response to a write shows that the client has
+ * disconnected.
+ */
 const probeIntervalMs = 15_000;
 
-/** A connection that is watched for a client that is silent. */
+/** A connection to watch for a silent client. */
 export interface WatchedConnection {
-  /** Milliseconds without any sign of life after which the connection is idle. */
+  /** Time without any sign of life after which the connection is idle, milliseconds. */
   readonly idleTimeoutMs: number;
   readonly clock: Clock;
   /** Ends the watch. */
   readonly ended: AbortSignal;
   /** Time of the client's last sign of life, on the clock's monotonic scale. */
   lastSignAt(): number;
-  /** Called every 15 seconds at most: sends something if nothing is being read. */
+  /** Called at most every 15 seconds. Sends something if the server is not reading. */
   probe(): void;
-  /** Called once, when the client was silent for too long. */
+  /** Called once, when the client has been silent for too long. */
   onIdle(): void;
 }
 

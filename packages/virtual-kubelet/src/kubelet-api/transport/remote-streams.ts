@@ -1,40 +1,38 @@
 import type { Duplex } from "node:stream";
 
-/** One stream that a client opened, whatever carries it. */
+/** A stream that a client opened, over SPDY or WebSocket. */
 export interface RemoteStream {
-  /** Grows with each stream of a connection. */
+  /** Increases with each stream of a connection. */
   readonly id: number;
-  /** What the client said the stream is for; names in lower case. */
+  /** The client's description of the stream. Names are in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   /**
-   * Its bytes in both directions. Both directions end on their own: the client's end is the end of
-   * reading, `end()` tells the client that nothing more comes. `destroy()` resets the stream. Errors
-   * need no listener.
+   * The bytes in both directions, which end independently. Reading ends when the client ends its direction, and `end()` tells
+   * the client that nothing more follows. `destroy()` resets the stream. Errors need no listener.
    */
   readonly duplex: Duplex;
-  /** Tells the client that the stream is taken. */
+  /** Tells the client that the server accepts the stream. */
   accept(): void;
-  /** Tells the client that the stream is not wanted. */
+  /** Tells the client that the server rejects the stream. */
   reject(): void;
 }
 
 /**
- * The streams of one exec, attach or port-forward: what SPDY and WebSocket have in common. The
- * protocols on top ({@link serveRemoteCommand}, {@link servePortForward}) know nothing else.
+ * The streams of one exec, attach or port-forward, over SPDY or WebSocket. The protocols on top ({@link serveRemoteCommand},
+ * {@link servePortForward}) only know this interface.
  */
 export interface RemoteStreams {
-  /** Streams in the order the client opened them; ends when the connection is gone. For one reader. */
+  /** Streams in the order in which the client opened them. Ends when the connection is gone. For one reader. */
   readonly opened: AsyncIterable<RemoteStream>;
-  /** Aborts once, when the connection is gone before `close` was called. */
+  /** Aborts once, if the connection is lost before `close` is called. */
   readonly gone: AbortSignal;
   /**
-   * Closes the connection once everything written is on its way, and waits a few seconds at most for the client to
-   * close it, too.
+   * Sends everything that was written and closes the connection. Waits at most a few seconds for the client to close it, too.
    */
   close(): Promise<void>;
 }
 
-/** What the client asked to be connected to. */
+/** The streams that the client asked for. */
 export interface RemoteCommandStreams {
   readonly stdin: boolean;
   readonly stdout: boolean;
@@ -42,10 +40,10 @@ export interface RemoteCommandStreams {
   readonly tty: boolean;
 }
 
-/** What sets the versions of the protocol apart. */
+/** Differences between the versions of the protocol. */
 export interface RemoteCommandDialect {
-  /** The outcome is a Status in JSON; else it is text, and nothing in case of success. */
+  /** Whether the outcome is a Status in JSON. Otherwise it is text, and empty for success. */
   readonly hasJsonStatus: boolean;
-  /** A terminal has a stream for its sizes. */
+  /** Whether a terminal has a stream for its sizes. */
   readonly hasResizes: boolean;
 }

@@ -11,7 +11,7 @@ const memory = (): StreamMemory =>
     allStreams: 20,
   });
 
-/** A stream of the connection that holds this for its reader. */
+/** Opens a stream of the connection that buffers this many bytes for its reader. */
 function open(connection: ConnectionMemory, bytes = 0): Duplex {
   const stream = new Duplex({
     read: () => {},

@@ -1,22 +1,22 @@
 import type { Duplex } from "node:stream";
 import { holdSmallWrites, mergeSmallPieces } from "@kip/base";
 
-/** What one connection may have however much all others have. */
+/** Guaranteed minimum of each connection, however much the others use. */
 const least = { bytes: 64 * 1024, streams: 8 } as const;
 
 /** Limits of {@link StreamMemory}. */
 export interface StreamMemoryLimits {
-  /** Bytes that the streams of one connection hold for their readers. */
+  /** Bytes that the streams of one connection may buffer for their readers. */
   readonly connectionBytes: number;
-  /** The same for all connections together, besides 64 KiB for each. */
+  /** The same for all connections together, in addition to 64 KiB for each. */
   readonly allBytes: number;
-  /** Streams open on all connections together, besides 8 for each. */
+  /** Open streams of all connections together, in addition to 8 for each. */
   readonly allStreams: number;
 }
 
 /**
- * Bounds what the streams of a server take of its memory, whatever its clients send. A connection may hold an eighth of what
- * is left for all, so that no client takes the room of all others.
+ * Limits how much memory the streams of a server use, whatever its clients send. A connection may use an eighth of the memory
+ * that is left, so that no client can take all of it.
  */
 export class StreamMemory {
   readonly #limits: StreamMemoryLimits;
@@ -46,7 +46,7 @@ export class StreamMemory {
     });
   }
 
-  /** What one connection gives back is room for others, whose own readers may take nothing. */
+  /** Memory that one connection returns is available to others, even if their own readers take nothing. */
   #wakeSoon(): void {
     if (this.#wakesSoon || this.#waiting.size === 0) return;
     this.#wakesSoon = true;
@@ -60,13 +60,13 @@ export class StreamMemory {
 interface Server {
   change(bytes: number, streams: number): void;
   readonly waiting: Set<ConnectionMemory>;
-  /** Bytes that a connection may hold now. */
+  /** Bytes that a connection may buffer now. */
   maxBytes(): number;
-  /** Whether so many more streams may be open. */
+  /** Whether this many more streams may be open. */
   hasRoom(streams: number): boolean;
 }
 
-/** What the streams of one connection take. */
+/** Memory use of the streams of one connection. */
 export class ConnectionMemory {
   readonly #server: Server;
   #bytes = 0;
@@ -77,14 +77,16 @@ export class ConnectionMemory {
     this.#server = server;
   }
 
-  /** Whether so many more streams may be opened. */
+  /** Whether this many more streams may be opened. */
   hasRoomFor(streams: number): boolean {
     return this.#streams + streams <= least.streams || this.#server.hasRoom(streams);
   }
 
-  /** Counts a stream until it is closed, with what its reader has not taken. Small pieces are merged, both ways. */
+  /**
+   * Counts a stream until it is closed, with the data that its reader has not taken. Merges small pieces in both directions.
+   */
   watch(stream: Duplex): void {
-    stream.setMaxListeners(20); // each copy to it and from it has some, besides ours
+    stream.setMaxListeners(20); // copying to it and from it adds listeners to ours
     holdSmallWrites(stream);
     const held = mergeSmallPieces(stream);
     const push = stream.push.bind(stream);
@@ -109,7 +111,7 @@ export class ConnectionMemory {
     count(1);
   }
 
-  /** @returns undefined if the streams may hold more, else a promise that resolves when they may */
+  /** @returns undefined if the streams may buffer more, or a promise that resolves when they may */
   room(): Promise<void> | undefined {
     if (this.#bytes <= this.#server.maxBytes()) return undefined;
     this.#server.waiting.add(this);
@@ -117,10 +119,10 @@ export class ConnectionMemory {
   }
 
   /**
-   * Counts bytes of a message that has not come to its end, with all of a server.
+   * Counts bytes of an unfinished message against the limit of the whole server.
    *
-   * @param messageBytes what the message has with them: at most what the streams of a connection may hold
-   * @returns false if there is no room; they are not counted then
+   * @param messageBytes size of the message including them; at most what the streams of a connection may buffer
+   * @returns false if there is no room; then they are not counted
    */
   take(bytes: number, messageBytes: number): boolean {
     if (messageBytes > this.#server.maxBytes()) return false;
@@ -140,7 +142,7 @@ export class ConnectionMemory {
     if (this.#waiting.length > 0) this.wake();
   }
 
-  /** Lets those go on who wait for room, if there is some. */
+  /** Lets waiting callers continue if there is room. */
   wake(): void {
     if (this.#bytes > this.#server.maxBytes()) return;
     this.#server.waiting.delete(this);

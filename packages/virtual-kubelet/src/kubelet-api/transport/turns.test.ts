@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Turns } from "./turns.ts";
 
-/** Work without end, in small pieces that leave the event loop no time by themselves. */
+/** Works in small pieces that never leave time for the event loop by themselves. */
 async function work(turns: Turns, isOver: () => boolean, onPiece: () => void): Promise<void> {
   while (!isOver()) {
     const end = performance.now() + 0.2;

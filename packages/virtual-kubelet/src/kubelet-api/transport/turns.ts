@@ -1,17 +1,17 @@
-/** How long all streams together may go on within one turn of the event loop, milliseconds. */
+/** How long all streams together may work within one turn of the event loop, milliseconds. */
 const turnMs = 5;
 
 /**
- * Bounds how long the streams of a server keep the event loop from everything else. A client may send a million frames that
- * each take a few microseconds: with a hundred such clients a turn of the loop would take seconds. Streams go on at once while
- * the turn has time left; else each waits for a turn, in the order in which they ask.
+ * Limits how long the streams of a server block the event loop. A client may send a million frames that each take a few
+ * microseconds. With a hundred such clients, a turn of the event loop would take seconds. Streams continue at once while the
+ * current turn has time left. Otherwise each waits for a later turn, in the order of the calls.
  */
 export class Turns {
   readonly #waiting: (() => void)[] = [];
-  /** When the turn began, monotonic milliseconds; undefined before a stream asks in it. */
+  /** When the turn began, monotonic milliseconds. Undefined before the first call in a turn. */
   #beganAt: number | undefined;
 
-  /** To be asked between two pieces of work. @returns undefined to go on, else a promise that resolves in a later turn */
+  /** Call this between two pieces of work. @returns undefined to continue, or a promise that resolves in a later turn */
   pass(): Promise<void> | undefined {
     const now = performance.now();
     if (now - (this.#beganAt ?? this.#begin(now)) < turnMs) return undefined;

@@ -2,30 +2,30 @@ import { Duplex } from "node:stream";
 import { VirtualKubeletError } from "../../errors.ts";
 import type { RemoteStream } from "../transport/remote-streams.ts";
 
-/** Longest message sent: small enough that the channels of one connection share it fairly. */
+/** Maximum size of a sent message, bytes. Small messages let the channels of a connection share it fairly. */
 const maxMessageBytes = 32 * 1024;
 
-/** Which way the bytes of a channel go, seen from the server. */
+/** Direction of a channel's bytes, as seen from the server. */
 export type ChannelDirection = "read" | "write" | "both";
 
-/** What a client's subprotocol says of a channel. */
+/** Definition of a channel in a subprotocol. */
 export interface ChannelDefinition {
   /** Number in the first byte of each message. */
   readonly channel: number;
   readonly direction: ChannelDirection;
-  /** What the stream is for, in the words of the SPDY headers. */
+  /** Purpose of the stream, in the form of SPDY headers. */
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** What a channel needs of its connection. */
+/** The parts of the connection that a channel needs. */
 export interface ChannelCarrier {
-  /** Sends a message; `taken` is called when there is room for more. */
+  /** Sends a message. Calls `taken` when there is room for more. */
   sendMessage(channel: number, data: Buffer, taken: (error?: Error | null) => void): void;
-  /** The channel's reader has taken something. */
+  /** Called when the channel's reader has taken some data. */
   hasRoom(stream: ChannelStream): void;
 }
 
-/** One channel of a WebSocket. All of them are open from the start. */
+/** A channel of a WebSocket. All channels are open from the start. */
 export class ChannelStream extends Duplex implements RemoteStream {
   readonly id: number;
   readonly headers: ReadonlyMap<string, string>;
@@ -37,11 +37,11 @@ export class ChannelStream extends Duplex implements RemoteStream {
     this.id = definition.channel;
     this.headers = definition.headers;
     this.#carrier = carrier;
-    // Readers and writers see a lost connection; errors need no listener.
+    // Readers and writers get an error when the connection is lost, so callers need no listener for errors.
     this.on("error", () => {});
     if (definition.direction === "write") this.endOfInput();
     if (definition.direction === "read") this.end();
-    // The protocol has no way to end one channel, so the client would wait without end.
+    // The protocol cannot end a single channel, so the client would wait forever.
     if (definition.direction === "both") this.once("finish", () => this.endOfInput());
   }
 
@@ -49,28 +49,28 @@ export class ChannelStream extends Duplex implements RemoteStream {
     return this;
   }
 
-  accept(): void {} // channels are there without being asked for
+  accept(): void {} // channels are open from the start
 
   reject(): void {
     this.destroy();
   }
 
-  /** Bytes from the client; false if the channel is full. What comes after its end is dropped. */
+  /** Adds bytes from the client. False if the channel is full. Drops bytes after the channel's end. */
   deliver(data: Buffer): boolean {
     if (this.destroyed || this.#remoteEnded || data.length === 0) return true;
     return this.push(data);
   }
 
-  /** The client sends nothing more on this channel. */
+  /** Call this when the client sends nothing more on this channel. */
   endOfInput(): void {
     if (this.#remoteEnded || this.destroyed) return;
     this.#remoteEnded = true;
     this.push(null);
   }
 
-  /** The connection is gone: nothing more can be read or sent. */
+  /** Call this when the connection is gone and nothing more can be read or sent. */
   connectionLost(): void {
-    // A channel that ended both ways is complete, even if its last bytes are not read yet.
+    // If both directions have ended, the channel is complete, even if its last bytes are not read yet.
     if (this.#remoteEnded && this.writableFinished) return;
     this.destroy(
       new VirtualKubeletError("VK_STREAM_RESET", "Cannot use the stream: the connection is gone"),

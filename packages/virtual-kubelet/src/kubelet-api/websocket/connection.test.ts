@@ -9,7 +9,7 @@ import { commandChannels } from "./subprotocols.ts";
 import { noLingerClock } from "../../../test/no-linger-clock.ts";
 import { ampleMemory } from "../../../test/ample-memory.ts";
 
-/** A WebSocket whose messages leave when the test says so. */
+/** A WebSocket that sends its messages when the test says so. */
 class HeldWebSocket extends EventEmitter {
   readonly OPEN = 1;
   readyState = 1;

@@ -7,22 +7,22 @@ import type { RemoteStream, RemoteStreams } from "../transport/remote-streams.ts
 import type { ConnectionMemory } from "../transport/stream-memory.ts";
 import { ChannelStream, type ChannelCarrier, type ChannelDefinition } from "./channel-stream.ts";
 
-/** Bytes on their way to the client above which writers wait. */
+/** Writers wait while more than this many bytes are unsent. */
 const maxUnsentBytes = 256 * 1024;
-/** The same for messages, each of which takes some 500 bytes of memory besides its content. */
+/** The same for the number of messages. Each takes about 500 bytes of memory in addition to its content. */
 const maxUnsent = 64;
-/** First byte of the message by which a client of version 5 ends a channel. */
+/** First byte of the message with which a version 5 client ends a channel. */
 const closeChannel = 255;
-/** How long the client has to answer the goodbye. */
+/** How long to wait for the client's close frame, milliseconds. */
 const lingerMs = 10_000;
-/** Status of a close frame: RFC 6455, section 7.4.1. */
+/** Status codes of close frames: RFC 6455, section 7.4.1. */
 const closeStatus = { normal: 1000, protocolError: 1002, invalidData: 1007 } as const;
 
-/** How the messages of a subprotocol look. */
+/** Message format of a subprotocol. */
 export interface ChannelProtocol {
-  /** Messages are texts: the channel as a digit, then base64. Else bytes: the channel, then the data. */
+  /** Whether messages are text: the channel as a digit, then base64. Otherwise they are binary: the channel, then the data. */
   readonly isBase64: boolean;
-  /** The client can end one channel: bytes 255, channel. */
+  /** Whether the client can end one channel, with the bytes 255 and the channel. */
   readonly canEndChannels: boolean;
 }
 
@@ -30,24 +30,23 @@ export interface ChannelProtocol {
 export interface WebSocketConnectionOptions {
   readonly protocol: ChannelProtocol;
   readonly channels: readonly ChannelDefinition[];
-  /** Messages sent before everything else, in order. */
+  /** Messages to send before everything else, in this order. */
   readonly greetings: readonly { readonly channel: number; readonly data: Buffer }[];
-  /** Says goodbye as soon as every channel was ended from this side. */
+  /** Whether to close the connection as soon as this side has ended every channel. */
   readonly closesWhenDone: boolean;
   readonly streamBufferBytes: number;
   readonly memory: ConnectionMemory;
-  /** Milliseconds without any frame of the client before the connection is closed. */
+  /** Time without any frame from the client until the connection is closed, milliseconds. */
   readonly idleTimeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * The server's side of a WebSocket whose messages belong to numbered channels, as Kubernetes'
- * `*.channel.k8s.io` protocols have them.
+ * The server's side of a WebSocket with messages for numbered channels, as in Kubernetes' `*.channel.k8s.io` protocols.
  *
- * Invariants: messages are handled one after the other; a channel that is full holds up the whole
- * connection, and so do all of its channels together. Messages for channels that are not there are dropped, as the kubelet drops them.
+ * Invariants: messages are handled one after the other. A full channel pauses the whole connection, and so do all of its
+ * channels when they reach their common limit. Messages for channels that do not exist are dropped, like in the kubelet.
  */
 export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   readonly opened = new AsyncQueue<RemoteStream>();
@@ -58,7 +57,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   readonly #gone = new AbortController();
   readonly #ended = new AbortController();
   #closing = false;
-  /** Messages that have not left yet. */
+  /** Number of messages that are not sent yet. */
   #unsent = 0;
   #onSent: () => void = () => {};
   #lastFrameAt: number;
@@ -80,7 +79,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     };
     webSocket.on("message", (data) => {
       sign();
-      this.#take(data as Buffer); // what the library gives by default
+      this.#take(data as Buffer); // the library's default type
     });
     webSocket.on("ping", sign);
     webSocket.on("pong", sign);
@@ -99,9 +98,9 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
 
   async close(): Promise<void> {
     this.#closing = true;
-    for (const stream of this.#streams.values()) stream.resume(); // it is no longer read
-    this.#webSocket.resume(); // to hear the client's goodbye
-    // Without a limit: a person may be reading the output page by page.
+    for (const stream of this.#streams.values()) stream.resume(); // its reader may be gone
+    this.#webSocket.resume(); // to receive the client's close frame
+    // There is no time limit, because a person may be reading the output page by page.
     while (this.#unsent > 0 && !this.#ended.signal.aborted) {
       await new Promise<void>((resolve) => {
         this.#onSent = resolve;
@@ -149,7 +148,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     const stream = this.#streams.get(isBase64 ? first - 0x30 : first);
     if (stream === undefined) return;
     if (!stream.deliver(data)) this.#holdUp(stream);
-    if (this.#full.has(this)) return; // what was read before the pause still comes, message by message
+    if (this.#full.has(this)) return; // messages that were read before the pause still arrive one by one
     const room = this.#options.memory.room();
     if (!room) return;
     this.#holdUp(this);
@@ -172,7 +171,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   #closeWhenDone(): void {
     let open = this.#streams.size;
     for (const stream of this.#streams.values()) {
-      // One that broke is as good as done.
+      // A channel that failed is also done.
       finished(stream, { readable: false }, () => {
         open--;
         if (open === 0) void this.close();
@@ -205,7 +204,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   }
 }
 
-/** The bytes of a base64 text; undefined if it is none. */
+/** Decodes base64 text. Undefined if it is invalid. */
 function decodeBase64(text: Buffer): Buffer | undefined {
   const letters = text.toString("latin1");
   return /^[A-Za-z0-9+/]*={0,2}$/.test(letters) ? Buffer.from(letters, "base64") : undefined;

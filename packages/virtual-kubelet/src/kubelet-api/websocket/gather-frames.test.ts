@@ -21,7 +21,7 @@ const ample: MessageLimits = {
   refuse: () => assert.fail("there is room"),
 };
 
-/** A socket that is read as the library reads it, and what the library gets. */
+/** A socket, and the pieces that the library gets when it reads the socket. */
 function gathering(limits: Partial<MessageLimits> = {}): { socket: Readable; pieces: Buffer[] } {
   const socket = new Readable({ read: () => {} });
   gatherFrames(socket, Buffer.alloc(0), { ...ample, ...limits });

@@ -1,26 +1,29 @@
 import type { Readable } from "node:stream";
 import { GrowingBuffer } from "@kip/base";
 
-/** Pieces of an unfinished frame are passed on when they have this length together, bytes. */
+/** Pieces of an unfinished frame are passed on when they are this long together, bytes. */
 const gatheredBytes = 16 * 1024;
 const firstControlOpcode = 8;
 
-/** What bounds the messages of a WebSocket that have begun to come. */
+/** Limits for unfinished messages of a WebSocket. */
 export interface MessageLimits {
-  /** A longer message is passed on uncounted: the library refuses it by its head. */
+  /**
+   * Maximum length of a message, bytes. A longer one is passed on without being counted, and the library refuses it because of
+   * its head.
+   */
   readonly maxMessageBytes: number;
   /** Counts bytes of a message that has `messageBytes` so far. @returns whether there is room for them */
   take(bytes: number, messageBytes: number): boolean;
   give(bytes: number): void;
-  /** There is no room for a message. Called once; nothing that comes is passed on after it. */
+  /** Called once if there is no room for a message. Nothing is passed on afterwards. */
   refuse(): void;
 }
 
 /**
- * Passes the frames of a WebSocket's client on in pieces of 16 KiB at least: the library that assembles messages keeps some 500 bytes for
- * each piece, and a hostile client sends single bytes. Counts messages as long as their heads say.
+ * Passes the frames of a WebSocket client on in pieces of at least 16 KiB. The library that assembles messages keeps about 500
+ * bytes for each piece, and a hostile client could send single bytes. Counts messages by the length in their frame heads.
  *
- * @param head what has come already
+ * @param head bytes that have already arrived
  */
 export function gatherFrames(socket: Readable, head: Buffer, limits: MessageLimits): void {
   if (socket.destroyed) return; // "close" may have been emitted already
@@ -33,7 +36,7 @@ export function gatherFrames(socket: Readable, head: Buffer, limits: MessageLimi
     limits.give(taken);
     taken = 0;
   };
-  /** @returns whether what has come is to be passed on now */
+  /** @returns whether to pass the gathered bytes on now */
   const follow = (piece: Buffer): boolean => {
     const { hasEnd, messageBytes } = frames.follow(piece);
     if (messageBytes > limits.maxMessageBytes) return true;
@@ -60,19 +63,22 @@ export function gatherFrames(socket: Readable, head: Buffer, limits: MessageLimi
   };
 }
 
-/** The longest head of a frame: two bytes, a length of eight, a mask of four. */
+/** Maximum length of a frame head: two bytes, eight for the length, four for the mask. */
 const maxHeadBytes = 14;
 
-/** Where frames end, and how long their messages are: RFC 6455, section 5.2. */
+/** Tracks where frames end and how long their messages are: RFC 6455, section 5.2. */
 class FrameEnds {
   readonly #head = Buffer.alloc(maxHeadBytes);
   #headBytes = 0;
   #payloadLeft = 0;
-  /** Whether the frame whose payload comes is the last of its message. */
+  /** Whether the current frame is the last one of its message. */
   #isLast = false;
   #messageBytes = 0;
 
-  /** @returns also the length of the message that has not ended after the piece, bytes, as far as its heads say */
+  /**
+   * @returns whether a frame ends in the piece, and the length of the message that is unfinished after it, bytes, according to
+   * its frame heads
+   */
   follow(piece: Buffer): { readonly hasEnd: boolean; readonly messageBytes: number } {
     let hasEnd = false;
     let at = 0;

@@ -3,7 +3,7 @@ import type { RemoteCommandDialect, RemoteCommandStreams } from "../transport/re
 import type { ChannelDefinition } from "./channel-stream.ts";
 import type { ChannelProtocol, WebSocketConnectionOptions } from "./connection.ts";
 
-/** Subprotocols of exec and attach, newest first; the empty one is that of a client that names none. */
+/** Subprotocols of exec and attach, newest first. The empty one is for clients that name none. */
 export const commandSubprotocols = [
   "v5.channel.k8s.io",
   "v4.channel.k8s.io",
@@ -15,7 +15,7 @@ export const commandSubprotocols = [
   "",
 ] as const;
 
-/** Name of the subprotocol whose messages are the bytes of a SPDY/3.1 connection. */
+/** Name of the subprotocol whose messages contain the bytes of a SPDY/3.1 connection. */
 export const tunnelSubprotocol = "SPDY/3.1+portforward.k8s.io";
 
 /** Subprotocols of port-forward. */
@@ -26,7 +26,7 @@ export const portForwardSubprotocols = [
   "",
 ] as const;
 
-/** Most ports of one WebSocket: each has two of the 255 channels. */
+/** Maximum number of ports for one WebSocket: each uses two of the 255 channels. */
 const maxPorts = 127;
 
 type Channels = Pick<
@@ -34,7 +34,7 @@ type Channels = Pick<
   "protocol" | "channels" | "greetings" | "closesWhenDone"
 >;
 
-/** How a subprotocol writes its messages. */
+/** Message format of a subprotocol. */
 export function channelProtocol(subprotocol: string): ChannelProtocol {
   return {
     isBase64: /\bbase64\b/.test(subprotocol),
@@ -42,14 +42,14 @@ export function channelProtocol(subprotocol: string): ChannelProtocol {
   };
 }
 
-/** The dialect of one of {@link commandSubprotocols}; every version has a channel for sizes. */
+/** The dialect of one of {@link commandSubprotocols}. Every version has a channel for terminal sizes. */
 export function webSocketDialect(subprotocol: string): RemoteCommandDialect {
   return { hasJsonStatus: /^v[45]\./.test(subprotocol), hasResizes: true };
 }
 
 /**
- * The channels of exec and attach: 0 stdin, 1 stdout, 2 stderr, 3 the outcome, 4 sizes of the
- * terminal. An empty message on the first one that is written tells the client that all is set up.
+ * The channels of exec and attach: 0 stdin, 1 stdout, 2 stderr, 3 the outcome, 4 terminal sizes. An empty message on the first
+ * channel that the server writes tells the client that everything is set up.
  */
 export function commandChannels(subprotocol: string, wanted: RemoteCommandStreams): Channels {
   const channels: ChannelDefinition[] = [];
@@ -74,7 +74,10 @@ export function commandChannels(subprotocol: string, wanted: RemoteCommandStream
   };
 }
 
-/** The channels of port-forward: two for each port, for its bytes and for an error; both begin with the port. */
+/**
+ * The channels of port-forward: two for each port, for its bytes and for an error. The first message of each channel is the
+ * port.
+ */
 export function portForwardChannels(subprotocol: string, ports: readonly number[]): Channels {
   const headers = (streamtype: string, index: number, port: number): ReadonlyMap<string, string> =>
     new Map([
@@ -99,7 +102,7 @@ export function portForwardChannels(subprotocol: string, ports: readonly number[
 }
 
 /**
- * The ports that the query of a WebSocket names: `port=80,81&port=82`.
+ * The ports in a WebSocket's query: `port=80,81&port=82`.
  * @throws HttpRefusal 400
  */
 export function queryPorts(query: URLSearchParams): readonly number[] {

@@ -4,27 +4,30 @@ import { createWebSocketStream, WebSocketServer, type ServerOptions, type WebSoc
 import { HttpRefusal } from "../transport/answer.ts";
 
 /**
- * Subprotocol by which browsers hand over a bearer token, as they can set no header: this text and
- * the token, base64url. It cannot be chosen.
+ * Prefix of the subprotocol in which browsers send a bearer token, because they cannot set headers. The token follows in
+ * base64url. The server cannot select this subprotocol.
  */
 export const bearerSubprotocol = "base64url.bearer.authorization.k8s.io.";
 
 /**
- * How long a client that has sent its close message may take to close the connection; until then it does not count as
- * gone.
+ * How long a client may take to close the connection after its close frame, milliseconds. Until then the client counts as
+ * connected.
  */
 const closeTimeoutMs = 5000;
 
-/** The most pieces of a message: those of one are taken at once. Clients of Kubernetes send whole messages. */
+/**
+ * Maximum number of frames in a message, because the frames of one message are processed at once. Kubernetes clients send whole
+ * messages.
+ */
 const maxFragments = 256;
 
-/** Whether a request asks for the connection to become a WebSocket. */
+/** Whether a request asks to upgrade the connection to a WebSocket. */
 export function isWebSocketUpgrade(request: IncomingMessage): boolean {
   const { connection = "", upgrade = "" } = request.headers;
   return /\bupgrade\b/i.test(connection) && upgrade.toLowerCase() === "websocket";
 }
 
-/** The subprotocols a client offers, in its order. */
+/** The subprotocols that a client offers, in its order. */
 export function offeredProtocols(request: IncomingMessage): readonly string[] {
   const header = request.headers["sec-websocket-protocol"] ?? "";
   return header
@@ -34,7 +37,7 @@ export function offeredProtocols(request: IncomingMessage): readonly string[] {
 }
 
 /**
- * The first protocol of the client's list that is known; the empty one if the client names none.
+ * Chooses the first protocol of the client's list that is known. Empty if the client names none.
  * @throws HttpRefusal 400 with both lists
  */
 export function chooseProtocol(request: IncomingMessage, known: readonly string[]): string {
@@ -46,10 +49,10 @@ export function chooseProtocol(request: IncomingMessage, known: readonly string[
 }
 
 /**
- * Answers the upgrade of a request and gives the WebSocket, or undefined if the request was not
- * valid, in which case it has been answered.
- * @param protocol empty if none is to be named
- * @param maxMessageBytes longest message; a longer one closes the connection with status 1009
+ * Responds to the upgrade request and returns the WebSocket. Undefined if the request was invalid; then the response has been
+ * sent.
+ * @param protocol empty to name none
+ * @param maxMessageBytes maximum length of a message; a longer one closes the connection with status 1009
  */
 export function acceptWebSocket(
   request: IncomingMessage,
@@ -57,7 +60,7 @@ export function acceptWebSocket(
   head: Buffer,
   { protocol, maxMessageBytes }: { readonly protocol: string; readonly maxMessageBytes: number },
 ): WebSocket | undefined {
-  // The library's types do not know the first two yet.
+  // The library's types lack the first two.
   const options: ServerOptions & Readonly<Record<"closeTimeout" | "maxFragments", number>> = {
     closeTimeout: closeTimeoutMs,
     maxFragments,
@@ -65,12 +68,12 @@ export function acceptWebSocket(
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
-    // One message of a client in each turn of the event loop: thousands fit into what is read at once.
+    // Handles one message of a client per turn of the event loop, because a single read can contain thousands.
     allowSynchronousEvents: false,
     skipUTF8Validation: true, // texts are base64, which is checked when it is decoded
   };
   const server = new WebSocketServer(options);
-  // The library reads the names as RFC 6455 defines them, which the slash of "SPDY/3.1+…" is not in.
+  // The library only accepts names according to RFC 6455, which does not allow the slash of "SPDY/3.1+…".
   delete request.headers["sec-websocket-protocol"];
   server.on("headers", (headers) => {
     if (protocol !== "") headers.push(`Sec-WebSocket-Protocol: ${protocol}`);
@@ -83,8 +86,8 @@ export function acceptWebSocket(
 }
 
 /**
- * The bytes of a WebSocket's messages as one stream, for a protocol that is tunnelled in it. What is
- * written together goes out as one message.
+ * A stream of the bytes in a WebSocket's messages, for a protocol that is tunnelled in it. Bytes that are written together are
+ * sent as one message.
  */
 export function tunnelStream(webSocket: WebSocket): Duplex {
   return createWebSocketStream(webSocket, {
