@@ -11,7 +11,7 @@ import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { AgentClient, cellServerName, waitForAgent, type PodReport } from "@kip/agent-api";
-import { silentLogger } from "@kip/base";
+import { silentLogger, type ProcessStreams } from "@kip/base";
 import { startAgent } from "../src/index.ts";
 import { Cell, credentials } from "./cell.ts";
 import { container, desiredPod } from "./desired-pod.ts";
@@ -866,6 +866,19 @@ describe("a connection of kip", limit, () => {
       read.destroy();
     }
     assert.equal((await client.info()).cellName, cellName);
+  });
+
+  it("stays open when many commands end within seconds", async () => {
+    await using cell = await Cell.start();
+    const client = await cell.connect();
+    await client.putPod(desiredPod());
+    await report(client, (one) => one.containers[0]?.running !== undefined);
+    for (let count = 0; count < 150; count++) {
+      const streams = (): ProcessStreams => ({ tty: false, stdout: new PassThrough() });
+      const execs = Array.from({ length: 10 }, () => client.exec("web", ["a"], streams(), never));
+      for (const { exitCode } of await Promise.all(execs)) assert.equal(exitCode, 0);
+    }
+    assert.equal(client.isClosing, false);
   });
 
   it("takes requests after many servers have closed in the middle of an upload", async () => {

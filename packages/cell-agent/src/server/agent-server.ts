@@ -56,6 +56,9 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     rejectUnauthorized: true,
     handshakeTimeout: 10_000,
     maxSessionMemory,
+    // Each command that ends and each client that leaves resets a stream: Node's 33 a second are few for the users of a pod.
+    streamResetBurst: 10_000,
+    streamResetRate: 1000,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
   });
   server.maxConnections = mostOfKip + mostUnidentified;
