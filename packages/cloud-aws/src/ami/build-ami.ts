@@ -50,7 +50,7 @@ const removalLimitMs = 20_000;
 /**
  * Makes an EC2 image (AMI) from a disk through the EBS direct API, without an instance. The same disk results in the same
  * image. A build that fails or is aborted removes its snapshot unless the snapshot is complete. If a build is killed, the next
- * build of the same disk continues with its snapshot.
+ * build of the same disk continues with its snapshot, and leaves that if it fails or is aborted, too.
  *
  * @throws {CloudError} with a remedy that names the snapshot, if one is left
  * @throws the signal's reason
@@ -145,11 +145,9 @@ class AmiBuilder {
       await this.#fill(id);
       return true;
     } catch (error) {
-      signal?.throwIfAborted();
-      if (
-        !CloudError.is(error, "CLOUD_NOT_FOUND") &&
-        !CloudError.is(error, "CLOUD_INVALID_REQUEST")
-      )
+      const isUnusable =
+        CloudError.is(error, "CLOUD_NOT_FOUND") || CloudError.is(error, "CLOUD_INVALID_REQUEST");
+      if (signal?.aborted || !isUnusable)
         throw withLeftOver(error, id, "The next build of this image goes on with it");
       // EBS has given up on it in the meantime, or the other build has completed it.
       const now = (await snapshots.list(disk.digest, signal)).find((each) => each.id === id);
