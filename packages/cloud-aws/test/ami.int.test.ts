@@ -225,6 +225,19 @@ async function describeAmis(): Promise<void> {
     assert.deepEqual(await snapshotsOf(disk), []);
   });
 
+  it("an image: blocks that EBS never allows end the build, which names the policy and removes the snapshot", async () => {
+    const disk = await makeDisk("refused");
+    const code = "AccessDeniedException";
+    proxy.faults.add({ action: "PutSnapshotBlock", code, status: 403, calls: Infinity });
+    await assert.rejects(build(disk), (error) => {
+      assert.ok(CloudError.is(error, "CLOUD_AUTH"));
+      const remedy = /^Allow ebs:PutSnapshotBlock to your .*kip iam print --image-build writes/;
+      assert.match(error.remedy ?? "", remedy);
+      return true;
+    });
+    assert.deepEqual(await snapshotsOf(disk), []);
+  });
+
   it("an image: a snapshot that lacks a block is not completed", async () => {
     const disk = await makeDisk("incomplete");
     proxy.faults.add({ action: "PutSnapshotBlock", code: "dropped" });
@@ -346,6 +359,7 @@ async function describeAmis(): Promise<void> {
     await assert.rejects(build(disk), (error) => {
       assert.ok(CloudError.is(error, "CLOUD_AUTH"));
       assert.match(error.remedy ?? "", /^Allow ec2:RegisterImage[^]*is left and costs money/);
+      assert.match(error.remedy ?? "", /kip iam print --image-build writes the whole policy/);
       return true;
     });
     const [left] = await snapshotsOf(disk);

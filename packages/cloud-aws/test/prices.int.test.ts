@@ -70,7 +70,7 @@ async function describePrices(): Promise<void> {
     list.faults.push("AccessDeniedException");
     await assert.rejects(read(), (error) => {
       assert.ok(CloudError.is(error, "CLOUD_AUTH"));
-      assert.match(error.remedy ?? "", /^Allow pricing:GetProducts/);
+      assert.match(error.remedy ?? "", /^Allow pricing:GetProducts .*kip iam print --prices/);
       return true;
     });
   });

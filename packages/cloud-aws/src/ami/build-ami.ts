@@ -62,7 +62,8 @@ export async function buildAmi(options: BuildAmiOptions): Promise<BuiltAmi> {
   options.onProgress?.("Reading the disk");
   const disk = await surveyDisk(options.disk, signal);
   const connection = { region, credentials };
-  using ec2 = await openSdkEc2({ ...connection, endpointURL: options.endpointURL });
+  const { endpointURL } = options;
+  using ec2 = await openSdkEc2({ ...connection, endpointURL, policy: "--image-build" });
   using ebs = await openSdkEbs({
     ...connection,
     clock,

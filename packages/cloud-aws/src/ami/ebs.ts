@@ -87,7 +87,8 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
           return await send(action, input, signal);
         } catch (cause) {
           signal?.throwIfAborted();
-          const error = cloudErrorOf(cause, { purpose, action, service: "ebs" });
+          const call = { purpose, action, service: "ebs", policy: "--image-build" } as const;
+          const error = cloudErrorOf(cause, call);
           if (!isWorthRepeating(action, error) || attempt + 1 >= mostAttempts) throw error;
           const shape = { initialMs: retryMs, maxMs: 40 * retryMs };
           await clock.sleep(backoffDelay(attempt, shape, error), signal);

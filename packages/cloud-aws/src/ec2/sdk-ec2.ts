@@ -3,7 +3,7 @@ import { CloudError, type ChangeTerm } from "@kip/cloud";
 import type * as AwsSdk from "@aws-sdk/client-ec2";
 import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
 import { timeLimits } from "../connection.ts";
-import { cloudErrorOf } from "../errors/cloud-error-of.ts";
+import { cloudErrorOf, type PersonPolicy } from "../errors/cloud-error-of.ts";
 import {
   isChange,
   type Ec2,
@@ -24,6 +24,8 @@ export interface Ec2ConnectionOptions {
   readonly insecureTLSSkipVerify?: boolean | undefined;
   /** How often one call is sent before it fails, 1 or more. @default 3 */
   readonly attempts?: number | undefined;
+  /** The policy that a person needs for the calls, for remedies. @default kip's own */
+  readonly policy?: PersonPolicy | undefined;
   /** Returns the current term, in which a new change begins. @default one that never ends */
   readonly term?: (() => ChangeTerm) | undefined;
 }
@@ -39,7 +41,7 @@ const connectionLimitMs = 3000;
 export async function openSdkEc2(options: Ec2ConnectionOptions): Promise<Ec2> {
   const sdk = await import("@aws-sdk/client-ec2");
   const client = new sdk.EC2Client(clientConfig(options));
-  return new SdkEc2(client, sdk, options.term ?? (() => endless));
+  return new SdkEc2(client, sdk, options);
 }
 
 const endless: ChangeTerm = { isHeld: () => true };
@@ -69,11 +71,13 @@ class SdkEc2 implements Ec2 {
   readonly #client: EC2Client;
   readonly #sdk: Sdk;
   readonly #term: () => ChangeTerm;
+  readonly #policy: PersonPolicy | undefined;
 
-  constructor(client: EC2Client, sdk: Sdk, term: () => ChangeTerm) {
+  constructor(client: EC2Client, sdk: Sdk, { term, policy }: Ec2ConnectionOptions) {
     this.#client = client;
     this.#sdk = sdk;
-    this.#term = term;
+    this.#term = term ?? (() => endless);
+    this.#policy = policy;
   }
 
   async call<A extends Ec2Action>(
@@ -94,7 +98,7 @@ class SdkEc2 implements Ec2 {
     } catch (cause) {
       signal?.throwIfAborted();
       if (CloudError.is(cause)) throw cause;
-      throw cloudErrorOf(cause, { purpose, action, place });
+      throw cloudErrorOf(cause, { purpose, action, place, policy: this.#policy });
     }
   }
 

@@ -3,6 +3,9 @@ import { CloudError, type CapacityScope } from "@kip/cloud";
 import type { CallPlace } from "../ec2/ec2-calls.ts";
 import { meaningOf, type ErrorMeaning, type Shortage } from "./error-table.ts";
 
+/** Options of `kip iam print` for policies of persons, which kip itself does not need. */
+export type PersonPolicy = "--image-build" | "--prices";
+
 /** The call that failed. */
 export interface FailedCall {
   /** Completes "Cannot …". */
@@ -10,6 +13,8 @@ export interface FailedCall {
   readonly action: string;
   /** The service's name in policies. @default "ec2" */
   readonly service?: string | undefined;
+  /** The policy that a person needs for the call, by its option of `kip iam print`. @default kip's own */
+  readonly policy?: PersonPolicy | undefined;
   readonly place?: CallPlace | undefined;
 }
 
@@ -126,10 +131,12 @@ const remedies: readonly (readonly [string, string])[] = [
 function remedyOf(
   { code }: ErrorMeaning,
   awsCode: string,
-  { action, service = "ec2" }: FailedCall,
+  { action, service = "ec2", policy }: FailedCall,
 ): string | undefined {
   if (awsCode === "UnauthorizedOperation" || awsCode.startsWith("AccessDenied"))
-    return `Allow ${service}:${action} to kip's identity; kip iam print writes the whole policy`;
+    return policy === undefined
+      ? `Allow ${service}:${action} to kip's identity; kip iam print writes the whole policy`
+      : `Allow ${service}:${action} to your identity; kip iam print ${policy} writes the whole policy`;
   if (code === "CLOUD_AUTH") return "Give kip valid credentials of AWS (docs/aws.md)";
   if (code === "CLOUD_QUOTA") return "Ask AWS for a higher quota, or end what is not needed";
   return undefined;

@@ -76,7 +76,13 @@ export async function onDemandPrices(
     signal?.throwIfAborted();
     if (DecodeError.is(cause)) throw cause;
     const purpose = `read the prices of region "${region}"`;
-    throw cloudErrorOf(cause, { purpose, service: "pricing", action: priceListAction });
+    const call = {
+      purpose,
+      service: "pricing",
+      action: priceListAction,
+      policy: "--prices",
+    } as const;
+    throw cloudErrorOf(cause, call);
   } finally {
     client.destroy();
   }

@@ -40,7 +40,8 @@ export async function readRegionPrices(
   const { zones = [], clock = systemClock, signal, environment } = options;
   const region = await findRegion(options, openMetadata(environment));
   const credentials = credentialsOf(options);
-  using ec2 = await openSdkEc2({ region, credentials, endpointURL: options.endpointURL });
+  const { endpointURL } = options;
+  using ec2 = await openSdkEc2({ region, credentials, endpointURL, policy: "--prices" });
   const list = { region, credentials, endpointURL: options.pricingEndpointURL, signal };
   const now = new Date(clock.now());
   // First, because this call finds most mistakes.
