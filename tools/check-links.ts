@@ -3,10 +3,7 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { brokenLinks } from "./links.ts";
 
-// The changelog names files that were moved later.
-const pages = globSync(["*.md", "docs/**/*.md", "packages/*/README.md", "apps/*/README.md"]).filter(
-  (page) => page !== "CHANGELOG.md",
-);
+const pages = globSync(["*.md", "docs/**/*.md", "packages/*/README.md", "apps/*/README.md"]);
 const read = (file: string): string => readFileSync(file, "utf8");
 const problems = pages.flatMap((page) =>
   brokenLinks({ page, text: read(page), exists: existsSync, read }),

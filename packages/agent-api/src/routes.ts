@@ -30,8 +30,9 @@ export const agentPort = 6421;
 export const maxBodyBytes = 8 * 1024 * 1024;
 
 /**
- * `maxSessionMemory` of both sides, in units of 1,000,000 bytes: no limit. Node counts what a stream still had to send when it was closed for as
- * long as its connection lives, and refuses all new requests when the sum is above the limit. Windows and the number of streams bound the memory.
+ * `maxSessionMemory` of both sides, in units of 1,000,000 bytes: no limit. Node counts the unsent bytes of a closed stream until the
+ * connection ends, and refuses all new requests when the sum exceeds the limit. Other things bound the memory: windows, the number of
+ * streams, and keep-alive, which ends a connection whose peer does not read.
  */
 export const maxSessionMemory = 0xffff_ffff;
 

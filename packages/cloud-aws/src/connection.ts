@@ -1,3 +1,4 @@
+import { defined, untilAborted } from "@kip/base";
 import { CloudError } from "@kip/cloud";
 import type { InstanceMetadata } from "./network/metadata.ts";
 
@@ -45,4 +46,18 @@ export function credentialsOf({
  */
 export function timeLimits(requestTimeout: number, connectionTimeout: number) {
   return { requestTimeout, throwOnRequestTimeout: true, connectionTimeout };
+}
+
+/**
+ * Sends a command by an SDK client, and stops waiting for it when the signal aborts. The SDK checks the signal only after it has
+ * credentials, and STS may take a minute for these.
+ *
+ * @param send calls the client's `send()` with these options
+ * @throws errors of `send`; the signal's reason
+ */
+export async function sendUntilAborted<T>(
+  send: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  return await untilAborted(send(defined({ abortSignal: signal })), signal);
 }

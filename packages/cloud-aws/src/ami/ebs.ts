@@ -1,7 +1,7 @@
 import type * as AwsSdk from "@aws-sdk/client-ebs";
-import { backoffDelay, defined, untilAborted, type Clock } from "@kip/base";
+import { backoffDelay, defined, type Clock } from "@kip/base";
 import type { CloudError, CloudErrorCode } from "@kip/cloud";
-import { timeLimits, type ConnectionSettings } from "../connection.ts";
+import { sendUntilAborted, timeLimits, type ConnectionSettings } from "../connection.ts";
 import { awsCodeOf, cloudErrorOf } from "../errors/cloud-error-of.ts";
 
 /** The EBS direct API calls that this driver makes, with their inputs and outputs. */
@@ -75,8 +75,11 @@ export async function openSdkEbs(options: EbsOptions): Promise<Ebs> {
     const Command = sdk[`${action}Command`] as unknown as new (
       input: EbsCalls[A][0],
     ) => AwsSdk.StartSnapshotCommand;
-    const sending = client.send(new Command(input), defined({ abortSignal: signal }));
-    const answer: unknown = await untilAborted(sending, signal);
+    const command = new Command(input);
+    const answer: unknown = await sendUntilAborted(
+      async (options) => await client.send(command, options),
+      signal,
+    );
     return answer as EbsCalls[A][1];
   };
   return {

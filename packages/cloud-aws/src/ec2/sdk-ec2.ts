@@ -1,8 +1,8 @@
-import { defined, untilAborted } from "@kip/base";
+import { defined } from "@kip/base";
 import { CloudError, type ChangeTerm } from "@kip/cloud";
 import type * as AwsSdk from "@aws-sdk/client-ec2";
 import type { EC2Client, EC2ClientConfig } from "@aws-sdk/client-ec2";
-import { timeLimits } from "../connection.ts";
+import { sendUntilAborted, timeLimits } from "../connection.ts";
 import { cloudErrorOf, type PersonPolicy } from "../errors/cloud-error-of.ts";
 import {
   isChange,
@@ -91,9 +91,10 @@ class SdkEc2 implements Ec2 {
     const command = new Command(input);
     if (isChange(action)) sendWithin(this.#term(), command, purpose);
     try {
-      const sending = this.#client.send(command, defined({ abortSignal: signal }));
-      // The SDK checks the signal only after it has credentials. STS may take a minute for these.
-      const answer: unknown = await untilAborted(sending, signal);
+      const answer: unknown = await sendUntilAborted(
+        async (options) => await this.#client.send(command, options),
+        signal,
+      );
       return answer as Ec2Calls[A][1];
     } catch (cause) {
       signal?.throwIfAborted();

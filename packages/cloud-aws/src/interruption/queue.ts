@@ -1,6 +1,6 @@
-import { defined, untilAborted } from "@kip/base";
+import { defined } from "@kip/base";
 import type { Message, SQSClientConfig } from "@aws-sdk/client-sqs";
-import { timeLimits } from "../connection.ts";
+import { sendUntilAborted, timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 
 /** Connection options of {@link openQueue}. */
@@ -78,7 +78,7 @@ export async function openQueue({ url, region, credentials }: QueueOptions): Pro
         WaitTimeSeconds: waitSeconds,
       });
       const send = async () =>
-        await untilAborted(client.send(command, { abortSignal: signal }), signal);
+        await sendUntilAborted(async (options) => await client.send(command, options), signal);
       const { Messages = [] } = await call("ReceiveMessage", send, signal);
       return Messages.map(toMessage);
     },

@@ -1,7 +1,7 @@
 import type { Filter } from "@aws-sdk/client-pricing";
-import { decode, DecodeError, defined, untilAborted } from "@kip/base";
+import { decode, DecodeError, defined } from "@kip/base";
 import { CloudError } from "@kip/cloud";
-import { timeLimits, type ConnectionSettings } from "../connection.ts";
+import { sendUntilAborted, timeLimits, type ConnectionSettings } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 
@@ -63,8 +63,10 @@ export async function onDemandPrices(
         MaxResults: 100,
         NextToken,
       });
-      const sending = client.send(command, defined({ abortSignal: signal }));
-      const answer = await untilAborted(sending, signal);
+      const answer = await sendUntilAborted(
+        async (options) => await client.send(command, options),
+        signal,
+      );
       for (const product of answer.PriceList ?? []) {
         const found = readProduct(String(product));
         if (found) prices.set(found.instanceType, found.price);

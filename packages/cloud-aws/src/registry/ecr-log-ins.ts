@@ -1,7 +1,7 @@
-import { defined, Secret, untilAborted } from "@kip/base";
+import { defined, Secret } from "@kip/base";
 import { CloudError, type RegistryLogIn, type RegistryLogIns } from "@kip/cloud";
 import type { ECRClientConfig } from "@aws-sdk/client-ecr";
-import { timeLimits } from "../connection.ts";
+import { sendUntilAborted, timeLimits } from "../connection.ts";
 import { cloudErrorOf } from "../errors/cloud-error-of.ts";
 import { partitionOf } from "../partition.ts";
 import { readEcrHost, type EcrHost } from "./ecr-host.ts";
@@ -44,8 +44,10 @@ export class EcrLogIns implements RegistryLogIns {
     const purpose = `log in to registry "${host}"`;
     try {
       const command = new sdk.GetAuthorizationTokenCommand({});
-      const sending = client.send(command, defined({ abortSignal: signal }));
-      const answer = await untilAborted(sending, signal);
+      const answer = await sendUntilAborted(
+        async (options) => await client.send(command, options),
+        signal,
+      );
       const { authorizationToken = "", expiresAt } = answer.authorizationData?.[0] ?? {};
       const [, username = "", password = ""] =
         /^([^:]+):(.+)$/s.exec(Buffer.from(authorizationToken, "base64").toString()) ?? [];
