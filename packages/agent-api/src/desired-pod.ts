@@ -125,6 +125,8 @@ const container = object({
   name: string,
   image: string,
   imagePullPolicy: oneOf("Always", "IfNotPresent", "Never"),
+  /** Why it cannot be created yet. Its environment is then not complete. @default it can */
+  configProblem: optional(string),
   /** Kubernetes' `command`, which replaces the image's entrypoint. `$(VAR)` is already expanded. */
   command: optional(list(string)),
   /** Kubernetes' `args`, which replaces the image's command. */

@@ -64,6 +64,7 @@ export interface KipProviderOptions {
 /** Runs each pod on its own cell, with one {@link CellWorker} per pod UID. */
 export class KipProvider implements PodProvider {
   readonly readsEnvFiles = true;
+  readonly holdsBackContainers = true;
   readonly #options: KipProviderOptions;
   readonly #workers = new Map<string, CellWorker>();
   readonly #admission: PodAdmission;

@@ -40,6 +40,11 @@ export interface ResolvedPod {
    * Only for providers with {@link PodProvider.readsEnvFiles}.
    */
   readonly fileEnv?: ReadonlyMap<string, ReadonlyMap<string, FileKeySelector>> | undefined;
+  /**
+   * Containers whose environment refers to something that does not exist: container name → message. They have no entry in `env`,
+   * and cannot start before a later content has one. Only for providers with {@link PodProvider.holdsBackContainers}.
+   */
+  readonly missingEnv?: ReadonlyMap<string, string> | undefined;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
   /** Parsed `.dockerconfigjson` documents of the pod's imagePullSecrets. */
@@ -188,6 +193,11 @@ export interface PodProvider {
   podAllocatable?(pod: Pod): Promise<Readonly<Record<string, string>>>;
   /** Whether it sets variables from files of the pod (`fileKeyRef`). @default false: such a container waits */
   readonly readsEnvFiles?: boolean | undefined;
+  /**
+   * Whether it starts the other containers of a pod while {@link ResolvedPod.missingEnv} holds some back, as a kubelet does. An
+   * init container may create what they wait for. @default false: the whole pod waits
+   */
+  readonly holdsBackContainers?: boolean | undefined;
   /** Throws, or does not return, if the provider cannot work. */
   ping(signal: AbortSignal): Promise<void>;
   /** Optional: `kubectl logs`. Ends with the log. With `follow`, ends only when `signal` aborts. */

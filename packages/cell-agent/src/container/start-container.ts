@@ -90,6 +90,8 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<ContainerRun> {
   const { dependencies, image, resources, pidNamespace } = input;
+  const { configProblem } = input.container;
+  if (configProblem !== undefined) throw new AgentError("AGENT_CONTAINER_CONFIG", configProblem);
   const container = withFileEnv(input.container, resources.volumes);
   const directory = runDirectory(input.directories, run);
   mkdirSync(directory.path, { recursive: true });

@@ -329,6 +329,19 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.deepEqual(sent.command, ["$(K)"]);
   });
 
+  it("says why a container cannot be created yet, without expanding what it lacks", () => {
+    const volumeMounts = [{ name: "a", mountPath: "/a", subPathExpr: "$(K)" }];
+    const main = { name: "main", image: "i", volumeMounts };
+    const resolved = {
+      ...resolvedWith(podWith({ spec: { containers: [main] } })),
+      env: new Map(),
+      missingEnv: new Map([["main", 'configmap "c" not found']]),
+    };
+    const { configProblem, env, mounts } = desiredContainer(resolved, main, addresses);
+    assert.equal(configProblem, 'configmap "c" not found');
+    assert.deepEqual([env, mounts], [[], [{ name: "a", mountPath: "/a" }]]);
+  });
+
   it("makes submounts of a mount that is only read read-only, where that is wanted", () => {
     const mount = { name: "a", mountPath: "/a", readOnly: true };
     const of = (more: object): unknown =>

@@ -43,18 +43,20 @@ export function desiredContainer(
   const variables = new Map(
     env.flatMap(({ name, value }) => (open.has(name) ? [] : [[name, value] as const])),
   );
+  const configProblem = resolved.missingEnv?.get(container.name);
   const expand = expander(variables, { open, budget });
   return defined({
     name: container.name,
     image: container.image ?? "",
     imagePullPolicy: pullPolicy(container),
+    configProblem,
     env: env.map(desiredVariable),
     mounts: (container.volumeMounts ?? []).map((mount) =>
       defined({
         name: mount.name,
         mountPath: mount.mountPath,
         subPath:
-          mount.subPathExpr === undefined
+          mount.subPathExpr === undefined || configProblem !== undefined
             ? mount.subPath
             : expandSubPath(mount.subPathExpr, variables, budget),
         readOnly: mount.readOnly,

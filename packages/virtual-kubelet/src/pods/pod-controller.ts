@@ -62,6 +62,7 @@ export class PodController {
       allocatable: async (pod) => (await provider.podAllocatable?.(pod)) ?? options.allocatable(),
       resolveEnv: options.resolveEnv,
       readsEnvFiles: options.provider.readsEnvFiles === true,
+      holdsBackContainers: options.provider.holdsBackContainers === true,
       onChange: (uids) => {
         for (const uid of uids) this.#workers.get(uid)?.wake();
       },

@@ -27,6 +27,8 @@ export interface PodResolverOptions {
   readonly resolveEnv: boolean;
   /** See `PodProvider.readsEnvFiles`. */
   readonly readsEnvFiles: boolean;
+  /** See `PodProvider.holdsBackContainers`. */
+  readonly holdsBackContainers: boolean;
   /** Called with the UIDs of pods that refer to a changed object. */
   readonly onChange: (uids: Iterable<string>) => void;
   /** Records an event for the pod, or for the container at the field path. */
@@ -38,6 +40,8 @@ export interface PodResolverOptions {
 
 /** How long a pod's start waits for the first list of services, milliseconds. */
 const servicesTimeoutMs = 5000;
+/** How often to look for what a container of a pod that has started waits for, milliseconds. */
+const lookAgainMs = 60_000;
 
 /** Resolves the references of a node's pods and watches the objects. */
 export class PodResolver {
@@ -93,11 +97,15 @@ export class PodResolver {
       allocatable: hasResourceReference(pod) ? await this.#options.allocatable(pod) : {},
       resolveEnv: this.#options.resolveEnv,
       readsFiles: this.#options.readsEnvFiles,
+      holdsBackContainers: this.#options.holdsBackContainers,
       previous,
       notify: ({ fieldPath, ...event }) => this.#options.recordEvent(pod, event, fieldPath),
     });
     this.#references.release(uid, references.used);
-    return resolved;
+    if (!resolved.missingEnv) return resolved;
+    // Without permission to watch the missing objects, only another attempt finds them.
+    const lookAgainAt = this.#options.clock.now() + lookAgainMs;
+    return { ...resolved, refreshAt: Math.min(resolved.refreshAt ?? lookAgainAt, lookAgainAt) };
   }
 
   /** Call this when the pod is gone. Objects that only this pod refers to are no longer watched. */

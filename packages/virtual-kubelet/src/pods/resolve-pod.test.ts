@@ -124,6 +124,36 @@ describe("resolvePod()", () => {
     await assert.rejects(look({ "ConfigMap/c": away, "Secret/s": {} }, first), isUnresolved);
   });
 
+  it("holds back containers whose variables are missing, if another one can start meanwhile", async () => {
+    const env = [configMapKey("c", "k")];
+    const main = { name: "main", env };
+    const look = (spec: NonNullable<Pod["spec"]>, more: Partial<ResolveSources> = {}) =>
+      resolvePod({ ...pod, spec }, { ...nothing, holdsBackContainers: true, ...more });
+    const held = { initContainers: [{ name: "maker" }], containers: [main] };
+    const resolved = await look(held);
+    assert.deepEqual([...(resolved.missingEnv ?? [])], [["main", 'configmap "c" not found']]);
+    assert.deepEqual([...resolved.env.keys()], ["maker"]);
+    const beside = await look({ containers: [main, { name: "other" }] });
+    assert.deepEqual([...(beside.missingEnv?.keys() ?? [])], ["main"]);
+    const keyless = { references: fakeReferences({ "ConfigMap/c": {} }) };
+    assert.match((await look(held, keyless)).missingEnv?.get("main") ?? "", /^couldn't find key k/);
+    const there = { references: fakeReferences({ "ConfigMap/c": { k: "v" } }), previous: resolved };
+    const whole = await look(held, there);
+    assert.equal(whole.missingEnv, undefined);
+    assert.deepEqual(whole.env.get("main"), [{ name: "K", value: "v" }]);
+
+    const away = new K8sError("K8S_UNAVAILABLE", "overloaded", { retryable: true });
+    const waiting = [
+      look({ containers: [main] }),
+      look({ initContainers: [{ name: "first", env }], containers: [{ name: "other" }] }),
+      look(held, { holdsBackContainers: false }),
+      // It may be there.
+      look(held, { references: fakeReferences({ "ConfigMap/c": away }) }),
+    ];
+    for (const each of waiting)
+      await assert.rejects(each, (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"));
+  });
+
   it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {
     const growing = [
       { name: "A", value: "x".repeat(1000) },

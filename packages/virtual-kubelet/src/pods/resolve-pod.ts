@@ -21,6 +21,8 @@ export interface ResolveSources
   readonly services: readonly Service[];
   /** Whether to resolve environment variables. @default true */
   readonly resolveEnv?: boolean | undefined;
+  /** See `PodProvider.holdsBackContainers`. @default false */
+  readonly holdsBackContainers?: boolean | undefined;
   /**
    * The pod's earlier content. It replaces that of deleted objects, because a running pod needs a new token even if its
    * ConfigMap is gone.
@@ -32,7 +34,8 @@ export interface ResolveSources
  * Resolves all references of a pod: environment, files of its volumes, registry credentials.
  *
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have before (an
- * event was recorded), or if the content exceeds 64 MiB
+ * event was recorded), or if the content exceeds 64 MiB. Not for the environment of a container that can be held back while
+ * another one starts
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -42,6 +45,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   const lateEnv = new Map<string, ReadonlyMap<string, string>>();
   const lateTemplates = new Map<string, ReadonlyMap<string, string>>();
   const fileEnv = new Map<string, ContainerEnv["files"]>();
+  const missing = new Map<string, Error>();
   const budget = new ContentBudget();
   const services = serviceVariables(
     sources.services,
@@ -49,14 +53,21 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     pod.spec.enableServiceLinks !== false,
   );
   for (const container of sources.resolveEnv === false ? [] : allContainers(pod)) {
-    const resolved = await containerEnv(container, { ...sources, pod, services, budget }).catch(
-      previousIfAbsent(previousEnv(sources.previous, container.name)),
-    );
+    const resolved = await containerEnv(container, { ...sources, pod, services, budget })
+      .catch(previousIfAbsent(previousEnv(sources.previous, container.name)))
+      .catch((error: unknown) => {
+        if (!(error instanceof Error && isAbsent(error))) throw error;
+        missing.set(container.name, error);
+      });
+    if (!resolved) continue;
     env.set(container.name, resolved.env);
     if (resolved.late.size > 0) lateEnv.set(container.name, resolved.late);
     if (resolved.lateTemplates.size > 0) lateTemplates.set(container.name, resolved.lateTemplates);
     if (resolved.files.size > 0) fileEnv.set(container.name, resolved.files);
   }
+  const [firstMissing] = missing.values();
+  if (firstMissing && !(sources.holdsBackContainers === true && canBegin(pod, missing)))
+    throw firstMissing;
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
   for (const volume of pod.spec.volumes ?? []) {
@@ -73,10 +84,18 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     lateEnv,
     lateTemplates,
     fileEnv,
+    missingEnv: firstMissing && new Map([...missing].map(([name, { message }]) => [name, message])),
     files,
     pullSecrets: await pullSecrets(pod, sources.references, sources.notify),
     refreshAt: Number.isFinite(refreshAt) ? refreshAt : undefined,
   };
+}
+
+/** Whether a container can start without waiting for one that is held back. Otherwise a machine would wait for nothing. */
+function canBegin({ spec }: Pod, heldBack: ReadonlyMap<string, unknown>): boolean {
+  const [first] = spec.initContainers ?? [];
+  const begin = first ? [first] : spec.containers;
+  return begin.some(({ name }) => !heldBack.has(name));
 }
 
 /** Handles an error. The previous value replaces that of a missing object. Any other error is thrown. */
