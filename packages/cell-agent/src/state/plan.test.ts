@@ -95,6 +95,24 @@ describe("planPod()", () => {
     assert.deepEqual(words(planPod(view(all))), ["start init"]);
   });
 
+  it("goes on while a sidecar restarts, once a later init container has run", () => {
+    const side = ended(record("side", "sidecar"), 1);
+    side.retryAtMs = 9000;
+    const init = withImage(record("init", "init"));
+    const last = withImage(record("last", "sidecar"));
+    const all = [side, init, last, withImage(record("a"))];
+    assert.deepEqual(words(planPod(view(all))), []);
+    running(init);
+    assert.deepEqual(words(planPod(view(all))), []);
+    ended(init, 0);
+    assert.deepEqual(words(planPod(view(all))), ["start last"]);
+    running(last);
+    assert.deepEqual(words(planPod(view(all))), []);
+    last.saved.started = true;
+    assert.deepEqual(words(planPod(view(all))), ["start a"]);
+    assert.deepEqual(words(planPod(view(all, { nowMs: 9000 }))), ["start side", "start a"]);
+  });
+
   it("restarts a sidecar, but no init container, once the pod is initialised", () => {
     const side = ended(record("side", "sidecar"), 1);
     const all = [side, ended(record("init", "init"), 0), running(record("a"))];

@@ -282,10 +282,15 @@ function startable(view: PodView): readonly ContainerRecord[] {
   const main = view.containers.filter((record) => record.kind === "main");
   // Once a main container has run, initialisation is over for good. Sidecars are still restarted.
   const isInitialised = main.some((record) => record.saved.run !== undefined);
-  for (const record of view.containers) {
+  // As in a kubelet, only the last one that has run holds up the next. Sidecars before it may be restarting.
+  const last = view.containers.findLastIndex(
+    (record) => (record.kind === "init" || record.kind === "sidecar") && nextAttempt(record) > 0,
+  );
+  for (const [index, record] of view.containers.entries()) {
     if (record.kind === "sidecar") {
       result.push(record);
-      if (!isInitialised && !(isRunning(record) && record.saved.started)) return result;
+      const holdsUp = index >= last && !(isRunning(record) && record.saved.started);
+      if (!isInitialised && holdsUp) return result;
     }
     if (record.kind === "init" && !isInitialised && record.saved.run?.exit?.exitCode !== 0)
       return [...result, record];
