@@ -2,7 +2,7 @@ import type { LeaderTerm } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
 import type { PodProvider } from "../pod-provider.ts";
-import { boundOptionalCalls } from "../providers/optional-calls.ts";
+import { boundOptionalParts } from "../providers/optional-calls.ts";
 
 /**
  * Refuses calls that change a pod once the term of its replica may be over. The check before each call uses a clock that
@@ -17,7 +17,7 @@ export class Fence {
   constructor(provider: PodProvider, term: LeaderTerm) {
     this.#term = term;
     this.provider = {
-      ...boundOptionalCalls(provider),
+      ...boundOptionalParts(provider),
       start: (callbacks) => provider.start({ ...callbacks, term: term.number }),
       stop: async () => provider.stop?.(),
       apply: (pod, signal) => this.#pass(() => provider.apply(pod, signal)),

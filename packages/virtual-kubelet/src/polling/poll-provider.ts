@@ -4,7 +4,7 @@ import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-facts.ts";
 import { findError } from "../errors.ts";
-import { boundOptionalCalls } from "../providers/optional-calls.ts";
+import { boundOptionalParts } from "../providers/optional-calls.ts";
 import { goneStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
@@ -49,10 +49,11 @@ const settlingMs = 60_000;
 export function pollProvider(provider: PolledPodProvider, options: PollOptions): PodProvider {
   const poller = new Poller(provider, options);
   return {
-    ...boundOptionalCalls(provider),
+    ...boundOptionalParts(provider),
     start: (callbacks) => poller.start(callbacks),
     stop: () => poller.stop(),
     apply: (pod, signal) => poller.apply(pod, signal),
+    ...(provider.resume && { resume: (pod: Pod) => poller.resume(pod) }),
     remove: (pod, graceSeconds, signal) => poller.remove(pod, graceSeconds, signal),
     ...(provider.finish && {
       finish: (pod: Pod, signal: AbortSignal) => poller.finish(pod, signal),
@@ -113,11 +114,12 @@ class Poller {
 
   async apply(resolved: ResolvedPod, signal: AbortSignal): Promise<void> {
     await this.#provider.apply(resolved, signal);
-    const uid = resolved.pod.metadata.uid;
-    const known = this.#tracked.get(uid);
-    if (known) known.pod = resolved.pod;
-    else this.#track(uid, resolved.pod);
-    void this.#ask(uid);
+    this.#follow(resolved.pod);
+  }
+
+  async resume(pod: Pod): Promise<void> {
+    await this.#provider.resume?.(pod);
+    this.#follow(pod);
   }
 
   async remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void> {
@@ -143,6 +145,14 @@ class Poller {
   async removeUnknown(uid: string): Promise<void> {
     await this.#provider.removeUnknown(uid);
     this.#tracked.delete(uid);
+  }
+
+  #follow(pod: Pod): void {
+    const { uid } = pod.metadata;
+    const known = this.#tracked.get(uid);
+    if (known) known.pod = pod;
+    else this.#track(uid, pod);
+    void this.#ask(uid);
   }
 
   #track(uid: string, pod: Pod): void {
