@@ -98,6 +98,8 @@ describe("volumeContent()", () => {
     assert.deepEqual(missing.events, [`FailedMount: ${text}`]);
     const key = await files({ secret: { secretName: "s", items: [{ key: "no", path: "p" }] } });
     assert.match(key.events[0] ?? "", /: references non-existent secret key: no$/);
+    const item = await files({ configMap: { name: "c", items: [{ key: "no", path: "p" }] } });
+    assert.match(item.events[0] ?? "", /: configmap references non-existent config key: no$/);
   });
 
   it("shows key and certificates of a pod together, or each for itself", async () => {

@@ -190,8 +190,11 @@ async function objectFiles(
     budget.take(path.length + (data?.length ?? 0));
     if (data) return [{ path, data, mode: own ?? mode }];
     if (optional) return [];
-    const kind = object.kind === "ConfigMap" ? "config" : "secret";
-    throw absent(`references non-existent ${kind} key: ${key}`);
+    const what =
+      object.kind === "ConfigMap"
+        ? "configmap references non-existent config"
+        : "references non-existent secret";
+    throw absent(`${what} key: ${key}`);
   });
 }
 
