@@ -1,14 +1,34 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
+import { ImageError } from "@kip/oci-image";
 import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
-describe("AgentWorker, with a container whose variables are missing", () => {
-  it("starts the others, says what is missing, and starts it when a newer pod has them", async () => {
+describe("AgentWorker, with a container that cannot be created", () => {
+  it("reports a user that the image does not have as a failure of the runtime", async () => {
+    using folder = temporaryFolder();
+    const worker = new AgentWorker({
+      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
+      clock: new ManualClock(),
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    const unknown = new ImageError("IMAGE_USER_UNKNOWN", "no such user");
+    const resolveUser = () => Promise.reject(unknown);
+    await worker.begin({ ...fakeDependencies({ runtime: new FakeRuntime() }), resolveUser });
+    worker.put(desiredPod());
+    const waiting = () => worker.report()?.containers[0]?.waiting;
+    await eventually(() => waiting()?.message !== undefined);
+    const message = "Cannot use image: no such user";
+    assert.deepEqual(waiting(), { reason: "CreateContainerError", message });
+    await worker[Symbol.asyncDispose]();
+  });
+
+  it("starts the others while its variables are missing, and starts it when a newer pod has them", async () => {
     using folder = temporaryFolder();
     const runtime = new FakeRuntime();
     const worker = new AgentWorker({

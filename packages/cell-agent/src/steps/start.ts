@@ -1,7 +1,6 @@
 import fs from "node:fs/promises";
 import { AgentError } from "@kip/agent-api";
 import { defined, errorText, ownValue } from "@kip/base";
-import { ImageError } from "@kip/oci-image";
 import { RuntimeError } from "@kip/oci-runtime";
 import { withinMachine } from "../admission/pod-memory.ts";
 import { startErrorReport } from "../container/exit-report.ts";
@@ -176,9 +175,8 @@ function failure(
       isLeft: false,
     };
   }
-  const isConfig =
-    AgentError.is(error, "AGENT_CONTAINER_CONFIG", "AGENT_PATH_UNSAFE") ||
-    ImageError.is(error, "IMAGE_USER_UNKNOWN");
+  // The container runtime of a node is what does not find a user, so that is not in the kubelet's configuration.
+  const isConfig = AgentError.is(error, "AGENT_CONTAINER_CONFIG", "AGENT_PATH_UNSAFE");
   const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
   return { kind: "createFailed", container, reason, message, nowMs };
 }
