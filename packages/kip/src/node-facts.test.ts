@@ -7,7 +7,7 @@ import { readNodeFacts } from "./node-facts.ts";
 
 const excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-async function labelsWith(
+async function factsWith(
   labels: Readonly<Record<string, string>>,
   cloud: SimulatedCloudOptions = {},
   nodeLabels?: CloudDriver["nodeLabels"],
@@ -15,13 +15,11 @@ async function labelsWith(
   const config = decodeProviderConfig({ cloud: { local: {} }, kubelet: { labels } });
   const simulated = createSimulatedCloud(cloud).open({ owner: "owner" });
   const driver = Object.assign(simulated, { nodeLabels });
-  const facts = await readNodeFacts({
-    driver,
-    config,
-    controllerID: "owner",
-    nodeIps: ["192.0.2.1"],
-  });
-  return facts.labels ?? {};
+  return await readNodeFacts({ driver, config, controllerID: "owner", nodeIps: ["192.0.2.1"] });
+}
+
+async function labelsWith(...given: Parameters<typeof factsWith>) {
+  return (await factsWith(...given)).labels ?? {};
 }
 
 describe("readNodeFacts()", () => {
@@ -31,6 +29,10 @@ describe("readNodeFacts()", () => {
     assert.equal(labels["topology.kubernetes.io/zone"], "simulated-1");
     assert.equal(labels["node.kubernetes.io/instance-type"], "mine");
     assert.equal((await labelsWith({}))["node.kubernetes.io/instance-type"], "kip");
+  });
+
+  it("declares that pods of each class can be resized, which API servers want to know", async () => {
+    assert.deepEqual((await factsWith({})).declaredFeatures, ["GuaranteedQoSPodCPUResize"]);
   });
 
   it("has the labels that the driver names, which the configuration may replace", async () => {

@@ -46,6 +46,8 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     runtimeHandlers: [
       { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: false } },
     ],
+    // Without this, API servers since 1.36 refuse to resize the CPU of pods of the class Guaranteed.
+    declaredFeatures: ["GuaranteedQoSPodCPUResize"],
     nodeInfo: { ...nodeInfo(controllerID), ...architectureInfo(config.nodeLabels) },
   };
 }

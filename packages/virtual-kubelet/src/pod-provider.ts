@@ -128,6 +128,13 @@ export interface NodeFacts {
   /** Features of the node's containers that not all nodes have. The scheduler and clients use them. */
   readonly features?: NodeStatus["features"];
   readonly runtimeHandlers?: NodeStatus["runtimeHandlers"];
+  /**
+   * Kubernetes' names of what its pods support beyond older kubelets. API servers since 1.36 refuse changes of pods that need
+   * something else. @default none
+   *
+   * @see https://github.com/kubernetes/enhancements/issues/5328
+   */
+  readonly declaredFeatures?: readonly string[] | undefined;
   /** Why the node cannot accept pods. Absent if it can. */
   readonly notReady?: { readonly reason: string; readonly message: string };
 }

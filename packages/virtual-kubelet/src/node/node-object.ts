@@ -118,7 +118,7 @@ export class NodeObject {
 
   /** Creates the Node if it does not exist, adds its taints, and writes its status. */
   async #ensure(): Promise<void> {
-    const { client, identity, logger, signal } = this.#options;
+    const { client, identity, findings, logger, signal } = this.#options;
     const path = paths.nodes(identity.nodeName);
     try {
       this.#node = await client.get<StoredNode>(path, { signal });
@@ -128,7 +128,9 @@ export class NodeObject {
       logger.info("Registered the node");
     }
     await this.#addTaints(this.#node);
-    this.#declared = await declarable(client, identity.features, signal);
+    const { declaredFeatures = [] } = findings().facts;
+    const features = [...identity.features, ...declaredFeatures].sort();
+    this.#declared = await declarable(client, features, signal);
     this.#written = undefined;
     await this.#writeStatus();
     this.#isRegistered = true;

@@ -9,6 +9,8 @@ export class NodeServer {
   readonly #clock: Clock;
   /** The Node object. Undefined if there is none. */
   node: Node | undefined;
+  /** The answer to a request for `/version`. */
+  version: object = {};
   /** Number of issued tokens. */
   tokens = 0;
   /** Written pod statuses, by path. */
@@ -25,7 +27,10 @@ export class NodeServer {
 
   client(): ApiClient {
     const client = {
-      get: async (path: string) => (path.includes("/nodes/") ? this.#found() : {}),
+      get: async (path: string) => {
+        if (path === "/version") return this.version;
+        return path.includes("/nodes/") ? this.#found() : {};
+      },
       create: async (path: string, body: Node) => this.#create(path, body),
       replace: async (_path: string, body: object) => structuredClone(body),
       patch: async (path: string, body: Node & Pod) =>
