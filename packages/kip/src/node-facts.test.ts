@@ -35,6 +35,13 @@ describe("readNodeFacts()", () => {
     assert.deepEqual((await factsWith({})).declaredFeatures, ["GuaranteedQoSPodCPUResize"]);
   });
 
+  it("says that its cells support read-only submounts, user namespaces and policies of groups", async () => {
+    const { features, runtimeHandlers } = await factsWith({});
+    assert.deepEqual(features, { supplementalGroupsPolicy: true });
+    const ofCells = { recursiveReadOnlyMounts: true, userNamespaces: true };
+    assert.deepEqual(runtimeHandlers, [{ name: "", features: ofCells }]);
+  });
+
   it("has the labels that the driver names, which the configuration may replace", async () => {
     const named = { "cloud.example/machines": "none", "cloud.example/kind": "virtual" };
     const labels = await labelsWith({ "cloud.example/kind": "" }, {}, named);

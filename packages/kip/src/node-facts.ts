@@ -44,7 +44,7 @@ export async function readNodeFacts(options: NodeFactsOptions): Promise<NodeFact
     otherInternalIps,
     features: { supplementalGroupsPolicy: true },
     runtimeHandlers: [
-      { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: false } },
+      { name: "", features: { recursiveReadOnlyMounts: true, userNamespaces: true } },
     ],
     // Without this, API servers since 1.36 refuse to resize the CPU of pods of the class Guaranteed.
     declaredFeatures: ["GuaranteedQoSPodCPUResize"],
