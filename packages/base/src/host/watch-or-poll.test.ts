@@ -30,6 +30,15 @@ describe("watchOrPoll()", { timeout: 10_000 }, () => {
       await twice.promise;
     });
 
+  it("calls back at intervals where watching is possible, if it should", async () => {
+    using folder = temporaryFolder();
+    const twice = Promise.withResolvers<void>();
+    let calls = 0;
+    const onChange = (): void => void (++calls === 2 && twice.resolve());
+    using _watch = watchOrPoll(folder.path, onChange, { recheckMs: 1 });
+    await twice.promise;
+  });
+
   it("throws when there is nothing to watch", () => {
     assert.throws(() => watchOrPoll("/does-not-exist", () => {}), { code: "ENOENT" });
   });

@@ -5,6 +5,9 @@ import { containerPaths, isContainerId, type RunPaths } from "../run-paths.ts";
 import { wasOomKilled } from "../stats/cgroup.ts";
 import { readRecord } from "./container-record.ts";
 
+/** Interval of looking for ends whose event was lost or which could not be read, milliseconds. */
+const usualRecheckMs = 10_000;
+
 /**
  * Reports the ends of containers, using the files that conmon renames into its exit directory. Also works for containers of
  * earlier runs, because their monitors use the same directory.
@@ -16,17 +19,22 @@ export class ExitWatcher implements Disposable {
   readonly #reported = new Set<string>();
   readonly #listeners = new Set<(exit: ContainerExit) => void>();
 
-  private constructor(paths: RunPaths, logger: Logger) {
+  private constructor(paths: RunPaths, logger: Logger, recheckMs: number) {
     this.#paths = paths;
     this.#logger = logger;
-    this.#watcher = watchOrPoll(paths.exits, (name) => {
+    const onChange = (name: string | undefined): void => {
       void (name === undefined ? this.#noticeAll() : this.#notice(name));
-    });
+    };
+    this.#watcher = watchOrPoll(paths.exits, onChange, { recheckMs });
   }
 
   /** Starts watching. Ends that are already recorded are not reported. */
-  static async open(paths: RunPaths, logger: Logger): Promise<ExitWatcher> {
-    const watcher = new ExitWatcher(paths, logger);
+  static async open(
+    paths: RunPaths,
+    logger: Logger,
+    recheckMs = usualRecheckMs,
+  ): Promise<ExitWatcher> {
+    const watcher = new ExitWatcher(paths, logger, recheckMs);
     for (const name of await readdir(paths.exits)) watcher.#reported.add(name);
     return watcher;
   }
