@@ -35,6 +35,16 @@ describe("writeFilesVolume()", () => {
     await assert.rejects(fs.stat(path.join(directory, first)));
   });
 
+  it("keeps at most one copy of files that cannot be written, however often it is tried", async () => {
+    writeFilesVolume(directory, [file("a", "1")]);
+    const bad = [file("a", "2"), file("x".repeat(300), "3")];
+    for (let tries = 0; tries < 3; tries++)
+      assert.throws(() => writeFilesVolume(directory, bad), { code: "ENAMETOOLONG" });
+    const folders = (await fs.readdir(directory)).filter((name) => /^\.\.\d/.test(name));
+    assert.equal(folders.length, 2);
+    assert.equal(await fs.readFile(path.join(directory, "a"), "utf8"), "1");
+  });
+
   it("touches nothing when nothing changed", async () => {
     writeFilesVolume(directory, [file("a", "same")]);
     const first = await fs.readlink(path.join(directory, "..data"));

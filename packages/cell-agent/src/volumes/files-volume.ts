@@ -32,6 +32,8 @@ export function writeFilesVolume(
     tidy(directory, old, names);
     return;
   }
+  // What an attempt that failed or was interrupted has left takes memory.
+  removeOutdated(directory, old);
   const fresh = makeDirectory(directory);
   for (const file of files) writeFile(path.join(directory, fresh), file, options.group);
   if (options.group !== undefined) openToGroup(path.join(directory, fresh));
@@ -53,6 +55,11 @@ export function writeFilesVolume(
 /** Links the names of the current files, and removes everything else. */
 function tidy(directory: string, present: string, names: ReadonlySet<string>): void {
   linkNames(directory, names);
+  removeOutdated(directory, present);
+}
+
+/** Removes all folders with files, except the one that `..data` refers to. */
+function removeOutdated(directory: string, present: string | undefined): void {
   for (const name of fs.readdirSync(directory)) {
     const isOutdated = name.startsWith("..") && name !== dataLink && name !== present;
     if (isOutdated) fs.rmSync(path.join(directory, name), { recursive: true, force: true });
