@@ -5,6 +5,7 @@ import { systemClock, type Logger, type ProcessStreams } from "@kip/base";
 import { decodeAgentInfo, type AgentInfo, type CellIdentity } from "./agent-info.ts";
 import { AgentRequests } from "./agent-requests.ts";
 import { decodeAgentStats, type AgentStats } from "./agent-stats.ts";
+import { maxStatsBytes } from "./answers.ts";
 import { decodePodTaken, type DesiredPod } from "./desired-pod.ts";
 import { limitSeconds } from "./longest-seconds.ts";
 import { openSession, openTcp, type PeerOptions } from "./open-session.ts";
@@ -242,7 +243,8 @@ export class AgentClient implements AsyncDisposable {
 
   /** Resource use of the containers and the agent. */
   async stats(signal?: AbortSignal): Promise<AgentStats> {
-    return await this.#requests.json("GET", "stats", { signal, decoder: decodeAgentStats });
+    const options = { signal, decoder: decodeAgentStats, maxBytes: maxStatsBytes };
+    return await this.#requests.json("GET", "stats", options);
   }
 
   /** Replaces the agent's certificate. New connections use it. */

@@ -72,11 +72,13 @@ export class AgentRequests implements AsyncDisposable {
       readonly body?: unknown;
       readonly signal: AbortSignal | undefined;
       readonly decoder?: Decoder<T>;
+      /** Maximum size of the document, bytes. @default 256 KiB */
+      readonly maxBytes?: number;
     },
   ): Promise<T> {
     const stream = await this.open(method, path, options);
     try {
-      const text = await this.#withTimeout(stream, readText(stream));
+      const text = await this.#withTimeout(stream, readText(stream, options.maxBytes));
       // Without a decoder, T is void.
       if (!options.decoder) return undefined as T;
       return decodeAnswer(text === "" ? "{}" : text, options.decoder);

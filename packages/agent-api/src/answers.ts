@@ -3,8 +3,10 @@ import { bytesOf, decode, errorText, GrowingBuffer, type Decoder } from "@kip/ba
 import { AgentError, type AgentErrorCode } from "./errors.ts";
 import { plainText } from "./plain-text.ts";
 
-/** Maximum size of a document from an agent, bytes. Enough for the statistics of a thousand containers. */
+/** Maximum size of a document from an agent, bytes, unless it has a limit of its own. */
 const maxAnswerBytes = 256 * 1024;
+/** Maximum size of the statistics, bytes. A thousand containers with all figures need three quarters of it. */
+export const maxStatsBytes = 2 * 1024 * 1024;
 const maxErrorBytes = 16 * 1024;
 
 const decodeError = decode.object({

@@ -8,7 +8,7 @@ import { describe, it, mock } from "node:test";
 import { silentLogger } from "@kip/base";
 import { CertificateAuthority } from "@kip/pki";
 import { AgentError } from "../src/errors.ts";
-import { AgentClient, cellServerName, channels } from "../src/index.ts";
+import { AgentClient, cellServerName, channels, maxContainers } from "../src/index.ts";
 import { frameHeader } from "../src/framing.ts";
 
 const hour = 3_600_000;
@@ -98,6 +98,33 @@ describe("hostile cell: the client of its agent", limit, () => {
     });
     await assert.rejects(meeting.client.info(), invalid);
     await assert.rejects(firstReport(meeting.client), invalid);
+  });
+
+  it("reads the statistics of as many containers as a report may have", async () => {
+    const share = { totalMicroseconds: 1e12, avg10: 12.34, avg60: 12.34, avg300: 12.34 };
+    const pressure = { some: share, full: share };
+    const figures = [
+      "cpuUsageNanoseconds cpuUserNanoseconds cpuSystemNanoseconds cpuPeriods cpuThrottledPeriods",
+      "cpuThrottledNanoseconds cpuQuotaMicroseconds cpuPeriodMicroseconds memoryUsageBytes",
+      "memoryWorkingSetBytes memoryLimitBytes memoryPeakBytes rssBytes cacheBytes mappedFileBytes",
+      "kernelBytes activeFileBytes inactiveFileBytes pageFaults majorPageFaults swapBytes",
+      "swapLimitBytes oomKills processes threads threadLimit",
+    ].flatMap((line) => line.split(" "));
+    const usage = {
+      ...Object.fromEntries(figures.map((name) => [name, 123_456_789])),
+      cpuPressure: pressure,
+      memoryPressure: pressure,
+      ioPressure: pressure,
+      devices: [{ device: "vda", readBytes: 1e9, writtenBytes: 1e9, reads: 1e6, writes: 1e6 }],
+    };
+    const all = Array.from({ length: maxContainers }, (_, index) => [`container-${index}`, usage]);
+    const containers: unknown = Object.fromEntries(all);
+    const stats = { time: "2026-01-01T00:00:00Z", containers, agentRssBytes: 1 };
+    await using meeting = await Meeting.with(
+      send(JSON.stringify({ ...stats, agentCpuMicroseconds: 1 })),
+    );
+    const read = await meeting.client.stats();
+    assert.equal(Object.keys(read.containers).length, maxContainers);
   });
 
   it("takes no other document for the one it asked for", async () => {
