@@ -17,6 +17,9 @@ for name in $controllers; do
 done
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 echo 1 >/proc/sys/net/ipv4/ip_forward
+# A user's programs share the number of files that they may wait for. Root's containers must not use up the agent's, which
+# would be killed without one. The memory of each counts for the container.
+echo 9223372036854775807 >/proc/sys/fs/epoll/max_user_watches
 # Huge pages for programs that ask for them: others would have 2 MiB where they touch 4 KiB, the agent three times.
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 

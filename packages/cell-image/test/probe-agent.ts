@@ -23,6 +23,7 @@ function tell(): void {
     diskBytes: disk.blocks * disk.bsize,
     crun: execFileSync("crun", ["--version"], { encoding: "utf8" }).split("\n")[0],
     conmon: execFileSync("conmon", ["--version"], { encoding: "utf8" }).split("\n")[0],
+    epollWatches: text("/proc/sys/fs/epoll/max_user_watches"),
     overlay: execFileSync("sh", ["-c", "modprobe -a overlay veth nf_tables && echo loaded"], {
       encoding: "utf8",
     }).trim(),

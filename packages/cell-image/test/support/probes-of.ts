@@ -17,6 +17,7 @@ const decodeFacts = decode.object({
   diskBytes: decode.integer,
   crun: decode.string,
   conmon: decode.string,
+  epollWatches: decode.string,
   overlay: decode.string,
   time: decode.integer,
 });
