@@ -592,6 +592,19 @@ describe("createRuntime()", { skip }, () => {
     await runtime.remove("orphan");
   });
 
+  it("notices by itself that a monitor was killed, and ends its container", limit, async () => {
+    await runtime.create(spec("deserted", "sleep 1000"));
+    await runtime.start("deserted");
+    const pids = ["conmon.pid", "pid"].map((name) =>
+      Number(readFileSync(path.join(home, "run/containers/deserted", name), "utf8")),
+    );
+    const exit = nextExit("deserted");
+    process.kill(pids[0] ?? 0, "SIGKILL");
+    assert.equal((await exit).lost, true);
+    await eventually(() => !existsSync(`/proc/${pids[1]}`));
+    await runtime.remove("deserted");
+  });
+
   it("has two containers of a pod share network, memory and host name", limit, async (t) => {
     if (!/^\w+\t00000000\t/m.test(readFileSync("/proc/net/route", "utf8")))
       return t.skip("needs a default route");

@@ -40,6 +40,7 @@ import { Monitor, runtimeArguments, type ConmonOptions } from "../spawn/conmon.t
 import { protectCrun, type CrunProgram } from "../spawn/crun-program.ts";
 import { releaseContainer } from "../spawn/release-container.ts";
 import { makeMonitorCgroup, monitorCgroupProcs } from "../spawn/monitor-cgroup.ts";
+import { MonitorWatch } from "../spawn/monitor-watch.ts";
 import { WaitingMonitor } from "../spawn/waiting-monitor.ts";
 import { readLivePid, readProcess, readRecord, writeRecord } from "../state/container-record.ts";
 import { limitProcesses, processLimit } from "../sandbox/process-limit.ts";
@@ -102,6 +103,7 @@ class CrunRuntime implements ContainerRuntime {
   readonly #pipes: NamedPipes;
   readonly #monitorCgroup: string | undefined;
   readonly #logs: KeptLogs;
+  readonly #monitors: MonitorWatch;
   readonly #turns: ExecTurns;
   #execs = 0;
   #waiting: WaitingMonitor | undefined;
@@ -119,8 +121,12 @@ class CrunRuntime implements ContainerRuntime {
     this.#pipes = new NamedPipes(paths.pipes);
     this.#monitorCgroup = hasCgroup ? monitorCgroupProcs : undefined;
     this.#logs = new KeptLogs(options);
+    this.#monitors = new MonitorWatch(options, async (id) => await this.#checkedState(id));
     this.#turns = new ExecTurns(options.clock);
-    exits.subscribe(({ id }) => void this.#logs.release(id));
+    exits.subscribe(({ id }) => {
+      this.#monitors.release(id);
+      void this.#logs.release(id);
+    });
   }
 
   async prepare(logs: string): Promise<void> {
@@ -166,6 +172,7 @@ class CrunRuntime implements ContainerRuntime {
         createdAtMs: this.#clock.now(),
       });
       this.#logs.keep(spec.id, { directory, limits, control: files.control });
+      this.#monitors.keep(spec.id, files.control);
     } catch (error) {
       await this.remove(spec.id);
       throw error;
@@ -204,6 +211,7 @@ class CrunRuntime implements ContainerRuntime {
 
   async remove(id: string): Promise<void> {
     const files = containerPaths(this.#paths, id);
+    this.#monitors.release(id);
     await this.#logs.release(id);
     // Removes whatever exists, with or without a record, whether crun knows the container or not.
     const state = await readState(this.#paths, id);
@@ -299,6 +307,7 @@ class CrunRuntime implements ContainerRuntime {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#waiting?.abandon();
+    await this.#monitors[Symbol.asyncDispose]();
     await this.#logs[Symbol.asyncDispose]();
     this.#exits[Symbol.dispose]();
     await rm(this.#paths.pipes, { recursive: true, force: true });
@@ -318,6 +327,7 @@ class CrunRuntime implements ContainerRuntime {
         } = await readRecord(files, id);
         const limits = { maxFiles: maxLogFiles, maxFileBytes: maxLogFileBytes };
         this.#logs.keep(id, { directory, limits, control: files.control });
+        this.#monitors.keep(id, files.control);
         if (state.status === "running") await this.#checkStarted(id);
       }
     }
