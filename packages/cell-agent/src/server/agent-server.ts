@@ -40,6 +40,9 @@ export interface AgentServer extends AsyncDisposable {
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
 
+/** Minimum interval of log lines about refused connections, milliseconds. */
+const refusalMs = 10_000;
+
 /** Maximum number of kip's connections. */
 const mostOfKip = 64;
 
@@ -72,9 +75,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     session.on("error", (error) => options.logger.debug("Lost a connection", { err: error }));
     session.setLocalWindowSize(8 * windowBytes);
   });
-  server.on("tlsClientError", (error) =>
-    options.logger.warn("Refused a connection", { err: error.message }),
-  );
+  server.on("tlsClientError", logRefusals(options.logger));
   server.on("stream", (stream, headers) => void serve(stream, headers, options));
   await open(server, options);
   const port = portOf(server);
@@ -85,6 +86,22 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
       for (const session of sessions) session.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
+  };
+}
+
+/**
+ * Logs refused connections, at most one in {@link refusalMs} with the number of those before it. Anyone who can reach the agent
+ * may cause any number of them, and each line costs time: the agent waits for its console, which may be a slow serial line.
+ */
+function logRefusals(logger: Logger): (error: Error) => void {
+  let loggedAtMs = Number.NEGATIVE_INFINITY;
+  let unlogged = 0;
+  return (error) => {
+    const nowMs = performance.now();
+    if (nowMs - loggedAtMs < refusalMs) return void unlogged++;
+    logger.warn("Refused a connection", { err: error.message, unlogged });
+    loggedAtMs = nowMs;
+    unlogged = 0;
   };
 }
 
