@@ -178,10 +178,65 @@ describe("explainText()", () => {
       { metadata: { deletionTimestamp: since } },
       /Waits for +its end: it is deleted\n/,
     ],
-    ["for nothing, when it has ended", { status: { phase: "Succeeded" } }, /Waits for +nothing\n/],
+    [
+      "for the next run of a container, and how the last one ended",
+      {
+        status: {
+          phase: "Running",
+          containerStatuses: [
+            {
+              ...running({ ready: false, started: false }),
+              state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 20s" } },
+              lastState: { terminated: { exitCode: 137, reason: "OOMKilled" } },
+            },
+          ],
+        },
+      },
+      /container "main": CrashLoopBackOff: back-off 20s; it last ended with exit code 137 \(OOMKilled\)\n/,
+    ],
   ];
   for (const [what, parts, expected] of waits)
     it(`says that a pod waits ${what}`, () => assert.match(explained(parts), expected));
+
+  it("says how a pod has ended, instead of what it waits for", () => {
+    const end = (name: string, exitCode: number, more = {}) => ({
+      ...running({ ready: false, started: false }),
+      name,
+      state: { terminated: { exitCode, ...more } },
+    });
+    const ended = (status: PodParts["status"]): string => {
+      const text = explained({ status });
+      assert.doesNotMatch(text, /Waits for/);
+      return /\n {2}Ended +([^]*)$/.exec(text)?.[1]?.trimEnd() ?? "";
+    };
+    const message = "Pod was active on the node longer than the specified deadline";
+    assert.equal(
+      ended({ phase: "Failed", reason: "DeadlineExceeded", message, containerStatuses: [] }),
+      `DeadlineExceeded: ${message}`,
+    );
+    assert.equal(
+      ended({
+        phase: "Failed",
+        initContainerStatuses: [end("init", 0, { reason: "Completed" })],
+        containerStatuses: [
+          end("main", 3, { reason: "Error", message: "no such table\n" }),
+          end("beside", 0),
+        ],
+      }),
+      'container "main" ended with exit code 3 (Error): no such table',
+    );
+    assert.match(
+      ended({
+        phase: "Failed",
+        reason: "Evicted",
+        message: "too much",
+        containerStatuses: [end("main", 137, { signal: 9 })],
+      }),
+      /^Evicted: too much\n +container "main" ended with signal 9$/,
+    );
+    assert.equal(ended({ phase: "Failed" }), "it has failed; its status does not say why");
+    assert.equal(ended({ phase: "Succeeded" }), "all its containers have completed");
+  });
 
   it("names annotations, a machine that stood by, and those before", () => {
     const annotations = { "pod.elotl.co/instance-type": "t3.nano", other: "x" };

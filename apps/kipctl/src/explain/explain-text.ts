@@ -8,6 +8,7 @@ import { podStatusText } from "../get/pod-columns.ts";
 import { ageText } from "../output/age.ts";
 import { cents, dollars } from "../output/money.ts";
 import { printable, tableText, type Column } from "../output/table.ts";
+import { endTexts } from "./how-ended.ts";
 import { startTimeLines } from "./start-times.ts";
 import { waitsFor } from "./waits-for.ts";
 import { machineReasons } from "./why-machine.ts";
@@ -30,18 +31,18 @@ export function explainText(facts: PodFacts, now: number): string {
   const { pod, cell, isOnKip, request, events } = facts;
   const { namespace, name, creationTimestamp } = pod.metadata;
   const age = ageText(creationTimestamp, now) ?? "0s";
-  const waits = waitsFor(pod, cell, isOnKip) ?? "nothing";
+  const ends = endTexts(pod);
   const startMs = cell?.status?.startMs;
   const sections = [
     `Pod ${namespace}/${name}: ${printable(podStatusText(pod))}, made ${age} ago\n`,
     rowsText([
       ["Node", pod.spec.nodeName ?? "none yet"],
       ["Machine", cell ? machineText(cell) : "none"],
-      ...machineReasons(pod, cell, isOnKip ? request : undefined).map(
-        (text, at) => [at === 0 ? "Why" : "", text] as const,
-      ),
+      ...labelled("Why", machineReasons(pod, cell, isOnKip ? request : undefined)),
       ...(cell ? [["Costs", costText(cell, now)] as const] : []),
-      ["Waits for", waits],
+      ...(ends.length > 0
+        ? labelled("Ended", ends)
+        : [["Waits for", waitsFor(pod, cell, isOnKip) ?? "nothing"] as const]),
     ]),
     ...(startMs
       ? [
@@ -110,7 +111,15 @@ function eventColumns(now: number): readonly Column<StoredEvent>[] {
   ];
 }
 
-function rowsText(rows: readonly (readonly [label: string, text: string])[]): string {
+/** A row with a label and a text. */
+type Row = readonly [label: string, text: string];
+
+/** Rows of which only the first has the label. */
+function labelled(label: string, texts: readonly string[]): readonly Row[] {
+  return texts.map((text, at) => [at === 0 ? label : "", text]);
+}
+
+function rowsText(rows: readonly Row[]): string {
   return indented(rows.map(([label, text]) => `${label.padEnd(10)} ${printable(text)}`));
 }
 

@@ -1,6 +1,7 @@
 import type { Pod } from "@kip/k8s-types";
 import type { Cell } from "@kip/kip/cell";
 import { waitOf } from "../get/cell-columns.ts";
+import { exitText } from "./how-ended.ts";
 
 /** The condition in which kip reports why a pod is waiting. */
 const cellReady = "kip.elotl.co/CellReady";
@@ -32,7 +33,10 @@ function containerText({ status }: Pod): string | undefined {
   const waiting = all.find(({ state }) => state?.waiting !== undefined);
   if (waiting) {
     const { reason, message } = waiting.state?.waiting ?? {};
-    return `container "${waiting.name}": ${[reason, message].filter((text) => text !== undefined).join(": ")}`;
+    const last = waiting.lastState?.terminated;
+    const why = [reason, message].filter((text) => text !== undefined).join(": ");
+    const before = last ? `; it last ended with ${exitText(last)}` : "";
+    return `container "${waiting.name}": ${why}${before}`;
   }
   const unready = status?.containerStatuses?.find(
     ({ ready, state }) => !ready && state?.running !== undefined,
