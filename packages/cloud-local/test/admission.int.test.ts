@@ -96,6 +96,7 @@ describe("admission", { timeout: 120_000 }, () => {
     const launches = [second, third].map(({ onWait }) => cloud.launch(request("next", { onWait })));
     await Promise.all([second.waits, third.waits]);
     assert.match(second.told[0]?.message ?? "", /^Other machines are starting; /);
+    assert.equal(second.told[0]?.isTurn, true);
     // A machine that has ended is no longer starting.
     await cloud.terminate(first.id);
     const one = await Promise.race(launches);

@@ -79,6 +79,8 @@ export interface LaunchWait {
   readonly message: string;
   /** Number of requests ahead in the queue. */
   readonly ahead: number;
+  /** Whether nothing is lacking: the request only waits until others have started. @default false */
+  readonly isTurn?: boolean | undefined;
 }
 
 /** pending: requested, addresses not yet known; running: has both addresses; terminated: no longer costs anything. */

@@ -407,7 +407,7 @@ export class KipProvider implements PodProvider {
         if (notice) worker.interrupted(notice);
       },
       onReport: (report, cellUid) => publisher.report(report, cellUid),
-      onProblem: (reason, message) => this.podEvent(uid, "Warning", reason, message),
+      onEvent: (type, reason, message) => this.podEvent(uid, type, reason, message),
     });
     this.#workers.set(uid, worker);
     for (const cell of this.#options.cells.ofPod(uid)) this.#cellSeen(worker, cell);

@@ -23,7 +23,7 @@ export function refusalBehind({ ahead, lack }: Wait): CloudError {
 /** Describes why a launch is waiting. */
 export function describeWait({ lack, ahead, isBehind }: Wait, refusal: CloudError): LaunchWait {
   if (lack === "starts")
-    return { ahead, message: `Other machines are starting; ${position(ahead)}` };
+    return { ahead, isTurn: true, message: `Other machines are starting; ${position(ahead)}` };
   const remedy = refusal.remedy === undefined ? "" : `. ${refusal.remedy}`;
   if (isBehind) return { ahead, message: `Waits for ${names[lack]}; ${position(ahead)}` };
   return { ahead, message: `${refusal.message}; ${position(ahead)}${remedy}` };

@@ -129,7 +129,7 @@ class Life {
       logger: silentLogger,
       onChange: () => {},
       onReport: () => {},
-      onProblem: (reason) => this.events.push(`${uid} waits: ${reason}`),
+      onEvent: (_type, reason) => this.events.push(`${uid} waits: ${reason}`),
     });
     this.#workers.set(uid, worker);
     worker.cellSeen([...cells.values()].find(({ spec }) => spec.podRef.uid === uid));

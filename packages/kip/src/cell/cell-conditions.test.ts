@@ -46,7 +46,12 @@ class Life {
 }
 
 const created = (cell = cellWith()): CellChange => ({ kind: "cellCreated", cell, apiMs: 1 });
-const waits = (message: string): CellChange => ({ kind: "waits", reason: "CellWaits", message });
+const waits = (message: string): CellChange => ({
+  kind: "waits",
+  reason: "CellWaits",
+  message,
+  isTurn: true,
+});
 
 describe("the conditions of a cell", () => {
   it("become true one after the other, each with its time", () => {
@@ -74,6 +79,14 @@ describe("the conditions of a cell", () => {
     const life = new Life().apply(created(), waits("place 12 in the queue"));
     assert.equal(life.shown[0], "Launched=False CellWaits 1");
     const { conditions } = life.state.cell.status;
+    const { lastTransitionTime } = conditions?.[0] ?? {};
+    assert.deepEqual(conditions?.[0], {
+      type: "Launched",
+      status: "False",
+      reason: "CellWaits",
+      message: "place 12 in the queue",
+      lastTransitionTime,
+    });
     assert.equal(
       life.apply(waits("place 7 in the queue")).state.cell.status.conditions,
       conditions,

@@ -97,7 +97,11 @@ function starting(state: CellState, known: readonly Known[]): readonly Wanted[] 
   ];
   const waiting = lost ? undefined : wait.reason;
   const first = conditions.findIndex(({ status }) => status === "False");
-  return conditions.map((each, at) => (at === first && waiting ? { ...each, ...waiting } : each));
+  return conditions.map((each, at) => {
+    if (at !== first || !waiting) return each;
+    const { reason, message } = waiting;
+    return { ...each, reason, message };
+  });
 }
 
 /**

@@ -41,6 +41,7 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
   const clock = new ManualClock();
   const steps: string[] = [];
   const problems: string[] = [];
+  const events: string[] = [];
   const warnings: string[] = [];
   const logger = createLogger({ level: "warn", write: (line) => void warnings.push(line) });
   const agent = { [Symbol.asyncDispose]: async () => {} } as unknown as AgentClient;
@@ -105,14 +106,14 @@ function start(fakes: Partial<Record<CellStep["kind"], Fake>> = {}) {
     logger,
     onChange: () => {},
     onReport: () => {},
-    onProblem: (reason) => problems.push(reason),
+    onEvent: (type, reason) => (type === "Warning" ? problems : events).push(reason),
   });
   const count = (kind: string): number => steps.filter((each) => each === kind).length;
   const run = async (): Promise<void> => {
     worker.apply({ pod: podWith() } as unknown as ResolvedPod); // handed through
     await settle();
   };
-  return { worker, clock, steps, problems, warnings, count, run };
+  return { worker, clock, steps, problems, events, warnings, count, run };
 }
 
 /** The cloud has started an instance in this state. */
@@ -244,7 +245,7 @@ describe("CellWorker", () => {
 
   it("reports once why a launch waits, and keeps its place in the queue up to date", async () => {
     const launching = Promise.withResolvers<CellContext>();
-    const { worker, problems, run } = start({
+    const { worker, problems, events, run } = start({
       launch: async (context, step) => {
         launching.resolve(context);
         await untilAborted(context, step);
@@ -254,11 +255,18 @@ describe("CellWorker", () => {
     const { change } = await launching.promise;
     for (const ahead of [2, 1]) {
       const message = `Other machines are starting; ${ahead} asked before`;
-      change({ kind: "waits", reason: "CellWaits", message });
+      change({ kind: "waits", reason: "CellWaits", message, isTurn: true });
       await settle();
     }
-    assert.deepEqual(problems, ["CellWaits"]);
+    assert.deepEqual(
+      [events, problems],
+      [["CellWaits"], []],
+      "nothing is wrong while it waits for its turn",
+    );
     assert.match(worker.state.wait.reason?.message ?? "", /; 1 asked before/);
+    change({ kind: "waits", reason: "CellWaits", message: "Too little memory" });
+    await settle();
+    assert.deepEqual([events, problems], [["CellWaits"], ["CellWaits"]]);
     await worker.stop();
   });
 

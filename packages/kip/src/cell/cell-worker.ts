@@ -31,8 +31,8 @@ export interface CellWorkerOptions {
   readonly onChange: (state: CellState) => void;
   /** Called with a report of the pod's own agent, restricted to the pod's containers. */
   readonly onReport: (report: PodReport, cellUid: string | undefined) => void;
-  /** Called with a problem of the pod, for an event. */
-  readonly onProblem: (reason: string, message: string) => void;
+  /** Called with an event of the pod: a problem, or why it waits. */
+  readonly onEvent: (type: "Normal" | "Warning", reason: string, message: string) => void;
 }
 
 /** Lanes of the steps that do not wait for others. */
@@ -155,7 +155,7 @@ export class CellWorker {
     if (instance.token !== cell.object?.metadata.uid) return;
     if (machine.interruption && endOf(endsAt) >= endOf(machine.interruption.endsAt)) return;
     const notice = { instanceId: instance.id, endsAt };
-    this.#options.onProblem("CellInterrupted", interruptionMessage(notice));
+    this.#options.onEvent("Warning", "CellInterrupted", interruptionMessage(notice));
     const leftMs = Date.parse(endsAt) - this.#options.clock.now();
     // If the time is invalid, the pod moves at once.
     this.#reconciler.apply({ kind: "interrupted", notice, leftMs: Math.max(0, leftMs || 0) });
@@ -236,8 +236,10 @@ export class CellWorker {
     const { agent, wait } = state;
     if (agent.client && agent.client !== this.#followed) this.#follow(agent.client);
     if (agent.areLogsSaved) this.#logsSaved.resolve();
-    if (wait.reason && wait.reported !== undefined && wait.reported !== this.#reportedWait)
-      this.#options.onProblem(wait.reason.reason, wait.reason.message);
+    if (wait.reason && wait.reported !== undefined && wait.reported !== this.#reportedWait) {
+      const { reason, message, isTurn } = wait.reason;
+      this.#options.onEvent(isTurn === true ? "Normal" : "Warning", reason, message);
+    }
     this.#reportedWait = wait.reported;
     if (hasNewConditions(this.#status, state.cell.status)) this.#options.steps.noteStatus(state);
     this.#status = state.cell.status;

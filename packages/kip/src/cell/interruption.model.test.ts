@@ -135,7 +135,7 @@ class World {
       logger: silentLogger,
       onChange: () => {},
       onReport: () => {},
-      onProblem: () => {},
+      onEvent: () => {},
     });
     worker.cellSeen(this.#cell);
     this.#notify(worker);

@@ -190,9 +190,9 @@ const reducers: Reducers = {
   },
   logsSaved: (state) => ({ ...state, agent: { ...state.agent, areLogsSaved: true } }),
   cellDeleted: (state, { isLost }, nowMs) => cellDeleted(state, isLost, nowMs),
-  waits: (state, { reason, message }) => {
+  waits: (state, { reason, message, isTurn }) => {
     const reported = `${reason} ${withoutFigures(message)}`;
-    return { ...state, wait: { reason: { reason, message }, reported } };
+    return { ...state, wait: { reason: { reason, message, isTurn }, reported } };
   },
   publishAgain: (state) => ({ ...state, status: state.status && { ...state.status } }),
 };

@@ -97,8 +97,12 @@ export interface CellChanges {
   readonly savingLogs: object;
   readonly logsSaved: object;
   readonly cellDeleted: { readonly isLost: boolean };
-  /** A step is waiting or has failed. */
-  readonly waits: { readonly reason: string; readonly message: string };
+  /** A step is waiting or has failed. With `isTurn`, it only waits until others are done: nothing is wrong. */
+  readonly waits: {
+    readonly reason: string;
+    readonly message: string;
+    readonly isTurn?: boolean | undefined;
+  };
   /** The status has to be published again although it has not changed. */
   readonly publishAgain: object;
 }

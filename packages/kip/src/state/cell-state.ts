@@ -159,7 +159,14 @@ export interface EndPart {
 /** Why the pod is waiting. */
 export interface WaitPart {
   /** The newest reason, as one sentence with a remedy. Shown as a condition. */
-  readonly reason?: { readonly reason: string; readonly message: string } | undefined;
+  readonly reason?:
+    | {
+        readonly reason: string;
+        readonly message: string;
+        /** As in {@link CellChanges.waits}. */
+        readonly isTurn?: boolean | undefined;
+      }
+    | undefined;
   /** The reason in the newest event, without its figures. Undefined after progress. */
   readonly reported?: string | undefined;
 }

@@ -206,8 +206,8 @@ function launchRequest(
     createdAt: createdAtOf(context),
     onWait: isStandby(cell)
       ? undefined
-      : ({ message }: LaunchWait) =>
-          context.change({ kind: "waits", reason: "CellWaits", message }),
+      : ({ message, isTurn }: LaunchWait) =>
+          context.change({ kind: "waits", reason: "CellWaits", message, isTurn }),
     privateIpOnly: spec.privateIPOnly,
     instanceProfile: spec.instanceProfile,
     securityGroups: spec.securityGroups,
