@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import * as fc from "fast-check";
-import { silentLogger } from "@kip/base";
+import { silentLogger, untilAborted } from "@kip/base";
 import { CloudError, type CloudDriver, type LaunchRequest } from "@kip/cloud";
 import {
   createSimulatedCloud,
@@ -38,6 +38,8 @@ class World {
   most = 0;
   /** Launch types whose quota is full. */
   refuses: RegExp | undefined;
+  /** UID of a pod whose launches get no answer. */
+  stuck: string | undefined;
   /** Resolves when Cells can be removed. */
   removable: Promise<void> | undefined;
   /** How often a Cell was created. */
@@ -172,6 +174,12 @@ class Life {
             const [request] = args as readonly Partial<LaunchRequest>[];
             if (name === "launch" && this.#world.refuses?.test(request?.launchType ?? "") === true)
               throw new CloudError("CLOUD_QUOTA", `Too many machines ${request?.launchType}`);
+            if (
+              name === "launch" &&
+              this.#world.stuck !== undefined &&
+              request?.tags?.["kip-pod-uid"] === this.#world.stuck
+            )
+              await untilAborted(new Promise(() => {}), args[1] as AbortSignal);
             try {
               const result: unknown = await Reflect.apply(value, target, args);
               return result;
@@ -354,6 +362,35 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["cheap sim.1", "spot sim.1"]);
     await life.kill();
   });
+
+  for (const [what, leave] of [
+    ["is deleted while it launches", (first: CellWorker) => first.remove(0)],
+    ["cannot be launched at all", undefined],
+  ] as const)
+    it(`lets the next pod try at once when the one whose turn it is ${what}`, async () => {
+      const world = new World();
+      const { faults } = world.cloud;
+      const life = new Life(world);
+      const ended = life.run("ended");
+      await settle();
+      world.refuses = /spot/;
+      const annotations = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+      await faults.noCapacity({ launchType: "on-demand" });
+      const first = life.run("first", { annotations, age: 2 });
+      life.run("next", { annotations, age: 1 });
+      await settle();
+      world.refuses = undefined;
+      if (leave) world.stuck = "first";
+      else await faults.fail({ operation: "launch", code: "CLOUD_AUTH" });
+      ended.remove(0);
+      await world.clock.advance(0);
+      await settle();
+      assert.deepEqual(await life.machines(), leave ? [] : ["next sim.1"]);
+      leave?.(first);
+      await settle();
+      assert.deepEqual(await life.machines(), ["next sim.1"]);
+      await life.kill();
+    });
 
   it("lets one pod above both quotas try when many machines end together", async () => {
     const world = new World();

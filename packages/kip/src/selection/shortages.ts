@@ -136,6 +136,12 @@ export class Shortages {
     this.#tryNow([...covering.filter(isTried).map(([, shortage]) => shortage), ...own], podUid);
   }
 
+  /** To be called when a pod does not use its turn: the next pod tries at once. */
+  passed(podUid: string): void {
+    const own = [...this.#known.values()].filter(({ trialBy }) => trialBy === podUid);
+    this.#tryNow(own, podUid);
+  }
+
   /** To be called when a machine has ended: whether a quota has room again may be tried now. */
   freed(): void {
     this.#tryNow([...this.#known.values()].filter(({ scope }) => scope.isQuota === true));

@@ -145,6 +145,12 @@ async function shortagesOf(
   }
 }
 
+/** Call this when a step that follows a pod's turn fails. A pod that is removed, or cannot be started, does not keep its turn. */
+export function passTurn({ shortages }: CellTools, context: CellContext, error: unknown): void {
+  const isLasting = isCodedError(error) && !error.retryable;
+  if (context.signal.aborted || isLasting) shortages.passed(context.state().podRef.uid);
+}
+
 /** Whether no machine is left that fits the pod and its price limit. */
 function isNothingLeft(error: unknown): boolean {
   return isTooSmall(error) || ProviderError.is(error, "PRICE_ABOVE_LIMIT");

@@ -9,7 +9,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import type { Cell } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
 import type { CellContext } from "../cell-step.ts";
-import { bestCell, chooseCell } from "./choose-cell.ts";
+import { bestCell, chooseCell, passTurn } from "./choose-cell.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /** Chooses a pod's machine and writes its Cell before any request to the cloud, or claims a standby cell. */
@@ -94,12 +94,17 @@ function podLabels({ state }: CellContext): Readonly<Record<string, string>> | u
 
 async function newCell(tools: CellTools, context: CellContext): Promise<Cell> {
   const { store, clock, standby } = tools;
-  const spec = await chooseCell(tools, context);
-  const began = clock.monotonic();
-  const cell = await store.create(spec, podLabels(context));
-  context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
-  standby?.missed({ spec, zones: zonesOf(tools, context) });
-  return cell;
+  try {
+    const spec = await chooseCell(tools, context);
+    const began = clock.monotonic();
+    const cell = await store.create(spec, podLabels(context));
+    context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
+    standby?.missed({ spec, zones: zonesOf(tools, context) });
+    return cell;
+  } catch (error) {
+    passTurn(tools, context, error);
+    throw error;
+  }
 }
 
 /** Takes over the API's status of a pod whose cell was lost while kip was not running. That loss may be the pod's end. */

@@ -9,7 +9,7 @@ import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
-import { mayBeOnDemand } from "./choose-cell.ts";
+import { mayBeOnDemand, passTurn } from "./choose-cell.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -70,6 +70,7 @@ export async function launch(
   } catch (error) {
     if (CloudError.is(error, "CLOUD_NO_CAPACITY", "CLOUD_QUOTA"))
       return refused(tools, context, error);
+    passTurn(tools, context, error);
     change({ kind: "machine", state: "unknown" });
     throw error;
   }
