@@ -4,6 +4,7 @@ import { openCatalog } from "@kip/instance-types";
 import { AwsCloud } from "./aws-cloud.ts";
 import type { AwsCloudParts } from "./aws-cloud-parts.ts";
 import { credentialsOf, findRegion } from "./connection.ts";
+import type { Ec2 } from "./ec2/ec2-calls.ts";
 import { openSdkEc2, type Ec2ConnectionOptions } from "./ec2/sdk-ec2.ts";
 import { hostedOffers } from "./host/hosted-offers.ts";
 import { Hosts } from "./host/hosts.ts";
@@ -75,6 +76,8 @@ export interface AwsCloudOptions extends PlaceOptions, Omit<Ec2ConnectionOptions
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
   /** @default this machine's */
   readonly metadata?: InstanceMetadata | undefined;
+  /** Ends the opening. The opened driver does not use it. @default never */
+  readonly signal?: AbortSignal | undefined;
   readonly clock?: Clock | undefined;
   readonly logger?: Logger | undefined;
 }
@@ -94,6 +97,7 @@ const defaultTimes: AwsTimes = {
  * @throws {InstanceTypeError} `CATALOG_UNKNOWN` for a region without types and prices, `PRICE_FILE_INVALID`
  * @throws {CloudError} `CLOUD_AUTH`, `CLOUD_NOT_FOUND` without a region or subnet, `CLOUD_INVALID_REQUEST` with several subnets
  * none of which is named or marked
+ * @throws the signal's reason
  */
 export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDriver> {
   const metadata = options.metadata ?? openMetadata(options.environment);
@@ -102,15 +106,25 @@ export async function openAwsCloud(options: AwsCloudOptions): Promise<CloudDrive
   const known = options.launches === false ? [] : offersOf(region, options.priceFile);
   const ec2 = await openSdkEc2({ ...options, region, credentials: credentialsOf(options) });
   try {
-    const place = await findPlace(ec2, options, metadata);
-    const { dedicatedHosts = false, logger = silentLogger } = options;
+    const { dedicatedHosts = false, logger = silentLogger, signal } = options;
+    const asked = untilAbort(ec2, signal);
+    const place = await findPlace(asked, options, metadata);
     const isAsked = dedicatedHosts && known.length > 0;
-    const offers = isAsked ? await hostedOffers(ec2, known, logger) : known;
+    const offers = isAsked ? await hostedOffers(asked, known, logger) : known;
+    signal?.throwIfAborted();
     return new AwsCloud(assemble(options, { ec2, region, place, offers }));
   } catch (error) {
     ec2[Symbol.dispose]();
     throw error;
   }
+}
+
+/** The same EC2, whose calls end when the signal aborts. */
+function untilAbort(ec2: Ec2, signal: AbortSignal | undefined): Ec2 {
+  return {
+    call: async (action, input, options) => await ec2.call(action, input, { ...options, signal }),
+    [Symbol.dispose]: () => ec2[Symbol.dispose](),
+  };
 }
 
 /** Creates the parts of a driver on this EC2. */

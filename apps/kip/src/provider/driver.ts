@@ -16,16 +16,18 @@ export interface OpenDriverOptions {
   /** `false` if the driver's types and prices are not needed. @default true */
   readonly launches?: boolean | undefined;
   readonly logger: Logger;
+  /** Ends the opening, where the driver can end it. @default never */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Opens the driver of the configured cloud.
  *
- * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for
+ * @throws {KipError} `CLOUD_DRIVER_MISSING` for a cloud that this version has no driver for; the signal's reason
  */
 export async function openDriver(
   config: ProviderConfig,
-  { controllerID, term, priceFile, launches, logger }: OpenDriverOptions,
+  { controllerID, term, priceFile, launches, logger, signal }: OpenDriverOptions,
 ): Promise<CloudDriver> {
   const { name } = config.cloud;
   if (!driverNames.includes(name)) {
@@ -40,7 +42,8 @@ export async function openDriver(
     clock: systemClock,
     logger: logger.with({ component: "cloud", driver: name }),
   };
-  if (name === "aws") return await openAws(config, { ...options, term, priceFile, launches });
+  if (name === "aws")
+    return await openAws(config, { ...options, term, priceFile, launches, signal });
   if (priceFile !== undefined)
     logger.warn(
       "--instance-data-path has no effect: the local cloud has its own types, which cost nothing",
@@ -57,7 +60,7 @@ interface DriverOptions {
 /** Loaded on demand, because the SDK is large. */
 async function openAws(
   config: ProviderConfig,
-  options: DriverOptions & Pick<OpenDriverOptions, "term" | "priceFile" | "launches">,
+  options: DriverOptions & Pick<OpenDriverOptions, "term" | "priceFile" | "launches" | "signal">,
 ): Promise<CloudDriver> {
   const { openAwsCloud } = await import("@kip/cloud-aws");
   const { accessKeyID: accessKeyId, secretAccessKey, ...settings } = config.cloud.aws;
