@@ -29,6 +29,7 @@ export { podStatus, type ContainerRun } from "./status/pod-status.ts";
 
 // The node
 export { startNode } from "./node/start-node.ts";
+export { keepKnownNode, type KnownNodeOptions } from "./node/node-lease.ts";
 export {
   checkNodeUser,
   createNodeUserClient,

@@ -16,7 +16,7 @@ import {
   type ProviderConfig,
   type TurnParts,
 } from "@kip/kip";
-import { checkNodeUser, createNodeUserClient } from "@kip/virtual-kubelet";
+import { checkNodeUser, createNodeUserClient, keepKnownNode } from "@kip/virtual-kubelet";
 import {
   choice,
   createCommandLogger,
@@ -105,7 +105,15 @@ async function serve(needs: Serve): Promise<void> {
   const currentTerm = options.isSet("leader-elect") ? new CurrentTerm() : undefined;
   const priceFile = options.text("instance-data-path");
   const driverOptions = { clusterID, term: currentTerm?.get, priceFile };
-  await using driver = await openCloud(needs, driverOptions);
+  const keepNode = async (until: AbortSignal): Promise<void> =>
+    await keepKnownNode({
+      client: nodeClient ?? client,
+      nodeName,
+      clock: systemClock,
+      logger,
+      signal: until,
+    });
+  await using driver = await openCloud({ ...needs, keepNode }, driverOptions);
   const { controllerID = clusterID } = file.usable.config;
   await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
   const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };

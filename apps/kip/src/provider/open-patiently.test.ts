@@ -77,13 +77,24 @@ describe("openCloud()", () => {
     const file = await ConfigFile.open(name, logger);
     const health = new Health();
     const stop = new AbortController();
-    const needs = { file, logger, health, signal: stop.signal };
+    const kept: AbortSignal[] = [];
+    const keepNode = async (until: AbortSignal): Promise<void> => void kept.push(until);
+    const needs = { file, logger, health, signal: stop.signal, keepNode };
     const opened = openCloud(needs, { clusterID: "c", term: undefined });
     await Promise.race([waits.promise, opened]);
     assert.deepEqual([health.doing, health.isReady], ["opening the cloud", false]);
+    assert.deepEqual(
+      kept.map(({ aborted }) => aborted),
+      [false],
+      "the node is kept meanwhile",
+    );
     write("us-east-9");
     const late = setTimeout(() => stop.abort(new Error("the old file")), 20_000);
     await assert.rejects(opened, /us-east-9/);
     clearTimeout(late);
+    assert.deepEqual(
+      kept.map(({ aborted }) => aborted),
+      [true],
+    );
   });
 });

@@ -16,6 +16,8 @@ interface CloudOpener {
   readonly logger: Logger;
   readonly health: Health;
   readonly signal: AbortSignal;
+  /** Keeps Kubernetes from taking the node for lost, until the signal aborts. Never throws. */
+  readonly keepNode: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -25,20 +27,27 @@ interface CloudOpener {
  * @throws what the driver throws; the signal's reason
  */
 export async function openCloud(
-  { file, logger, health, signal }: CloudOpener,
+  { file, logger, health, signal, keepNode }: CloudOpener,
   {
     clusterID,
     ...options
-  }: Omit<OpenDriverOptions, "controllerID" | "logger"> & { readonly clusterID: string },
+  }: Omit<OpenDriverOptions, "controllerID" | "logger" | "signal"> & { readonly clusterID: string },
 ): Promise<CloudDriver> {
   const open = async (): Promise<CloudDriver> => {
     const { config } = await file.read();
     const { controllerID = clusterID } = config;
-    return await openDriver(config, { ...options, controllerID, logger });
+    return await openDriver(config, { ...options, controllerID, logger, signal });
   };
   if (file.usable.config.cloud.name === "local") return await open();
   health.change("opening the cloud", false);
-  return await openPatiently(open, { clock: systemClock, logger, signal });
+  const opened = new AbortController();
+  const keeping = keepNode(AbortSignal.any([signal, opened.signal]));
+  try {
+    return await openPatiently(open, { clock: systemClock, logger, signal });
+  } finally {
+    opened.abort();
+    await keeping;
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
-import { backoffDelay, every, type Clock, type Logger } from "@kip/base";
-import { createLeaseHolder, type ApiClient } from "@kip/k8s-client";
-import type { OwnerReference } from "@kip/k8s-types";
+import { backoffDelay, every, untilAborted, type Clock, type Logger } from "@kip/base";
+import { createLeaseHolder, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
+import type { Node, OwnerReference } from "@kip/k8s-types";
+import { nodeIntervals } from "./node-intervals.ts";
 import type { NodeIntervals } from "./node-options.ts";
 
 /** Options of {@link keepNodeLease}. */
@@ -50,4 +51,25 @@ export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
       throw error;
     }
   });
+}
+
+/** Options of {@link keepKnownNode}. */
+export type KnownNodeOptions = Omit<NodeLeaseOptions, "nodeUid" | "intervals">;
+
+/**
+ * Renews the Lease of a node that an earlier process has registered, until the signal aborts. Meanwhile, a program may wait for
+ * what its provider needs, and Kubernetes does not take the node for lost and evict its pods. Does nothing if there is no such
+ * Node. Never throws.
+ */
+export async function keepKnownNode(options: KnownNodeOptions): Promise<void> {
+  const { client, nodeName, logger, signal } = options;
+  try {
+    const reading = ignoreNotFound(client.get<Node>(paths.nodes(nodeName)));
+    const uid = (await untilAborted(reading, signal))?.metadata?.uid;
+    if (uid === undefined) return;
+    await keepNodeLease({ ...options, nodeUid: () => uid, intervals: nodeIntervals() });
+  } catch (err) {
+    if (!signal.aborted)
+      logger.warn("Could not read the node whose Lease is to be renewed", { err });
+  }
 }
