@@ -34,6 +34,7 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
     cpu: fc.constantFrom("100m", "1500m"),
     graceSeconds: fc.constantFrom(2, 30),
     isDeaf: fc.boolean(),
+    launchType: fc.constantFrom(undefined, undefined, "spot", "spot-or-on-demand"),
   }),
   kind(6, "delete", { index, graceSeconds: fc.constantFrom(undefined, 0, 1, 30) }),
   kind(5, "exit", { index, exitCode: fc.constantFrom(0, 1) }),
@@ -62,8 +63,12 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   kind(2, "endInstance", { index }),
   kind(2, "interrupt", { index, noticeMs: fc.constantFrom(5000, 30_000, 120_000) }),
   kind(2, "capacity", {
-    launchType: fc.constantFrom(undefined, "on-demand"),
+    launchType: fc.constantFrom(undefined, "on-demand", "spot"),
     isThere: fc.boolean(),
+  }),
+  kind(3, "quota", {
+    launchType: fc.constantFrom("on-demand", "spot", "spot"),
+    most: fc.constantFrom(undefined, 0, 1, 2),
   }),
   kind(1, "throttle", { calls: fc.constantFrom(1, 5) }),
   kind(1, "clock", { skewMs: fc.constantFrom(0, -3_600_000, -30_000, 30_000, 3_600_000) }),

@@ -9,6 +9,7 @@ import { ApiServer } from "./api-server.ts";
 import type { CallFault, Target } from "./gate.ts";
 import { KipProcess, nodeName, type ProcessWorld } from "./kip-process.ts";
 import { Machines, type Machine } from "./machines.ts";
+import { Quotas } from "./quotas.ts";
 import { release, StoppedInstances } from "./other-clients.ts";
 
 /** How long an instance takes to end, milliseconds. */
@@ -46,6 +47,8 @@ export interface PodWish {
   readonly graceSeconds: number;
   /** Whether it ignores the stop signal. */
   readonly isDeaf: boolean;
+  /** The annotation with the allowed launch types. @default none */
+  readonly launchType?: "spot" | "spot-or-on-demand" | undefined;
 }
 
 /** The facts about a pod as seen from outside of kip. */
@@ -69,6 +72,7 @@ export class FaultWorld implements ProcessWorld {
   readonly api: ApiServer;
   readonly cloud: SimulatedCloud;
   readonly machines: Machines;
+  readonly quotas: Quotas;
   readonly pods = new Map<string, PodFacts>();
   readonly #mistakes: string[] = [];
   /** Counts of what has happened. */
@@ -115,6 +119,7 @@ export class FaultWorld implements ProcessWorld {
       boot: ({ instance }) => this.machines.boot(instance),
     });
     this.#owner = this.cloud.open({ owner: "kip" });
+    this.quotas = new Quotas(this.#owner);
     this.isReplicated = replicas > 1;
     for (let index = 0; index < replicas; index++)
       this.#replicas.push({ process: new KipProcess(this), restartAtMs: undefined });
@@ -124,7 +129,8 @@ export class FaultWorld implements ProcessWorld {
 
   readonly isReplicated: boolean;
 
-  readonly openDriver = (): CloudDriver => this.#stopped.seenBy(this.cloud.open({ owner: "kip" }));
+  readonly openDriver = (): CloudDriver =>
+    this.quotas.keptBy(this.#stopped.seenBy(this.cloud.open({ owner: "kip" })));
   readonly skewMs = (): number => this.#skewMs;
   readonly standby = (): number => this.#standby;
 
@@ -211,6 +217,7 @@ export class FaultWorld implements ProcessWorld {
     this.#awayUntilMs.clear();
     this.api.isSilent = false;
     await this.cloud.faults.clear();
+    this.quotas.clear();
     await release(this.api, this.api.stored());
     for (const machine of this.machines.all())
       if (!this.#stopped.has(machine)) machine.setReachable(true);
@@ -221,13 +228,14 @@ export class FaultWorld implements ProcessWorld {
     wish: PodWish,
     name = `${wish.isDeaf ? "deaf" : "pod"}-${++this.#pods}`,
   ): Promise<void> {
-    const { policy, cpu, graceSeconds } = wish;
+    const { policy, cpu, graceSeconds, launchType } = wish;
+    const annotations = launchType && { "pod.elotl.co/launch-type": launchType };
     this.#wishes.set(name, wish);
     const containers = [{ name: "main", image: "i", resources: { requests: { cpu } } }];
     const { metadata } = await this.api.client.create<Pod>(paths.pods("default"), {
       apiVersion: "v1",
       kind: "Pod",
-      metadata: { name },
+      metadata: { name, ...(annotations && { annotations }) },
       spec: {
         nodeName,
         restartPolicy: policy,

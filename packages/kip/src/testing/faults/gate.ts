@@ -10,10 +10,20 @@ export type Target = (typeof targets)[number];
 
 /**
  * The effect of a call that fails: it has none; it takes effect and the response is lost; it takes effect some time after the
- * failure; or it has none because another client was first (only for the API). Otherwise the call succeeds after it took effect
+ * failure; or it has none because another client was first (only for the API), or because the other side is overloaded or
+ * refuses it. Otherwise the call succeeds after it took effect
  * twice, or after some time.
  */
-export const effects = ["none", "done", "late", "conflict", "twice", "slow"] as const;
+export const effects = [
+  "none",
+  "done",
+  "late",
+  "conflict",
+  "busy",
+  "denied",
+  "twice",
+  "slow",
+] as const;
 export type Effect = (typeof effects)[number];
 
 /** A fault for future calls to one target. */
@@ -24,7 +34,7 @@ export interface CallFault {
   readonly skip: number;
   /** How many calls it affects. */
   readonly calls: number;
-  /** For "late" and "slow", milliseconds. */
+  /** For "late", "slow" and "busy", milliseconds. */
   readonly ms: number;
 }
 
@@ -128,6 +138,14 @@ export class Gate {
         return fails;
       case "conflict":
         return target === "api" ? conflicts : fails;
+      case "busy":
+        return () => {
+          throw overloaded(target, fault.ms);
+        };
+      case "denied":
+        return () => {
+          throw denied(target);
+        };
       case "done":
         await attempt(effect);
         return fails;
@@ -179,4 +197,18 @@ function noAnswer(target: Target): Error {
   if (target === "api") return new K8sError("K8S_UNAVAILABLE", message, { retryable: true });
   if (target === "cloud") return new CloudError("CLOUD_UNAVAILABLE", message);
   return new AgentError("AGENT_UNREACHABLE", message, { retryable: true });
+}
+
+function overloaded(target: Target, retryAfterMs: number): Error {
+  const options = { retryAfterMs, retryable: true };
+  if (target === "api")
+    return new K8sError("K8S_TOO_MANY_REQUESTS", "Too many", { ...options, httpStatus: 429 });
+  if (target === "cloud") return new CloudError("CLOUD_THROTTLED", "Too many", { retryAfterMs });
+  return noAnswer(target);
+}
+
+function denied(target: Target): Error {
+  if (target === "api") return new K8sError("K8S_FORBIDDEN", "Not allowed", { httpStatus: 403 });
+  if (target === "cloud") return new CloudError("CLOUD_AUTH", "Not allowed");
+  return noAnswer(target);
 }

@@ -31,6 +31,7 @@ export type Operation =
       readonly launchType: string | undefined;
       readonly isThere: boolean;
     }
+  | { readonly kind: "quota"; readonly launchType: string; readonly most: number | undefined }
   | { readonly kind: "throttle"; readonly calls: number }
   | { readonly kind: "clock"; readonly skewMs: number }
   /** Another client deletes a Cell, and may also remove its finalizers. */
@@ -104,6 +105,7 @@ const doers: Doers = {
     const scope = { launchType };
     await (isThere ? cloud.faults.restoreCapacity(scope) : cloud.faults.noCapacity(scope));
   },
+  quota: ({ quotas }, { launchType, most }) => quotas.set(launchType, most ?? Infinity),
   throttle: async ({ cloud }, { calls }) => await cloud.faults.throttle({ calls }),
   clock: (world, { skewMs }) => world.skew(skewMs),
   deleteCell: async (world, { index: at, isForced }) => {
